@@ -1,0 +1,34 @@
+# minibroker: make setup | demo | test | lint | bench
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: setup test lint demo bench lock
+
+setup: $(VENV)/.ready
+
+$(VENV)/.ready: requirements.lock pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --require-hashes -r requirements.lock
+	$(BIN)/pip install --quiet --no-deps --no-build-isolation -e .
+	touch $@
+
+test: setup
+	$(BIN)/pytest
+
+lint: setup
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+demo: setup
+	$(BIN)/python -m minibroker.demo
+
+bench: setup
+	$(BIN)/python benchmarks/run.py
+
+lock:  ## write requirements.lock anew: hashes, no host names
+	$(BIN)/pip install --quiet uv
+	$(BIN)/uv pip compile --quiet --upgrade --python-version 3.11 --universal --generate-hashes --all-extras \
+		--no-emit-index-url --no-emit-find-links --no-header pyproject.toml -o requirements.lock

@@ -1,0 +1,1 @@
+"""A small synchronous client that speaks to any Kafka broker."""

@@ -1,0 +1,1 @@
+"""Topics, partitions, configs and the metadata log."""

@@ -1,0 +1,1 @@
+"""Kafka's properties: names, units, defaults, limits."""

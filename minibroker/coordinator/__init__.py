@@ -1,0 +1,1 @@
+"""State machines with an injected clock and no event loop."""

@@ -1,0 +1,1 @@
+"""From a request frame to a handler and back."""

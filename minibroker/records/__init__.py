@@ -1,0 +1,1 @@
+"""The record batch as bytes, sans-IO."""

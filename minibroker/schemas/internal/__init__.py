@@ -1,0 +1,1 @@
+"""Records that Kafka keeps in topics and files: the metadata log and its control records."""

@@ -1,0 +1,1 @@
+"""asyncio lives here alone."""

@@ -1,0 +1,1 @@
+"""One module a kind of file in a Kafka log directory."""
