@@ -1,0 +1,111 @@
+"""Requests as bytes, written by hand: a load must not depend on the code that it measures.
+
+Versions that every broker of the comparison serves, none of them flexible: Produce 7, Fetch 11, ListOffsets 5, CreateTopics 2.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import time
+
+from crc32c import crc32c
+
+CLIENT_ID = b"bench"
+#: Where the body of an answer starts: after the correlation id.
+BODY = 4
+
+
+def frame(api_key: int, version: int, body: bytes) -> bytes:
+    """A whole request with its size and a header of version 1."""
+    message = struct.pack(">hhi", api_key, version, 1) + string(CLIENT_ID) + body
+    return struct.pack(">i", len(message)) + message
+
+
+def string(text: bytes) -> bytes:
+    """A string with its 16-bit length."""
+    return struct.pack(">h", len(text)) + text
+
+
+def varint(number: int) -> bytes:
+    """A signed number, zigzag and base 128."""
+    rest = (number << 1) ^ (number >> 63)
+    out = bytearray()
+    while rest > 0x7F:
+        out.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    out.append(rest)
+    return bytes(out)
+
+
+def record_batch(records: int, value_size: int) -> bytes:
+    """A batch of format v2: records without key, each with the same random value, which does not compress."""
+    value = os.urandom(value_size)
+    body = bytearray()
+    for number in range(records):
+        record = b"\0" + varint(0) + varint(number) + varint(-1) + varint(value_size) + value + varint(0)
+        body += varint(len(record)) + record
+    now_ms = time.time_ns() // 1_000_000
+    checked = struct.pack(">hiqqqhii", 0, records - 1, now_ms, now_ms, -1, -1, -1, records) + body
+    rest = struct.pack(">ibI", -1, 2, crc32c(checked)) + checked
+    return struct.pack(">qi", 0, len(rest)) + rest
+
+
+def create_topic(topic: bytes, partitions: int) -> bytes:
+    """CreateTopics v2: one topic with defaults."""
+    return frame(19, 2, struct.pack(">i", 1) + string(topic) + struct.pack(">ihiiib", partitions, 1, 0, 0, 30_000, 0))
+
+
+def create_topic_error(answer: bytearray, topic: bytes) -> int:
+    """The error code in the answer."""
+    return int(struct.unpack_from(">h", answer, BODY + 4 + 4 + 2 + len(topic))[0])
+
+
+def produce(topic: bytes, partition: int, batch: bytes) -> bytes:
+    """Produce v7, acks=all."""
+    return frame(0, 7, struct.pack(">hhii", -1, -1, 30_000, 1) + string(topic) + struct.pack(">iii", 1, partition, len(batch)) + batch)
+
+
+def produce_error(answer: bytearray, start: int, topic: bytes) -> int:
+    """The error code of the one partition."""
+    return int(struct.unpack_from(">h", answer, start + BODY + 4 + 2 + len(topic) + 4 + 4)[0])
+
+
+def fetch(topic: bytes, partition: int, offset: int, max_bytes: int, max_wait_ms: int = 500) -> bytes:
+    """Fetch v11 outside any session."""
+    head = struct.pack(">iiiibii", -1, max_wait_ms, 1, 0x7FFFFFFF, 0, 0, -1)
+    place = struct.pack(">iiiqqi", 1, partition, -1, offset, -1, max_bytes)
+    return frame(1, 11, head + struct.pack(">i", 1) + string(topic) + place + struct.pack(">i", 0) + string(b""))
+
+
+def fetched(answer: bytearray, start: int, topic: bytes) -> tuple[int, int, int]:
+    """Error code, and where the records of the one partition begin and end."""
+    position = start + BODY + 4 + 2 + 4 + 4 + 2 + len(topic) + 4 + 4
+    (error,) = struct.unpack_from(">h", answer, position)
+    position += 2 + 8 + 8 + 8
+    (aborted,) = struct.unpack_from(">i", answer, position)
+    position += 4 + max(aborted, 0) * 16 + 4
+    (size,) = struct.unpack_from(">i", answer, position)
+    return int(error), position + 4, position + 4 + max(size, 0)
+
+
+def offset_after(answer: bytearray, position: int, end: int, offset: int) -> int:
+    """The offset behind the last whole batch, and `offset` itself where there is none."""
+    while end - position >= 61:
+        base_offset, length = struct.unpack_from(">qi", answer, position)
+        if position + 12 + length > end:
+            break
+        (last_offset_delta,) = struct.unpack_from(">i", answer, position + 23)
+        offset = base_offset + last_offset_delta + 1
+        position += 12 + length
+    return offset
+
+
+def list_offsets(topic: bytes, partition: int, timestamp: int) -> bytes:
+    """ListOffsets v5 under read_uncommitted."""
+    return frame(2, 5, struct.pack(">ibi", -1, 0, 1) + string(topic) + struct.pack(">iiiq", 1, partition, -1, timestamp))
+
+
+def list_offsets_error(answer: bytearray, start: int, topic: bytes) -> int:
+    """The error code of the one partition."""
+    return int(struct.unpack_from(">h", answer, start + BODY + 4 + 4 + 2 + len(topic) + 4 + 4)[0])

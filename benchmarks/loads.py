@@ -1,0 +1,206 @@
+"""The loads: what each does to a broker, and the figures that it gives.
+
+Every load makes a topic of its own, warms the broker up, and measures wall time at the client and CPU time at the server.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+import time
+from collections.abc import Callable, Iterator
+from itertools import count
+
+import frames
+from peers import Peer
+from pump import Link, LoadError, Pump, call, connect, read_answer
+
+#: Figure name to value; units are in the names.
+Figures = dict[str, float]
+
+LINKS = 4
+DEPTH = 5
+FETCH_BYTES = 1 << 20
+READY_TIMEOUT_S = 20.0
+_numbers = count(time.time_ns() // 1_000_000)
+
+
+def produce(peer: Peer, scale: float) -> Figures:
+    """Batches of 64 records of 1 kB from four connections into four partitions, five requests in flight on each."""
+    batch = frames.record_batch(64, 1000)
+    return _produce(peer, batch, warm=1000, total=max(200, int(512e6 * scale / len(batch))))
+
+
+def small(peer: Peer, scale: float) -> Figures:
+    """One record of 100 bytes a request."""
+    return _produce(peer, frames.record_batch(1, 100), warm=10_000, total=max(2000, int(60_000 * scale)))
+
+
+def _produce(peer: Peer, batch: bytes, *, warm: int, total: int) -> Figures:
+    topic = _new_topic(peer, LINKS)
+    requests = [frames.produce(topic, partition, batch) for partition in range(LINKS)]
+    with _pump(peer) as pump:
+        pump.run(warm, lambda link, _: requests[link.number], _produced(topic))
+        cpu = peer.cpu_seconds()
+        seconds = pump.run(total, lambda link, _: requests[link.number], _produced(topic))
+        cpu = peer.cpu_seconds() - cpu
+    return {
+        "requests/s": total / seconds,
+        "MB/s": total * len(batch) / seconds / 1e6,
+        "CPU us/request": cpu / total * 1e6,
+        "CPU s/GB": cpu / (total * len(batch) / 1e9),
+    }
+
+
+def fetch(peer: Peer, scale: float) -> Figures:
+    """Four consumers, each reading its own partition from the start in answers of at most 1 MiB, again and again."""
+    topic = _new_topic(peer, LINKS)
+    fill = max(100, int(512e6 * min(scale, 1.0) / 64_000))
+    batch = frames.record_batch(64, 1000)
+    requests = [frames.produce(topic, partition, batch) for partition in range(LINKS)]
+    read_bytes = 0
+
+    def following(link: Link, _: int) -> bytes:
+        return frames.fetch(topic, link.number, link.offset, FETCH_BYTES)
+
+    def check(link: Link, answer: bytearray, start: int, _: int) -> None:
+        nonlocal read_bytes
+        error, position, end = frames.fetched(answer, start, topic)
+        if error:
+            raise LoadError(f"Fetch error {error}")
+        after = frames.offset_after(answer, position, end, link.offset)
+        link.offset = 0 if after == link.offset else after
+        read_bytes += end - position
+
+    with _pump(peer) as pump:
+        pump.run(fill, lambda _, number: requests[number % LINKS], _produced(topic))
+    with _pump(peer, depth=1) as pump:
+        pump.run(50, following, check)
+        read_bytes = 0
+        cpu = peer.cpu_seconds()
+        seconds = pump.run(max(100, int(1e9 * scale / FETCH_BYTES)), following, check)
+        cpu = peer.cpu_seconds() - cpu
+    return {"MB/s": read_bytes / seconds / 1e6, "CPU s/GB": cpu / (read_bytes / 1e9)}
+
+
+def offsets(peer: Peer, scale: float) -> Figures:
+    """ListOffsets for earliest, latest and a timestamp in turn, over partitions of 5 MB."""
+    topic = _new_topic(peer, LINKS)
+    batch = frames.record_batch(64, 1000)
+    fills = [frames.produce(topic, partition, batch) for partition in range(LINKS)]
+    now_ms = time.time_ns() // 1_000_000
+    selectors = [-2, -1, now_ms - 100]
+    requests = [frames.list_offsets(topic, number % LINKS, selectors[number % 3]) for number in range(12)]
+
+    def check(_: Link, answer: bytearray, start: int, __: int) -> None:
+        error = frames.list_offsets_error(answer, start, topic)
+        if error:
+            raise LoadError(f"ListOffsets error {error}")
+
+    total = max(2000, int(50_000 * scale))
+    with _pump(peer) as pump:
+        pump.run(320, lambda _, number: fills[number % LINKS], _produced(topic))
+        pump.run(10_000, lambda _, number: requests[number % 12], check)
+        cpu = peer.cpu_seconds()
+        seconds = pump.run(total, lambda _, number: requests[number % 12], check)
+        cpu = peer.cpu_seconds() - cpu
+    return {"requests/s": total / seconds, "CPU us/request": cpu / total * 1e6}
+
+
+def latency(peer: Peer, scale: float) -> Figures:
+    """One client that waits for each acknowledgement; then from a produce to the answer of a Fetch that was waiting for it."""
+    topic = _new_topic(peer, 1)
+    request = frames.produce(topic, 0, frames.record_batch(1, 100))
+    with contextlib.closing(connect(peer.address)) as producer, contextlib.closing(connect(peer.address)) as consumer:
+        for _ in range(2000):
+            call(producer, request)
+        acknowledged = sorted(_seconds(lambda: call(producer, request)) for _ in range(max(500, int(5000 * scale))))
+        offset = _end_offset(producer, topic)
+        delivered = []
+        for _ in range(max(200, int(1000 * scale))):
+            consumer.sendall(frames.fetch(topic, 0, offset, FETCH_BYTES))
+            time.sleep(0.0005)  # the Fetch must be parked before the record comes
+            started = time.perf_counter()
+            producer.sendall(request)
+            read_answer(consumer)
+            delivered.append(time.perf_counter() - started)
+            read_answer(producer)
+            offset += 1
+        delivered.sort()
+    return {
+        "acknowledged p50 us": _percentile(acknowledged, 0.50),
+        "acknowledged p99 us": _percentile(acknowledged, 0.99),
+        "delivered p50 us": _percentile(delivered, 0.50),
+        "delivered p99 us": _percentile(delivered, 0.99),
+    }
+
+
+def idle_connections(peer: Peer, _: float) -> Figures:
+    """Memory that 1,000 connections add, each of which has asked for ApiVersions and then is silent."""
+    before = peer.memory_mb()
+    with contextlib.ExitStack() as held:
+        for _number in range(1000):
+            connection = held.enter_context(contextlib.closing(connect(peer.address)))
+            call(connection, frames.frame(18, 0, b""))
+        return {"MB for 1,000 connections": peer.memory_mb() - before}
+
+
+LOADS: dict[str, Callable[[Peer, float], Figures]] = {
+    "idle connections": idle_connections,
+    "produce 64 x 1 kB": produce,
+    "produce 1 x 100 B": small,
+    "fetch 1 MiB": fetch,
+    "ListOffsets": offsets,
+    "latency": latency,
+}
+
+
+@contextlib.contextmanager
+def _pump(peer: Peer, depth: int = DEPTH) -> Iterator[Pump]:
+    pump = Pump(peer.address, links=LINKS, depth=depth)
+    try:
+        yield pump
+    finally:
+        pump.close()
+
+
+def _new_topic(peer: Peer, partitions: int) -> bytes:
+    """Make a topic and wait until each partition takes a write: a leader is not there at once everywhere."""
+    topic = f"bench-{next(_numbers)}".encode()
+    with contextlib.closing(connect(peer.address)) as connection:
+        error = frames.create_topic_error(call(connection, frames.create_topic(topic, partitions)), topic)
+        if error:
+            raise LoadError(f"CreateTopics error {error}")
+        deadline = time.monotonic() + READY_TIMEOUT_S
+        for partition in range(partitions):
+            request = frames.produce(topic, partition, frames.record_batch(1, 10))
+            while frames.produce_error(call(connection, request), 0, topic):
+                if time.monotonic() > deadline:
+                    raise LoadError(f"partition {partition} takes no writes")
+                time.sleep(0.02)
+    return topic
+
+
+def _produced(topic: bytes) -> Callable[[Link, bytearray, int, int], None]:
+    def check(_: Link, answer: bytearray, start: int, __: int) -> None:
+        error = frames.produce_error(answer, start, topic)
+        if error:
+            raise LoadError(f"Produce error {error}")
+
+    return check
+
+
+def _end_offset(connection: socket.socket, topic: bytes) -> int:
+    answer = call(connection, frames.list_offsets(topic, 0, -1))
+    return int(struct.unpack_from(">q", answer, frames.BODY + 4 + 4 + 2 + len(topic) + 4 + 4 + 2 + 8)[0])
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def _percentile(ordered: list[float], part: float) -> float:
+    return ordered[min(len(ordered) - 1, int(len(ordered) * part))] * 1e6

@@ -1,0 +1,198 @@
+"""The brokers that are measured: each is a process on a free port of 127.0.0.1 with a data directory of its own.
+
+Apache Kafka comes from Maven Central by its jars (kafka_2.13 and what it needs), with the heap and collector flags of its own start
+script; it is left out with a line where Java or Maven is missing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from abc import ABC, abstractmethod
+from pathlib import Path
+
+KAFKA_VERSION = "4.3.1"
+CACHE = Path(os.environ.get("MINIBROKER_BENCH_CACHE", Path.home() / ".cache" / "minibroker-bench"))
+JVM_FLAGS = ["-Xmx1G", "-Xms1G", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35"]
+START_TIMEOUT_S = 60.0
+#: An ApiVersions v0 request, which every broker answers: size, key 18, version 0, correlation 1, no client id.
+API_VERSIONS_V0 = bytes.fromhex("0000000a 0012 0000 00000001 ffff")
+
+POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
+<groupId>bench</groupId><artifactId>kafka</artifactId><version>1</version><dependencies>
+<dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{version}</version></dependency>
+<dependency><groupId>org.slf4j</groupId><artifactId>slf4j-nop</artifactId><version>1.7.36</version></dependency>
+</dependencies></project>
+"""
+
+SERVER_PROPERTIES = """process.roles=broker,controller
+node.id=1
+controller.quorum.bootstrap.servers=127.0.0.1:{controller}
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+controller.listener.names=CONTROLLER
+inter.broker.listener.name=PLAINTEXT
+log.dirs={folder}
+offsets.topic.replication.factor=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+group.initial.rebalance.delay.ms=0
+"""
+
+
+class Unavailable(Exception):  # noqa: N818  not an error of ours: the peer cannot be had on this machine
+    """Why a peer is left out."""
+
+
+def free_port() -> int:
+    """A port that nobody uses at this moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Peer(ABC):
+    """One broker process."""
+
+    name: str
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix=f"bench-{self.name}-"))
+        self.port = free_port()
+        self.cold_start_ms = 0.0
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        """The process that serves."""
+        if self._process is None:
+            raise Unavailable(f"{self.name} is not running")
+        return self._process.pid
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where it listens."""
+        return ("127.0.0.1", self.port)
+
+    def prepare(self) -> None:
+        """What is done before the clock of a start runs."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+
+    @abstractmethod
+    def command(self) -> list[str]:
+        """The command line of the server."""
+
+    def start(self) -> None:
+        """Start it and wait for its first answer; `cold_start_ms` is the time from exec to that answer."""
+        self.prepare()
+        log = (self.folder / "output.log").open("wb")
+        started = time.perf_counter()
+        self._process = subprocess.Popen(self.command(), stdout=log, stderr=log)
+        log.close()
+        while not self._answers():
+            if self._process.poll() is not None or time.perf_counter() - started > START_TIMEOUT_S:
+                raise Unavailable(f"{self.name} did not start; see {self.folder / 'output.log'}")
+            time.sleep(0.002)
+        self.cold_start_ms = (time.perf_counter() - started) * 1000
+
+    def _answers(self) -> bool:
+        with contextlib.suppress(OSError), socket.create_connection(self.address, timeout=2) as connection:
+            connection.sendall(API_VERSIONS_V0)
+            return bool(connection.recv(4))
+        return False
+
+    def stop(self, *, keep: bool = False) -> None:
+        """End it; its data goes too, unless kept for a second start."""
+        if self._process is not None:
+            self._process.terminate()
+            try:
+                self._process.wait(30)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+            self._process = None
+        if not keep:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def cpu_seconds(self) -> float:
+        """User and system time that the process has spent, all its threads included."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def memory_mb(self) -> float:
+        """Resident set, MB of 2**20 bytes."""
+        status = Path(f"/proc/{self.pid}/status").read_text()
+        return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS")) / 1024
+
+
+class Minibroker(Peer):
+    """This project, with default settings."""
+
+    name = "minibroker"
+
+    def command(self) -> list[str]:
+        """As a user starts it."""
+        return [sys.executable, "-m", "minibroker", "serve", "--port", str(self.port), "--data-dir", str(self.folder / "data")]
+
+
+class ApacheKafka(Peer):
+    """Apache Kafka, one KRaft node, with the flags of its own start script."""
+
+    name = f"kafka {KAFKA_VERSION}"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._libraries = CACHE / f"kafka-{KAFKA_VERSION}"
+        self._properties = self.folder / "server.properties"
+
+    def prepare(self) -> None:
+        """Fetch the jars once, write the properties and format the directory."""
+        super().prepare()
+        if shutil.which("java") is None:
+            raise Unavailable("no java on this machine")
+        self._fetch()
+        data = self.folder / "data"
+        if data.exists():
+            return
+        data.mkdir()
+        self._properties.write_text(SERVER_PROPERTIES.format(port=self.port, controller=free_port(), folder=data))
+        tool = ["java", "-cp", self._class_path, "kafka.tools.StorageTool", "format", "--standalone"]
+        subprocess.run([*tool, "-t", "AAAAAAAAAAAAAAAAAAAAAQ", "-c", str(self._properties)], check=True, capture_output=True)
+
+    @property
+    def _class_path(self) -> str:
+        return f"{self._libraries}/*"
+
+    def _fetch(self) -> None:
+        done = self._libraries / ".done"
+        if done.exists():
+            return
+        if shutil.which("mvn") is None:
+            raise Unavailable("no mvn on this machine, and Kafka's jars are not in the cache")
+        self._libraries.mkdir(parents=True, exist_ok=True)
+        (self._libraries / "pom.xml").write_text(POM.format(version=KAFKA_VERSION))
+        goal = [
+            "mvn",
+            "-B",
+            "-q",
+            f"-Dmaven.repo.local={CACHE / 'm2'}",
+            "dependency:copy-dependencies",
+            f"-DoutputDirectory={self._libraries}",
+        ]
+        fetched = subprocess.run(goal, cwd=self._libraries, capture_output=True, text=True, check=False)
+        if fetched.returncode:
+            raise Unavailable(f"Maven could not fetch Kafka: {fetched.stdout.strip().splitlines()[-1:]}")
+        done.touch()
+
+    def command(self) -> list[str]:
+        """The server's main class."""
+        return ["java", *JVM_FLAGS, "-cp", self._class_path, "kafka.Kafka", str(self._properties)]
+
+
+PEERS: dict[str, type[Peer]] = {"minibroker": Minibroker, "kafka": ApacheKafka}
