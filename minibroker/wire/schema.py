@@ -1,0 +1,199 @@
+"""The vocabulary of schemas: what a message is made of, declared once for all its versions.
+
+A struct is a class of annotated fields in wire order:
+
+    @struct
+    class Topic:
+        name: String
+        topic_id: Uuid = field(since=10, default=NIL_UUID)
+        partitions: list[Partition] | None = field(nullable=4)
+
+What an annotation may say: a primitive of this module, another struct, `list[...]` of one of them, and `| None` after
+any of these. Null travels as length -1 (0 in a compact form), for a struct as a marker byte -1 where 1 announces a value.
+
+Declaring must cost microseconds, because a broker that starts imports dozens of them: annotations stay strings until
+a codec or a constructor first asks (`fields_of`), and `__init__` is generated at its first call.
+"""
+
+from __future__ import annotations
+
+import sys
+import uuid
+from typing import Annotated, Any, ClassVar, Final, TypeAlias, TypeVar, dataclass_transform
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+# The string in each is the kind that the codecs go by.
+Int8 = Annotated[int, "int8"]
+Int16 = Annotated[int, "int16"]
+Int32 = Annotated[int, "int32"]
+Int64 = Annotated[int, "int64"]
+UInt16 = Annotated[int, "uint16"]
+UInt32 = Annotated[int, "uint32"]
+Bool = Annotated[bool, "bool"]
+Float64 = Annotated[float, "float64"]
+Uuid = Annotated[uuid.UUID, "uuid"]
+String = Annotated[str, "string"]
+Bytes = Annotated[bytes, "bytes"]
+Records = Annotated[Buffer, "records"]  #: decoded to a memoryview slice of the frame, encoded without a copy
+
+NIL_UUID: Final = uuid.UUID(int=0)  #: "no topic id"
+MISSING: Final = object()  #: the field has no default
+
+LAST_VERSION: Final = 32767  #: versions are int16
+
+T = TypeVar("T")
+
+
+class Declaration:
+    """What `field(...)` was told; becomes a Field when the annotation is resolved."""
+
+    __slots__ = ("annotation", "default", "nullable", "since", "tag", "until")
+
+    def __init__(self, since: int, until: int | None, nullable: int | None, tag: int | None, default: Any) -> None:
+        self.annotation = ""
+        self.since = since
+        self.until = LAST_VERSION if until is None else until
+        self.nullable = nullable
+        self.tag = tag
+        self.default = default
+
+
+def field(*, since: int = 0, until: int | None = None, nullable: int | None = None, tag: int | None = None, default: Any = MISSING) -> Any:
+    """Say more of a field than its annotation does.
+
+    Args:
+        since: first version that has the field.
+        until: last version that has it, inclusive.
+        nullable: first version in which null may be sent, for an annotation `| None` (without this: every version).
+        tag: the field is a tagged one, left out when it has its default.
+        default: the value where a version lacks the field or a tagged one is left out, and in the constructor. A list
+            starts as a fresh list for each instance, so write `()`. For a struct, its class stands for all its defaults.
+    """
+    if default is MISSING and (since > 0 or until is not None or tag is not None):
+        raise TypeError("a field that is not always sent needs a default")
+    return Declaration(since, until, nullable, tag, default)
+
+
+class Field:
+    """One resolved field of a struct."""
+
+    __slots__ = ("default", "is_array", "kind", "name", "nullable", "since", "struct", "tag", "until")
+
+    def __init__(self, name: str, declared: Declaration, namespace: dict[str, Any]) -> None:
+        """Read an annotation such as `list[Topic] | None` by name: nothing of typing is needed, and nothing is evaluated."""
+        required = declared.annotation.removesuffix("| None").rstrip()
+        self.is_array = required.startswith("list[")
+        element, _, attribute = (required[5:-1] if self.is_array else required).partition(".")
+        found: Any = getattr(namespace[element], attribute) if attribute else namespace[element]
+        is_struct = isinstance(found, type) and issubclass(found, Struct)
+        self.name = name
+        self.kind: str = "struct" if is_struct else found.__metadata__[0]  #: "int8" ... "records"; of the elements when is_array
+        self.struct: type[Any] | None = found if is_struct else None
+        self.nullable = None if required == declared.annotation else declared.nullable or 0  #: null from this version on; None: never
+        self.since = declared.since
+        self.until = declared.until  #: inclusive
+        self.tag = declared.tag
+        self.default = declared.default  #: as declared; see default_of
+
+    def in_version(self, version: int) -> bool:
+        """Whether this version carries the field."""
+        return self.since <= version <= self.until
+
+    def null_in(self, version: int) -> bool:
+        """Whether null may be sent in this version."""
+        return self.nullable is not None and version >= self.nullable
+
+
+class Struct:
+    """What @struct makes of a class: slots for the fields, value semantics, a keyword-only constructor.
+
+    Immutable by type checking alone: decoders fill instances attribute by attribute.
+    """
+
+    __slots__ = ()
+    declared_: ClassVar[dict[str, Declaration]] = {}
+    fields_: ClassVar[tuple[Field, ...] | None] = None
+
+    def __init__(self, **values: Any) -> None:
+        build_constructor(type(self))
+        type(self).__init__(self, **values)
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return _comparable(self) == _comparable(other)
+
+    def __hash__(self) -> int:
+        return hash(_comparable(self))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in self.declared_)})"
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
+def struct(declaration: type[T]) -> type[T]:
+    """Make a struct of a class of annotated fields."""
+    namespace = dict(declaration.__dict__)
+    declared = {}
+    for name, annotation in declaration.__annotations__.items():
+        default = namespace.pop(name, MISSING)
+        declared[name] = default if isinstance(default, Declaration) else Declaration(0, None, None, None, default)
+        declared[name].annotation = annotation
+    del namespace["__dict__"], namespace["__weakref__"]
+    namespace["__slots__"] = tuple(declared)
+    namespace["declared_"] = declared
+    return type(declaration.__name__, (Struct,), namespace)
+
+
+def fields_of(struct_type: type[Any]) -> tuple[Field, ...]:
+    """The fields in wire order, resolved at the first call."""
+    fields: tuple[Field, ...] | None = struct_type.fields_
+    if fields is None:
+        namespace = sys.modules[struct_type.__module__].__dict__
+        fields = tuple(Field(name, declared, namespace) for name, declared in struct_type.declared_.items())
+        struct_type.fields_ = fields
+    return fields
+
+
+def default_of(field: Field) -> Any:
+    """The value of a field that was not sent: for lists a new one each time; MISSING where there is none."""
+    if field.is_array and field.default is not None and field.default is not MISSING:
+        return list(field.default)
+    if field.struct is not None and field.default is field.struct:
+        field.default = field.struct()
+    return field.default
+
+
+def build_constructor(struct_type: type[Any]) -> None:
+    """Give the class its own `__init__`: keyword-only, straight-line, a fresh list for each list that is left out."""
+    names: dict[str, Any] = {}
+    parameters, body = ["self"], ["    pass\n"]
+    for each in fields_of(struct_type):
+        name, default = each.name, default_of(each)
+        value = name
+        if default is MISSING:
+            parameters.append(name)
+        else:
+            names[f"default_{name}"] = default
+            parameters.append(f"{name}=default_{name}")
+            if isinstance(default, list):
+                value = f"list(default_{name}) if {name} is default_{name} else {name}"
+        body.append(f"    self.{name} = {value}\n")
+    if len(parameters) > 1:
+        parameters.insert(1, "*")
+    exec(f"def __init__({', '.join(parameters)}):\n{''.join(body)}", names)  # noqa: S102  names of our own schemas
+    struct_type.__init__ = names["__init__"]
+
+
+def replace(value: T, **changes: Any) -> T:
+    """A copy with some fields changed."""
+    struct_type: type[Any] = type(value)
+    fields: dict[str, Any] = {name: getattr(value, name) for name in struct_type.declared_}
+    changed: T = struct_type(**fields | changes)
+    return changed
+
+
+def _comparable(value: Any) -> tuple[Any, ...]:
+    """Fields as a tuple, in which a list and a tuple of the same elements are the same."""
+    return tuple(tuple(each) if isinstance(each, list) else each for each in (getattr(value, name) for name in value.declared_))
