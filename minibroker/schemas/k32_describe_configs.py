@@ -1,0 +1,68 @@
+"""DescribeConfigs, API key 32: configs of topics and brokers, and where each value comes from.
+
+v1  config_source and synonyms (KIP-226)
+v2  answer carries throttle_time_ms before the quota delay, not after it
+v3  config_type and documentation (KIP-569)
+v4  flexible
+
+resource_type  2 topic, 4 broker, 8 broker logger, 16 client metrics, 32 group (Kafka's ConfigResource.Type)
+config_source  1 topic, 2 one broker, 3 default of all brokers, 4 the broker's file, 5 built-in default, 6 broker logger,
+               7 client metrics, 8 group (Kafka's DescribeConfigsResponse.ConfigSource)
+config_type    0 unknown, 1 boolean, 2 string, 3 int, 4 short, 5 long, 6 double, 7 list, 8 class, 9 password
+"""
+
+from __future__ import annotations
+
+from minibroker.wire.schema import Bool, Int8, Int16, Int32, String, field, struct
+
+API_KEY = 32
+VERSIONS = (1, 4)
+FLEXIBLE_SINCE = 4
+
+
+@struct
+class Resource:
+    resource_type: Int8
+    resource_name: String  #: a topic's name, a broker's id, or "" for what all brokers share
+    configuration_keys: list[String] | None  #: null asks for every key
+
+
+@struct
+class Request:
+    resources: list[Resource]
+    include_synonyms: Bool = field(default=False)
+    include_documentation: Bool = field(since=3, default=False)
+
+
+@struct
+class Synonym:
+    name: String
+    value: String | None
+    source: Int8
+
+
+@struct
+class Config:
+    name: String
+    value: String | None  #: null when sensitive
+    read_only: Bool
+    config_source: Int8 = field(default=-1)
+    is_sensitive: Bool
+    synonyms: list[Synonym] = field(default=())  #: every place that sets this key, the one in force first
+    config_type: Int8 = field(since=3, default=0)
+    documentation: String | None = field(since=3, default="")
+
+
+@struct
+class Result:
+    error_code: Int16
+    error_message: String | None
+    resource_type: Int8
+    resource_name: String
+    configs: list[Config]
+
+
+@struct
+class Response:
+    throttle_time_ms: Int32 = field(default=0)
+    results: list[Result]

@@ -1,0 +1,48 @@
+"""AlterConfigs, API key 33: replace all configs of a resource; superseded by IncrementalAlterConfigs (KIP-339).
+
+v1  answer carries throttle_time_ms before the quota delay, not after it
+v2  flexible
+
+A key that the request leaves out goes back to its default.
+"""
+
+from __future__ import annotations
+
+from minibroker.wire.schema import Bool, Int8, Int16, Int32, String, field, struct
+
+API_KEY = 33
+VERSIONS = (0, 2)
+FLEXIBLE_SINCE = 2
+
+
+@struct
+class Config:
+    name: String
+    value: String | None
+
+
+@struct
+class Resource:
+    resource_type: Int8  #: as in DescribeConfigs
+    resource_name: String
+    configs: list[Config]
+
+
+@struct
+class Request:
+    resources: list[Resource]
+    validate_only: Bool
+
+
+@struct
+class ResourceResult:
+    error_code: Int16
+    error_message: String | None
+    resource_type: Int8
+    resource_name: String
+
+
+@struct
+class Response:
+    throttle_time_ms: Int32 = field(default=0)
+    responses: list[ResourceResult]

@@ -1,0 +1,46 @@
+"""IncrementalAlterConfigs, API key 44: change some configs of a resource and leave the others (KIP-339).
+
+v1  flexible
+"""
+
+from __future__ import annotations
+
+from minibroker.wire.schema import Bool, Int8, Int16, Int32, String, field, struct
+
+API_KEY = 44
+VERSIONS = (0, 1)
+FLEXIBLE_SINCE = 1
+
+
+@struct
+class Config:
+    name: String
+    config_operation: Int8  #: 0 set, 1 delete; 2 append and 3 subtract, for lists
+    value: String | None
+
+
+@struct
+class Resource:
+    resource_type: Int8  #: as in DescribeConfigs
+    resource_name: String
+    configs: list[Config]
+
+
+@struct
+class Request:
+    resources: list[Resource]
+    validate_only: Bool
+
+
+@struct
+class ResourceResult:
+    error_code: Int16
+    error_message: String | None
+    resource_type: Int8
+    resource_name: String
+
+
+@struct
+class Response:
+    throttle_time_ms: Int32 = field(default=0)
+    responses: list[ResourceResult]
