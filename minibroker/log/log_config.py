@@ -1,0 +1,54 @@
+"""The configuration of one partition's log: Kafka's topic properties, typed, with Kafka's defaults and units.
+
+A name here is the topic property's name with dots as underscores (`segment.bytes` is `segment_bytes`). Sources: TopicConfig and
+LogConfig of Apache Kafka 4.3.1. Values are checked where text becomes values (the `config` package), not here.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+LONG_MAX = 2**63 - 1
+DAY_MS = 24 * 60 * 60 * 1000
+
+CREATE_TIME = "CreateTime"
+LOG_APPEND_TIME = "LogAppendTime"
+
+
+class LogConfig(NamedTuple):
+    """What a log asks its configuration for; `config._replace(segment_bytes=70)` makes a changed copy."""
+
+    # Rolling
+    segment_bytes: int = 1024 * 1024 * 1024
+    segment_ms: int = 7 * DAY_MS
+    segment_jitter_ms: int = 0
+    segment_index_bytes: int = 10 * 1024 * 1024
+    index_interval_bytes: int = 4096
+    preallocate: bool = False  #: accepted, never done: files grow as they are written
+    # What may be produced
+    max_message_bytes: int = 1024 * 1024 + 12
+    message_timestamp_type: str = CREATE_TIME
+    message_timestamp_before_max_ms: int = LONG_MAX
+    message_timestamp_after_max_ms: int = 60 * 60 * 1000
+    compression_type: str = "producer"
+    compression_gzip_level: int = -1
+    compression_lz4_level: int = 9
+    compression_zstd_level: int = 3
+    # Durability
+    flush_messages: int = LONG_MAX  #: fsync before the acknowledgement of so many unflushed records
+    flush_ms: int = LONG_MAX
+    min_insync_replicas: int = 1
+    # Retention and compaction
+    cleanup_policy: frozenset[str] = frozenset({"delete"})
+    retention_ms: int = 7 * DAY_MS
+    retention_bytes: int = -1
+    file_delete_delay_ms: int = 60 * 1000
+    delete_retention_ms: int = DAY_MS
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = LONG_MAX
+    min_cleanable_dirty_ratio: float = 0.5
+
+    @property
+    def is_compacted(self) -> bool:
+        """Every record needs a key."""
+        return "compact" in self.cleanup_policy

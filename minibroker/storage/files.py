@@ -1,0 +1,248 @@
+"""The seam to the file system: every byte that the storage reads or writes passes here, so that a test can make any of it fail.
+
+Hot calls (`read_at`, `write`, `sync`) take a file descriptor and are the system calls themselves, without a frame of ours between.
+All calls raise OSError and nothing else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections import deque
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+READ_ONLY = os.O_RDONLY | os.O_CLOEXEC
+APPEND = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+REPLACE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+
+
+class Files(Protocol):
+    """What the storage needs of a file system. Paths are strings; modes and times are left to the system."""
+
+    handles: HandlePool
+
+    def open(self, path: str, flags: int) -> int:
+        """A new file descriptor; `flags` is READ_ONLY, APPEND or REPLACE."""
+
+    def close(self, descriptor: int) -> None:
+        """Close a descriptor."""
+
+    def duplicate(self, descriptor: int) -> int:
+        """Another descriptor of the same open file: another thread may sync it while this one is closed."""
+
+    def read_at(self, descriptor: int, size: int, position: int, /) -> bytes:
+        """Up to `size` bytes from `position`; fewer only at the end of the file."""
+
+    def write(self, descriptor: int, data: Buffer, /) -> int:
+        """Append; how many bytes were taken."""
+
+    def truncate(self, descriptor: int, size: int) -> None:
+        """Cut the file."""
+
+    def sync(self, descriptor: int) -> None:
+        """Return when everything written so far is on the disk."""
+
+    def sync_directory(self, path: str) -> None:
+        """Make creations, renames and removals in a folder durable."""
+
+    def size(self, path: str) -> int:
+        """Bytes in a file; FileNotFoundError when there is none."""
+
+    def modified_ms(self, path: str) -> int:
+        """When a file was last written, in epoch milliseconds."""
+
+    def names(self, path: str) -> list[str]:
+        """Names in a folder, in no order."""
+
+    def exists(self, path: str) -> bool:
+        """Whether a file or folder is there."""
+
+    def make_directory(self, path: str) -> None:
+        """Create a folder and those above it; one that exists is fine."""
+
+    def rename(self, source: str, target: str) -> None:
+        """Move, replacing what is there, at once."""
+
+    def remove(self, path: str) -> None:
+        """Delete a file; one that is gone is fine."""
+
+    def remove_directory(self, path: str) -> None:
+        """Delete an empty folder; one that is gone is fine."""
+
+
+class RealFiles:
+    """The file system of this machine."""
+
+    def __init__(self, *, max_open_files: int | None = None) -> None:
+        self.handles = HandlePool(self, max_open_files or default_max_open_files())
+
+    open = staticmethod(os.open)
+    close = staticmethod(os.close)
+    duplicate = staticmethod(os.dup)
+    read_at = staticmethod(os.pread)
+    write = staticmethod(os.write)
+    truncate = staticmethod(os.ftruncate)
+    sync = staticmethod(os.fsync)
+    names = staticmethod(os.listdir)
+    exists = staticmethod(os.path.exists)
+    rename = staticmethod(os.replace)
+
+    def sync_directory(self, path: str) -> None:
+        """Make creations, renames and removals in a folder durable."""
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def size(self, path: str) -> int:
+        """Bytes in a file."""
+        return os.stat(path).st_size
+
+    def modified_ms(self, path: str) -> int:
+        """When a file was last written."""
+        return os.stat(path).st_mtime_ns // 1_000_000
+
+    def make_directory(self, path: str) -> None:
+        """Create a folder and those above it."""
+        os.makedirs(path, exist_ok=True)
+
+    def remove(self, path: str) -> None:
+        """Delete a file."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+
+    def remove_directory(self, path: str) -> None:
+        """Delete an empty folder."""
+        with contextlib.suppress(FileNotFoundError):
+            os.rmdir(path)
+
+
+def default_max_open_files() -> int:
+    """Half of what the process may open, at most 4,096: the rest is for connections."""
+    import resource  # noqa: PLC0415  not on every platform, and asked once
+
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return 4096 if soft == resource.RLIM_INFINITY else max(16, min(soft // 2, 4096))
+
+
+class FileHandle:
+    """A log file that is open only while it is used: thousands of partitions share the descriptors of one pool.
+
+    `descriptor` is -1 while it is closed; ask `opened()` unless it was just seen to be open.
+    """
+
+    __slots__ = ("_pool", "descriptor", "flags", "path", "used")
+
+    def __init__(self, pool: HandlePool, path: str, flags: int) -> None:
+        self._pool = pool
+        self.path = path
+        self.flags = flags
+        self.descriptor = -1
+        self.used = False  #: since the pool last looked for one to close
+
+    def opened(self) -> int:
+        """The descriptor; opens the file when the pool had closed it."""
+        self.used = True
+        if self.descriptor < 0:
+            self._pool.open(self)
+        return self.descriptor
+
+    def close(self) -> None:
+        """Give the descriptor back; the handle may be opened again."""
+        self._pool.close(self)
+
+
+class HandlePool:
+    """At most `capacity` open handles: a file that is opened beyond that closes one that was not used lately (second chance).
+
+    Invariant: every handle with a descriptor is in the queue once.
+    """
+
+    def __init__(self, files: Files, capacity: int) -> None:
+        self._files = files
+        self._queue: deque[FileHandle] = deque()
+        self.capacity = capacity
+
+    def handle(self, path: str, flags: int) -> FileHandle:
+        """A handle that is not open yet."""
+        return FileHandle(self, path, flags)
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    def open(self, handle: FileHandle) -> None:
+        """Open, making room first; when the process has no descriptor left (EMFILE), close ours until it has."""
+        while len(self._queue) >= self.capacity:
+            self._close_one()
+        while True:
+            try:
+                handle.descriptor = self._files.open(handle.path, handle.flags)
+            except OSError as error:
+                if error.errno not in {errno.EMFILE, errno.ENFILE} or not self._queue:
+                    raise
+                self._close_one()
+            else:
+                self._queue.append(handle)
+                return
+
+    def close(self, handle: FileHandle) -> None:
+        """Close one, if it is open."""
+        if handle.descriptor >= 0:
+            self._queue.remove(handle)
+            descriptor, handle.descriptor = handle.descriptor, -1
+            self._files.close(descriptor)
+
+    def _close_one(self) -> None:
+        while self._queue[0].used:
+            self._queue[0].used = False
+            self._queue.rotate(-1)
+        handle = self._queue.popleft()
+        descriptor, handle.descriptor = handle.descriptor, -1
+        self._files.close(descriptor)
+
+
+def read_all(files: Files, path: str) -> bytes:
+    """A small file, whole."""
+    descriptor = files.open(path, READ_ONLY)
+    try:
+        chunks = []
+        position = 0
+        while chunk := files.read_at(descriptor, 1 << 20, position):
+            chunks.append(chunk)
+            position += len(chunk)
+        return b"".join(chunks)
+    finally:
+        files.close(descriptor)
+
+
+def write_all(files: Files, descriptor: int, data: Buffer) -> None:
+    """Append everything; ENOSPC when the system takes nothing more."""
+    rest = memoryview(data)
+    while rest:
+        taken = files.write(descriptor, rest)
+        if taken <= 0:
+            raise OSError(errno.ENOSPC, "The file system took no bytes")
+        rest = rest[taken:]
+
+
+def replace_file(files: Files, path: str, data: Buffer, *, sync: bool) -> None:
+    """Write a small file so that a reader finds the old one or the new one, whole: `path.tmp`, then a rename.
+
+    With `sync` the same holds after a power loss (as Kafka's CheckpointFile does).
+    """
+    temporary = path + ".tmp"
+    descriptor = files.open(temporary, REPLACE)
+    try:
+        write_all(files, descriptor, data)
+        if sync:
+            files.sync(descriptor)
+    finally:
+        files.close(descriptor)
+    files.rename(temporary, path)
+    if sync:
+        files.sync_directory(os.path.dirname(path))
