@@ -1,0 +1,74 @@
+"""A proxy for Kafka's protocol that keeps every frame it passes on: what a client sends, and what the broker answers.
+
+The broker must advertise the proxy's address, or clients go round it. Threads, not asyncio: it is started once by
+`python -m tests.golden.capture`, at nobody's cost.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+import threading
+from typing import NamedTuple
+
+REQUEST, RESPONSE = "request", "response"
+
+
+class Captured(NamedTuple):
+    """One frame with its size prefix, and the key and version it belongs to."""
+
+    label: str
+    api_key: int
+    version: int
+    direction: str
+    client_id: str
+    data: bytes
+
+
+class CaptureProxy:
+    """Listens on 127.0.0.1:`port`, speaks to `target`, collects `frames`; `label` marks whatever passes from now on."""
+
+    def __init__(self, port: int, target: tuple[str, int]) -> None:
+        self.frames: list[Captured] = []
+        self.label = ""
+        self._target = target
+        self._listener = socket.create_server(("127.0.0.1", port))
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        self._listener.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            server = socket.create_connection(self._target)
+            waiting: dict[int, tuple[str, int, int, str]] = {}
+            threading.Thread(target=self._pass_on, args=(client, server, waiting, REQUEST), daemon=True).start()
+            threading.Thread(target=self._pass_on, args=(server, client, waiting, RESPONSE), daemon=True).start()
+
+    def _pass_on(self, source: socket.socket, sink: socket.socket, waiting: dict[int, tuple[str, int, int, str]], direction: str) -> None:
+        reader = source.makefile("rb")
+        with contextlib.suppress(OSError):
+            while len(prefix := reader.read(4)) == 4:
+                data = prefix + reader.read(int.from_bytes(prefix, "big"))
+                if direction == REQUEST:
+                    self._keep_request(data, waiting)
+                else:
+                    self._keep_response(data, waiting)
+                sink.sendall(data)
+        with contextlib.suppress(OSError):
+            sink.shutdown(socket.SHUT_WR)
+
+    def _keep_request(self, data: bytes, waiting: dict[int, tuple[str, int, int, str]]) -> None:
+        api_key, version, correlation_id, length = struct.unpack_from(">hhih", data, 4)
+        client_id = data[14 : 14 + max(length, 0)].decode()
+        waiting[correlation_id] = (self.label, api_key, version, client_id)
+        self.frames.append(Captured(self.label, api_key, version, REQUEST, client_id, data))
+
+    def _keep_response(self, data: bytes, waiting: dict[int, tuple[str, int, int, str]]) -> None:
+        label, api_key, version, client_id = waiting.pop(int.from_bytes(data[4:8], "big"))
+        self.frames.append(Captured(label, api_key, version, RESPONSE, client_id, data))

@@ -1,0 +1,76 @@
+"""Kafka's own Java tools: their jars, fetched once by Maven into a cache folder of ours, and a way to run them.
+
+The cache is `MINIBROKER_TEST_CACHE`, by default `~/.cache/minibroker-tests`. Tests skip where Java or Maven is missing.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+KAFKA_VERSION = "4.3.1"
+
+TOPIC_COMMAND = "org.apache.kafka.tools.TopicCommand"
+GET_OFFSET_SHELL = "org.apache.kafka.tools.GetOffsetShell"
+CONFIG_COMMAND = "kafka.admin.ConfigCommand"
+LOG_DIRS_COMMAND = "org.apache.kafka.tools.LogDirsCommand"
+DELETE_RECORDS_COMMAND = "org.apache.kafka.tools.DeleteRecordsCommand"
+BROKER_API_VERSIONS_COMMAND = "org.apache.kafka.tools.BrokerApiVersionsCommand"
+CONSOLE_PRODUCER = "org.apache.kafka.tools.ConsoleProducer"
+CONSOLE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
+PRODUCER_PERFORMANCE = "org.apache.kafka.tools.ProducerPerformance"
+DUMP_LOG_SEGMENTS = "org.apache.kafka.tools.DumpLogSegments"
+
+_POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
+<groupId>minibroker.tests</groupId><artifactId>kafka-tools</artifactId><version>1</version>
+<dependencies>
+<dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{version}</version></dependency>
+<dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-tools</artifactId><version>{version}</version></dependency>
+<dependency><groupId>org.slf4j</groupId><artifactId>slf4j-simple</artifactId><version>1.7.36</version></dependency>
+</dependencies></project>
+"""
+
+
+def cache_folder() -> Path:
+    """Where downloads for tests are kept between runs."""
+    return Path(os.environ.get("MINIBROKER_TEST_CACHE", "~/.cache/minibroker-tests")).expanduser()
+
+
+def require_java() -> None:
+    """Skip the calling test where there is no JVM."""
+    if shutil.which("java") is None:
+        pytest.skip("java is not installed")
+
+
+def kafka_jars(version: str = KAFKA_VERSION) -> Path:
+    """The folder with Kafka's jars; fetched at the first call, by one process at a time."""
+    require_java()
+    folder = cache_folder() / f"kafka-{version}"
+    done = folder / ".done"
+    if not done.exists():
+        if shutil.which("mvn") is None:
+            pytest.skip("mvn is not installed")
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / ".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not done.exists():
+                (folder / "pom.xml").write_text(_POM.format(version=version))
+                subprocess.run(["mvn", "-B", "-q", "dependency:copy-dependencies", f"-DoutputDirectory={folder}"], cwd=folder, check=True)
+                done.touch()
+    return folder
+
+
+def run_tool(tool: str, *arguments: str, stdin: str = "", timeout_s: float = 60, check: bool = True) -> str:
+    """Run one of Kafka's Java tools; its standard output, and with `check=False` its complaints behind it."""
+    command = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"]
+    command += ["-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp", f"{kafka_jars()}/*", tool, *arguments]
+    done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=timeout_s, check=False)
+    if not check:
+        return done.stdout + done.stderr
+    assert done.returncode == 0, f"{tool} {' '.join(arguments)} ended with {done.returncode}:\n{done.stdout}{done.stderr}"
+    return done.stdout
