@@ -1,0 +1,113 @@
+"""The habits of the house that no linter knows: sizes, places, what a room may not do.
+
+Docstrings and annotations are ruff's and mypy's, imports are import-linter's; see pyproject.toml.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "minibroker"
+LINES_OF_A_MODULE = 600
+LINES_OF_A_FUNCTION = 70
+SANS_IO = ("wire", "schemas", "records")
+
+# In pieces, because this file is a tracked one too.
+REGISTRIES = [
+    ".".join(name) for name in (("pypi", "org"), ("pythonhosted", "org"), ("repo1", "maven"), ("repo", "maven"), ("npmjs", "org"))
+]
+REGISTRIES += [
+    ".".join(name) for name in (("proxy", "golang"), ("sum", "golang"), ("crates", "io"), ("deb", "debian"), ("spark-packages", "org"))
+]
+
+
+def modules(*folders: str) -> list[Path]:
+    return sorted(file for folder in folders for file in (ROOT / folder).rglob("*.py"))
+
+
+def functions(file: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+def of_house(file: Path) -> str:
+    return str(file.relative_to(ROOT))
+
+
+def test_modules_stay_readable() -> None:
+    too_long = {
+        of_house(file): lines
+        for file in modules("minibroker", "tests", "benchmarks")
+        if (lines := len(file.read_text().splitlines())) > LINES_OF_A_MODULE
+    }
+    assert too_long == {}
+
+
+def test_functions_stay_readable() -> None:
+    too_long = {
+        f"{of_house(file)}:{function.name}": lines
+        for file in modules("minibroker", "tests", "benchmarks")
+        for function in functions(file)
+        if (lines := (function.end_lineno or 0) - function.lineno + 1) > LINES_OF_A_FUNCTION
+    }
+    assert too_long == {}
+
+
+def test_every_room_is_in_the_import_contract() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    (layers,) = [contract["layers"] for contract in contracts if contract["type"] == "layers"]
+    named = {name for layer in layers for name in re.findall(r"\w+", layer)}
+    rooms = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    assert rooms - {"__init__", "__main__"} <= named
+
+
+@pytest.mark.parametrize("room", SANS_IO)
+def test_sans_io_rooms_touch_no_file_and_no_terminal(room: str) -> None:
+    forbidden = {"open", "print", "input", "read_bytes", "read_text", "write_bytes", "write_text"}
+    found = [
+        f"{of_house(file)}:{node.lineno}"
+        for file in modules(f"minibroker/{room}")
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Call)
+        and (node.func.id if isinstance(node.func, ast.Name) else node.func.attr if isinstance(node.func, ast.Attribute) else "")
+        in forbidden
+    ]
+    assert found == []
+
+
+def test_an_api_is_three_files_with_one_stem() -> None:
+    def stems(folder: str, prefix: str = "") -> set[str]:
+        return {file.stem.removeprefix(prefix) for file in (ROOT / folder).glob(f"{prefix}k[0-9][0-9]_*.py")}
+
+    handlers = stems("minibroker/handlers")
+    assert handlers, "no handler at all"
+    assert handlers <= stems("minibroker/schemas")
+    assert handlers <= stems("tests/handlers", "test_")
+
+
+def test_an_api_has_golden_frames() -> None:
+    handlers = {file.stem for file in (PACKAGE / "handlers").glob("k*.py")}
+    assert handlers <= {file.stem for file in (ROOT / "tests/golden/frames").glob("*.jsonl")}
+
+
+def test_tracked_files_name_no_registry() -> None:
+    if not (ROOT / ".git").exists():
+        pytest.skip("not a clone")
+    tracked = subprocess.run(["git", "-C", str(ROOT), "ls-files", "-z"], capture_output=True, check=True, text=True).stdout.split("\0")
+    found = [
+        f"{name}: {registry}"
+        for name in tracked
+        if name and (ROOT / name).is_file()
+        for registry in REGISTRIES
+        if registry.encode() in (ROOT / name).read_bytes()
+    ]
+    assert found == []
