@@ -1,0 +1,81 @@
+"""One partition as the broker serves it: its log, its leader epoch, and who waits for it to move.
+
+Invariant: `append` is the one way in; whoever subscribed is woken after each append that moved high_watermark or last_stable_offset,
+and before the producer has its answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from uuid import UUID
+
+from minibroker.errors import FencedLeaderEpoch, KafkaStorageError, UnknownLeaderEpoch
+from minibroker.log.partition_log import PartitionLog
+from minibroker.log.results import Appended
+
+NO_EPOCH = -1  #: a client that does not say which leader it believes in
+
+
+class Partition:
+    """A partition of a topic. `online_log` is None while its directory cannot be read."""
+
+    __slots__ = (
+        "_subscribers",
+        "directory_id",
+        "index",
+        "leader_epoch",
+        "offline_cause",
+        "online_log",
+        "partition_epoch",
+        "topic",
+        "topic_id",
+    )
+
+    def __init__(self, topic: str, topic_id: UUID, index: int, *, leader_epoch: int, partition_epoch: int, directory_id: UUID) -> None:
+        self.topic = topic
+        self.topic_id = topic_id
+        self.index = index
+        self.leader_epoch = leader_epoch  #: of the metadata log; raised at each start, as an election would
+        self.partition_epoch = partition_epoch
+        self.directory_id = directory_id  #: directory.id of the log dir that holds it
+        self.online_log: PartitionLog | None = None
+        self.offline_cause: str | None = None  #: why there is no log
+        self._subscribers: dict[object, Callable[[], None]] = {}
+
+    @property
+    def log(self) -> PartitionLog:
+        """The log; raises KafkaStorageError while the partition is offline."""
+        log = self.online_log
+        if log is None:
+            raise KafkaStorageError(f"{self.topic}-{self.index} is offline: {self.offline_cause}")
+        return log
+
+    def append(self, data: memoryview, *, produce_version: int | None = None) -> Appended:
+        """Append what a producer sent and wake who waits; raises what PartitionLog.append raises."""
+        appended = self.log.append(data, produce_version=produce_version)
+        if self._subscribers:
+            self.wake()
+        return appended
+
+    def wake(self) -> None:
+        """Call every subscriber; also when the partition is deleted or goes offline, so that nobody waits for nothing."""
+        for callback in list(self._subscribers.values()):  # a callback may cancel others
+            callback()
+
+    def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call `callback` after each move of high_watermark or last_stable_offset; returns what ends it (harmless twice)."""
+        subscription = object()
+        self._subscribers[subscription] = callback
+
+        def cancel() -> None:
+            self._subscribers.pop(subscription, None)
+
+        return cancel
+
+    def check_leader_epoch(self, current_leader_epoch: int) -> None:
+        """Compare with what the client knows: FencedLeaderEpoch when it is behind, UnknownLeaderEpoch when ahead; -1 passes."""
+        if current_leader_epoch in {NO_EPOCH, self.leader_epoch}:
+            return
+        if current_leader_epoch < self.leader_epoch:
+            raise FencedLeaderEpoch
+        raise UnknownLeaderEpoch

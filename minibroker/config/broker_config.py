@@ -1,0 +1,261 @@
+"""BrokerConfig: the broker's settings as typed attributes, named like Kafka's properties with `_` for `.`.
+
+Texts by source, weakest first: defaults < file < environment < arguments (together: static), then what AlterConfigs stored for
+all brokers and for this one (dynamic). A dynamic change rewrites the attributes in place, so whoever reads `config.message_max_bytes`
+at the moment of use sees it. Unknown properties are kept aside and warned of with the nearest known name; they never fail.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from minibroker.config import sources
+from minibroker.config.broker_properties import BROKER_PROPERTIES
+from minibroker.config.definition import LONG_MAX, Value
+from minibroker.config.listeners import Listener, check_listeners, parse_listeners, parse_protocol_map
+from minibroker.config.topic_properties import HOUR_MS, MINUTE_MS
+from minibroker.errors import ConfigurationError, InvalidConfig
+
+_LOG = logging.getLogger(__name__)
+
+# Kafka's own names that mean nothing on one node: files written for Kafka set them, and a warning would only be noise.
+IGNORED_PREFIXES = (
+    "process.roles", "controller.", "inter.broker.", "zookeeper.", "replica.", "replication.", "num.", "metadata.", "metric", "quota.",
+    "share.coordinator.", "group.", "remote.", "leader.", "broker.", "kafka.metrics.", "confluent.", "security.inter.broker.",
+    "auto.leader.rebalance.", "log4j.", "alter.log.dirs.", "client.quota.", "background.threads", "log.message.format.version",
+    "initial.broker.registration.", "controlled.shutdown.", "jmx.", "telemetry.", "transaction.state.log.", "unstable.",
+)  # fmt: skip
+
+
+class BrokerConfig:
+    """Every setting; see config/broker_properties.py for what each means. Times are milliseconds unless the name says otherwise."""
+
+    node_id: int
+    cluster_id: str | None
+    broker_rack: str | None
+    log_dirs: tuple[str, ...]
+    metadata_log_dir: str | None
+    listeners: tuple[Listener, ...]
+    advertised_listeners: tuple[Listener, ...]  #: empty: like `listeners`
+    connections_max_idle_ms: int
+    queued_max_requests: int
+    socket_listen_backlog_size: int
+    socket_receive_buffer_bytes: int
+    socket_request_max_bytes: int
+    socket_send_buffer_bytes: int
+    fetch_max_bytes: int
+    max_incremental_fetch_session_cache_slots: int
+    max_request_partition_size_limit: int
+    request_timeout_ms: int
+    max_connections: int
+    max_connections_per_ip: int
+    max_connections_per_ip_overrides: str
+    auto_create_topics_enable: bool
+    default_replication_factor: int
+    delete_topic_enable: bool
+    num_partitions: int
+    topic_partition_count_map: Mapping[str, int]
+    compression_gzip_level: int
+    compression_lz4_level: int
+    compression_type: str
+    compression_zstd_level: int
+    log_cleaner_backoff_ms: int
+    log_cleaner_dedupe_buffer_size: int
+    log_cleaner_delete_retention_ms: int
+    log_cleaner_enable: bool
+    log_cleaner_io_buffer_load_factor: float
+    log_cleaner_io_buffer_size: int
+    log_cleaner_io_max_bytes_per_second: float
+    log_cleaner_max_compaction_lag_ms: int
+    log_cleaner_min_cleanable_ratio: float
+    log_cleaner_min_compaction_lag_ms: int
+    log_cleaner_threads: int
+    log_cleanup_policy: tuple[str, ...]
+    log_flush_interval_messages: int
+    log_flush_interval_ms: int  #: LONG_MAX: never
+    log_flush_offset_checkpoint_interval_ms: int
+    log_flush_scheduler_interval_ms: int
+    log_flush_start_offset_checkpoint_interval_ms: int
+    log_index_interval_bytes: int
+    log_index_size_max_bytes: int
+    log_local_retention_bytes: int
+    log_local_retention_ms: int
+    log_message_timestamp_after_max_ms: int
+    log_message_timestamp_before_max_ms: int
+    log_message_timestamp_type: str
+    log_preallocate: bool
+    log_retention_bytes: int
+    log_retention_check_interval_ms: int
+    log_retention_ms: int  #: of log.retention.ms, .minutes or .hours; -1: never
+    log_roll_jitter_ms: int  #: of log.roll.jitter.ms or .hours
+    log_roll_ms: int  #: of log.roll.ms or .hours
+    log_segment_bytes: int
+    log_segment_delete_delay_ms: int
+    message_max_bytes: int
+    metadata_log_segment_bytes: int
+    min_insync_replicas: int
+    num_recovery_threads_per_data_dir: int
+    replica_high_watermark_checkpoint_interval_ms: int
+    unclean_leader_election_enable: bool
+    group_initial_rebalance_delay_ms: int
+    group_max_session_timeout_ms: int
+    group_max_size: int
+    group_min_session_timeout_ms: int
+    offset_metadata_max_bytes: int
+    offsets_retention_check_interval_ms: int
+    offsets_retention_minutes: int
+    offsets_topic_num_partitions: int
+    offsets_topic_replication_factor: int
+    offsets_topic_segment_bytes: int
+    producer_id_expiration_check_interval_ms: int
+    producer_id_expiration_ms: int
+    transaction_abort_timed_out_transaction_cleanup_interval_ms: int
+    transaction_max_timeout_ms: int
+    transaction_partition_verification_enable: bool
+    transaction_remove_expired_transaction_cleanup_interval_ms: int
+    transaction_state_log_min_isr: int
+    transaction_state_log_num_partitions: int
+    transaction_state_log_replication_factor: int
+    transaction_state_log_segment_bytes: int
+    transactional_id_expiration_ms: int
+
+    def __init__(self, properties: Mapping[str, str] | None = None) -> None:
+        """Read static properties, already merged; raises ConfigurationError with one line that says what is wrong."""
+        given = dict(properties or {})
+        self.unknown = {name: given.pop(name) for name in list(given) if name not in BROKER_PROPERTIES}
+        self.static: dict[str, str] = given  #: texts as the operator gave them
+        self.dynamic_default: dict[str, str] = {}  #: texts stored for all brokers; Cluster writes it through `set_dynamic`
+        self.dynamic_broker: dict[str, str] = {}  #: texts stored for this broker
+        try:
+            self._apply()
+        except InvalidConfig as error:
+            raise ConfigurationError(f"{error} (default: {_default_of(str(error))})") from error
+
+    @classmethod
+    def load(
+        cls,
+        *,
+        file: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+        assignments: Iterable[str] = (),
+        arguments: Mapping[str, str] | None = None,
+    ) -> BrokerConfig:
+        """Merge all sources, `arguments` (of options such as --port) strongest, and warn of unknown names."""
+        merged = sources.from_file(file) if file is not None else {}
+        merged |= sources.from_environment(environment or {})
+        merged |= sources.from_arguments(assignments)
+        merged |= arguments or {}
+        config = cls(merged)
+        config.warn_of_unknown()
+        return config
+
+    def warn_of_unknown(self) -> None:
+        """One line for each property that nobody knows, with the nearest name that somebody does."""
+        for name in sorted(self.unknown):
+            if name.startswith(IGNORED_PREFIXES) and not (near := _nearest(name, cutoff=0.9)):
+                _LOG.debug("property %s has no effect in minibroker", name)
+                continue
+            near = _nearest(name, cutoff=0.7)
+            _LOG.warning("unknown property %s is ignored%s", name, f": did you mean {near}?" if near else "")
+
+    def set_dynamic(self, dynamic_default: Mapping[str, str], dynamic_broker: Mapping[str, str]) -> None:
+        """Replace the stored overrides and rewrite the attributes; raises InvalidConfig and changes nothing when one is bad."""
+        before = self.dynamic_default, self.dynamic_broker
+        self.dynamic_default, self.dynamic_broker = dict(dynamic_default), dict(dynamic_broker)
+        try:
+            self._apply()
+        except InvalidConfig:
+            self.dynamic_default, self.dynamic_broker = before
+            self._apply()
+            raise
+
+    def text(self, name: str) -> str | None:
+        """The text in force for a property: dynamic, static, or the default."""
+        for layer in (self.dynamic_broker, self.dynamic_default, self.static):
+            if name in layer:
+                return layer[name]
+        return BROKER_PROPERTIES[name].default
+
+    def value(self, name: str) -> Value:
+        """The parsed value in force for a property, before units and synonyms are resolved."""
+        return BROKER_PROPERTIES[name].parse(self.text(name))
+
+    def _apply(self) -> None:
+        values = {name: self.value(name) for name in BROKER_PROPERTIES}
+        for name, value in values.items():
+            setattr(self, name.replace(".", "_"), value)
+        self._apply_identity(values)
+        self._apply_times(values)
+        self._apply_listeners(values)
+        self.topic_partition_count_map = _partition_counts(_items(values["topic.partition.count.map"]))
+
+    def _apply_identity(self, values: Mapping[str, Value]) -> None:
+        node_id, broker_id = (self.static.get(name, "").strip() for name in ("node.id", "broker.id"))
+        if node_id and broker_id and node_id != broker_id:
+            raise ConfigurationError(f"node.id={node_id} and broker.id={broker_id} differ: give one of them")
+        self.node_id = max(_integer(values["node.id" if node_id else "broker.id"]), 0)
+        self.log_dirs = _items(values["log.dirs"]) or (str(values["log.dir"]),)
+        if not all(self.log_dirs) or len(set(self.log_dirs)) != len(self.log_dirs):
+            raise ConfigurationError(f"log.dirs: {','.join(self.log_dirs)!r} has an empty or a doubled directory")
+
+    def _apply_times(self, values: Mapping[str, Value]) -> None:
+        retention_ms = _first(values, (("log.retention.ms", 1), ("log.retention.minutes", MINUTE_MS), ("log.retention.hours", HOUR_MS)))
+        if retention_ms == 0:
+            raise ConfigurationError("log.retention.ms, .minutes and .hours: 0 is not a time: use -1 to keep everything, or 1 or more")
+        self.log_retention_ms = max(retention_ms, -1)
+        self.log_roll_ms = _first(values, (("log.roll.ms", 1), ("log.roll.hours", HOUR_MS)))
+        self.log_roll_jitter_ms = _first(values, (("log.roll.jitter.ms", 1), ("log.roll.jitter.hours", HOUR_MS)))
+        self.log_flush_interval_ms = _first(values, (("log.flush.interval.ms", 1), ("log.flush.scheduler.interval.ms", 1)))
+
+    def _apply_listeners(self, values: Mapping[str, Value]) -> None:
+        protocols = parse_protocol_map(_items(values["listener.security.protocol.map"]))
+        controllers = {name.upper() for name in _items(values["controller.listener.names"])}
+        protocols |= {name: protocols.get(name, "PLAINTEXT") for name in controllers}
+        everything = parse_listeners("listeners", _items(values["listeners"]), protocols)
+        self.listeners = tuple(listener for listener in everything if listener.name not in controllers)
+        advertised = parse_listeners("advertised.listeners", _items(values["advertised.listeners"]), protocols)
+        self.advertised_listeners = tuple(listener for listener in advertised if listener.name not in controllers)
+        check_listeners(self.listeners, self.advertised_listeners)
+
+
+def _first(values: Mapping[str, Value], choices: tuple[tuple[str, int], ...]) -> int:
+    for name, factor in choices:
+        value = values[name]
+        if value is not None:
+            number = _integer(value) * factor
+            return max(-1, number) if number < LONG_MAX else LONG_MAX
+    return LONG_MAX
+
+
+def _integer(value: Value) -> int:
+    return value if isinstance(value, int) else -1
+
+
+def _items(value: Value) -> tuple[str, ...]:
+    return value if isinstance(value, tuple) else ()
+
+
+def _partition_counts(items: tuple[str, ...]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for item in items:
+        topic, colon, count = item.rpartition(":")
+        if not colon or not topic or not (count.isascii() and count.isdigit()) or int(count) < 1:
+            raise ConfigurationError(
+                f"topic.partition.count.map: {item!r} is not topic:count with a count of 1 or more, e.g. orders:6,clicks:3"
+            )
+        counts[topic] = int(count)
+    return counts
+
+
+def _default_of(message: str) -> str:
+    name = message.partition(" for configuration ")[2].partition(":")[0]
+    return (BROKER_PROPERTIES[name].default if name in BROKER_PROPERTIES else None) or "none"
+
+
+def _nearest(name: str, cutoff: float) -> str | None:
+    import difflib  # noqa: PLC0415  only a mistyped name needs it
+
+    matches = difflib.get_close_matches(name, BROKER_PROPERTIES, n=1, cutoff=cutoff)
+    return matches[0] if matches else None

@@ -1,0 +1,237 @@
+"""Every broker property that means something to minibroker, under Kafka's name, with Kafka's default where one node allows it.
+
+Defaults that differ from Apache Kafka's, because there is one node and it should be ready at once: node.id=1, log.dirs=data,
+group.initial.rebalance.delay.ms=0, replication factor and min.isr of internal topics 1, num.recovery.threads.per.data.dir as Kafka.
+Each limit that keeps memory and files bounded is one of these rows: there is no other place for one.
+"""
+
+from __future__ import annotations
+
+from minibroker.config.definition import (
+    BOOLEAN,
+    CLUSTER_WIDE,
+    DOUBLE,
+    INT,
+    LIST,
+    LONG,
+    PER_BROKER,
+    READ_ONLY,
+    SHORT,
+    STRING,
+    Property,
+    Row,
+    at_least,
+    between,
+    gzip_level,
+    one_of,
+)
+from minibroker.config.topic_properties import COMPRESSION_TYPES, SEGMENT_BYTES_MIN
+
+_INT_MAX = "2147483647"
+_LONG_MAX = "9223372036854775807"
+_RETENTION = "Age from which a segment is deleted, when {} is not set. -1: never."
+
+_IDENTITY: tuple[Row, ...] = (
+    ("broker.id", INT, "1", at_least(-1), "The older name of node.id."),
+    ("node.id", INT, "1", at_least(0), "Id of this node; written to meta.properties and checked there at each start."),
+    ("cluster.id", STRING, None, None, "Cluster id of a new data directory; a random one when not set. Not one of Kafka's properties."),
+    ("broker.rack", STRING, None, None, "Rack that Metadata and DescribeCluster report."),
+    ("log.dir", STRING, "data", None, "Data directory, when log.dirs is not set."),
+    ("log.dirs", LIST, None, None, "Data directories, separated by commas; new partitions go to the one that holds the fewest."),
+    ("metadata.log.dir", STRING, None, None, "Directory of __cluster_metadata-0; the first of log.dirs when not set."),
+)
+
+_NETWORK: tuple[Row, ...] = (
+    (
+        "listeners",
+        LIST,
+        "PLAINTEXT://:9092",
+        None,
+        "Addresses to listen on, NAME://HOST:PORT; an empty host is every interface, port 0 any free port.",
+    ),
+    ("advertised.listeners", LIST, None, None, "Addresses told to clients, NAME://HOST:PORT; like listeners when not set."),
+    (
+        "listener.security.protocol.map",
+        LIST,
+        "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
+        None,
+        "Security protocol of each listener name, NAME:PROTOCOL. Only PLAINTEXT is served.",
+    ),
+    ("controller.listener.names", LIST, None, None, "Listener names that belong to Kafka's controller: accepted and not opened."),
+    ("connections.max.idle.ms", LONG, "600000", None, "A connection silent for so long is closed; a negative value keeps it."),
+    ("queued.max.requests", INT, "500", at_least(1), "Requests of one connection that wait to be answered before reading pauses."),
+    ("socket.listen.backlog.size", INT, "50", at_least(1), "Connections that the kernel holds until they are accepted."),
+    ("socket.receive.buffer.bytes", INT, "102400", at_least(-1), "SO_RCVBUF of a connection; -1 leaves it to the system."),
+    (
+        "socket.request.max.bytes",
+        INT,
+        "104857600",
+        at_least(1),
+        "Largest request; a larger size closes the connection before any allocation.",
+    ),
+    ("socket.send.buffer.bytes", INT, "102400", at_least(-1), "SO_SNDBUF of a connection; -1 leaves it to the system."),
+    ("fetch.max.bytes", INT, "57671680", at_least(1024), "Largest Fetch response, whatever the client asks for."),
+    ("max.incremental.fetch.session.cache.slots", INT, "1000", at_least(0), "Fetch sessions kept (KIP-227)."),
+    ("max.request.partition.size.limit", INT, "2000", at_least(1), "Most partitions that one DescribeTopicPartitions answers."),
+    ("request.timeout.ms", INT, "30000", at_least(0), "Longest wait for something that the broker itself asks for."),
+)
+
+_NETWORK_PER_BROKER: tuple[Row, ...] = (
+    ("max.connections", INT, _INT_MAX, at_least(0), "Connections at one time; another one is closed at once."),
+    ("max.connections.per.ip", INT, _INT_MAX, at_least(0), "Connections at one time from one address."),
+    ("max.connections.per.ip.overrides", STRING, "", None, "max.connections.per.ip of single addresses, ADDRESS:COUNT,..."),
+)
+
+_TOPICS: tuple[Row, ...] = (
+    ("auto.create.topics.enable", BOOLEAN, "true", None, "Whether a topic appears when a client first asks for it."),
+    ("default.replication.factor", INT, "1", at_least(1), "Replication factor of topics made on first use; there is one replica."),
+    ("delete.topic.enable", BOOLEAN, "true", None, "Whether DeleteTopics is honoured."),
+    ("num.partitions", INT, "1", at_least(1), "Partitions of a topic that does not say how many."),
+    (
+        "topic.partition.count.map",
+        LIST,
+        "",
+        None,
+        "Partitions of topics made on first use, topic:count,topic:count; num.partitions for others. Not one of Kafka's properties.",
+    ),
+)
+
+_LOG_STATIC: tuple[Row, ...] = (
+    ("log.cleaner.enable", BOOLEAN, "true", None, "Whether compacted topics are compacted."),
+    ("log.flush.offset.checkpoint.interval.ms", INT, "60000", at_least(0), "How often recovery points are written."),
+    ("log.flush.scheduler.interval.ms", LONG, _LONG_MAX, None, "How often logs are looked at for flush.ms."),
+    ("log.flush.start.offset.checkpoint.interval.ms", INT, "60000", at_least(0), "How often log start offsets are written."),
+    ("log.retention.check.interval.ms", LONG, "300000", at_least(1), "How often logs are looked at for retention."),
+    ("log.retention.hours", INT, "168", None, _RETENTION.format("log.retention.ms or log.retention.minutes")),
+    ("log.retention.minutes", INT, None, None, _RETENTION.format("log.retention.ms")),
+    ("log.roll.hours", INT, "168", at_least(1), "Age at which a new segment begins, when log.roll.ms is not set."),
+    ("log.roll.jitter.hours", INT, "0", at_least(0), "Random time taken off log.roll.hours, when log.roll.jitter.ms is not set."),
+    ("metadata.log.segment.bytes", INT, "1073741824", at_least(8_388_608), "Segment size of __cluster_metadata-0."),
+    ("replica.high.watermark.checkpoint.interval.ms", LONG, "5000", None, "How often high watermarks are written."),
+)
+
+_LOG_CLUSTER_WIDE: tuple[Row, ...] = (
+    ("compression.gzip.level", INT, "-1", gzip_level, "Level when compression.type is gzip; -1 is the library's default."),
+    ("compression.lz4.level", INT, "9", between(1, 17), "Level when compression.type is lz4."),
+    ("compression.type", STRING, "producer", COMPRESSION_TYPES, "Codec of the batches on disk; `producer` keeps what the producer chose."),
+    ("compression.zstd.level", INT, "3", between(-131072, 22), "Level when compression.type is zstd."),
+    ("log.cleaner.backoff.ms", LONG, "15000", at_least(0), "How long the cleaner sleeps when there is nothing to clean."),
+    ("log.cleaner.dedupe.buffer.size", LONG, "134217728", None, "Memory of the cleaner's offset map."),
+    ("log.cleaner.delete.retention.ms", LONG, "86400000", at_least(0), "How long a tombstone stays readable after compaction."),
+    ("log.cleaner.io.buffer.load.factor", DOUBLE, "0.9", None, "How full the cleaner's offset map may get."),
+    ("log.cleaner.io.buffer.size", INT, "524288", at_least(0), "Memory of the cleaner's read and write buffers."),
+    ("log.cleaner.io.max.bytes.per.second", DOUBLE, "1.7976931348623157E308", None, "Bytes that the cleaner reads and writes in a second."),
+    ("log.cleaner.max.compaction.lag.ms", LONG, _LONG_MAX, at_least(1), "Longest time that a record may stay uncompacted."),
+    ("log.cleaner.min.cleanable.ratio", DOUBLE, "0.5", between(0, 1), "Share of uncompacted bytes from which a log is compacted."),
+    ("log.cleaner.min.compaction.lag.ms", LONG, "0", at_least(0), "Shortest time that a record stays uncompacted."),
+    ("log.cleaner.threads", INT, "1", at_least(0), "Logs compacted at one time."),
+    ("log.cleanup.policy", LIST, "delete", one_of("compact", "delete"), "What becomes of old segments: delete, compact or both."),
+    (
+        "log.flush.interval.messages",
+        LONG,
+        _LONG_MAX,
+        at_least(1),
+        "Records after which a log is fsynced before they are acknowledged; 1 survives power loss.",
+    ),
+    ("log.flush.interval.ms", LONG, None, None, "Longest time that a record waits for an fsync."),
+    ("log.index.interval.bytes", INT, "4096", at_least(0), "Bytes of log between two entries of the offset index."),
+    ("log.index.size.max.bytes", INT, "10485760", at_least(4), "Size of an offset index at which a new segment begins."),
+    ("log.local.retention.bytes", LONG, "-2", at_least(-2), "Accepted; tiered storage is not part of minibroker."),
+    ("log.local.retention.ms", LONG, "-2", at_least(-2), "Accepted; tiered storage is not part of minibroker."),
+    ("log.message.timestamp.after.max.ms", LONG, "3600000", at_least(0), "How far a CreateTime timestamp may lie in the future."),
+    ("log.message.timestamp.before.max.ms", LONG, _LONG_MAX, at_least(0), "How far a CreateTime timestamp may lie in the past."),
+    (
+        "log.message.timestamp.type",
+        STRING,
+        "CreateTime",
+        one_of("CreateTime", "LogAppendTime"),
+        "Whether records keep the producer's time or get the broker's.",
+    ),
+    ("log.preallocate", BOOLEAN, "false", None, "Whether a new segment takes its full size on disk at once."),
+    ("log.retention.bytes", LONG, "-1", None, "Bytes that a partition keeps; older segments are deleted. Negative: no limit."),
+    ("log.retention.ms", LONG, None, None, "Age, by record timestamp, from which a segment is deleted. -1: never."),
+    ("log.roll.jitter.ms", LONG, None, None, "Random time taken off log.roll.ms."),
+    ("log.roll.ms", LONG, None, None, "Age at which a new segment begins even when the old one is not full."),
+    ("log.segment.bytes", INT, "1073741824", at_least(SEGMENT_BYTES_MIN), "Size at which a new segment begins."),
+    ("log.segment.delete.delay.ms", LONG, "60000", at_least(0), "How long a deleted file waits, renamed, before it is removed."),
+    ("message.max.bytes", INT, "1048588", at_least(0), "Largest record batch, as it arrives compressed, with its header."),
+    ("min.insync.replicas", INT, "1", at_least(1), "Replicas that acks=all waits for; there is one."),
+    ("num.recovery.threads.per.data.dir", INT, "2", at_least(1), "Logs of a directory recovered at one time after an unclean stop."),
+    ("unclean.leader.election.enable", BOOLEAN, "false", None, "Accepted for Kafka's tools; the one replica is always in sync."),
+)
+
+_COORDINATORS: tuple[Row, ...] = (
+    ("group.initial.rebalance.delay.ms", INT, "0", at_least(0), "How long a new group waits for more members. Kafka: 3000."),
+    ("group.max.session.timeout.ms", INT, "1800000", None, "Longest session time-out that a member may ask for."),
+    ("group.max.size", INT, _INT_MAX, at_least(1), "Most members of a group."),
+    ("group.min.session.timeout.ms", INT, "6000", None, "Shortest session time-out that a member may ask for."),
+    ("offset.metadata.max.bytes", INT, "4096", None, "Longest metadata of a committed offset."),
+    ("offsets.retention.check.interval.ms", LONG, "600000", at_least(1), "How often expired offsets are looked for."),
+    ("offsets.retention.minutes", INT, "10080", at_least(1), "How long the offsets of an empty group are kept."),
+    ("offsets.topic.num.partitions", INT, "50", at_least(1), "Partitions of __consumer_offsets."),
+    ("offsets.topic.replication.factor", SHORT, "1", at_least(1), "Replication factor of __consumer_offsets; there is one replica."),
+    ("offsets.topic.segment.bytes", INT, "104857600", at_least(1), "Segment size of __consumer_offsets."),
+    ("producer.id.expiration.check.interval.ms", INT, "600000", at_least(1), "How often expired producer ids are looked for."),
+    (
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms",
+        INT,
+        "10000",
+        at_least(1),
+        "How often timed-out transactions are aborted.",
+    ),
+    ("transaction.max.timeout.ms", INT, "900000", at_least(1), "Longest transaction time-out that a producer may ask for."),
+    (
+        "transaction.remove.expired.transaction.cleanup.interval.ms",
+        INT,
+        "3600000",
+        at_least(1),
+        "How often expired transactional ids are removed.",
+    ),
+    ("transaction.state.log.min.isr", INT, "1", at_least(1), "min.insync.replicas of __transaction_state."),
+    ("transaction.state.log.num.partitions", INT, "50", at_least(1), "Partitions of __transaction_state."),
+    (
+        "transaction.state.log.replication.factor",
+        SHORT,
+        "1",
+        at_least(1),
+        "Replication factor of __transaction_state; there is one replica.",
+    ),
+    ("transaction.state.log.segment.bytes", INT, "104857600", at_least(1), "Segment size of __transaction_state."),
+    ("transactional.id.expiration.ms", INT, "604800000", at_least(1), "How long an unused transactional id is remembered."),
+)
+
+_COORDINATORS_CLUSTER_WIDE: tuple[Row, ...] = (
+    ("producer.id.expiration.ms", INT, "86400000", at_least(1), "How long an idle producer's sequence numbers are remembered."),
+    (
+        "transaction.partition.verification.enable",
+        BOOLEAN,
+        "true",
+        None,
+        "Whether a transactional produce must have been announced (KIP-890).",
+    ),
+)
+
+
+def _table() -> dict[str, Property]:
+    groups = (
+        (READ_ONLY, (*_IDENTITY, *_NETWORK, *_TOPICS, *_LOG_STATIC, *_COORDINATORS)),
+        (PER_BROKER, _NETWORK_PER_BROKER),
+        (CLUSTER_WIDE, (*_LOG_CLUSTER_WIDE, *_COORDINATORS_CLUSTER_WIDE)),
+    )
+    return {row[0]: Property(row, update_mode) for update_mode, rows in groups for row in rows}
+
+
+BROKER_PROPERTIES: dict[str, Property] = _table()
+
+# max.connections* may be set for one broker and for all of them in Kafka too; listeners may not change while minibroker runs.
+# Properties that answer the same question, strongest first (DynamicBrokerConfig.brokerConfigSynonyms).
+BROKER_SYNONYMS: dict[str, tuple[str, ...]] = {
+    name: names
+    for names in (
+        ("log.roll.ms", "log.roll.hours"),
+        ("log.roll.jitter.ms", "log.roll.jitter.hours"),
+        ("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
+        ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
+    )
+    for name in names
+}

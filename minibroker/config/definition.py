@@ -1,0 +1,182 @@
+"""What a property is: Kafka's name, type, default, valid range and meaning, and how a text becomes a value.
+
+Texts and messages follow Kafka's ConfigDef: numbers and lists are trimmed, booleans are "true" or "false" in any case, and a bad
+value is reported as `Invalid value V for configuration NAME: WHY`, so that a client's error reads the same as with Apache Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NoReturn
+
+from minibroker.errors import InvalidConfig
+
+# Types, numbered as DescribeConfigs reports them (KIP-569).
+BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST, CLASS, PASSWORD = range(1, 10)
+
+TYPE_NAMES = {
+    BOOLEAN: "BOOLEAN",
+    STRING: "STRING",
+    INT: "INT",
+    SHORT: "SHORT",
+    LONG: "LONG",
+    DOUBLE: "DOUBLE",
+    LIST: "LIST",
+    CLASS: "CLASS",
+    PASSWORD: "PASSWORD",
+}
+
+INT_MAX = 2**31 - 1
+LONG_MAX = 2**63 - 1
+_INTEGER_LIMITS = {INT: 2**31, SHORT: 2**15, LONG: 2**63}
+
+# Where a value comes from, numbered as DescribeConfigs reports it (DescribeConfigsResponse.ConfigSource).
+SOURCE_DYNAMIC_TOPIC = 1
+SOURCE_DYNAMIC_BROKER = 2
+SOURCE_DYNAMIC_DEFAULT_BROKER = 3
+SOURCE_STATIC_BROKER = 4
+SOURCE_DEFAULT = 5
+
+# When a broker property may change (DynamicBrokerConfig): never, for one broker, or for one broker and for all.
+READ_ONLY, PER_BROKER, CLUSTER_WIDE = "read-only", "per-broker", "cluster-wide"
+
+Value = bool | int | float | str | tuple[str, ...] | None
+Check = Callable[[Value], str | None]  #: what is wrong with a parsed value, or None
+Row = tuple[str, int, str | None, Check | None, str]  #: name, type, default, check, documentation
+
+
+class Property:
+    """One property: everything DescribeConfigs, validation and the reference page know of it."""
+
+    __slots__ = ("check", "default", "documentation", "name", "type", "update_mode")
+
+    def __init__(self, row: Row, update_mode: str = READ_ONLY) -> None:
+        self.name, self.type, self.default, self.check, self.documentation = row
+        self.update_mode = update_mode
+
+    @property
+    def is_sensitive(self) -> bool:
+        """Whether the value is hidden from DescribeConfigs and from log lines."""
+        return self.type == PASSWORD
+
+    def parse(self, text: str | None) -> Value:
+        """The value that `text` means; raises InvalidConfig with Kafka's message."""
+        if text is None:
+            return None
+        value = _parse(self, text)
+        if self.check is not None and (problem := self.check(value)) is not None:
+            if isinstance(value, tuple) and problem.startswith("String must"):
+                value = next((item for item in value if self.check((item,))), value)  # Kafka names the one bad item of a list
+            refuse(self.name, _shown(value), problem)
+        return value
+
+
+def refuse(name: str, value: str | None, problem: str) -> NoReturn:
+    """Raise InvalidConfig in the words of Kafka's ConfigException."""
+    raise InvalidConfig(f"Invalid value {'null' if value is None else value} for configuration {name}: {problem}")
+
+
+def format_value(value: Value) -> str | None:
+    """The value as Kafka prints it: `true`, `10`, `0.5`, `a,b`."""
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple):
+        return ",".join(value)
+    if isinstance(value, float):
+        return _java_double(value)
+    return str(value)
+
+
+def _parse(prop: Property, text: str) -> Value:
+    trimmed = text.strip()
+    kind = prop.type
+    if kind == BOOLEAN:
+        if trimmed.lower() not in {"true", "false"}:
+            refuse(prop.name, text, "Expected value to be either true or false")
+        return trimmed.lower() == "true"
+    if kind in _INTEGER_LIMITS:
+        limit = _INTEGER_LIMITS[kind]
+        digits = trimmed[1:] if trimmed[:1] in {"-", "+"} else trimmed
+        if not (digits.isascii() and digits.isdigit() and -limit <= int(trimmed) < limit):
+            refuse(prop.name, text, f"Not a number of type {TYPE_NAMES[kind]}")
+        return int(trimmed)
+    if kind == DOUBLE:
+        try:
+            return float(trimmed)
+        except ValueError:
+            refuse(prop.name, text, "Not a number of type DOUBLE")
+    if kind == LIST:
+        return tuple(item.strip() for item in trimmed.split(",")) if trimmed else ()
+    return trimmed
+
+
+def _shown(value: Value) -> str | None:
+    return f"[{', '.join(value)}]" if isinstance(value, tuple) else format_value(value)
+
+
+def _java_double(value: float) -> str:
+    """Java's Double.toString: 0.5, 1.0, 2.147483647E9."""
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return repr(value)
+    mantissa, _, exponent = f"{value:.17e}".partition("e")
+    for digits in range(1, 18):  # the shortest text that reads back as the same number
+        shortest = f"{value:.{digits}e}"
+        if float(shortest) == value:
+            mantissa, _, exponent = shortest.partition("e")
+            break
+    return f"{mantissa}E{int(exponent)}"
+
+
+def at_least(minimum: int) -> Check:
+    """A number from `minimum` up."""
+
+    def check(value: Value) -> str | None:
+        return f"Value must be at least {minimum}" if isinstance(value, int | float) and value < minimum else None
+
+    return check
+
+
+def between(minimum: int, maximum: int) -> Check:
+    """A number from `minimum` to `maximum`, both included."""
+
+    def check(value: Value) -> str | None:
+        if not isinstance(value, int | float):
+            return None
+        if value < minimum:
+            return f"Value must be at least {minimum}"
+        return f"Value must be no more than {maximum}" if value > maximum else None
+
+    return check
+
+
+def one_of(*choices: str) -> Check:
+    """One of these words; for a list, each item must be one."""
+
+    def check(value: Value) -> str | None:
+        items = value if isinstance(value, tuple) else (value,)
+        return None if all(item in choices for item in items) else f"String must be one of: {', '.join(choices)}"
+
+    return check
+
+
+def gzip_level(value: Value) -> str | None:
+    """Zlib's levels 1 to 9, or -1 for its default."""
+    return None if value == -1 or (isinstance(value, int) and 1 <= value <= 9) else "Value must be between 1 and 9 or equal to -1"
+
+
+def throttled_replicas(name: str) -> Check:
+    """`*`, or `partition:broker` pairs (ThrottledReplicaListValidator)."""
+
+    def check(value: Value) -> str | None:
+        items = value if isinstance(value, tuple) else ()
+        pairs = [item.split(":") for item in items]
+        if items == ("*",) or all(len(pair) == 2 and all(part.isdigit() for part in pair) for pair in pairs):
+            return None
+        return (
+            f"{name} must be the literal '*' or a list of replicas in the following format: "
+            "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
+        )
+
+    return check

@@ -1,0 +1,95 @@
+"""Listeners: `listeners`, `advertised.listeners` and `listener.security.protocol.map`, parsed and checked against each other.
+
+A listener is `NAME://HOST:PORT`; IPv6 hosts stand in brackets. Its name is either a security protocol itself or one that the map
+translates. Rules are Kafka's (SocketServerConfigs.listenerListToEndPoints, AbstractKafkaConfig.validateValues).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from minibroker.errors import ConfigurationError
+
+SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+SERVED_PROTOCOLS = ("PLAINTEXT",)
+PORT_MAX = 65_535
+ANY_HOSTS = ("", "0.0.0.0", "::")
+
+
+class Listener(NamedTuple):
+    """An address by its listener name; port 0 is "any free port" until the server has bound it."""
+
+    name: str
+    host: str
+    port: int
+    protocol: str = "PLAINTEXT"
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.name}://{host}:{self.port}"
+
+
+def parse_protocol_map(items: tuple[str, ...]) -> dict[str, str]:
+    """`NAME:PROTOCOL` pairs as a mapping; raises ConfigurationError."""
+    mapping: dict[str, str] = {}
+    for item in items:
+        name, colon, protocol = item.partition(":")
+        if not colon or not name or protocol.upper() not in SECURITY_PROTOCOLS:
+            raise ConfigurationError(
+                f"listener.security.protocol.map: {item!r} is not NAME:PROTOCOL with a protocol of {', '.join(SECURITY_PROTOCOLS)}"
+            )
+        mapping[name.upper()] = protocol.upper()
+    return mapping
+
+
+def parse_listener(prop: str, text: str, protocols: dict[str, str]) -> Listener:
+    """One `NAME://HOST:PORT`; raises ConfigurationError naming the property `prop`."""
+    name, separator, address = text.partition("://")
+    host, colon, port = address.rpartition(":")
+    if not separator or not name or not colon or not (port.isascii() and port.isdigit()) or int(port) > PORT_MAX:
+        raise ConfigurationError(
+            f"{prop}: {text!r} is not NAME://HOST:PORT with a port of 0 to {PORT_MAX}, e.g. PLAINTEXT://localhost:9092"
+        )
+    name = name.upper()
+    protocol = protocols.get(name) or (name if name in SECURITY_PROTOCOLS else None)
+    if protocol is None:
+        raise ConfigurationError(
+            f"{prop}: no security protocol is known for listener {name}: add {name}:PLAINTEXT to listener.security.protocol.map"
+        )
+    return Listener(name, host.removeprefix("[").removesuffix("]"), int(port), protocol)
+
+
+def parse_listeners(prop: str, items: tuple[str, ...], protocols: dict[str, str]) -> tuple[Listener, ...]:
+    """All of a property's listeners, with names and ports that differ; raises ConfigurationError."""
+    found = [parse_listener(prop, item, protocols) for item in items]
+    names = [listener.name for listener in found]
+    for name in names:
+        if names.count(name) > 1:
+            raise ConfigurationError(f"{prop}: each listener needs its own name, {name} is there twice")
+    return tuple(found)
+
+
+def check_listeners(listeners: tuple[Listener, ...], advertised: tuple[Listener, ...]) -> None:
+    """What cannot be served or reached is refused before anything is opened; raises ConfigurationError."""
+    if not listeners:
+        raise ConfigurationError("listeners: at least one is needed, e.g. listeners=PLAINTEXT://:9092")
+    ports = [(listener.host, listener.port) for listener in listeners if listener.port]
+    for host, port in ports:
+        if ports.count((host, port)) > 1:
+            raise ConfigurationError(f"listeners: each listener needs its own port, {port} is there twice")
+    for listener in listeners:
+        if listener.protocol not in SERVED_PROTOCOLS:
+            raise ConfigurationError(
+                f"listeners: {listener} needs {listener.protocol}, which minibroker does not serve yet: "
+                f"use PLAINTEXT, or map {listener.name}:PLAINTEXT in listener.security.protocol.map"
+            )
+    names = {listener.name for listener in listeners}
+    for listener in advertised:
+        if listener.name not in names:
+            raise ConfigurationError(
+                f"advertised.listeners: {listener} has no listener of that name; listeners has {', '.join(sorted(names))}"
+            )
+        if listener.host in ANY_HOSTS[1:]:
+            raise ConfigurationError(
+                f"advertised.listeners: clients cannot connect to {listener.host}: give a name or an address that they can reach"
+            )

@@ -1,0 +1,77 @@
+"""Where properties come from: a .properties file, the environment, and `--set name=value`; each wins over the one before it.
+
+Environment (as Kafka's container images do it): KAFKA_A_B means a.b, `__` means `_`, `___` means `-`; KAFKA_CFG_A_B means the same;
+CLUSTER_ID means cluster.id. Variables that steer the JVM or the image are not properties.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from minibroker.errors import ConfigurationError
+
+PREFIX = "KAFKA_"
+LEGACY_PREFIX = "KAFKA_CFG_"
+NOT_PROPERTIES = frozenset(
+    {
+        "KAFKA_VERSION",
+        "KAFKA_HEAP_OPTS",
+        "KAFKA_OPTS",
+        "KAFKA_JMX_OPTS",
+        "KAFKA_JMX_HOSTNAME",
+        "KAFKA_JMX_PORT",
+        "KAFKA_GC_LOG_OPTS",
+        "KAFKA_JVM_PERFORMANCE_OPTS",
+        "KAFKA_TOOLS_LOG4J_LOGLEVEL",
+        "KAFKA_HOME",
+        "KAFKA_CREATE_TOPICS",
+    }
+)
+NOT_PROPERTY_PREFIXES = ("KAFKA_LOG4J_",)
+
+
+def from_file(path: Path) -> dict[str, str]:
+    """Properties of a Java .properties file; raises ConfigurationError when it cannot be read."""
+    import javaproperties  # noqa: PLC0415  start-up without a file must not pay for it
+
+    try:
+        with path.open("rb") as file:
+            return dict(javaproperties.load(file))
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise ConfigurationError(f"config file {path}: {reason}") from error
+
+
+def from_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """Properties of the environment; KAFKA_A_B wins over KAFKA_CFG_A_B."""
+    legacy: dict[str, str] = {}
+    found: dict[str, str] = {}
+    for name, value in environment.items():
+        if not name.startswith(PREFIX) or name in NOT_PROPERTIES or name.startswith(NOT_PROPERTY_PREFIXES):
+            continue
+        if name.startswith(LEGACY_PREFIX):
+            legacy[property_name(name.removeprefix(LEGACY_PREFIX))] = value
+        else:
+            found[property_name(name.removeprefix(PREFIX))] = value
+    if cluster_id := environment.get("CLUSTER_ID"):
+        legacy.setdefault("cluster.id", cluster_id)
+    return legacy | found
+
+
+def property_name(variable: str) -> str:
+    """`LOG_DIRS` -> `log.dirs`, `A__B` -> `a_b`, `A___B` -> `a-b`."""
+    separators = {1: ".", 2: "_", 3: "-"}
+    return re.sub("_{1,3}", lambda run: separators[len(run.group())], variable.lower())
+
+
+def from_arguments(assignments: Iterable[str]) -> dict[str, str]:
+    """Properties of `--set name=value`; raises ConfigurationError for one without `=`."""
+    found: dict[str, str] = {}
+    for assignment in assignments:
+        name, equals, value = assignment.partition("=")
+        if not equals or not name.strip():
+            raise ConfigurationError(f"--set {assignment}: write it as name=value, e.g. --set num.partitions=3")
+        found[name.strip()] = value.strip()
+    return found
