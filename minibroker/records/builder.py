@@ -1,0 +1,102 @@
+"""Makes record batches of format v2 from records: for clients, tests, recompression, markers and what compaction leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from minibroker.records.batch import (
+    ATTRIBUTES_POSITION,
+    CONTROL_FLAG,
+    CRC_POSITION,
+    DELETE_HORIZON_FLAG,
+    HEADER,
+    HEADER_SIZE,
+    LOG_APPEND_TIME_FLAG,
+    LOG_OVERHEAD,
+    MAGIC_V2,
+    NO_PARTITION_LEADER_EPOCH,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+    TRANSACTIONAL_FLAG,
+    TimestampType,
+)
+from minibroker.records.checksum import crc32c
+from minibroker.records.compression import Compression, compress
+from minibroker.records.record import Record, encode_record
+
+
+def build_batch(
+    records: Sequence[Record],
+    *,
+    base_offset: int = 0,
+    keep_offsets: bool = False,
+    last_offset_delta: int | None = None,
+    compression: Compression = Compression.NONE,
+    level: int | None = None,
+    timestamp_type: TimestampType = TimestampType.CREATE_TIME,
+    max_timestamp: int | None = None,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_PRODUCER_EPOCH,
+    base_sequence: int = NO_SEQUENCE,
+    is_transactional: bool = False,
+    is_control: bool = False,
+    delete_horizon_ms: int | None = None,
+    partition_leader_epoch: int = NO_PARTITION_LEADER_EPOCH,
+) -> bytearray:
+    """One batch with `records` in it.
+
+    Records are numbered from `base_offset` on, whatever their own offsets are, as a producer numbers them; with `keep_offsets` they
+    keep theirs, which must not lie below `base_offset` (what compaction leaves has gaps, and may have no record at all).
+    `last_offset_delta`, `max_timestamp` (epoch ms): those of the records unless given. `level` is the codec's, None its default.
+    """
+    count = len(records)
+    base_timestamp = records[0].timestamp if records else NO_TIMESTAMP
+    if delete_horizon_ms is not None:
+        base_timestamp = delete_horizon_ms
+    payload = bytearray()
+    offset_delta = -1
+    for index, record in enumerate(records):
+        offset_delta = record.offset - base_offset if keep_offsets else index
+        encode_record(payload, record, offset_delta, record.timestamp - base_timestamp)
+    if last_offset_delta is None:
+        last_offset_delta = offset_delta
+    if max_timestamp is None:
+        max_timestamp = max((record.timestamp for record in records), default=NO_TIMESTAMP)
+    packed = payload if compression is Compression.NONE else compress(compression, payload, level)
+    attributes = (
+        compression
+        | (LOG_APPEND_TIME_FLAG if timestamp_type else 0)
+        | (TRANSACTIONAL_FLAG if is_transactional else 0)
+        | (CONTROL_FLAG if is_control else 0)
+        | (DELETE_HORIZON_FLAG if delete_horizon_ms is not None else 0)
+    )
+    batch = bytearray(HEADER_SIZE)
+    HEADER.pack_into(
+        batch,
+        0,
+        base_offset,
+        HEADER_SIZE - LOG_OVERHEAD + len(packed),
+        partition_leader_epoch,
+        MAGIC_V2,
+        0,
+        attributes,
+        last_offset_delta,
+        base_timestamp,
+        max_timestamp,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        count,
+    )
+    batch += packed
+    sum_batch(batch)
+    return batch
+
+
+def sum_batch(batch: bytearray) -> None:
+    """Write the CRC of the one batch that `batch` is."""
+    with memoryview(batch) as view:
+        checksum = crc32c(view[ATTRIBUTES_POSITION:])
+    batch[CRC_POSITION:ATTRIBUTES_POSITION] = checksum.to_bytes(4)

@@ -1,0 +1,42 @@
+"""CRC-32C (Castagnoli) by the `crc32c` package, whose package module is left aside.
+
+`import crc32c` reads its own version through importlib.metadata, which costs 40 ms of the 400 that a cold start may take;
+the extension module inside it loads in one. Where the package is laid out differently, the plain import is used.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from importlib.machinery import PathFinder
+from types import ModuleType
+from typing import TYPE_CHECKING, cast
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+
+def _load_extension() -> ModuleType | None:
+    """The module `crc32c._crc32c` without running `crc32c/__init__.py`; None when it cannot be found."""
+    package = PathFinder.find_spec("crc32c")
+    if package is None or not package.submodule_search_locations:
+        return None
+    spec = PathFinder.find_spec("crc32c._crc32c", package.submodule_search_locations)
+    if spec is None or spec.loader is None:
+        return None
+    module = spec.loader.create_module(spec)
+    if module is not None:
+        spec.loader.exec_module(module)
+    return module
+
+
+def _choose() -> Callable[[Buffer], int]:
+    module = sys.modules.get("crc32c") or _load_extension()
+    if module is None:  # another layout of the package: the slow way
+        module = import_module("crc32c")
+    return cast("Callable[[Buffer], int]", module.crc32c)
+
+
+#: crc32c(data) -> the checksum of all of `data`, unsigned
+crc32c: Callable[[Buffer], int] = _choose()

@@ -1,0 +1,263 @@
+"""The codecs of record batches, each decompressed with a bound on what it may become.
+
+    id  name    payload                                                            levels
+    0   none    the records as they are
+    1   gzip    RFC 1952; several members read as one                              1..9
+    2   snappy  Xerial's blocks (below) or one raw block
+    3   lz4     LZ4 frame; written with independent blocks of 64 KiB               1..17
+    4   zstd    RFC 8878; several frames and skippable ones read as one            -131072..22
+
+Xerial's framing: magic 82 "SNAPPY" 00, int32 version 1, int32 compatible version 1; then blocks, each an int32 size and a raw snappy
+block. The header may stand again between blocks, where streams were joined. Without the magic the payload is one raw block.
+
+A payload that breaks its codec's rules, ends early, goes on after its end or would become larger than the bound raises InvalidRecord:
+its CRC was right, so its producer made it so, and sending it again will not help (CORRUPT_MESSAGE would ask for that).
+Memory: never more than the bound and one chunk beyond the input, whatever sizes the payload claims.
+
+Each library is imported at the first use of its codec. Sources: org.apache.kafka.common.compress, xerial's SnappyInputStream.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from minibroker.errors import InvalidRecord, UnsupportedCompressionType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from typing_extensions import Buffer
+
+MAX_DECOMPRESSED_BYTES = 100 * 1024 * 1024  #: the default bound of one batch, as large as the largest request
+
+XERIAL_MAGIC = b"\x82SNAPPY\0"
+XERIAL_HEADER = XERIAL_MAGIC + b"\0\0\0\1\0\0\0\1"
+XERIAL_BLOCK_BYTES = 32 * 1024  #: records in one block, as the Java client writes them
+SNAPPY_MAX_RATIO = 22  #: a copy of 64 bytes takes 3
+
+GZIP_WINDOW_BITS = 31  #: zlib's way to say: 32 KiB window, gzip header
+
+LZ4_DEFAULT_LEVEL = 9  #: Kafka's number for the fast compressor
+LZ4_MAX_LEVEL = 12  #: the library's; Kafka counts to 17
+LZ4_CHUNK_BYTES = 64 * 1024
+
+ZSTD_DEFAULT_LEVEL = 3
+
+
+class Compression(IntEnum):
+    """A codec by its id in the attributes of a batch."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+    @classmethod
+    def of(cls, codec_id: int) -> Compression:
+        """The codec with this id; UnsupportedCompressionType when there is none."""
+        if 0 <= codec_id < len(_CODECS):
+            return _CODECS[codec_id]
+        raise UnsupportedCompressionType(f"unknown compression type id {codec_id}")
+
+    @classmethod
+    def from_name(cls, name: str) -> Compression:
+        """The codec that `compression.type` names: none (or uncompressed), gzip, snappy, lz4, zstd. ValueError for another."""
+        lowered = name.lower()
+        for codec in _CODECS:
+            if codec.name.lower() == lowered:
+                return codec
+        if lowered == "uncompressed":
+            return cls.NONE
+        raise ValueError(f"unknown compression type {name!r}")
+
+
+_CODECS = tuple(Compression)
+
+
+def compress(kind: Compression, data: Buffer, level: int | None = None) -> bytes:
+    """`data` compressed; `level` as in `compression.<codec>.level`, None for Kafka's default. NONE copies."""
+    return _COMPRESS[kind](data, level)
+
+
+def decompress(kind: Compression, data: Buffer, *, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> bytes:
+    """What `data` was before `compress`; InvalidRecord when it is broken or would be larger than `max_bytes`. NONE copies."""
+    return _DECOMPRESS[kind](memoryview(data), max_bytes)
+
+
+def _too_large(kind: Compression, max_bytes: int) -> InvalidRecord:
+    return InvalidRecord(f"a {kind.name.lower()} payload of more than {max_bytes} bytes when decompressed")
+
+
+def _broken(kind: Compression, reason: object) -> InvalidRecord:
+    return InvalidRecord(f"a broken {kind.name.lower()} payload: {reason}")
+
+
+def _copy(data: Buffer, level: int | None) -> bytes:  # noqa: ARG001  one signature for all codecs
+    return bytes(data)
+
+
+def _copy_back(data: memoryview, max_bytes: int) -> bytes:
+    if len(data) > max_bytes:
+        raise _too_large(Compression.NONE, max_bytes)
+    return bytes(data)
+
+
+def _gzip(data: Buffer, level: int | None) -> bytes:
+    import zlib  # noqa: PLC0415
+
+    stream = zlib.compressobj(zlib.Z_DEFAULT_COMPRESSION if level is None else level, zlib.DEFLATED, GZIP_WINDOW_BITS)
+    return stream.compress(data) + stream.flush()
+
+
+def _gunzip(data: memoryview, max_bytes: int) -> bytes:
+    import zlib  # noqa: PLC0415
+
+    members = []
+    left = max_bytes
+    while True:
+        stream = zlib.decompressobj(GZIP_WINDOW_BITS)
+        try:
+            member = stream.decompress(data, left + 1)
+        except zlib.error as error:
+            raise _broken(Compression.GZIP, error) from None
+        left -= len(member)
+        if left < 0:
+            raise _too_large(Compression.GZIP, max_bytes)
+        if not stream.eof:
+            raise _broken(Compression.GZIP, "it ends early")
+        members.append(member)
+        if not stream.unused_data:
+            return b"".join(members) if len(members) > 1 else member
+        data = memoryview(stream.unused_data)
+
+
+def _snappy(data: Buffer, level: int | None) -> bytes:  # noqa: ARG001  snappy has no levels
+    from cramjam import snappy  # noqa: PLC0415
+
+    view = memoryview(data)
+    out = bytearray(XERIAL_HEADER)
+    for start in range(0, len(view), XERIAL_BLOCK_BYTES):
+        block = bytes(snappy.compress_raw(bytes(view[start : start + XERIAL_BLOCK_BYTES])))
+        out += len(block).to_bytes(4)
+        out += block
+    return bytes(out)
+
+
+def _unsnappy(data: memoryview, max_bytes: int) -> bytes:
+    if data[: len(XERIAL_MAGIC)] != XERIAL_MAGIC:
+        return _unsnappy_block(data, max_bytes, max_bytes)
+    out = bytearray()
+    position, end = 0, len(data)
+    while position < end:
+        if data[position : position + len(XERIAL_MAGIC)] == XERIAL_MAGIC:
+            if data[position : position + len(XERIAL_HEADER)] != XERIAL_HEADER:
+                raise _broken(Compression.SNAPPY, "a framing of another version")
+            position += len(XERIAL_HEADER)
+            continue
+        size = int.from_bytes(data[position : position + 4])
+        position += 4
+        if size > end - position:
+            raise _broken(Compression.SNAPPY, f"a block of {size} bytes where {max(end - position, 0)} remain")
+        out += _unsnappy_block(data[position : position + size], max_bytes - len(out), max_bytes)
+        position += size
+    return bytes(out)
+
+
+def _unsnappy_block(block: memoryview, left: int, max_bytes: int) -> bytes:
+    """One raw block, of at most `left` bytes; its claim is judged before any memory is taken."""
+    from cramjam import DecompressionError, snappy  # noqa: PLC0415
+
+    compressed = bytes(block)
+    try:
+        size: int = snappy.decompress_raw_len(compressed)
+        if size > left:
+            raise _too_large(Compression.SNAPPY, max_bytes)
+        if size > SNAPPY_MAX_RATIO * len(compressed):
+            raise _broken(Compression.SNAPPY, f"{len(compressed)} bytes claim to be {size}")
+        return bytes(snappy.decompress_raw(compressed, output_len=size))
+    except (DecompressionError, ValueError) as error:
+        raise _broken(Compression.SNAPPY, error) from None
+
+
+def _lz4(data: Buffer, level: int | None) -> bytes:
+    from lz4 import frame  # noqa: PLC0415
+
+    level = 0 if level is None or level == LZ4_DEFAULT_LEVEL else min(level, LZ4_MAX_LEVEL)
+    packed: bytes = frame.compress(data, compression_level=level, block_size=frame.BLOCKSIZE_MAX64KB, block_linked=False, store_size=False)
+    return packed
+
+
+def _unlz4(data: memoryview, max_bytes: int) -> bytes:
+    from lz4 import frame  # noqa: PLC0415
+
+    stream = frame.LZ4FrameDecompressor()
+    chunks = []
+    left = max_bytes + 1
+    chunk_bytes = max(4 * len(data), LZ4_CHUNK_BYTES)  # most payloads fit into one
+    try:
+        chunk = stream.decompress(data, max_length=min(left, chunk_bytes))
+        while not stream.eof and not stream.needs_input and left > len(chunk):
+            chunks.append(chunk)
+            left -= len(chunk)
+            chunk = stream.decompress(b"", max_length=min(left, chunk_bytes))
+    except RuntimeError as error:
+        raise _broken(Compression.LZ4, error) from None
+    if left <= len(chunk):
+        raise _too_large(Compression.LZ4, max_bytes)
+    if not stream.eof:
+        raise _broken(Compression.LZ4, "it ends early")
+    if stream.unused_data:
+        raise _broken(Compression.LZ4, "it goes on after its end")
+    if not chunks:
+        return bytes(chunk)
+    chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def _zstd(data: Buffer, level: int | None) -> bytes:
+    import zstandard  # noqa: PLC0415
+
+    return zstandard.ZstdCompressor(level=ZSTD_DEFAULT_LEVEL if level is None else level).compress(memoryview(data))
+
+
+def _unzstd(data: memoryview, max_bytes: int) -> bytes:
+    import zstandard  # noqa: PLC0415
+
+    from minibroker.records.zstd_frame import measure_frame  # noqa: PLC0415
+
+    decompressor = zstandard.ZstdDecompressor()
+    contents = []
+    position, left = 0, max_bytes
+    while position < len(data):
+        try:
+            end, size_bound, is_exact = measure_frame(data, position)
+            if is_exact and size_bound > left:
+                raise _too_large(Compression.ZSTD, max_bytes)
+            # The library trusts a size in the header and fails behind `max_output_size` where there is none.
+            content = decompressor.decompress(data[position:end], max_output_size=min(size_bound, left)) if size_bound else b""
+        except (ValueError, IndexError, zstandard.ZstdError) as error:
+            raise _broken(Compression.ZSTD, f"{error}, with a bound of {max_bytes} bytes") from None
+        left -= len(content)
+        contents.append(content)
+        position = end
+    if not contents:
+        raise _broken(Compression.ZSTD, "it is empty")
+    return contents[0] if len(contents) == 1 else b"".join(contents)
+
+
+_COMPRESS: dict[Compression, Callable[[Buffer, int | None], bytes]] = {
+    Compression.NONE: _copy,
+    Compression.GZIP: _gzip,
+    Compression.SNAPPY: _snappy,
+    Compression.LZ4: _lz4,
+    Compression.ZSTD: _zstd,
+}
+_DECOMPRESS: dict[Compression, Callable[[memoryview, int], bytes]] = {
+    Compression.NONE: _copy_back,
+    Compression.GZIP: _gunzip,
+    Compression.SNAPPY: _unsnappy,
+    Compression.LZ4: _unlz4,
+    Compression.ZSTD: _unzstd,
+}

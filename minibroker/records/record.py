@@ -1,0 +1,176 @@
+"""Records inside a batch of format v2.
+
+    Record    length: varint (bytes that follow)   attributes: int8 (0)   timestamp_delta: varlong   offset_delta: varint
+              key_length: varint, key   value_length: varint, value   header_count: varint, headers
+    Header    key_length: varint, key (UTF-8)   value_length: varint, value
+
+varint and varlong are zigzag: 0, -1, 1, -2 are 0, 1, 2, 3, then seven bits a byte, lowest first; at most 5 and 10 bytes. A key, a
+value or a header's value of length -1 is null, which is not empty. Deltas are against the batch's base_offset and base_timestamp.
+Source: KIP-98, org.apache.kafka.common.record.DefaultRecord.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from minibroker.errors import InvalidRecord
+from minibroker.records.compression import MAX_DECOMPRESSED_BYTES, Compression, decompress
+
+if TYPE_CHECKING:
+    from minibroker.records.batch import RecordBatch
+
+Headers = tuple[tuple[str, bytes | None], ...]
+
+MAX_VARINT_BITS = 35
+MAX_VARLONG_BITS = 70
+
+
+class Record(NamedTuple):
+    """One record. `timestamp` is epoch ms, the batch's when that says LogAppendTime."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+
+
+def decode_records(batch: RecordBatch, *, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> Iterator[Record]:
+    """Yield the records of `batch`, strictly: what does not add up raises InvalidRecord when the iteration reaches it.
+
+    The payload is decompressed at the start, to `max_bytes` at most. Checked are each record's length, its offset against the
+    batch's and against the one before, lengths and header counts against the bytes that remain, the record count, leftover bytes.
+    """
+    kind = batch.compression
+    payload = bytes(batch.payload) if kind is Compression.NONE else decompress(kind, batch.payload, max_bytes=max_bytes)
+    log_append_time = batch.max_timestamp if batch.timestamp_type else None
+    base_offset, base_timestamp, last_offset_delta = batch.base_offset, batch.base_timestamp, batch.last_offset_delta
+    position, previous_delta = 0, -1
+    if batch.record_count < 0:
+        raise InvalidRecord(f"a batch of {batch.record_count} records")
+    for index in range(batch.record_count):
+        try:
+            offset_delta, timestamp_delta, key, value, headers, position = _decode_record(payload, position)
+        except IndexError:
+            raise InvalidRecord(f"record {index} of {batch.record_count} goes on behind the end of its batch") from None
+        except UnicodeDecodeError:
+            raise InvalidRecord(f"record {index}: a header's key is not UTF-8") from None
+        if not previous_delta < offset_delta <= last_offset_delta:
+            raise InvalidRecord(f"record {index}: offset delta {offset_delta} after {previous_delta}, last is {last_offset_delta}")
+        previous_delta = offset_delta
+        timestamp = base_timestamp + timestamp_delta if log_append_time is None else log_append_time
+        yield Record(base_offset + offset_delta, timestamp, key, value, headers)
+    if position != len(payload):
+        raise InvalidRecord(f"{len(payload) - position} bytes are left over after {batch.record_count} records")
+
+
+def _decode_record(data: bytes, position: int) -> tuple[int, int, bytes | None, bytes | None, Headers, int]:
+    """The record at `position` and where the next one starts; IndexError when `data` ends first."""
+    length, position = read_varint(data, position)
+    end = position + length
+    if length < 0 or end > len(data):
+        raise InvalidRecord(f"a record of {length} bytes where {len(data) - position} remain")
+    position += 1  # attributes: none is in use
+    # A varint of one byte is by far the commonest, so it is read here; -(n & 1) is 0 or all ones.
+    number = data[position]
+    position += 1
+    if number < 0x80:
+        timestamp_delta = (number >> 1) ^ -(number & 1)
+    else:
+        timestamp_delta, position = read_varint(data, position - 1, MAX_VARLONG_BITS)
+    number = data[position]
+    position += 1
+    if number < 0x80:
+        offset_delta = (number >> 1) ^ -(number & 1)
+    else:
+        offset_delta, position = read_varint(data, position - 1)
+    key, position = _read_bytes(data, position, end)
+    value, position = _read_bytes(data, position, end)
+    number = data[position]
+    position += 1
+    headers: Headers = ()
+    if number:
+        headers, position = _read_headers(data, position - 1, end)
+    if position != end:
+        raise InvalidRecord(f"a record of {length} bytes whose fields take {length + position - end}")
+    return offset_delta, timestamp_delta, key, value, headers, position
+
+
+def read_varint(data: bytes, position: int, max_bits: int = MAX_VARINT_BITS) -> tuple[int, int]:
+    """A zigzag number and the position behind it; InvalidRecord when longer than `max_bits`, IndexError when `data` ends first."""
+    number = shift = 0
+    while True:
+        byte = data[position]
+        position += 1
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            break
+        shift += 7
+        if shift >= max_bits:
+            raise InvalidRecord(f"a varint of more than {max_bits // 7} bytes")
+    return (number >> 1) ^ -(number & 1), position
+
+
+def _read_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
+    """A length and so many bytes, none of them behind `end`; None for the length -1."""
+    length = data[position]
+    position += 1
+    if length < 0x80:
+        length = (length >> 1) ^ -(length & 1)
+    else:
+        length, position = read_varint(data, position - 1)
+    if length < 0:
+        if length != -1:
+            raise InvalidRecord(f"a length of {length}")
+        return None, position
+    stop = position + length
+    if stop > end:
+        raise InvalidRecord(f"{length} bytes announced where the record has {end - position}")
+    return data[position:stop], stop
+
+
+def _read_headers(data: bytes, position: int, end: int) -> tuple[Headers, int]:
+    count, position = read_varint(data, position)
+    if not 0 <= count <= (end - position) // 2:  # a header is two lengths at least
+        raise InvalidRecord(f"{count} headers in {end - position} bytes")
+    headers = []
+    for _ in range(count):
+        key, position = _read_bytes(data, position, end)
+        if key is None:
+            raise InvalidRecord("a header without a key")
+        value, position = _read_bytes(data, position, end)
+        headers.append((key.decode(), value))
+    return tuple(headers), position
+
+
+def write_varint(out: bytearray, number: int) -> None:
+    """Append a zigzag number of at most 64 bits."""
+    number = (number << 1) ^ (number >> 63)
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+
+
+def encode_record(out: bytearray, record: Record, offset_delta: int, timestamp_delta: int) -> None:
+    """Append `record` with its deltas against the batch."""
+    body = bytearray(1)  # attributes: none is in use
+    write_varint(body, timestamp_delta)
+    write_varint(body, offset_delta)
+    _write_bytes(body, record.key)
+    _write_bytes(body, record.value)
+    write_varint(body, len(record.headers))
+    for key, value in record.headers:
+        _write_bytes(body, key.encode())
+        _write_bytes(body, value)
+    write_varint(out, len(body))
+    out += body
+
+
+def _write_bytes(out: bytearray, data: bytes | None) -> None:
+    if data is None:
+        out.append(1)  # zigzag of -1
+    else:
+        write_varint(out, len(data))
+        out += data
