@@ -1,0 +1,57 @@
+"""Fixtures for tests that need a broker over a socket, and the choice of which broker that is."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.support.broker_process import BrokerProcess
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--bootstrap-server",
+        default=os.environ.get("MINIBROKER_TEST_BOOTSTRAP"),
+        help="run the tests of clients against this broker, e.g. an Apache Kafka, instead of a minibroker of their own",
+    )
+
+
+@pytest.fixture(scope="session")
+def bootstrap(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """HOST:PORT of the broker under test; ours lives as long as the session."""
+    given = request.config.getoption("--bootstrap-server")
+    if given:
+        yield given
+        return
+    broker = BrokerProcess(tmp_path_factory.mktemp("broker"))
+    with broker:
+        yield broker.bootstrap
+        assert broker.stop() == 0, broker.output
+
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture
+def new_topic(bootstrap: str, request: pytest.FixtureRequest) -> Callable[..., str]:
+    """Create a topic of a name not used before: `new_topic(partitions=3, **{"retention.ms": "-1"})`."""
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    def create(partitions: int = 1, **config: str) -> str:
+        readable = re.sub(r"[^a-zA-Z0-9._-]+", "-", request.node.name).strip("-")[:80]
+        name = f"{readable}-{os.getpid()}-{next(_numbers)}"
+        admin = AdminClient({"bootstrap.servers": bootstrap})
+        admin.create_topics([NewTopic(name, partitions, 1, config=config)])[name].result(timeout=30)
+        return name
+
+    return create
+
+
+@pytest.fixture
+def topic(new_topic: Callable[..., str]) -> str:
+    """A fresh topic with one partition that keeps records of any age."""
+    return new_topic(**{"retention.ms": "-1"})

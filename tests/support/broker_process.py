@@ -1,0 +1,109 @@
+"""`minibroker serve` as a child process: started on a free port, stopped, killed, and started again on the same port."""
+
+from __future__ import annotations
+
+import re
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Self
+
+ADDRESS = re.compile(r"(127\.0\.0\.1|localhost):(\d+)")
+READY_TIMEOUT_S = 20.0
+STOP_TIMEOUT_S = 20.0
+
+
+class BrokerProcess:
+    """A broker whose data are in `folder`/data and whose words are in `folder`/out.txt; up when the constructor returns.
+
+    Args:
+        folder: where its files go; use pytest's tmp_path.
+        *arguments: more of `minibroker serve`, such as "--set", "num.partitions=3".
+        port: a fixed one; 0 takes a free one, kept across restarts.
+    """
+
+    def __init__(self, folder: Path, *arguments: str, port: int = 0) -> None:
+        self.folder = folder
+        self.data_dir = folder / "data"
+        self.port = port
+        self._arguments = arguments
+        self._output = folder / "out.txt"
+        self._process: subprocess.Popen[bytes] | None = None
+        self.start()
+
+    @property
+    def bootstrap(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def output(self) -> str:
+        """What it printed and logged since its last start."""
+        return self._output.read_text(errors="replace")
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "minibroker", "serve", "--data-dir", str(self.data_dir), "--port", str(self.port)]
+        with self._output.open("wb") as output:
+            self._process = subprocess.Popen(
+                [*command, *self._arguments], stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
+            )
+        self._wait_until_ready()
+
+    def _wait_until_ready(self) -> None:
+        deadline = time.monotonic() + READY_TIMEOUT_S
+        while time.monotonic() < deadline:
+            found = ADDRESS.search(self.output)
+            if found and self._answers(int(found[2])):
+                self.port = int(found[2])
+                return
+            assert self._process is not None
+            assert self._process.poll() is None, f"serve ended with {self._process.returncode}:\n{self.output}"
+            time.sleep(0.01)
+        self.kill()
+        raise AssertionError(f"not ready within {READY_TIMEOUT_S} s:\n{self.output}")
+
+    @staticmethod
+    def _answers(port: int) -> bool:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        except OSError:
+            return False
+        return True
+
+    def stop(self) -> int:
+        """SIGTERM, and wait for the end; the exit code."""
+        assert self._process is not None
+        self._process.terminate()
+        try:
+            return self._process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise
+
+    def kill(self) -> None:
+        """SIGKILL, and wait until it is gone."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+
+    def restart(self) -> None:
+        """Start again on the same folder and port, after `kill` or `stop`."""
+        self.start()
+
+    def resident_bytes(self) -> int:
+        """Memory that it holds now."""
+        pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
+        return pages * 4096
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self.kill()
