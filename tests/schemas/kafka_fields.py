@@ -1,0 +1,143 @@
+"""Kafka's field tables: the message definitions inside Kafka's jars, cut down to what a schema says.
+
+`kafka_4_3_1_fields.json` holds them, one row a field; columns: path, type, versions, nullable versions, tag, default.
+Write it anew with  python -m tests.schemas.kafka_fields FOLDER_WITH_KAFKA_JARS
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+TABLES = Path(__file__).with_name("kafka_4_3_1_fields.json")
+VERSION = "4.3.1"
+JARS = ("kafka-clients", "kafka-metadata", "kafka-group-coordinator", "kafka-transaction-coordinator")
+DEFINITION = re.compile(r"common/(message|metadata)/\w+\.json")
+LAST_VERSION = 32767
+
+
+class Range(NamedTuple):
+    """Versions from `first` to `last`, both inclusive."""
+
+    first: int
+    last: int
+
+    @classmethod
+    def parse(cls, text: str | None) -> Range | None:
+        """Kafka's notations: "3", "0-12", "5+", "none"."""
+        if text in (None, "none", ""):
+            return None
+        first, _, last = text.partition("-")
+        return cls(int(first[:-1]), LAST_VERSION) if text.endswith("+") else cls(int(first), int(last or first))
+
+    def within(self, other: Range | None) -> Range | None:
+        """What both have in common."""
+        if other is None:
+            return None
+        both = Range(max(self.first, other.first), min(self.last, other.last))
+        return both if both.first <= both.last else None
+
+
+class KafkaField(NamedTuple):
+    """One row of a table; `path` in Kafka's names with dots, `type` in Kafka's words, "struct" for any struct."""
+
+    path: str
+    type: str
+    versions: Range
+    nullable: Range | None
+    tag: int | None
+    default: str | None  #: as text, None when Kafka states none
+
+
+class KafkaMessage(NamedTuple):
+    """One table."""
+
+    name: str
+    key: int | None  #: API key or record id
+    kind: str  #: request, response, metadata, data, coordinator-key, coordinator-value, header
+    versions: Range
+    unstable: bool  #: the last version is not served
+    flexible: Range | None
+    fields: list[KafkaField]
+
+
+def read_tables() -> dict[str, KafkaMessage]:
+    """The committed tables by the name of the message."""
+    tables = {}
+    for name, table in json.loads(TABLES.read_text())["messages"].items():
+        versions = Range.parse(table["versions"])
+        if versions is None:
+            continue
+        fields = [
+            KafkaField(path, kind, Range.parse(where) or Range(0, -1), Range.parse(nullable), tag, default)
+            for path, kind, where, nullable, tag, default in table["fields"]
+        ]
+        flexible = Range.parse(table["flexible"])
+        tables[name] = KafkaMessage(name, table["key"], table["kind"], versions, table["unstable"], flexible, fields)
+    return tables
+
+
+def extract(jars: Path) -> dict[str, Any]:
+    """The tables of all messages in Kafka's jars, as they are committed."""
+    messages, provenance = {}, {}
+    for jar in (jars / f"{name}-{VERSION}.jar" for name in JARS):
+        provenance[jar.name] = "sha256:" + hashlib.sha256(jar.read_bytes()).hexdigest()
+        with zipfile.ZipFile(jar) as archive:
+            for entry in sorted(filter(DEFINITION.fullmatch, archive.namelist())):
+                definition = json.loads(re.sub(r"(?m)^\s*//.*$", "", archive.read(entry).decode()))
+                messages[definition["name"]] = _table(definition)
+    columns = ["path", "type", "versions", "nullable versions", "tag", "default"]
+    return {"kafka": VERSION, "jars": provenance, "columns": columns, "messages": dict(sorted(messages.items()))}
+
+
+def _table(definition: dict[str, Any]) -> dict[str, Any]:
+    common = {struct["name"]: struct["fields"] for struct in definition.get("commonStructs", [])}
+    return {
+        "key": definition.get("apiKey"),
+        "kind": definition["type"],
+        "versions": definition["validVersions"],
+        "unstable": definition.get("latestVersionUnstable", False),
+        "flexible": definition.get("flexibleVersions", "none"),
+        "fields": list(_rows(definition.get("fields", []), "", common)),
+    }
+
+
+def _rows(fields: list[dict[str, Any]], path: str, common: dict[str, Any]) -> Any:
+    for field in fields:
+        array, element = ("[]", field["type"][2:]) if field["type"].startswith("[]") else ("", field["type"])
+        nested = field.get("fields") or common.get(element)
+        versions = field.get("versions") or field["taggedVersions"]
+        if "tag" in field and field["taggedVersions"] != versions:
+            raise ValueError(f"{path}{field['name']} is tagged in some of its versions only: the table cannot say that")
+        stated = field.get("default", "")
+        default = stated if isinstance(stated, str) else json.dumps(stated)
+        kind = array + ("struct" if nested else element)
+        yield [
+            path + field["name"],
+            kind,
+            versions,
+            field.get("nullableVersions"),
+            field.get("tag"),
+            default if "default" in field else None,
+        ]
+        yield from _rows(nested or [], f"{path}{field['name']}.", common)
+
+
+def dump(tables: dict[str, Any]) -> str:
+    """One field a line, so that a difference can be read."""
+    lines = []
+    for name, table in tables["messages"].items():
+        head = json.dumps({key: value for key, value in table.items() if key != "fields"})[:-1]
+        rows = ",\n".join(f"    {json.dumps(row)}" for row in table["fields"])
+        lines.append(f'  {json.dumps(name)}: {head}, "fields": [' + (f"\n{rows}\n  ]}}" if rows else "]}"))
+    head = ",\n".join(f'"{key}": {json.dumps(tables[key])}' for key in ("kafka", "jars", "columns"))
+    return f'{{{head},\n"messages": {{\n' + ",\n".join(lines) + "\n}}\n"
+
+
+if __name__ == "__main__":
+    TABLES.write_text(dump(extract(Path(sys.argv[1]))))

@@ -1,0 +1,50 @@
+"""Our bytes against those of Kafka's own classes: committed ones for every record of the metadata log, live ones for everything."""
+
+from __future__ import annotations
+
+import pytest
+
+from minibroker.schemas.internal.metadata_records import BY_ID
+from tests.schemas.codecs import CODECS, Codec
+from tests.schemas.declared import messages
+from tests.schemas.kafka_itself import Sample, kafka_json, read_records, record_messages, write_with_kafka
+from tests.schemas.values import samples
+
+
+def check(sample: Sample, codec: Codec) -> None:
+    message = messages()[sample.message]
+    flexible = message.flexible(sample.version)
+    value = codec.decode(message.struct, sample.data, sample.version, flexible)
+    assert kafka_json(message, sample.version, value) == sample.value
+    assert codec.encode(value, sample.version, flexible).hex() == sample.data.hex()
+
+
+@pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec.name)
+@pytest.mark.parametrize("name", [message.kafka.name for message in record_messages()])
+def test_records_that_kafka_wrote(name: str, codec: Codec) -> None:
+    seen = set()
+    for sample in read_records():
+        if sample.message == name:
+            check(sample, codec)
+            seen.add(sample.version)
+    assert seen == set(messages()[name].versions)
+
+
+def test_record_ids_are_those_of_kafka() -> None:
+    ids = {sample.key: sample.message for sample in read_records() if sample.key >= 0}
+    assert ids == {record_id: record_type.struct.__name__ for record_id, record_type in BY_ID.items()}
+
+
+@pytest.mark.java
+def test_kafka_writes_the_same_for_every_message_and_version() -> None:
+    tasks = [
+        (message, version, value)
+        for message in messages().values()
+        for version in message.versions
+        for value in samples(message.struct, version, random_ones=6)
+    ]
+    for (message, version, value), sample in zip(tasks, write_with_kafka(tasks), strict=True):
+        for codec in CODECS:
+            ours = codec.encode(value, version, message.flexible(version))
+            assert ours.hex() == sample.data.hex(), f"{sample.message} v{version}, {codec.name}: {value}"
+            assert codec.decode(message.struct, sample.data, version, message.flexible(version)) == value

@@ -1,0 +1,62 @@
+"""Every message and version against kio and kafka-python, byte for byte in both directions, by both of our codecs.
+
+Who covers what: kio and kafka-python every version of every API, kio the control records too; the records of the metadata
+log are known to neither, `test_kafka_itself.py` holds them against Kafka's own classes.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import pytest
+
+from tests.schemas.codecs import CODECS, Codec
+from tests.schemas.declared import Message, messages
+from tests.schemas.kafka_itself import read_records
+from tests.schemas.peers import KafkaPython, Kio, Peer
+from tests.schemas.values import samples
+
+KINDS = {"kio": {"request", "response", "data"}, "kafka-python": {"request", "response"}}
+CASES = [(peer, name) for peer in KINDS for name, message in messages().items() if message.kafka.kind in KINDS[peer]]
+
+pytestmark = pytest.mark.filterwarnings("ignore:(read|open)_text is deprecated")  # kafka-python, when it is imported
+
+
+@cache
+def peer_named(name: str) -> Peer:
+    return Kio() if name == "kio" else KafkaPython()
+
+
+@pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec.name)
+@pytest.mark.parametrize("peer_name, name", CASES)
+def test_bytes_agree_in_both_directions(peer_name: str, name: str, codec: Codec) -> None:
+    peer, message = peer_named(peer_name), messages()[name]
+    for version in message.versions:
+        for value in samples(message.struct, version, random_ones=8):
+            check(peer, message, version, value, codec)
+
+
+def check(peer: Peer, message: Message, version: int, value: Any, codec: Codec) -> None:
+    name, flexible = message.kafka.name, message.flexible(version)
+    theirs = peer.build(name, version, value)
+    data = peer.encode(theirs, name, version)
+    assert codec.encode(value, version, flexible).hex() == data.hex(), f"{name} v{version}: {value}"
+    assert peer.decode(data, name, version) == theirs, f"{name} v{version}"
+    decoded = codec.decode(message.struct, data, version, flexible)
+    assert decoded == value, f"{name} v{version}"
+    assert codec.encode(decoded, version, flexible) == data
+
+
+@pytest.mark.parametrize("peer_name", KINDS)
+def test_each_peer_has_every_version_of_its_kinds(peer_name: str) -> None:
+    peer = peer_named(peer_name)
+    mine = [(name, message) for name, message in messages().items() if message.kafka.kind in KINDS[peer_name]]
+    every = [(name, version) for name, message in mine for version in message.versions]
+    assert [case for case in every if not peer.has(*case)] == []
+
+
+def test_every_version_of_every_message_has_a_peer() -> None:
+    covered = {(sample.message, sample.version) for sample in read_records()}
+    covered |= {(name, version) for _, name in CASES for version in messages()[name].versions}
+    assert {(name, version) for name, message in messages().items() for version in message.versions} == covered
