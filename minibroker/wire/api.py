@@ -1,0 +1,47 @@
+"""An API as its schema module declares it: key, name, versions, request and response."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any, Final
+
+NEVER: Final = 32768  #: a FLEXIBLE_SINCE above every version
+
+
+class Api:
+    """What the broker and its clients know of one API key."""
+
+    __slots__ = ("Request", "Response", "flexible_since", "key", "max_version", "min_version", "name")
+
+    def __init__(self, module: ModuleType) -> None:
+        self.key: int = module.API_KEY
+        self.name = name_of(module)  #: Kafka's: "DeleteRecords"
+        self.min_version: int
+        self.max_version: int  #: inclusive; versions that we serve, the schema may know more
+        self.min_version, self.max_version = module.VERSIONS
+        flexible_since: int | None = module.FLEXIBLE_SINCE
+        self.flexible_since = NEVER if flexible_since is None else flexible_since
+        self.Request: type[Any] = module.Request
+        self.Response: type[Any] = module.Response
+
+    def flexible(self, version: int) -> bool:
+        """Whether the version has compact lengths and tagged fields, and its request header too."""
+        return version >= self.flexible_since
+
+    def serves(self, version: int) -> bool:
+        """Whether the version is one that we serve."""
+        return self.min_version <= version <= self.max_version
+
+    def __repr__(self) -> str:
+        return f"<Api {self.key} {self.name} {self.min_version}..{self.max_version}>"
+
+
+def api_of(module: ModuleType) -> Api:
+    """Read the declarations of a schema module (API_KEY, VERSIONS, FLEXIBLE_SINCE or None, Request, Response)."""
+    return Api(module)
+
+
+def name_of(module: ModuleType) -> str:
+    """Kafka's name of an API, from the stem of its file: k21_delete_records is DeleteRecords."""
+    stem = module.__name__.rpartition(".")[2]
+    return "".join(word.capitalize() for word in stem.split("_")[1:])

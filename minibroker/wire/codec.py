@@ -1,0 +1,217 @@
+"""The definition of the format: reads and writes a struct by walking its declaration, field by field.
+
+Slow, short and strict. `wire/compiled.py` does the same work fast; tests prove the two equal, and the compiled code comes back
+here for what is rare: the exact complaint about a bad message, and tagged fields that are there.
+
+    struct          its fields in order; in a flexible version then its tagged fields
+    field           as primitives.py says; null for a struct: int8 -1, otherwise int8 1 and the struct
+    tagged field    the same bytes as a field; left out when it has its default; unknown tags are skipped
+    absent field    (another version's) has its default after decoding, is not written when encoding
+"""
+
+from __future__ import annotations
+
+from struct import error as struct_error
+from typing import Any, TypeVar
+
+from minibroker.errors import WireError
+from minibroker.wire.primitives import MAX_STRING_SIZE, NUMBER_STRUCTS, UUID_SIZE, EncodeError, Reader, length_of, unsigned_varint, uuid_of
+from minibroker.wire.schema import Buffer, Field, default_of, fields_of
+
+S = TypeVar("S")
+
+
+def decode(struct_type: type[S], data: Buffer, version: int, *, flexible: bool) -> S:
+    """Read one message that fills `data`; WireError for any other bytes."""
+    value, position = decode_from(struct_type, data, 0, version, flexible=flexible)
+    if position != len(data):
+        raise WireError(f"{struct_type.__name__}: {len(data) - position} bytes left over")
+    return value
+
+
+def decode_from(struct_type: type[S], data: Buffer, position: int, version: int, *, flexible: bool) -> tuple[S, int]:
+    """Read one message at `position`: (value, position after it)."""
+    reader = Reader(data, position)
+    value: S = _read_struct(reader, struct_type, version, flexible)
+    return value, reader.position
+
+
+def encode(value: object, version: int, *, flexible: bool) -> bytes:
+    """The bytes of a message; EncodeError, which is no WireError, for a value that this version cannot carry."""
+    pieces: list[Buffer] = []
+    _write_struct(pieces, value, version, flexible)
+    return b"".join(pieces)
+
+
+def sent_fields(struct_type: type[Any], version: int) -> list[Field]:
+    """Fields of this version that are not tagged, in wire order."""
+    return [field for field in fields_of(struct_type) if field.tag is None and field.in_version(version)]
+
+
+def tagged_fields(struct_type: type[Any], version: int) -> dict[int, Field]:
+    """Tagged fields of this version by tag, ascending."""
+    tagged = [field for field in fields_of(struct_type) if field.tag is not None and field.in_version(version)]
+    return {field.tag: field for field in sorted(tagged, key=lambda field: field.tag or 0) if field.tag is not None}
+
+
+def has_records(struct_type: type[Any], version: int) -> bool:
+    """Whether a message of this version carries record batches."""
+    fields = sent_fields(struct_type, version)
+    return any(field.kind == "records" or (field.struct is not None and has_records(field.struct, version)) for field in fields)
+
+
+def min_size(struct_type: type[Any], version: int, flexible: bool) -> int:
+    """The fewest bytes that a struct takes; at least 1, so that a count is always bounded by the bytes that remain."""
+    return max(1, flexible + sum(min_field_size(field, version, flexible) for field in sent_fields(struct_type, version)))
+
+
+def min_field_size(field: Field, version: int, flexible: bool) -> int:
+    """The fewest bytes that a field takes: its null, or its empty value."""
+    if field.is_array:
+        return 1 if flexible else 4
+    if field.struct is not None:
+        return 1 if field.null_in(version) else min_size(field.struct, version, flexible)
+    return min_element_size(field, version, flexible)
+
+
+def min_element_size(field: Field, version: int, flexible: bool) -> int:
+    """The fewest bytes that one element of the field takes."""
+    if field.struct is not None:
+        return min_size(field.struct, version, flexible)
+    if field.kind in NUMBER_STRUCTS:
+        return NUMBER_STRUCTS[field.kind].size
+    if field.kind == "uuid":
+        return UUID_SIZE
+    if flexible:
+        return 1
+    return 2 if field.kind == "string" else 4
+
+
+def _read_struct(reader: Reader, struct_type: type[Any], version: int, flexible: bool) -> Any:
+    value: Any = object.__new__(struct_type)
+    for field in fields_of(struct_type):
+        if field.tag is not None or not field.in_version(version):
+            setattr(value, field.name, default_of(field))
+            continue
+        try:
+            setattr(value, field.name, _read_field(reader, field, version, flexible))
+        except WireError as error:
+            raise WireError(f"{struct_type.__name__}.{field.name}: {error}") from None
+    if flexible:
+        read_tagged_fields(reader, value, version)
+    return value
+
+
+def read_tagged_fields(reader: Reader, value: Any, version: int) -> None:
+    """Set the tagged fields that are there; skip those that we do not know."""
+    known = tagged_fields(type(value), version)
+    for tag, body in reader.tagged_fields():
+        if tag in known:
+            setattr(value, known[tag].name, _read_field(body, known[tag], version, flexible=True))
+            if body.remaining:
+                raise WireError(f"tag {tag}: {body.remaining} bytes left over")
+
+
+def _read_field(reader: Reader, field: Field, version: int, flexible: bool) -> Any:
+    if field.is_array:
+        count = reader.length(compact=flexible, wide=True)
+        if count is not None:
+            reader.count(count, min_element_size(field, version, flexible))
+            return [_read_element(reader, field, version, flexible) for _ in range(count)]
+    elif field.struct is not None and field.null_in(version):
+        marker = reader.number("int8")
+        if marker == 1:
+            return _read_struct(reader, field.struct, version, flexible)
+        if marker != -1:
+            raise WireError(f"marker {marker}")
+    else:
+        element = _read_element(reader, field, version, flexible)
+        if element is not None:
+            return element
+    if not field.null_in(version):
+        raise WireError("null where none is allowed")
+    return None
+
+
+def _read_element(reader: Reader, field: Field, version: int, flexible: bool) -> Any:
+    """A value that is no array; None for a null string, bytes or records."""
+    if field.struct is not None:
+        return _read_struct(reader, field.struct, version, flexible)
+    if field.kind in NUMBER_STRUCTS:
+        return reader.number(field.kind)
+    if field.kind == "uuid":
+        return uuid_of(bytes(reader.take(UUID_SIZE)))
+    size = reader.length(compact=flexible, wide=field.kind != "string")
+    if size is None:
+        if field.is_array:
+            raise WireError("null as an element")
+        return None
+    if field.kind == "string":
+        return reader.string(size)
+    view = reader.take(size)
+    return view if field.kind == "records" else bytes(view)
+
+
+def _write_struct(pieces: list[Buffer], value: Any, version: int, flexible: bool) -> None:
+    struct_type = type(value)
+    for field in sent_fields(struct_type, version):
+        try:
+            _write_field(pieces, getattr(value, field.name), field, version, flexible)
+        except (EncodeError, struct_error, TypeError, AttributeError, UnicodeEncodeError) as error:
+            raise EncodeError(f"{struct_type.__name__}.{field.name}: {error}") from None
+    if flexible:
+        pieces.append(encode_tagged_fields(value, version))
+
+
+def encode_tagged_fields(value: Any, version: int) -> bytes:
+    """The tagged fields that do not have their default, in the order of their tags, with their count before them."""
+    count, encoded = 0, bytearray()
+    for tag, field in tagged_fields(type(value), version).items():
+        content = getattr(value, field.name)
+        if _is_default(content, field):
+            continue
+        pieces: list[Buffer] = []
+        _write_field(pieces, content, field, version, flexible=True)
+        body = b"".join(pieces)
+        encoded += unsigned_varint(tag) + unsigned_varint(len(body)) + body
+        count += 1
+    return unsigned_varint(count) + encoded
+
+
+def _is_default(content: Any, field: Field) -> bool:
+    default = default_of(field)
+    if isinstance(default, list) and content is not None:
+        return list(content) == default
+    return bool(content == default)
+
+
+def _write_field(pieces: list[Buffer], content: Any, field: Field, version: int, flexible: bool) -> None:
+    is_marked = field.struct is not None and not field.is_array and field.null_in(version)
+    if content is None and not field.null_in(version):
+        raise EncodeError("null where none is allowed")
+    if is_marked:
+        pieces.append(b"\xff" if content is None else b"\x01")
+    if content is None and not is_marked:
+        pieces.append(length_of(None, compact=flexible, wide=field.is_array or field.kind != "string"))
+    elif field.is_array:
+        pieces.append(length_of(len(content), compact=flexible, wide=True))
+        for element in content:
+            _write_element(pieces, element, field, version, flexible)
+    elif content is not None:
+        _write_element(pieces, content, field, version, flexible)
+
+
+def _write_element(pieces: list[Buffer], content: Any, field: Field, version: int, flexible: bool) -> None:
+    if field.struct is not None:
+        if type(content) is not field.struct:
+            raise EncodeError(f"{content!r} is no {field.struct.__name__}")
+        _write_struct(pieces, content, version, flexible)
+    elif field.kind in NUMBER_STRUCTS:
+        pieces.append(NUMBER_STRUCTS[field.kind].pack(content))
+    elif field.kind == "uuid":
+        pieces.append(content.bytes)
+    else:
+        data = content.encode() if field.kind == "string" else memoryview(content)
+        if field.kind == "string" and len(data) > MAX_STRING_SIZE:
+            raise EncodeError(f"string of {len(data)} bytes")
+        pieces += (length_of(len(data), compact=flexible, wide=field.kind != "string"), data)

@@ -1,0 +1,72 @@
+"""Straight-line code for one (struct, version, flexible), generated at its first use: the fast twin of `wire/codec.py`.
+
+What a decoder looks like (Produce v9, shortened):
+
+    def decode(data, pos):
+        try:
+            data = memoryview(data)
+            v = new(Request)
+            n1 = data[pos]                                   # length + 1 of a compact string
+            pos += 1
+            ...
+            v.acks, v.timeout_ms, n2 = unpack1(data, pos)    # a run of fixed-size fields is one call, with the next count
+            pos += 7
+            ...
+            for _ in range(n2 - 1):                          # nested structs are inlined as loops
+                ...
+            if pos > len(data): raise bad
+            return v, pos
+        except failures: ...                                 # asks the codec for the exact complaint
+
+Why this is safe on any bytes: a number read beyond the end raises (IndexError, struct.error); a slice beyond the end is
+short and leaves `pos` beyond it, so that the next read, the next count or the last line refuses; no count is believed
+before it is held against the bytes that remain.
+
+Rare things are left to the codec: complaints, tagged fields that are present (decoding) or differ from their
+default (encoding). The generated source is kept as `source` on each function, for those who want to read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from minibroker.errors import WireError
+from minibroker.wire.compiled_decoder import compile_decoder
+from minibroker.wire.compiled_encoder import compile_encoder
+from minibroker.wire.schema import Buffer
+
+S = TypeVar("S")
+Decoder = Callable[[Buffer, int], tuple[S, int]]
+Encoder = Callable[[S], list[Buffer]]
+
+_decoders: dict[tuple[type[Any], int, bool], Decoder[Any]] = {}
+_encoders: dict[tuple[type[Any], int, bool], Encoder[Any]] = {}
+
+
+def decoder(struct_type: type[S], version: int, flexible: bool) -> Decoder[S]:
+    """A function (data, position) -> (value, position after it) that raises WireError, and nothing else, on bad bytes."""
+    key = (struct_type, version, flexible)
+    if key not in _decoders:
+        _decoders[key] = compile_decoder(*key)
+    return _decoders[key]
+
+
+def decode_all(struct_type: type[S], data: Buffer, position: int, version: int, flexible: bool) -> S:
+    """Read one message from `position` to the end of `data`; WireError for any other bytes."""
+    decode: Decoder[S] = _decoders.get((struct_type, version, flexible)) or decoder(struct_type, version, flexible)
+    value, end = decode(data, position)
+    if end != len(data):
+        raise WireError(f"{struct_type.__name__}: {len(data) - end} bytes left over")
+    return value
+
+
+def encoder(struct_type: type[S], version: int, flexible: bool) -> Encoder[S]:
+    """A function value -> chunks: record batches uncopied, each a chunk of its own, and the bytes between them.
+
+    It raises EncodeError for a value that this version cannot carry.
+    """
+    key = (struct_type, version, flexible)
+    if key not in _encoders:
+        _encoders[key] = compile_encoder(*key)
+    return _encoders[key]

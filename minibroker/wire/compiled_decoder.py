@@ -1,0 +1,203 @@
+"""Writes the decoder of one (struct, version, flexible); see `wire/compiled.py` for what comes out and why it is safe."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+from minibroker.errors import WireError
+from minibroker.wire import codec
+from minibroker.wire.primitives import MAX_STRING_SIZE, NUMBERS, Reader, read_unsigned_varint, uuid_of
+from minibroker.wire.schema import Buffer, Field, default_of, fields_of
+from minibroker.wire.source import Source
+
+
+class MalformedError(Exception):
+    """Raised by generated code where a length is senseless; the codec then says what is wrong."""
+
+
+#: everything that bytes from outside can make generated code raise
+FAILURES = (struct.error, IndexError, UnicodeDecodeError, WireError, MalformedError)
+
+_CONTENT_OF_BYTES = {"string": "data[begin:pos].decode()", "bytes": "data[begin:pos]"}
+_CONTENT_OF_VIEW = {"string": 'str(data[begin:pos], "utf-8")', "bytes": "bytes(data[begin:pos])", "records": "data[begin:pos]"}
+
+
+def compile_decoder(struct_type: type[Any], version: int, flexible: bool) -> Callable[[Buffer, int], tuple[Any, int]]:
+    """Generate `decode(data, start) -> (value, position after it)`."""
+    source = Source("def decode(data, start):")
+    keeps_views = codec.has_records(struct_type, version)
+    writer = _DecoderWriter(source, version, flexible, _CONTENT_OF_VIEW if keeps_views else _CONTENT_OF_BYTES)
+    source.names.update(
+        FAILURES=FAILURES,
+        MalformedError=MalformedError,
+        definition=lambda data, start: codec.decode_from(struct_type, data, start, version, flexible=flexible),
+        new=object.__new__,
+        read_tagged=writer.read_tagged,
+        read_unsigned_varint=read_unsigned_varint,
+        unpack_from=struct.unpack_from,
+        uuid_of=uuid_of,
+    )
+    with source.block("try:"):
+        # Slicing bytes is faster than slicing a view of them, but what carries records is not copied.
+        source.line(f"data = {'memoryview' if keeps_views else 'bytes'}(data)")
+        source.line("end = len(data)")
+        source.line("pos = start")
+        writer.struct(struct_type, "value")
+        writer.flush()
+        with source.block("if pos <= end:"):
+            source.line("return value, pos")
+    with source.block("except FAILURES:"):
+        source.line("pass")
+    source.line("return definition(data, start)")
+    made: Callable[[Buffer, int], tuple[Any, int]] = source.function("decode", f"decoder of {struct_type.__name__} v{version}")
+    return made
+
+
+class _DecoderWriter:
+    """Writes statements field by field; numbers wait in a run until something of unknown length must be read."""
+
+    def __init__(self, source: Source, version: int, flexible: bool, content: dict[str, str]) -> None:
+        self.source = source
+        self.content = content
+        self.version = version
+        self.flexible = flexible
+        self.run: list[tuple[str, str]] = []  # (format, where the number goes)
+        self.after_run: list[str] = []  # what is made of numbers once they are read
+
+    def flush(self) -> None:
+        """Write the run: one unpack, or an index for a single byte."""
+        if not self.run:
+            return
+        form = struct.Struct(">" + "".join(form for form, _ in self.run))
+        targets = ", ".join(target for _, target in self.run)
+        if form.format == ">B":
+            self.source.line(f"{targets} = data[pos]")
+        else:
+            unpack = self.source.bind("unpack", form.unpack_from)
+            self.source.line(f"{targets if len(self.run) > 1 else f'({targets},)'} = {unpack}(data, pos)")
+        self.source.line(f"pos += {form.size}")
+        for statement in self.after_run:
+            self.source.line(statement)
+        self.run.clear()
+        self.after_run.clear()
+
+    def struct(self, struct_type: type[Any], value: str, also: str = "") -> None:
+        """Make an instance, hand it to `also`, fill its attributes."""
+        self.source.line(f"{value} = new({self.source.bind('Struct', struct_type)})")
+        if also:
+            self.source.line(also.format(value))
+        for field in fields_of(struct_type):
+            if field.tag is None and field.in_version(self.version):
+                self.field(field, f"{value}.{field.name}")
+            else:
+                self.source.line(f"{value}.{field.name} = {self.default(field)}")
+        if self.flexible:
+            count = self.source.variable("tags")
+            self.run.append(("B", count))
+            self.flush()
+            with self.source.block(f"if {count}:"):
+                self.source.line(f"pos = read_tagged({value}, data, pos - 1)")
+
+    def default(self, field: Field) -> str:
+        """An expression for the value of a field that is not sent."""
+        default = default_of(field)
+        if default is None or default == []:
+            return repr(default)
+        name = self.source.bind("default", default)
+        return f"list({name})" if field.is_array else name
+
+    def read_tagged(self, value: Any, data: Buffer, position: int) -> int:
+        """At run time: leave tagged fields that are present to the codec. Returns the position after them."""
+        reader = Reader(data, position)
+        codec.read_tagged_fields(reader, value, self.version)
+        return reader.position
+
+    def field(self, field: Field, target: str) -> None:
+        """Read one field into `target`."""
+        store = target + " = {}"
+        null_allowed = field.null_in(self.version)
+        if field.is_array:
+            self.array(field, store, null_allowed)
+        elif field.struct is not None and null_allowed:
+            self.marked_struct(field.struct, store)
+        elif field.struct is not None:
+            self.struct(field.struct, self.source.variable("value"), store)
+        elif field.kind in NUMBERS:
+            self.run.append((NUMBERS[field.kind], target))
+        else:
+            self.element(field, store, null_allowed)
+
+    def element(self, field: Field, store: str, null_allowed: bool) -> None:
+        """Read one value that is not a number; `store` says where it goes."""
+        if field.struct is not None:
+            self.struct(field.struct, self.source.variable("value"), store)
+        elif field.kind == "uuid":
+            raw = self.source.variable("uuid")
+            self.run.append(("16s", raw))
+            self.after_run.append(store.format(f"uuid_of({raw})"))
+        else:
+            with self.present(field.kind, store, null_allowed) as size:
+                self.source.line("begin = pos")
+                self.source.line(f"pos += {size}")
+                self.source.line(store.format(self.content[field.kind]))
+
+    def array(self, field: Field, store: str, null_allowed: bool) -> None:
+        """Read an array: numbers in one call, others in a loop."""
+        with self.present("array", store, null_allowed) as count:
+            size = codec.min_element_size(field, self.version, self.flexible)
+            self.refuse(f"{count} * {size} > end - pos")
+            if field.kind in NUMBERS:
+                self.source.line(store.format(f'list(unpack_from(f">{{{count}}}{NUMBERS[field.kind]}", data, pos))'))
+                self.source.line(f"pos += {count} * {size}")
+                return
+            items = self.source.variable("items")
+            self.source.line(f"{items} = []")
+            self.source.line(store.format(items))
+            with self.source.block(f"for _ in range({count}):"):
+                self.element(field, f"{items}.append({{}})", null_allowed=False)
+                self.flush()
+
+    def marked_struct(self, struct_type: type[Any], store: str) -> None:
+        """Read a struct that may be null."""
+        marker = self.source.variable("marker")
+        self.run.append(("b", marker))
+        self.flush()
+        with self.source.block(f"if {marker} == 1:"):
+            self.struct(struct_type, self.source.variable("value"), store)
+            self.flush()
+        with self.source.block(f"elif {marker} == -1:"):
+            self.source.line(store.format("None"))
+        with self.source.block("else:"):
+            self.source.line("raise MalformedError")
+
+    @contextmanager
+    def present(self, kind: str, store: str, null_allowed: bool) -> Iterator[str]:
+        """Read a length or count; what is written in the `with` is for one that is not null."""
+        length = self.source.variable("n")
+        self.run.append(("B" if self.flexible else "h" if kind == "string" else "i", length))
+        self.flush()
+        if self.flexible:
+            with self.source.block(f"if {length} > 127:"):
+                self.source.line(f"{length}, pos = read_unsigned_varint(data, pos - 1)")
+                if kind == "string":
+                    self.refuse(f"{length} > {MAX_STRING_SIZE + 1}")
+        is_null = f"{length} == 0" if self.flexible else f"{length} < 0"
+        with self.source.block(f"if {is_null}:"):
+            if not null_allowed:
+                self.source.line("raise MalformedError")
+            elif not self.flexible:
+                self.refuse(f"{length} != -1")
+            if null_allowed:
+                self.source.line(store.format("None"))
+        with self.source.block("else:") if null_allowed else nullcontext():
+            if self.flexible:
+                self.source.line(f"{length} -= 1")
+            yield length
+
+    def refuse(self, condition: str) -> None:
+        """Write a check of what came from outside."""
+        with self.source.block(f"if {condition}:"):
+            self.source.line("raise MalformedError")

@@ -1,0 +1,185 @@
+"""Writes the encoder of one (struct, version, flexible); see `wire/compiled.py` for what comes out."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
+
+from minibroker.wire import codec
+from minibroker.wire.primitives import MAX_STRING_SIZE, NUMBERS, EncodeError, unsigned_varint
+from minibroker.wire.schema import Buffer, Field, default_of
+from minibroker.wire.source import Source
+
+#: everything that a value of the wrong type or size can make generated code raise
+FAILURES = (struct.error, AttributeError, TypeError, ValueError, OverflowError)
+
+_SHORT_VARINTS = tuple(bytes((value,)) for value in range(128))
+
+
+def compile_encoder(struct_type: type[Any], version: int, flexible: bool) -> Callable[[Any], list[Buffer]]:
+    """Generate `encode(value) -> chunks`: record batches as they are, all between them joined."""
+    source = Source("def encode(value):")
+    source.names.update(
+        FAILURES=FAILURES,
+        definition=lambda value: codec.encode(value, version, flexible=flexible),
+        pack=struct.pack,
+        short_varints=_SHORT_VARINTS,
+        string_length=_string_length,
+        tagged=lambda value: codec.encode_tagged_fields(value, version),
+        unsigned_varint=unsigned_varint,
+    )
+    keeps_views = codec.has_records(struct_type, version)
+    writer = _EncoderWriter(source, version, flexible)
+    with source.block("try:"):
+        source.line("out = []")
+        if keeps_views:
+            source.line("chunks = []")
+        writer.struct(struct_type, "value")
+        writer.flush()
+        source.line('return chunks + [b"".join(out)] if out else chunks' if keeps_views else 'return [b"".join(out)]')
+    with source.block("except FAILURES:"):
+        source.line("pass")
+    source.line("return [definition(value)]")
+    made: Callable[[Any], list[Buffer]] = source.function("encode", f"encoder of {struct_type.__name__} v{version}")
+    return made
+
+
+def _string_length(length: int) -> bytes:
+    if length > MAX_STRING_SIZE + 1:
+        raise EncodeError(f"string of {length - 1} bytes")
+    return unsigned_varint(length)
+
+
+class _EncoderWriter:
+    """Writes statements field by field; numbers wait in a run for one pack, packed pieces wait to go out together."""
+
+    def __init__(self, source: Source, version: int, flexible: bool) -> None:
+        self.source = source
+        self.version = version
+        self.flexible = flexible
+        self.run: list[tuple[str, str]] = []  # (format, expression)
+        self.pieces: list[str] = []  # expressions of bytes
+
+    def end_run(self) -> None:
+        """Make the run a piece."""
+        if self.run:
+            form = struct.Struct(">" + "".join(form for form, _ in self.run))
+            values = ", ".join(expression for _, expression in self.run if expression)
+            self.pieces.append(f"{self.source.bind('pack', form.pack)}({values})" if values else repr(bytes(form.size)))
+            self.run.clear()
+
+    def piece(self, expression: str) -> None:
+        """Add bytes after what is waiting."""
+        self.end_run()
+        self.pieces.append(expression)
+
+    def flush(self) -> None:
+        """Write what is waiting."""
+        self.end_run()
+        if len(self.pieces) == 1:
+            self.source.line(f"out.append({self.pieces[0]})")
+        elif self.pieces:
+            self.source.line(f"out += ({', '.join(self.pieces)})")
+        self.pieces.clear()
+
+    def struct(self, struct_type: type[Any], value: str) -> None:
+        """Write the fields of `value`, then its tagged fields."""
+        for field in codec.sent_fields(struct_type, self.version):
+            self.field(field, f"{value}.{field.name}")
+        if self.flexible:
+            tagged = codec.tagged_fields(struct_type, self.version).values()
+            if tagged:
+                is_plain = " and ".join(self.has_default(field, f"{value}.{field.name}") for field in tagged)
+                self.piece(f'b"\\0" if {is_plain} else tagged({value})')
+            else:
+                self.run.append(("x", ""))
+
+    def has_default(self, field: Field, content: str) -> str:
+        """A condition under which a tagged field is surely left out."""
+        default = default_of(field)
+        if default is None:
+            return f"{content} is None"
+        if field.is_array:
+            return f"{content} is not None and not len({content})" if default == [] else "False"
+        name = self.source.bind("default", default)
+        return f"({content} is {name} or {content} == {name})" if field.struct is not None else f"{content} == {name}"
+
+    def field(self, field: Field, content: str) -> None:
+        """Write one field."""
+        null_allowed = field.null_in(self.version)
+        if field.is_array:
+            self.array(field, content, null_allowed)
+        elif field.struct is not None and null_allowed:
+            self.marked_struct(field.struct, content)
+        else:
+            self.element(field, content, null_allowed)
+
+    def element(self, field: Field, content: str, null_allowed: bool) -> None:
+        """Write one value that is no array."""
+        if field.struct is not None:
+            value = self.source.variable("value")
+            self.source.line(f"{value} = {content}")
+            self.struct(field.struct, value)
+        elif field.kind in NUMBERS:
+            self.run.append((NUMBERS[field.kind], content))
+        elif field.kind == "uuid":
+            self.run.append(("16s", f'{content}.int.to_bytes(16, "big")'))
+        else:
+            data = self.source.variable("data")
+            self.length(field.kind, data, content, null_allowed)
+            if field.kind == "records":
+                self.chunk(data)
+            else:
+                self.piece(data)
+
+    def length(self, kind: str, data: str, content: str, null_allowed: bool) -> None:
+        """Write a length or count; what is counted is left in the variable `data`, empty for null."""
+        length = self.source.variable("n")
+        encode = ".encode()" if kind == "string" else ""
+        more = " + 1" if self.flexible else ""
+        if null_allowed:
+            with self.source.block(f"if {content} is None:"):
+                self.source.line(f"{data} = b''")
+                self.source.line(f"{length} = {0 if self.flexible else -1}")
+        with self.source.block("else:") if null_allowed else nullcontext():
+            self.source.line(f"{data} = {content}{encode}")
+            self.source.line(f"{length} = len({data}){more}")
+        if self.flexible:
+            long = "string_length" if kind == "string" else "unsigned_varint"
+            self.piece(f"short_varints[{length}] if {length} < 128 else {long}({length})")
+        else:
+            self.run.append(("h" if kind == "string" else "i", length))
+
+    def chunk(self, data: str) -> None:
+        """Let record batches out as they are, after all that comes before them."""
+        self.flush()
+        with self.source.block(f"if len({data}):"):
+            self.source.line(f'chunks += (b"".join(out), {data})')
+            self.source.line("out.clear()")
+
+    def array(self, field: Field, content: str, null_allowed: bool) -> None:
+        """Write an array: numbers in one call, others in a loop."""
+        items = self.source.variable("items")
+        self.length("array", items, content, null_allowed)
+        if field.kind in NUMBERS:
+            self.piece(f'pack(f">{{len({items})}}{NUMBERS[field.kind]}", *{items})')
+            return
+        self.flush()
+        item = self.source.variable("item")
+        with self.source.block(f"for {item} in {items}:"):
+            self.element(field, item, null_allowed=False)
+            self.flush()
+
+    def marked_struct(self, struct_type: type[Any], content: str) -> None:
+        """Write a struct that may be null."""
+        value = self.source.variable("value")
+        self.source.line(f"{value} = {content}")
+        self.flush()
+        with self.source.block(f"if {value} is None:"):
+            self.source.line('out.append(b"\\xff")')
+        with self.source.block("else:"):
+            self.run.append(("b", "1"))
+            self.struct(struct_type, value)
+            self.flush()

@@ -1,0 +1,56 @@
+"""Python source under construction: what both generators of `wire/compiled.py` write into."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any, Self
+
+
+class Source:
+    """Lines of one function, the objects that it uses, and names for its variables."""
+
+    def __init__(self, header: str) -> None:
+        self.lines = [header]
+        self.names: dict[str, Any] = {}
+        self._depth = 1
+        self._count = 0
+
+    def line(self, text: str) -> None:
+        """Write one statement at the present depth."""
+        self.lines.append("    " * self._depth + text)
+
+    def block(self, header: str) -> Source:
+        """Write a compound statement: `with source.block("if n < 0:"): ...`."""
+        self.line(header)
+        self._depth += 1
+        return self
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        if self.lines[-1].endswith(":"):
+            self.line("pass")
+        self._depth -= 1
+
+    def variable(self, prefix: str) -> str:
+        """A name that is not taken."""
+        self._count += 1
+        return f"{prefix}{self._count}"
+
+    def bind(self, prefix: str, used: Any) -> str:
+        """A name by which the function finds an object of ours; the same object has one name."""
+        for name, bound in self.names.items():
+            if bound is used:
+                return name
+        name = self.variable(prefix)
+        self.names[name] = used
+        return name
+
+    def function(self, name: str, title: str) -> Any:
+        """Compile; the function keeps its text as `source`. `title` stands for the file name in tracebacks."""
+        text = "\n".join(self.lines) + "\n"
+        exec(compile(text, f"<{title}>", "exec"), self.names)  # noqa: S102  written by us from our own schemas
+        made = self.names[name]
+        made.source = text
+        return made
