@@ -11,10 +11,10 @@ A control record's key is `ControlRecordKey`; its type says which struct the val
   6  KRAFT_VOTERS     VotersRecord           metadata log: the set of voters (KIP-853)
 
 The key and the marker are not flexible, and an Int16 stands before each: the version that it is written at, 0.
-The other values are flexible, and their first field says the version that they are written at.
+The other values are flexible; Kafka 4.3.1 writes and reads all of them at version 0 (ControlRecordUtils), and so must we.
 
 LeaderChangeMessage
-  v1  voter_directory_id (KIP-853)
+  v1  voter_directory_id (KIP-853), known to Kafka 4.3.1 and not yet written
 """
 
 from __future__ import annotations
