@@ -1,0 +1,116 @@
+"""The `minibroker` command: a group whose commands are imported when they are called, and the one place where it fails.
+
+`serve` must answer within 400 ms of its exec, so nothing here imports a command, its libraries or the client.
+Every failure is one line on stderr and an exit code:
+
+    0    done
+    1    failed: the broker refused, was not found, a file is corrupt
+    2    wrong usage: unknown option, missing argument
+    124  a time-out, as timeout(1) has it
+    130  Ctrl-C
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+import click
+
+import minibroker
+
+#: name -> (module, function, one line of help): help and completion need no import of a command
+COMMANDS: dict[str, tuple[str, str, str]] = {
+    "api-versions": ("minibroker.cli.api_versions", "api_versions", "Show which APIs and versions brokers serve."),
+    "consume": ("minibroker.cli.consume", "consume", "Read records of a topic to stdout."),
+    "dump-log": ("minibroker.cli.dump_log", "dump_log", "Print and check the files of a log directory."),
+    "offsets": ("minibroker.cli.offsets", "offsets", "Show offsets of partitions: earliest, latest, by time."),
+    "produce": ("minibroker.cli.produce", "produce", "Write records from stdin or files to a topic."),
+    "serve": ("minibroker.cli.serve", "serve", "Run a broker."),
+    "topics": ("minibroker.cli.topics", "topics", "List, describe, create, delete and alter topics."),
+}
+
+EPILOG = """\b
+Examples:
+  minibroker serve --data-dir ./data
+  minibroker topics create orders --partitions 3
+  seq 10 | minibroker produce orders
+  minibroker consume orders -e -f '%p %o %v\\n'
+"""
+
+
+class LazyGroup(click.Group):
+    """Knows its commands by name and imports the one that is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click's signature
+        """Every command's name, sorted."""
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  click's signature
+        """Import the module of one command."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, function, _ = COMMANDS[cmd_name]
+        command = getattr(import_module(module), function)
+        if not isinstance(command, click.Command):
+            raise TypeError(f"{module}.{function} is not a click command")
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  click's signature
+        """List the commands without importing any."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, COMMANDS[name][2]) for name in sorted(COMMANDS)])
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; Ctrl-C and a reader that went away (`| head`) end it quietly."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise click.exceptions.Exit(130) from None
+        except BrokenPipeError:
+            _drop_output()
+            raise click.exceptions.Exit(0) from None
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except Exception as error:
+            from minibroker.cli.failures import failure_of  # noqa: PLC0415  only a failure pays for it
+
+            failure = failure_of(error)
+            if failure is None:
+                raise
+            raise failure from error
+
+    def main(self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any) -> Any:  # type: ignore[override]  # of click's overloads only this one is ours
+        """Run and exit; a failure is one line, usage errors too."""
+        extra.pop("standalone_mode", None)
+        try:
+            code = super().main(args=args, prog_name=prog_name or "minibroker", standalone_mode=False, **extra)
+        except click.UsageError as error:
+            command = error.ctx.command_path if error.ctx else "minibroker"
+            click.echo(f"Error: {_one_line(error.format_message())} Try '{command} --help'.", err=True)
+            sys.exit(2)
+        except click.ClickException as error:
+            click.echo(f"Error: {_one_line(error.format_message())}", err=True)
+            sys.exit(error.exit_code)
+        except click.Abort:
+            sys.exit(130)
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+@click.group(cls=LazyGroup, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(minibroker.__version__, prog_name="minibroker", message="%(prog)s %(version)s")
+def main() -> None:
+    """A Kafka broker in one process, and commands that speak to any Kafka broker."""
+
+
+def _one_line(message: str) -> str:
+    return " ".join(message.split())
+
+
+def _drop_output() -> None:
+    """Nobody reads stdout any more: point it at nothing, so that Python's own flush at exit stays quiet."""
+    import os  # noqa: PLC0415  only a broken pipe pays for it
+
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

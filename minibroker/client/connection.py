@@ -1,0 +1,132 @@
+"""One connection to one broker: it asks for the broker's versions, then sends requests at the highest common one.
+
+Requests may be sent ahead of their answers; answers are received in the order of the requests, as the protocol has it.
+A connection on which anything went wrong is closed and stays closed.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import minibroker
+from minibroker.client.address import Address
+from minibroker.client.deadline import Deadline
+from minibroker.client.errors import BrokerUnreachable, ClientError, NotAKafkaBroker, UnsupportedByBroker, check
+from minibroker.client.exchange import decode_response, encode_request
+from minibroker.client.transport import SocketTransport, Transport
+from minibroker.errors import UnsupportedVersion, WireError
+from minibroker.schemas import k18_api_versions
+from minibroker.wire.api import Api, api_of
+
+CLIENT_ID = "minibroker-cli"
+
+
+class Connection:
+    """Sends requests to one broker and receives the answers."""
+
+    __slots__ = ("_client_id", "_correlation_id", "_expected", "_transport", "address", "api_versions", "closed")
+
+    def __init__(self, transport: Transport, address: Address, client_id: str = CLIENT_ID) -> None:
+        """Stand on a transport that is connected; `negotiate` must follow."""
+        self.address = address
+        self.closed = False
+        self.api_versions = k18_api_versions.Response(error_code=0, api_keys=[])
+        self._transport = transport
+        self._client_id = client_id
+        self._correlation_id = 0
+        self._expected: deque[tuple[Api, int, int]] = deque()  # api, version, correlation_id of requests not yet answered
+
+    def negotiate(self, deadline: Deadline) -> None:
+        """Ask for the broker's versions; a broker older than our newest question says which it knows (KIP-511)."""
+        request = k18_api_versions.Request(client_software_name="minibroker", client_software_version=minibroker.__version__)
+        newest = k18_api_versions.VERSIONS[1]
+        self._send(api_of(k18_api_versions), newest, request, deadline)
+        response = self.receive(deadline)
+        if response.error_code == UnsupportedVersion.code:
+            known = {api.api_key: api.max_version for api in response.api_keys}
+            self._send(api_of(k18_api_versions), min(newest, known.get(k18_api_versions.API_KEY, 0)), request, deadline)
+            response = self.receive(deadline)
+        check(response.error_code, f"{self.address}: ApiVersions")
+        self.api_versions = response
+
+    def version_for(self, schema: ModuleType, most: int | None = None) -> int:
+        """The highest version that both sides know, not above `most`; UnsupportedByBroker when there is none."""
+        low: int
+        high: int
+        low, high = schema.VERSIONS
+        if most is not None:
+            high = min(high, most)
+        name = api_of(schema).name
+        for api in self.api_versions.api_keys:
+            if api.api_key == schema.API_KEY:
+                if api.max_version < low or api.min_version > high:
+                    theirs = f"{api.min_version} to {api.max_version}"
+                    raise UnsupportedByBroker(f"{self.address} serves {name} {theirs}, and {low} to {high} would be needed")
+                return min(high, api.max_version)
+        raise UnsupportedByBroker(f"{self.address} does not serve {name}: see 'minibroker api-versions -b {self.address}'")
+
+    def ask(self, schema: ModuleType, request: Any, deadline: Deadline, *, most: int | None = None) -> Any:
+        """Send one request and wait for its answer, which is the schema's Response."""
+        self.send(schema, request, deadline, most=most)
+        return self.receive(deadline)
+
+    def send(self, schema: ModuleType, request: Any, deadline: Deadline, *, most: int | None = None, answered: bool = True) -> None:
+        """Send a request; `answered=False` for the one that has no answer, Produce with acks=0."""
+        version = self.version_for(schema, most)
+        self._send(api_of(schema), version, request, deadline, answered=answered)
+
+    def receive(self, deadline: Deadline) -> Any:
+        """The answer to the oldest request that still waits for one."""
+        api, version, correlation_id = self._expected.popleft()
+        try:
+            frame = self._transport.receive(deadline)
+            return decode_response(api, version, correlation_id, frame)
+        except WireError as error:
+            self.close()
+            raise NotAKafkaBroker(f"{self.address} answers {api.name} v{version} with what is not Kafka's protocol: {error}") from error
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Close it; twice does no harm."""
+        self.closed = True
+        self._transport.close()
+
+    @property
+    def waiting_count(self) -> int:
+        """Requests that were sent and not answered yet."""
+        return len(self._expected)
+
+    def _send(self, api: Api, version: int, request: Any, deadline: Deadline, *, answered: bool = True) -> None:
+        if self.closed:
+            raise BrokerUnreachable(f"the connection to {self.address} was closed")
+        self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
+        chunks = encode_request(api, version, self._correlation_id, self._client_id, request)
+        try:
+            self._transport.send(chunks, deadline)
+        except BaseException:
+            self.close()
+            raise
+        if answered:
+            self._expected.append((api, version, self._correlation_id))
+
+
+Connect = Callable[[Address, Deadline], Connection]
+
+
+def connect(address: Address, deadline: Deadline) -> Connection:
+    """Connect over TCP and negotiate."""
+    connection = Connection(SocketTransport(address, deadline), address)
+    try:
+        connection.negotiate(deadline)
+    except BrokerUnreachable as error:
+        connection.close()
+        raise BrokerUnreachable(f"{error} on ApiVersions: is it a Kafka listener, and one without TLS or SASL?") from error
+    except ClientError:
+        connection.close()
+        raise
+    return connection

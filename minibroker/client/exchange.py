@@ -1,0 +1,41 @@
+"""A request as bytes and a response from bytes: the client's side of what the dispatcher does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from minibroker.errors import WireError
+from minibroker.wire.api import Api
+from minibroker.wire.compiled import decode_all, encoder
+from minibroker.wire.frame import with_size
+from minibroker.wire.header import (
+    RequestHeader,
+    decode_response_header,
+    encode_request_header,
+    request_header_version,
+    response_header_version,
+)
+from minibroker.wire.schema import Buffer
+
+
+def encode_request(api: Api, version: int, correlation_id: int, client_id: str, request: Any) -> list[Buffer]:
+    """The whole frame in chunks, its size first; EncodeError for a value that the version cannot carry."""
+    header = RequestHeader(api_key=api.key, api_version=version, correlation_id=correlation_id, client_id=client_id)
+    encoded_header = encode_request_header(header, request_header_version(api, version))
+    return with_size([encoded_header, *encoder(api.Request, version, api.flexible(version))(request)])
+
+
+def decode_response(api: Api, version: int, correlation_id: int, frame: memoryview) -> Any:
+    """The response in a frame without its size; WireError for any other bytes, and for the answer to another request.
+
+    ApiVersions may be answered in version 0 to a newer request, when the broker does not know its version (KIP-511).
+    """
+    answered_id, position = decode_response_header(frame, response_header_version(api, version))
+    if answered_id != correlation_id:
+        raise WireError(f"an answer to request {answered_id} where {correlation_id} was due")
+    try:
+        return decode_all(api.Response, frame, position, version, api.flexible(version))
+    except WireError:
+        if api.name != "ApiVersions" or version == 0:
+            raise
+        return decode_all(api.Response, frame, position, 0, api.flexible(0))

@@ -1,0 +1,105 @@
+"""A blocking TCP connection that sends chunks and receives whole frames, each within a deadline."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Sequence
+from typing import Protocol
+
+from minibroker.client.address import Address
+from minibroker.client.deadline import Deadline
+from minibroker.client.errors import BrokerUnreachable, NotAKafkaBroker, TimedOut
+from minibroker.wire.frame import FrameSizeError, frame_size
+from minibroker.wire.schema import Buffer
+
+MAX_FRAME_BYTES = 256 * 1024 * 1024  #: a fetch is asked for 50 MB at most; one batch may be larger than that
+IOV_MAX = 512  #: chunks for one sendmsg: the system's limit is 1024 or more
+
+
+class Transport(Protocol):
+    """What a Connection stands on: a socket, or a broker in memory."""
+
+    def send(self, chunks: Sequence[Buffer], deadline: Deadline) -> None:
+        """Send a frame, its size included."""
+
+    def receive(self, deadline: Deadline) -> memoryview:
+        """The next frame, its size left out."""
+
+    def close(self) -> None:
+        """Let go of it; twice does no harm."""
+
+
+class SocketTransport:
+    """A Transport over TCP."""
+
+    __slots__ = ("_address", "_socket")
+
+    def __init__(self, address: Address, deadline: Deadline) -> None:
+        """Connect, or raise BrokerUnreachable."""
+        self._address = address
+        try:
+            self._socket = socket.create_connection(address, timeout=deadline.remaining_s())
+        except TimeoutError as error:
+            raise BrokerUnreachable(f"{address} does not answer: is the address right, is a firewall between?") from error
+        except socket.gaierror as error:
+            raise BrokerUnreachable(f"the name {address.host!r} is unknown: {error.strerror}") from error
+        except OSError as error:
+            raise BrokerUnreachable(f"no connection to {address}: {error.strerror or error}: does a broker listen there?") from error
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def send(self, chunks: Sequence[Buffer], deadline: Deadline) -> None:
+        """Send all chunks, however often the system takes only a part."""
+        left = [memoryview(chunk) for chunk in chunks]
+        while left:
+            try:
+                self._socket.settimeout(_timeout_s(deadline))
+                sent = self._socket.sendmsg(left[:IOV_MAX])
+            except TimeoutError as error:
+                raise TimedOut(f"{self._address} takes no more bytes: time-out") from error
+            except OSError as error:
+                raise BrokerUnreachable(f"the connection to {self._address} broke: {error.strerror or error}") from error
+            left = _after(left, sent)
+
+    def receive(self, deadline: Deadline) -> memoryview:
+        """Receive one frame; its size is checked before memory is taken."""
+        try:
+            size = frame_size(self._receive(4, deadline), 0, MAX_FRAME_BYTES)
+        except FrameSizeError as error:
+            raise NotAKafkaBroker(f"{self._address} does not answer as a Kafka listener without TLS would: {error}") from error
+        return self._receive(size, deadline)
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._socket.close()
+
+    def _receive(self, size: int, deadline: Deadline) -> memoryview:
+        frame = memoryview(bytearray(size))
+        got = 0
+        while got < size:
+            try:
+                self._socket.settimeout(_timeout_s(deadline))
+                count = self._socket.recv_into(frame[got:])
+            except TimeoutError as error:
+                raise TimedOut(f"no answer from {self._address} in time") from error
+            except OSError as error:
+                raise BrokerUnreachable(f"the connection to {self._address} broke: {error.strerror or error}") from error
+            if count == 0:
+                raise BrokerUnreachable(f"{self._address} closed the connection")
+            got += count
+        return frame
+
+
+def _timeout_s(deadline: Deadline) -> float | None:
+    left = deadline.remaining_s()
+    if left == 0.0:
+        raise TimeoutError
+    return left
+
+
+def _after(chunks: list[memoryview], sent: int) -> list[memoryview]:
+    """What remains of the chunks when their first `sent` bytes are gone."""
+    for index, chunk in enumerate(chunks):
+        if sent < chunk.nbytes:
+            return [chunk[sent:], *chunks[index + 1 :]]
+        sent -= chunk.nbytes
+    return []
