@@ -10,6 +10,7 @@ import contextlib
 import errno
 import os
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ class FileHandle:
     `descriptor` is -1 while it is closed; ask `opened()` unless it was just seen to be open.
     """
 
-    __slots__ = ("_pool", "descriptor", "flags", "path", "used")
+    __slots__ = ("_pool", "descriptor", "flags", "on_close", "path", "used")
 
     def __init__(self, pool: HandlePool, path: str, flags: int) -> None:
         self._pool = pool
@@ -144,6 +145,7 @@ class FileHandle:
         self.flags = flags
         self.descriptor = -1
         self.used = False  #: since the pool last looked for one to close
+        self.on_close: Callable[[], None] | None = None  #: told when the pool closes it to make room
 
     def opened(self) -> int:
         """The descriptor; opens the file when the pool had closed it."""
@@ -204,6 +206,8 @@ class HandlePool:
         handle = self._queue.popleft()
         descriptor, handle.descriptor = handle.descriptor, -1
         self._files.close(descriptor)
+        if handle.on_close is not None:
+            handle.on_close()
 
 
 def read_all(files: Files, path: str) -> bytes:

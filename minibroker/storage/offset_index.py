@@ -1,0 +1,77 @@
+"""`.index`: where in a segment a batch lies.
+
+Layout, big-endian, sorted, no header:
+
+    uint32  relative offset   last offset of a batch, less the segment's base offset
+    uint32  position          of the first byte of that batch in the .log file
+
+Sparse: an entry is made for a batch when more than index.interval.bytes were written since the last one; the first batch never
+has one, so position 0 marks the zeros of a preallocated file. Source: OffsetIndex of Apache Kafka.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import ClassVar, NamedTuple
+
+from minibroker.storage.index_file import IndexFile
+
+_ENTRY = Struct(">II")
+_unpack = _ENTRY.unpack_from
+
+
+class OffsetPosition(NamedTuple):
+    """The last offset of a batch and the position of its first byte."""
+
+    offset: int
+    position: int
+
+
+class OffsetIndex(IndexFile):
+    """Offsets to positions, both ways."""
+
+    ENTRY: ClassVar[Struct] = _ENTRY
+
+    __slots__ = ()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether segment.index.bytes allows no further entry: the segment rolls."""
+        return len(self.loaded()) // 8 >= self.max_count
+
+    def append(self, offset: int, position: int) -> None:
+        """Add an entry; both grow."""
+        self.loaded().extend(_ENTRY.pack(offset - self.base_offset, position))
+
+    def lookup(self, offset: int) -> OffsetPosition:
+        """The last entry at or below `offset`; (base offset, 0) when there is none."""
+        return self._entry_before(self._count_up_to(offset - self.base_offset, 0))
+
+    def lookup_position(self, position: int) -> OffsetPosition:
+        """The last entry whose batch starts at or below `position`; (base offset, 0) when there is none."""
+        return self._entry_before(self._count_up_to(position, 1))
+
+    def last(self) -> OffsetPosition:
+        """The last entry; (base offset, 0) when there is none."""
+        return self._entry_before(self.count)
+
+    def entries(self) -> list[OffsetPosition]:
+        """All of them, for tools and tests."""
+        return [OffsetPosition(self.base_offset + offset, position) for offset, position in _ENTRY.iter_unpack(self.loaded())]
+
+    def _count_up_to(self, target: int, field: int) -> int:
+        data = self.loaded()
+        low, high = 0, len(data) // 8
+        while low < high:
+            middle = (low + high) // 2
+            if _unpack(data, middle * 8)[field] <= target:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def _entry_before(self, count: int) -> OffsetPosition:
+        if count == 0:
+            return OffsetPosition(self.base_offset, 0)
+        offset, position = _unpack(self.loaded(), (count - 1) * 8)
+        return OffsetPosition(self.base_offset + offset, position)

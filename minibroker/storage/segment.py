@@ -1,0 +1,385 @@
+"""One segment: a `.log` of batches end to end, its two sparse indexes, and the index of aborted transactions.
+
+Invariants:
+- `size` is how much of the `.log` is whole, valid batches; a write that fails half way is cut off again.
+- `positions` holds where recent batches begin, by their base offset: a reader at the tail needs no index and no scan.
+- An index entry is used only after the batch it points to agreed with it; otherwise both indexes are made anew from the `.log`.
+
+Which batches get an index entry is Kafka's rule (LogSegment.append): the batch that comes when more than index.interval.bytes were
+written since the last entry. Errors are OSError from the file system and CorruptMessage for a `.log` that holds no batch where one
+must begin.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from minibroker.errors import CorruptMessage
+from minibroker.records.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC_V2, RecordBatch
+from minibroker.storage.batch_scan import HEAD_SIZE, BatchHeader, read_headers, unpack_head
+from minibroker.storage.files import APPEND, Files, write_all
+from minibroker.storage.log_file_names import DELETED, LOG, OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX, file_name
+from minibroker.storage.offset_index import OffsetIndex
+from minibroker.storage.time_index import NO_TIMESTAMP, TimeIndex, TimestampEntry
+from minibroker.storage.transaction_index import TransactionIndex
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+logger = logging.getLogger(__name__)
+
+MAX_RELATIVE_OFFSET = 2**31 - 1
+RECENT_POSITIONS = 64
+
+
+class Segment:
+    """A segment whose `.log` exists and is `size` bytes; files are opened at their first use."""
+
+    __slots__ = (
+        "_bytes_since_index_entry",
+        "_files",
+        "_largest",
+        "_older_positions",
+        "_time_index_trusted",
+        "base_offset",
+        "created_ms",
+        "directory",
+        "first_timestamp",
+        "index_interval_bytes",
+        "log",
+        "offset_index",
+        "positions",
+        "roll_jitter_ms",
+        "size",
+        "time_index",
+        "transaction_index",
+    )
+
+    def __init__(
+        self,
+        files: Files,
+        directory: str,
+        base_offset: int,
+        *,
+        size: int,
+        index_interval_bytes: int,
+        index_max_bytes: int,
+        created_ms: int = 0,
+        roll_jitter_ms: int = 0,
+        is_new: bool = False,
+    ) -> None:
+        self._files = files
+        self.directory = directory
+        self.base_offset = base_offset
+        self.size = size
+        self.index_interval_bytes = index_interval_bytes
+        self.created_ms = created_ms  #: rolls by it while no batch has a timestamp
+        self.roll_jitter_ms = roll_jitter_ms  #: taken off segment.ms
+        self.log = files.handles.handle(f"{directory}/{file_name(base_offset, LOG)}", APPEND)
+        path = f"{directory}/{file_name(base_offset, OFFSET_INDEX)}"
+        self.offset_index = OffsetIndex(files, path, base_offset, index_max_bytes, is_new=is_new)
+        path = f"{directory}/{file_name(base_offset, TIME_INDEX)}"
+        self.time_index = TimeIndex(files, path, base_offset, index_max_bytes, is_new=is_new)
+        self.transaction_index = TransactionIndex(files, f"{directory}/{file_name(base_offset, TRANSACTION_INDEX)}")
+        self.first_timestamp: int | None = None  #: largest of the first batch: segment.ms counts from it; None: not read yet
+        self.positions: dict[int, int] = {}
+        self._older_positions: dict[int, int] = {}
+        self._bytes_since_index_entry = 0
+        self._largest = TimestampEntry(NO_TIMESTAMP, base_offset) if is_new else None  #: None: not read from the time index yet
+        self._time_index_trusted = is_new
+
+    @classmethod
+    def create(cls, files: Files, directory: str, base_offset: int, **options: int) -> Segment:
+        """A new, empty segment with its three files."""
+        segment = cls(files, directory, base_offset, size=0, is_new=True, **options)
+        segment.log.opened()
+        segment.save_indexes()
+        return segment
+
+    # Writing
+
+    def append(self, data: Buffer, batches: Sequence[RecordBatch], base_offset: int) -> None:
+        """Write `data`, which is `batches` with their offsets from `base_offset` on, by one call; then note their positions.
+
+        OSError: nothing was appended; when even the cut back failed, it has `__notes__` and the segment must not be used any more.
+        """
+        largest = self._largest or self._prepare_to_append()
+        handle = self.log
+        descriptor = handle.descriptor
+        if descriptor < 0:
+            descriptor = handle.opened()
+        position = self.size
+        size = len(data)  # type: ignore[arg-type]  # bytes, bytearray or a memoryview of bytes
+        try:
+            written = self._files.write(descriptor, data)
+            if written != size:
+                write_all(self._files, descriptor, memoryview(data)[written:])
+        except OSError as error:
+            self._cut_back(error)
+            raise
+        if position == 0:
+            self.first_timestamp = batches[0].max_timestamp
+        self.size = position + size
+        for batch in batches:
+            last_offset = base_offset + batch.last_offset_delta
+            if len(self.positions) >= RECENT_POSITIONS:
+                self._older_positions, self.positions = self.positions, {}
+            self.positions[base_offset] = position
+            if batch.max_timestamp > largest[0]:
+                self._largest = largest = TimestampEntry(batch.max_timestamp, last_offset)
+            if self._bytes_since_index_entry > self.index_interval_bytes:
+                self.offset_index.append(last_offset, position)
+                self.time_index.maybe_append(*largest)
+                self._bytes_since_index_entry = 0
+            position += batch.size
+            self._bytes_since_index_entry += batch.size
+            base_offset = last_offset + 1
+
+    def _prepare_to_append(self) -> TimestampEntry:
+        """Read what an append continues: nothing may fail any more once its bytes are in the file."""
+        self._start_for(self.base_offset + MAX_RELATIVE_OFFSET)
+        return self.largest_timestamp()
+
+    def _cut_back(self, error: OSError) -> None:
+        try:
+            self._files.truncate(self.log.opened(), self.size)
+        except OSError as second:
+            error.add_note(f"cutting {self.log.path} back to {self.size} bytes failed too: {second}")
+
+    def truncate(self, size: int) -> None:
+        """Cut the `.log`; the caller makes the indexes anew."""
+        self._files.truncate(self.log.opened(), size)
+        self.size = size
+        self.positions, self._older_positions = {}, {}
+        self._largest = self.first_timestamp = None
+
+    def rebuild_indexes(self, headers: Iterable[BatchHeader] | None = None) -> int:
+        """Make both indexes anew from the batches (all of them unless given), as Kafka's recovery does; the next offset.
+
+        Stops at the first position without a batch.
+        """
+        self.offset_index.reset()
+        self.time_index.reset()
+        self._time_index_trusted = True
+        largest = TimestampEntry(NO_TIMESTAMP, self.base_offset)
+        last_entry_position, next_offset = 0, self.base_offset
+        self._bytes_since_index_entry = 0
+        self.first_timestamp = None
+        try:
+            for header in read_headers(self._files, self.log, 0, self.size) if headers is None else headers:
+                if self.first_timestamp is None:
+                    self.first_timestamp = header.max_timestamp
+                if header.max_timestamp > largest.timestamp:
+                    largest = TimestampEntry(header.max_timestamp, header.last_offset)
+                if header.position - last_entry_position > self.index_interval_bytes:
+                    self.offset_index.append(header.last_offset, header.position)
+                    self.time_index.maybe_append(*largest)
+                    last_entry_position = header.position
+                next_offset = header.last_offset + 1
+        finally:
+            self._largest = largest
+            self.time_index.maybe_append(*largest)
+        return next_offset
+
+    def save_indexes(self) -> None:
+        """Write index entries that are only in memory. Not synced."""
+        self.offset_index.save()
+        self.time_index.save()
+
+    def become_inactive(self) -> None:
+        """No batch follows: the time index ends with the largest timestamp."""
+        if self._largest is not None:
+            self.time_index.maybe_append(*self._largest)
+        self.save_indexes()
+        self.positions, self._older_positions = {}, {}
+        self.forget_when_idle()
+
+    def forget_when_idle(self) -> None:
+        """Drop the indexes from memory whenever the pool closes the `.log`: only a segment that is not appended to can."""
+        self.log.on_close = self._unload
+
+    # Reading
+
+    def read(self, offset: int, max_bytes: int, end: int, *, min_one: bool) -> bytes | memoryview:
+        """Whole batches below position `end`, from the one that holds `offset` on; empty when all lie below `offset`.
+
+        At most `max_bytes`, but with `min_one` never less than one batch.
+        """
+        start = self.positions.get(offset)
+        if start is None:
+            start = 0 if offset <= self.base_offset else self._older_positions.get(offset)
+            if start is None:
+                found = self.find(offset, end)
+                if found is None:
+                    return b""
+                start = found.position
+        available = end - start
+        if available <= 0:
+            return b""
+        if available <= max_bytes:
+            return self._files.read_at(self.log.opened(), available, start)
+        data = self._files.read_at(self.log.opened(), max(max_bytes, HEAD_SIZE), start)
+        stop = self._whole_batches(data, start, max_bytes) if max_bytes >= HEADER_SIZE else 0
+        if stop:
+            return memoryview(data)[:stop]
+        return self._files.read_at(self.log.opened(), self._batch_size(data, start, end), start) if min_one else b""
+
+    def _whole_batches(self, data: bytes, start: int, max_bytes: int) -> int:
+        """How much of `data`, read from `start`, is whole batches."""
+        entry = self.offset_index.lookup_position(start + max_bytes - HEADER_SIZE)
+        index = max(entry.position - start, 0)
+        next_offset = None
+        if index and not self._agrees(data, index, entry.offset):
+            index = 0  # the walk from the first batch needs no index
+        while len(data) - index >= HEADER_SIZE:
+            base_offset, batch_length, _, magic, last_offset_delta, _ = unpack_head(data, index)
+            size = LOG_OVERHEAD + batch_length
+            if magic != MAGIC_V2 or size < HEADER_SIZE or index + size > len(data):
+                break
+            index += size
+            next_offset = base_offset + last_offset_delta + 1
+        if next_offset is not None:
+            self._remember(next_offset, start + index)
+        return index
+
+    def _remember(self, offset: int, position: int) -> None:
+        if len(self.positions) >= RECENT_POSITIONS:
+            self._older_positions, self.positions = self.positions, {}
+        self.positions[offset] = position
+
+    def _batch_size(self, data: bytes, position: int, end: int) -> int:
+        if len(data) < HEAD_SIZE:
+            raise CorruptMessage(f"{self.log.path}: {len(data)} bytes at position {position} are no batch")
+        _, batch_length, _, magic, _, _ = unpack_head(data, 0)
+        size: int = LOG_OVERHEAD + batch_length
+        if magic != MAGIC_V2 or not HEADER_SIZE <= size <= end - position:
+            raise CorruptMessage(f"{self.log.path}: no batch at position {position}")
+        return size
+
+    @staticmethod
+    def _agrees(data: bytes, index: int, last_offset: int) -> bool:
+        """Whether a batch at `index` ends with `last_offset` (or below: Kafka before 4 indexed several batches by the last one)."""
+        if len(data) - index < HEAD_SIZE:
+            return False
+        base_offset, batch_length, _, magic, last_offset_delta, _ = unpack_head(data, index)
+        return bool(
+            magic == MAGIC_V2
+            and batch_length >= HEADER_SIZE - LOG_OVERHEAD
+            and 0 <= base_offset <= base_offset + last_offset_delta <= last_offset
+        )
+
+    def find(self, offset: int, end: int | None = None) -> BatchHeader | None:
+        """The first batch below position `end` whose last offset reaches `offset`; None when all lie below."""
+        end = self.size if end is None else end
+        for header in read_headers(self._files, self.log, self._start_for(offset), end):
+            if header.last_offset >= offset:
+                return header
+        return None
+
+    def _start_for(self, offset: int) -> int:
+        """Where a walk to `offset` may begin: an index entry that its batch confirms."""
+        index = self.offset_index
+        if not index.in_memory and not index.loaded() and self.size > 2 * self.index_interval_bytes:
+            self._rebuild("is missing or empty", logging.WARNING if index.is_damaged else logging.DEBUG)
+        entry = self.offset_index.lookup(offset)
+        if entry.position == 0:
+            return 0
+        if entry.position + HEAD_SIZE <= self.size:
+            head = self._files.read_at(self.log.opened(), HEAD_SIZE, entry.position)
+            if self._agrees(head, 0, entry.offset):
+                return entry.position
+        self._rebuild(f"has a wrong entry {entry}")
+        return self.offset_index.lookup(offset).position
+
+    def _rebuild(self, why: str, level: int = logging.WARNING) -> None:
+        logger.log(level, "%s %s: rebuilding the indexes of this segment", self.offset_index.path, why)
+        try:
+            self.rebuild_indexes()
+        except CorruptMessage as error:
+            logger.warning("%s", error)
+
+    def next_offset(self) -> int:
+        """The offset after the last batch: read from the last index entry on."""
+        next_offset = self.base_offset
+        if self.size:
+            for header in read_headers(self._files, self.log, self._start_for(self.base_offset + MAX_RELATIVE_OFFSET), self.size):
+                next_offset = header.last_offset + 1
+        return next_offset
+
+    # Time
+
+    def largest_timestamp(self) -> TimestampEntry:
+        """The largest timestamp and the last offset of the first batch that has it; (-1, base offset) for an empty segment."""
+        if self._largest is None:
+            self.trust_time_index()
+            if self._largest is None:
+                self._largest = self.time_index.last()
+        return self._largest
+
+    def first_batch_timestamp(self) -> int:
+        """The largest timestamp of the first batch; -1 when it has none, or there is no batch."""
+        if self.first_timestamp is None:
+            for header in read_headers(self._files, self.log, 0, self.size):
+                self.first_timestamp = header.max_timestamp
+                return header.max_timestamp
+            return NO_TIMESTAMP
+        return self.first_timestamp
+
+    def headers_from_timestamp(self, timestamp: int, start_offset: int) -> Iterable[BatchHeader]:
+        """Batches from a place on before which none that ends at or above `start_offset` reaches `timestamp`."""
+        self.trust_time_index()
+        entry = self.time_index.lookup(timestamp)
+        return read_headers(self._files, self.log, self._start_for(max(entry.offset, start_offset)), self.size)
+
+    def batch_at(self, header: BatchHeader) -> RecordBatch:
+        """A batch, whole."""
+        return RecordBatch(self._files.read_at(self.log.opened(), header.size, header.position))
+
+    def trust_time_index(self) -> None:
+        """See once that the time index ends as the `.log` does: its last entry is what look-ups skip segments by."""
+        if self._time_index_trusted:
+            return
+        self._time_index_trusted = True
+        self.time_index.loaded()
+        if self.size and (self.time_index.is_damaged or not self._time_entry_agrees(self.time_index.last())):
+            self._rebuild("or the time index beside it is missing or wrong")
+
+    def _time_entry_agrees(self, entry: TimestampEntry) -> bool:
+        if entry.timestamp == NO_TIMESTAMP:
+            return False
+        header = self.find(entry.offset)
+        return header is not None and header.max_timestamp == entry.timestamp and header.last_offset == entry.offset
+
+    # Life
+
+    def release(self) -> None:
+        """Close the file and forget what can be read again."""
+        self.log.close()
+        self._unload()
+
+    def _unload(self) -> None:
+        self.offset_index.unload()
+        self.time_index.unload()
+
+    def paths(self) -> list[str]:
+        """All files that a segment may have."""
+        return [self.log.path, self.offset_index.path, self.time_index.path, self.transaction_index.path]
+
+    def move(self, directory: str) -> None:
+        """The folder was renamed."""
+        self.log.close()
+        for part in (self.log, self.offset_index, self.time_index, self.transaction_index):
+            part.path = f"{directory}/{part.path[len(self.directory) + 1 :]}"
+        self.directory = directory
+
+    def mark_deleted(self) -> list[str]:
+        """Rename the files out of the way; what is to be removed later."""
+        self.release()
+        renamed = []
+        for path in self.paths():
+            if self._files.exists(path):
+                self._files.rename(path, path + DELETED)
+                renamed.append(path + DELETED)
+        return renamed
