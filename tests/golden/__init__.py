@@ -73,9 +73,9 @@ class Golden(NamedTuple):
 
     def decode(self) -> Any:
         """Its body by the strict codec."""
-        from minibroker.wire import codec
+        from minibroker.wire.codec import decode
 
-        return codec.decode(self.struct, self.body, self.version, flexible=self.flexible)
+        return decode(self.struct, self.body, self.version, flexible=self.flexible)
 
 
 def stem_of(api_key: int) -> str:
