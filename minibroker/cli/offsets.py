@@ -1,0 +1,165 @@
+"""`minibroker offsets`: the job of Kafka's GetOffsetShell."""
+
+from __future__ import annotations
+
+import re
+
+import click
+
+from minibroker.cli.options import client_command, fail_with, output_option
+from minibroker.cli.output import emit
+from minibroker.cli.times import epoch_ms
+from minibroker.client.client import Client
+from minibroker.client.errors import refusal
+from minibroker.client.offsets import ISOLATION_LEVELS, TIMES, TopicPartition, list_offsets
+from minibroker.errors import KafkaError, UnknownTopicOrPartition
+
+
+class Time(click.ParamType[int]):
+    """--time of GetOffsetShell, and dates."""
+
+    name = "time"
+
+    def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """A special time or epoch ms."""
+        if isinstance(value, int):
+            return value
+        if value in TIMES:
+            return TIMES[value]
+        if value in {str(number) for number in TIMES.values()}:
+            return int(value)
+        try:
+            return epoch_ms(value)
+        except ValueError:
+            self.fail(
+                f"{value!r} is none of {', '.join(TIMES)}, -1 to -6, milliseconds since 1970, a date like 2013-01-31T10:00Z", param, ctx
+            )
+
+
+class Partitions(click.ParamType[frozenset[int]]):
+    """`0,2,5-7`: numbers and ranges."""
+
+    name = "partitions"
+
+    def convert(self, value: str | frozenset[int], param: click.Parameter | None, ctx: click.Context | None) -> frozenset[int]:
+        """The numbers."""
+        if isinstance(value, frozenset):
+            return value
+        found: set[int] = set()
+        for part in value.split(","):
+            match = re.fullmatch(r"\s*(\d{1,9})\s*(?:-\s*(\d{1,9})\s*)?", part)
+            if match is None or int(match[2] or match[1]) - int(match[1]) > 100_000:
+                self.fail(f"{value!r} is not a list of partitions like 0,2,5-7", param, ctx)
+            found.update(range(int(match[1]), int(match[2] or match[1]) + 1))
+        return frozenset(found)
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  minibroker offsets --topic orders
+  minibroker offsets --topic orders --time earliest --partitions 0,2-3 -o shell
+  minibroker offsets --topic-pattern 'flights.*' --time 2013-06-01T00:00:00Z -o jsonl
+"""
+)
+@click.option("-t", "--topic", "topics", multiple=True, metavar="TOPIC", help="A topic; may be given several times. All topics without it.")
+@click.option("--topic-pattern", metavar="REGEX", help="Topics whose whole name matches.")
+@click.option("-p", "--partitions", type=Partitions(), metavar="LIST", help="Only these partitions, such as 0,2,5-7.")
+@click.option(
+    "--time",
+    type=Time(),
+    default="latest",
+    show_default=True,
+    metavar="TIME",
+    help="earliest (-2), latest (-1), max-timestamp (-3), earliest-local (-4), latest-tiered (-5), earliest-pending-upload (-6), "
+    "or the first record at or after a time: epoch ms or an ISO date, UTC unless it says otherwise.",
+)
+@click.option(
+    "--isolation",
+    type=click.Choice(list(ISOLATION_LEVELS)),
+    default="read_uncommitted",
+    show_default=True,
+    help="latest is the high watermark, or with read_committed the last stable offset.",
+)
+@click.option("--internal", is_flag=True, help="Without --topic, also topics of Kafka itself.")
+@output_option("table", "shell", "json", "jsonl", "yaml", "name")
+@client_command
+def offsets(
+    client: Client,
+    *,
+    topics: tuple[str, ...],
+    topic_pattern: str | None,
+    partitions: frozenset[int] | None,
+    time: int,
+    isolation: str,
+    internal: bool,
+    output: str,
+) -> None:
+    """Show an offset of each partition: earliest, latest, or by time.
+
+    -o shell prints exactly what GetOffsetShell prints, topic:partition:offset, and leaves out partitions without such an offset.
+    """
+    wanted, errors = _partitions(client, topics, topic_pattern, partitions, internal=internal)
+    found = list_offsets(client, dict.fromkeys(wanted, time), isolation=ISOLATION_LEVELS[isolation])
+    items = []
+    for (topic, partition), answer in sorted(found.items()):
+        if isinstance(answer, KafkaError):
+            errors.append(answer)
+            continue
+        offset = None if answer.offset < 0 else answer.offset
+        timestamp = None if answer.timestamp < 0 else answer.timestamp
+        items.append(
+            {"topic": topic, "partition": partition, "offset": offset, "timestamp": timestamp, "leader_epoch": answer.leader_epoch}
+        )
+    if output == "shell":
+        for item in items:
+            if item["offset"] is not None:
+                click.echo(f"{item['topic']}:{item['partition']}:{item['offset']}")
+    elif output == "name":
+        emit([{"name": f"{item['topic']}:{item['partition']}"} for item in items], output, columns=())
+    else:
+        columns = (
+            ("topic", "partition", "offset", "timestamp")
+            if time >= 0 or time == TIMES["max-timestamp"]
+            else ("topic", "partition", "offset")
+        )
+        emit(items, output, columns=columns)
+    fail_with(errors)
+
+
+def _partitions(
+    client: Client, names: tuple[str, ...], pattern: str | None, only: frozenset[int] | None, *, internal: bool
+) -> tuple[list[TopicPartition], list[Exception]]:
+    """The partitions that are meant, and an error for each topic or partition that is not there."""
+    try:
+        matches = re.compile(pattern) if pattern else None
+    except re.error as wrong:
+        raise click.BadParameter(f"{pattern!r} is no regular expression: {wrong}", param_hint="--topic-pattern") from wrong
+    asked = None if matches or not names else list(dict.fromkeys(names))
+    keys: list[TopicPartition] = []
+    errors: list[Exception] = []
+    seen: set[str] = set()
+    for topic in client.metadata(asked).topics:
+        name = topic.name or ""
+        chosen = (
+            name in names
+            or bool(matches and matches.fullmatch(name))
+            or (not names and not matches and (internal or not topic.is_internal))
+        )
+        if not chosen:
+            continue
+        seen.add(name)
+        error = refusal(topic.error_code, f"topic {name}")
+        if error is not None:
+            errors.append(error)
+            continue
+        there = {partition.partition_index for partition in topic.partitions}
+        if name in names and only is not None:
+            errors += [
+                UnknownTopicOrPartition(f"topic {name} has no partition {index}: it has {len(there)}") for index in sorted(only - there)
+            ]
+        keys += [(name, index) for index in sorted(there if only is None else there & only)]
+    errors += [UnknownTopicOrPartition(f"topic {name} does not exist") for name in names if name not in seen]
+    if not keys and not errors and (names or matches):
+        errors.append(UnknownTopicOrPartition("no topic and partition matches"))
+    return keys, errors

@@ -1,0 +1,75 @@
+"""Results in the form that was asked for. Names and order of fields are the same in each, and stay.
+
+table   columns, for people          json    one array of objects
+yaml    one list                     jsonl   one object a line
+name    only the names, one a line, for the shell
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+FORMATS = ("table", "json", "jsonl", "yaml", "name")
+
+Item = Mapping[str, Any]
+
+
+def emit(items: Sequence[Item], output: str, *, columns: Sequence[str], name: str = "name") -> None:
+    """Print items; `columns` are the fields of a table, `name` is the field that -o name prints."""
+    if output == "table":
+        click.echo(table(items, columns))
+    elif output == "name":
+        for item in items:
+            click.echo(item[name])
+    elif output == "yaml":
+        click.echo(yaml_text(list(items)), nl=False)
+    elif output == "jsonl":
+        for item in items:
+            click.echo(json.dumps(item, ensure_ascii=False))
+    else:
+        click.echo(json.dumps(list(items), ensure_ascii=False, indent=2))
+
+
+def table(items: Sequence[Item], columns: Sequence[str]) -> str:
+    """Columns under their names in capitals; numbers to the right."""
+    from tabulate import tabulate  # noqa: PLC0415  only tables pay for it
+
+    headers = [column.replace("_", " ").upper() for column in columns]
+    rows = [[_cell(item.get(column)) for column in columns] for item in items]
+    if not rows:
+        return "  ".join(headers)
+    numeric = [all(isinstance(item.get(column), int) and not isinstance(item.get(column), bool) for item in items) for column in columns]
+    alignment = ["right" if is_number else "left" for is_number in numeric]
+    text = tabulate(rows, headers, tablefmt="plain", disable_numparse=True, colalign=alignment)
+    return "\n".join(line.rstrip() for line in text.splitlines())
+
+
+def yaml_text(value: Any) -> str:
+    """A value as a YAML document."""
+    import yaml  # noqa: PLC0415  only YAML pays for it
+
+    text: str = yaml.safe_dump(value, sort_keys=False, allow_unicode=True)
+    return text
+
+
+def id_text(topic_id: uuid.UUID) -> str | None:
+    """A topic id as Kafka's tools print it: base64 for URLs, without padding. None for the id of no topic."""
+    return base64.urlsafe_b64encode(topic_id.bytes).decode().rstrip("=") if topic_id.int else None
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return ",".join(str(part) for part in value)
+    if isinstance(value, dict):
+        return ",".join(f"{key}={part}" for key, part in value.items())
+    return str(value)

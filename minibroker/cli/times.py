@@ -1,0 +1,24 @@
+"""Points in time as users write them: milliseconds since 1970, or an ISO 8601 date with or without time and zone."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+
+def epoch_ms(text: str) -> int:
+    """`1357034400000`, `2013-01-01`, `2013-01-01T10:00:00Z`, `...+01:00`; without a zone it is UTC. ValueError for another text."""
+    if text.isascii() and text.isdigit():
+        return int(text)
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    since_1970 = moment - datetime(1970, 1, 1, tzinfo=UTC)
+    return since_1970.days * 86_400_000 + since_1970.seconds * 1000 + since_1970.microseconds // 1000
+
+
+def iso(timestamp_ms: int) -> str:
+    """A timestamp for people: UTC, to the millisecond; the bare number when no calendar holds it."""
+    try:
+        return datetime.fromtimestamp(timestamp_ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S") + f".{timestamp_ms % 1000:03d}Z"
+    except (OverflowError, ValueError, OSError):
+        return str(timestamp_ms)

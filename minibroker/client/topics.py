@@ -1,0 +1,121 @@
+"""Topics of a cluster: create, delete, enlarge, configure. Each call answers for each topic on its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import ModuleType
+from typing import Any
+
+from minibroker.client.client import Client
+from minibroker.client.connection import Connection
+from minibroker.client.deadline import Deadline
+from minibroker.client.errors import check, refusal
+from minibroker.errors import KafkaError
+from minibroker.schemas import (
+    k19_create_topics,
+    k20_delete_topics,
+    k32_describe_configs,
+    k37_create_partitions,
+    k44_incremental_alter_configs,
+)
+from minibroker.wire.schema import NIL_UUID
+
+TOPIC = 2  #: ConfigResource.Type
+SET, DELETE = 0, 1  #: AlterConfigOp.OpType
+BROKER_DEFAULT = -1  #: partitions or replication factor of the broker's choice
+
+SOURCES = {
+    1: "topic",
+    2: "broker",
+    3: "cluster",
+    4: "file",
+    5: "default",
+    6: "logger",
+    7: "client-metrics",
+    8: "group",
+}
+
+
+def create_topics(
+    client: Client,
+    names: Sequence[str],
+    *,
+    partition_count: int = BROKER_DEFAULT,
+    replication_factor: int = BROKER_DEFAULT,
+    configs: Mapping[str, str] | None = None,
+    validate_only: bool = False,
+) -> dict[str, k19_create_topics.TopicResult | KafkaError]:
+    """Create topics that are all alike; what came of each."""
+    deadline = client.deadline()
+    wanted = [k19_create_topics.Config(name=name, value=value) for name, value in (configs or {}).items()]
+    request = k19_create_topics.Request(
+        topics=[
+            k19_create_topics.Topic(
+                name=name, num_partitions=partition_count, replication_factor=replication_factor, assignments=[], configs=wanted
+            )
+            for name in names
+        ],
+        timeout_ms=deadline.remaining_ms(60_000),
+        validate_only=validate_only,
+    )
+    response: k19_create_topics.Response = _ask_controller(client, k19_create_topics, request, deadline)
+    return {topic.name: refusal(topic.error_code, f"topic {topic.name}", topic.error_message) or topic for topic in response.topics}
+
+
+def delete_topics(client: Client, names: Sequence[str]) -> dict[str, KafkaError | None]:
+    """Delete topics by name; the error of each, or None."""
+    deadline = client.deadline()
+    request = k20_delete_topics.Request(
+        topics=[k20_delete_topics.Topic(name=name, topic_id=NIL_UUID) for name in names],
+        topic_names=list(names),
+        timeout_ms=deadline.remaining_ms(60_000),
+    )
+    response: k20_delete_topics.Response = _ask_controller(client, k20_delete_topics, request, deadline)
+    return {topic.name or "": refusal(topic.error_code, f"topic {topic.name}", topic.error_message) for topic in response.responses}
+
+
+def create_partitions(client: Client, name: str, partition_count: int) -> None:
+    """Raise a topic's number of partitions; KafkaError when the broker does not."""
+    deadline = client.deadline()
+    request = k37_create_partitions.Request(
+        topics=[k37_create_partitions.Topic(name=name, count=partition_count, assignments=None)],
+        timeout_ms=deadline.remaining_ms(60_000),
+        validate_only=False,
+    )
+    response: k37_create_partitions.Response = _ask_controller(client, k37_create_partitions, request, deadline)
+    for result in response.results:
+        check(result.error_code, f"topic {name}", result.error_message)
+
+
+def alter_configs(client: Client, name: str, changes: Mapping[str, str | None]) -> None:
+    """Set configs of a topic; None takes one back to its default. KafkaError when the broker does not."""
+    deadline = client.deadline()
+    configs = [
+        k44_incremental_alter_configs.Config(name=key, config_operation=DELETE if value is None else SET, value=value)
+        for key, value in changes.items()
+    ]
+    resource = k44_incremental_alter_configs.Resource(resource_type=TOPIC, resource_name=name, configs=configs)
+    request = k44_incremental_alter_configs.Request(resources=[resource], validate_only=False)
+    response: k44_incremental_alter_configs.Response = _ask_controller(client, k44_incremental_alter_configs, request, deadline)
+    for result in response.responses:
+        check(result.error_code, f"topic {name}", result.error_message)
+
+
+def describe_configs(client: Client, names: Sequence[str]) -> dict[str, list[k32_describe_configs.Config]]:
+    """Every config of each topic; KafkaError when one cannot be described."""
+    if not names:
+        return {}
+    resources = [k32_describe_configs.Resource(resource_type=TOPIC, resource_name=name, configuration_keys=None) for name in names]
+    response: k32_describe_configs.Response = client.ask(k32_describe_configs, k32_describe_configs.Request(resources=resources))
+    for result in response.results:
+        check(result.error_code, f"topic {result.resource_name}", result.error_message)
+    return {result.resource_name: list(result.configs) for result in response.results}
+
+
+def _ask_controller(client: Client, schema: ModuleType, request: Any, deadline: Deadline) -> Any:
+    """Ask once: a change that may have been made is not sent again."""
+
+    def connection() -> Connection:
+        return client.to_controller(deadline)
+
+    return client.retrying(connection, deadline).ask(schema, request, deadline)
