@@ -86,7 +86,7 @@ class Producer:
             follows = batch.base_sequence == 0
         if not follows:
             raise OutOfOrderSequenceNumber(
-                f"producer {batch.producer_id}, epoch {batch.producer_epoch}: sequence {batch.base_sequence} does not follow {last_sequence}"
+                f"producer {batch.producer_id}, epoch {batch.producer_epoch}: {batch.base_sequence} does not follow {last_sequence}"
             )
 
     def update(self, batch: RecordBatch, base_offset: int) -> None:

@@ -43,6 +43,10 @@ class LeaderEpochCheckpoint:
         self._epochs = [epoch for epoch, _ in entries]
         self._start_offsets = [offset for _, offset in entries]
 
+    def reset(self) -> None:
+        """Forget all entries: they are about to be made anew."""
+        self._epochs, self._start_offsets = [], []
+
     @property
     def entries(self) -> list[tuple[int, int]]:
         """Pairs of epoch and start offset."""
@@ -88,6 +92,12 @@ class LeaderEpochCheckpoint:
             return epoch, log_end_offset
         higher = bisect_right(self._epochs, epoch)
         return (self._epochs[higher - 1] if higher else epoch), self._start_offsets[higher]
+
+    def epoch_at(self, offset: int) -> int:
+        """The epoch that `offset` belongs to; the first one for lower offsets, -1 when there is none."""
+        if not self._epochs:
+            return UNDEFINED_EPOCH
+        return self._epochs[max(bisect_right(self._start_offsets, offset) - 1, 0)]
 
     def _write(self) -> None:
         write_lines(self._files, self.path, [f"{epoch} {offset}" for epoch, offset in self.entries], sync=False)

@@ -1,0 +1,61 @@
+"""Making a log durable without stopping it: begin on the owner's thread, sync on another, end on the owner's.
+
+    flush = log.begin_flush()      descriptors of all that is not synced, duplicated: the log may go on, roll, even close
+    flush.run()                    fsync; OSError
+    log.end_flush(flush, error)    the recovery point moves, or the log goes offline
+
+A failed fsync is never tried again: the system may have dropped the pages and call the next one a success (PostgreSQL learned it in
+2018), so what was acknowledged could be gone behind a good answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from minibroker.storage.files import READ_ONLY, Files
+from minibroker.storage.segment import Segment
+
+
+class Flush:
+    """Everything below `end_offset` that may not be on the disk yet. `run` once, `close` in any case (`end_flush` does)."""
+
+    __slots__ = ("_descriptors", "_directories", "_files", "_paths", "end_offset")
+
+    def __init__(
+        self, files: Files, segments: Sequence[Segment], *, end_offset: int, index_paths: Iterable[str], directories: Sequence[str]
+    ) -> None:
+        self._files = files
+        self._descriptors: list[int] = []
+        self._paths = list(index_paths)
+        self._directories = directories
+        self.end_offset = end_offset
+        try:
+            for segment in segments:
+                self._descriptors.append(files.duplicate(segment.log.opened()))
+        except OSError:
+            self.close()
+            raise
+
+    def run(self) -> None:
+        """Return when all is on the disk. Logs first: they are what was acknowledged."""
+        for descriptor in self._descriptors:
+            self._files.sync(descriptor)
+        for path in self._paths:
+            self._sync_path(path)
+        for directory in self._directories:
+            self._files.sync_directory(directory)
+
+    def _sync_path(self, path: str) -> None:
+        try:
+            descriptor = self._files.open(path, READ_ONLY)
+        except FileNotFoundError:
+            return  # deleted meanwhile, with its segment
+        try:
+            self._files.sync(descriptor)
+        finally:
+            self._files.close(descriptor)
+
+    def close(self) -> None:
+        """Give the descriptors back."""
+        while self._descriptors:
+            self._files.close(self._descriptors.pop())

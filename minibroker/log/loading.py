@@ -1,0 +1,299 @@
+"""Opening a log from its folder: which files count, what must be checked, where the log ends.
+
+    after a clean shutdown    nothing is scanned: the end is read from the last index entry on, producers from the newest snapshot
+    after anything else       every segment from the one that holds the recovery point on is read whole; the log ends before the first
+                              batch that is torn, fails its CRC or goes back in offsets, and segments behind that are deleted;
+                              indexes, producer state and leader epochs are made anew from the batches
+    in both cases             files on their way out and orphans go; a compaction's finished segments (.swap) take their place;
+                              what an index or snapshot lacks is made anew when it is needed
+
+Doing it twice, or being killed half way, changes nothing. Source: LogLoader of Apache Kafka.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from minibroker.errors import CorruptLogError, CorruptMessage
+from minibroker.log.log_config import LogConfig
+from minibroker.log.producer_state import ProducerState
+from minibroker.log.segments import Segments
+from minibroker.log.snapshots import Snapshots
+from minibroker.records.batch import RecordBatch
+from minibroker.storage import leader_epoch_checkpoint
+from minibroker.storage.batch_scan import BatchHeader, read_batches, read_headers
+from minibroker.storage.files import Files
+from minibroker.storage.leader_epoch_checkpoint import LeaderEpochCheckpoint
+from minibroker.storage.log_file_names import CLEANED, DELETED, LOG, SNAPSHOT, SWAP, file_name, parse_file_name
+from minibroker.storage.segment import MAX_RELATIVE_OFFSET, Segment
+
+logger = logging.getLogger(__name__)
+
+TEMPORARY = ".tmp"
+
+
+class LoadedLog(NamedTuple):
+    """What `PartitionLog` starts from."""
+
+    segments: Segments
+    log_start_offset: int
+    log_end_offset: int
+    recovery_point: int
+    producers: ProducerState
+    snapshots: Snapshots
+    epochs: LeaderEpochCheckpoint
+
+
+class Loader:
+    """One opening of one folder."""
+
+    def __init__(
+        self, directory: str, *, config: LogConfig, files: Files, now_ms: int, log_start_offset: int, producer_id_expiration_ms: int
+    ) -> None:
+        self._directory = directory
+        self._config = config
+        self._files = files
+        self._now_ms = now_ms
+        self._log_start_offset = log_start_offset
+        self._producers = ProducerState(producer_id_expiration_ms)
+        self._snapshots = Snapshots(files, directory)
+        self._epochs = LeaderEpochCheckpoint(files, f"{directory}/{leader_epoch_checkpoint.NAME}")
+
+    def load(self, *, clean_shutdown: bool, recovery_point: int) -> LoadedLog:
+        """Open what is there; an empty folder becomes an empty log."""
+        names = set(self._files.names(self._directory))
+        if any(name.endswith((DELETED, CLEANED, SWAP, TEMPORARY)) for name in names):
+            names = self._finish_interrupted_work(names)
+        segments = self._find_segments(names)
+        is_new = not segments
+        if is_new:
+            segments = [self.create_segment(self._log_start_offset)]
+        self._log_start_offset = max(self._log_start_offset, segments[0].base_offset)
+        epochs_are_known = self._load_epochs(is_known_empty=is_new or segments[-1].base_offset + segments[-1].size == 0)
+        if is_new:
+            end_offset = self._log_start_offset
+            self._producers.end_offset = end_offset
+        elif clean_shutdown:
+            end_offset = self._open_clean(segments)
+        else:
+            end_offset = self._recover(segments, recovery_point)
+        if end_offset < self._log_start_offset:
+            segments, end_offset = self._start_over(segments, end_offset)
+        if not epochs_are_known:
+            self._rebuild_epochs(segments)
+        self._epochs.truncate_from_end(end_offset + 1)  # one that begins at the end holds for what comes
+        self._epochs.truncate_from_start(self._log_start_offset)
+        self._producers.end_offset = end_offset
+        self._producers.remove_expired(self._now_ms)
+        for segment in segments[:-1]:
+            segment.forget_when_idle()
+        recovered_to = end_offset if clean_shutdown else min(recovery_point, end_offset)
+        return LoadedLog(
+            Segments(segments), self._log_start_offset, end_offset, recovered_to, self._producers, self._snapshots, self._epochs
+        )
+
+    # Files
+
+    def _finish_interrupted_work(self, names: set[str]) -> set[str]:
+        """Delete what was on its way out, and put a compaction's finished segments in their place."""
+        for name in sorted(names):
+            if name.endswith((DELETED, CLEANED, TEMPORARY)):
+                self._files.remove(f"{self._directory}/{name}")
+        for name in sorted(names):
+            if name.endswith(LOG + SWAP):
+                self._finish_swap(int(name[:20]), names)
+            elif name.endswith(SWAP):
+                self._files.remove(f"{self._directory}/{name}")
+        return set(self._files.names(self._directory))
+
+    def _finish_swap(self, base_offset: int, names: set[str]) -> None:
+        """The new `.log` replaces every old segment whose base offset lies within it; its indexes are made anew."""
+        path = f"{self._directory}/{file_name(base_offset, LOG)}"
+        handle = self._files.handles.handle(path + SWAP, 0)
+        end_offset = base_offset
+        for header in read_headers(self._files, handle, 0, self._files.size(path + SWAP)):
+            end_offset = header.last_offset + 1
+        handle.close()
+        for name in names:
+            found = parse_file_name(name)
+            if found is not None and base_offset <= found[0] < max(end_offset, base_offset + 1) and found[1] != SNAPSHOT:
+                self._files.remove(f"{self._directory}/{name}")
+        self._files.rename(path + SWAP, path)
+        logger.warning("%s: finished an interrupted compaction", path)
+
+    def _find_segments(self, names: set[str]) -> list[Segment]:
+        found = [parsed for parsed in map(parse_file_name, names) if parsed is not None]
+        base_offsets = sorted(offset for offset, suffix in found if suffix == LOG)
+        for offset, suffix in found:
+            if suffix == SNAPSHOT:
+                self._snapshots.offsets.append(offset)
+            elif suffix != LOG and file_name(offset, LOG) not in names:
+                path = f"{self._directory}/{file_name(offset, suffix)}"
+                logger.warning("%s: an index without its log: removed", path)
+                self._files.remove(path)
+        self._snapshots.offsets.sort()
+        return [self._open_segment(offset) for offset in base_offsets]
+
+    def _open_segment(self, base_offset: int) -> Segment:
+        return Segment(
+            self._files,
+            self._directory,
+            base_offset,
+            size=self._files.size(f"{self._directory}/{file_name(base_offset, LOG)}"),
+            index_interval_bytes=self._config.index_interval_bytes,
+            index_max_bytes=self._config.segment_index_bytes,
+            created_ms=self._now_ms,
+        )
+
+    def create_segment(self, base_offset: int) -> Segment:
+        """A new segment in this folder."""
+        return Segment.create(
+            self._files,
+            self._directory,
+            base_offset,
+            index_interval_bytes=self._config.index_interval_bytes,
+            index_max_bytes=self._config.segment_index_bytes,
+            created_ms=self._now_ms,
+        )
+
+    def _remove_segment(self, segment: Segment) -> None:
+        segment.release()
+        for path in segment.paths():
+            self._files.remove(path)
+
+    # Where the log ends
+
+    def _open_clean(self, segments: list[Segment]) -> int:
+        try:
+            end_offset = segments[-1].next_offset()
+        except CorruptMessage as error:
+            logger.warning("%s: recovering, although the last shutdown was clean", error)
+            return self._recover(segments, segments[-1].base_offset)
+        if self._snapshots.offsets or end_offset > self._log_start_offset:
+            self._restore_producers(segments, end_offset)
+        return end_offset
+
+    def _recover(self, segments: list[Segment], recovery_point: int) -> int:
+        """Read everything from the recovery point on, and cut the log before the first bad batch."""
+        first = 0
+        while first + 1 < len(segments) and segments[first + 1].base_offset <= recovery_point:
+            first += 1
+        self._restore_producers(segments[:first], segments[first].base_offset)
+        end_offset = segments[first].base_offset
+        for index in range(first, len(segments)):
+            segment = segments[index]
+            end_offset, is_whole = self._recover_segment(segment, max(end_offset, segment.base_offset))
+            if not is_whole:
+                for later in segments[index + 1 :]:
+                    logger.warning("%s: removed, it lies behind the end of the log", later.log.path)
+                    self._remove_segment(later)
+                del segments[index + 1 :]
+                break
+        for offset in [known for known in self._snapshots.offsets if known > end_offset]:
+            self._snapshots.remove(offset)
+        return end_offset
+
+    def _recover_segment(self, segment: Segment, expected_offset: int) -> tuple[int, bool]:
+        """The offset after its last valid batch, and whether no bad one followed."""
+        valid = _ValidBatches(segment, self._files, expected_offset, self._note_recovered)
+        segment.rebuild_indexes(valid)
+        if valid.size < segment.size:
+            lost = segment.size - valid.size
+            logger.warning("%s: cut %d bytes off at position %d: %s", segment.log.path, lost, valid.size, valid.problem)
+            segment.truncate(valid.size)
+        segment.save_indexes()
+        return valid.next_offset, valid.problem is None
+
+    def _note_recovered(self, batch: RecordBatch) -> None:
+        if batch.partition_leader_epoch > self._epochs.latest:
+            self._epochs.assign(batch.partition_leader_epoch, batch.base_offset)
+        if batch.producer_id >= 0:
+            self._producers.update(batch, batch.base_offset)
+
+    def _start_over(self, segments: list[Segment], end_offset: int) -> tuple[list[Segment], int]:
+        """Every record that is left lies below the log start offset: begin again there, as Kafka does."""
+        logger.warning(
+            "%s: ends at %d, below its log start offset %d: starting over there", self._directory, end_offset, self._log_start_offset
+        )
+        for segment in segments:
+            self._remove_segment(segment)
+        self._snapshots.restore(self._producers, -1, self._log_start_offset)
+        return [self.create_segment(self._log_start_offset)], self._log_start_offset
+
+    # Producers and epochs
+
+    def _restore_producers(self, segments: list[Segment], end_offset: int) -> None:
+        """From the newest snapshot, then from the batches behind it."""
+        if self._snapshots.offsets and self._snapshots.offsets[-1] > end_offset:
+            older = [offset for offset in self._snapshots.offsets if offset <= end_offset]
+            newer = self._snapshots.offsets[len(older) :]
+            self._snapshots.offsets = older
+            self._snapshots.restore(self._producers, end_offset, self._log_start_offset)
+            self._snapshots.offsets += newer
+        else:
+            self._snapshots.restore(self._producers, end_offset, self._log_start_offset)
+        start = self._producers.end_offset
+        for index, segment in enumerate(segments):
+            if index + 1 < len(segments) and segments[index + 1].base_offset <= start:
+                continue
+            found = segment.find(start) if start > segment.base_offset else None
+            position = found.position if found else (segment.size if start > segment.base_offset else 0)
+            for batch in read_batches(self._files, segment.log, position, segment.size):
+                if batch.producer_id >= 0 and batch.base_offset >= start:
+                    self._producers.update(batch, batch.base_offset)
+
+    def _load_epochs(self, *, is_known_empty: bool) -> bool:
+        """Whether the checkpoint could be believed."""
+        try:
+            self._epochs.load()
+        except CorruptLogError as error:
+            logger.warning("%s: rebuilding", error)
+            return False
+        return is_known_empty or self._epochs.latest >= 0
+
+    def _rebuild_epochs(self, segments: list[Segment]) -> None:
+        self._epochs.reset()
+        for segment in segments:
+            for header in read_headers(self._files, segment.log, 0, segment.size):
+                if header.leader_epoch > self._epochs.latest:
+                    self._epochs.assign(header.leader_epoch, header.base_offset)
+
+
+class _ValidBatches:
+    """The headers of a segment's batches up to the first that must not be believed; then says where and why it stopped."""
+
+    def __init__(self, segment: Segment, files: Files, expected_offset: int, note: Callable[[RecordBatch], None]) -> None:
+        self._segment = segment
+        self._files = files
+        self._note = note
+        self.next_offset = expected_offset
+        self.size = 0
+        self.problem: str | None = None
+
+    def __iter__(self) -> Iterator[BatchHeader]:
+        segment = self._segment
+        try:
+            for batch in read_batches(self._files, segment.log, 0, segment.size):
+                self.problem = self._judge(batch)
+                if self.problem is not None:
+                    return
+                header = BatchHeader(
+                    self.size, batch.size, batch.base_offset, batch.last_offset, batch.max_timestamp, batch.partition_leader_epoch
+                )
+                self._note(batch)
+                self.next_offset = batch.next_offset
+                self.size += batch.size
+                yield header
+        except CorruptMessage as error:
+            self.problem = str(error)
+
+    def _judge(self, batch: RecordBatch) -> str | None:
+        if not batch.check_crc():
+            return "the CRC of the batch is wrong"
+        if batch.base_offset < self.next_offset or batch.last_offset_delta < 0:
+            return f"offsets {batch.base_offset} to {batch.last_offset} where {self.next_offset} is the next"
+        if batch.last_offset - self._segment.base_offset > MAX_RELATIVE_OFFSET:
+            return f"offset {batch.last_offset} is too far from the segment's base offset"
+        return None
