@@ -1,53 +1,162 @@
-"""What this broker holds: log directories, the metadata log, topics and partitions (being written: the signatures hold)."""
+"""What this broker holds: log directories, the metadata log, topics and partitions.
+
+An operation checks everything, writes its records as one batch of the metadata log (fsynced), takes them into the image, and then
+moves files; so a crash at any point leaves either nothing or something that the next start finishes. Answers are final: a topic
+has its leader when `create_topic` returns, a name is free when `delete_topic` returns.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Self
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from itertools import islice
+from typing import Any, Self
 from uuid import UUID
 
 from minibroker.background import Background
-from minibroker.clock import Clock
+from minibroker.clock import Clock, Timer
+from minibroker.cluster.log_directory import LogDirectory, open_directories, random_uuid
+from minibroker.cluster.log_opening import LogOpener
+from minibroker.cluster.metadata_frame import METADATA_VERSION, METADATA_VERSION_FEATURE, MIN_METADATA_VERSION
+from minibroker.cluster.metadata_image import ALL_BROKERS, BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage
+from minibroker.cluster.metadata_log import FOLDER, RECORDS_IN_BATCH_MAX, MetadataLog
 from minibroker.cluster.node import Node
 from minibroker.cluster.partition import Partition
-from minibroker.cluster.topic import Topic
+from minibroker.cluster.topic import INTERNAL_TOPICS, Topic
+from minibroker.cluster.topic_config import broker_log_config, check_overrides, log_config
+from minibroker.cluster.topic_rules import (
+    check_assignment,
+    check_assignments,
+    check_collision,
+    check_increase,
+    check_name,
+    check_new_name,
+    check_partition_count,
+    check_replication_factor,
+)
 from minibroker.config.broker_config import BrokerConfig
+from minibroker.errors import (
+    ConfigurationError,
+    InvalidConfig,
+    InvalidReplicaAssignment,
+    KafkaError,
+    TopicAlreadyExists,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+)
+from minibroker.schemas.internal.setting_records import ConfigRecord, FeatureLevelRecord, ProducerIdsRecord
+from minibroker.schemas.internal.topic_records import PartitionChangeRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
 from minibroker.storage.files import Files
+
+_LOG = logging.getLogger(__name__)
+
+PRODUCER_IDS_IN_BLOCK = 1000  #: as Kafka's ProducerIdsBlock
+_NO_BROKER_EPOCH = -1  #: this broker does not register itself: nobody but it reads the log
 
 
 class Cluster:
     """One node is the whole cluster. Errors: KafkaError kinds as answers, ConfigurationError from `open`."""
 
-    config: BrokerConfig
-    node: Node
-    cluster_id: str
-    topics: dict[str, Topic]
-    metadata_offset: int  #: last offset of the metadata log: the epoch of finalized features
+    def __init__(
+        self, config: BrokerConfig, files: Files, clock: Clock, background: Background, directories: Sequence[LogDirectory]
+    ) -> None:
+        self.config = config
+        self.node = Node(config)
+        self.cluster_id = directories[0].cluster_id
+        self.log_directories = [each for each in directories if each.path in config.log_dirs]
+        self.image = MetadataImage()
+        self.topics: Mapping[str, Topic] = self.image.topics
+        self._all_directories = directories
+        self._clock = clock
+        self._background = background
+        metadata_directory = config.metadata_log_dir or config.log_dirs[0]
+        self._metadata_log = MetadataLog(files, f"{metadata_directory}/{FOLDER}", node_id=config.node_id, clock=clock)
+        self._opener = LogOpener(files, clock, background, self.log_directories)
+        self._log_config = broker_log_config(config)
+        self._producer_ids: Iterator[int] = iter(())
+        self._checkpoint_timer: Timer | None = None
 
     @classmethod
     def open(cls, config: BrokerConfig, files: Files, clock: Clock, background: Background) -> Self:
-        """Lock and read the log directories, replay the metadata log, open every partition."""
-        raise NotImplementedError
+        """Lock and read the log directories, replay the metadata log, open every partition.
+
+        Raises:
+            ConfigurationError: the broker must not start on these directories; nothing was changed, no lock is left.
+        """
+        paths = [*config.log_dirs]
+        if config.metadata_log_dir is not None and config.metadata_log_dir not in paths:
+            paths.append(config.metadata_log_dir)
+        directories = open_directories(files, paths, cluster_id=config.cluster_id, node_id=config.node_id, clock=clock)
+        try:
+            cluster = cls(config, files, clock, background, directories)
+            cluster._replay()
+            cluster._open_logs()
+        except OSError as error:
+            _release(directories)
+            raise ConfigurationError(f"log.dirs: {error}") from error
+        except BaseException:
+            _release(directories)
+            raise
+        cluster._schedule_checkpoints()
+        return cluster
+
+    @property
+    def metadata_offset(self) -> int:
+        """Last offset of the metadata log: the epoch of finalized features."""
+        return self._metadata_log.log_end_offset - 1
 
     def close(self, *, clean: bool = True) -> None:
         """Close logs, write checkpoints and the clean-shutdown markers, release the locks."""
-        raise NotImplementedError
+        if self._checkpoint_timer is not None:
+            self._checkpoint_timer.cancel()
+        for directory in self.log_directories:
+            closed = [_close_log(log, clean=clean) for log in directory.logs.values()]
+            offline = any(partition.online_log is None for topic in self.topics.values() for partition in topic.partitions)
+            if clean and all(closed):
+                try:
+                    directory.write_checkpoints(directory.checkpoint())
+                    if not offline:
+                        directory.mark_clean()
+                except OSError as error:
+                    _LOG.warning("%s: no clean shutdown: %s", directory.path, error)
+        self._metadata_log.close()
+        _release(self._all_directories)
+
+    # Look-ups
 
     def topic(self, name: str) -> Topic:
         """By name; UnknownTopicOrPartition."""
-        raise NotImplementedError
+        topic = self.topics.get(name)
+        if topic is None:
+            raise UnknownTopicOrPartition
+        return topic
 
     def topic_by_id(self, topic_id: UUID) -> Topic:
         """By id; UnknownTopicId."""
-        raise NotImplementedError
+        topic = self.image.topics_by_id.get(topic_id)
+        if topic is None:
+            raise UnknownTopicId
+        return topic
 
     def partition(self, topic: str, index: int) -> Partition:
         """By topic name; UnknownTopicOrPartition. The partition may be offline: its `log` then raises KafkaStorageError."""
-        raise NotImplementedError
+        found = self.topics.get(topic)
+        if found is None or not 0 <= index < len(found.partitions):
+            raise UnknownTopicOrPartition
+        return found.partitions[index]
 
     def partition_by_id(self, topic_id: UUID, index: int) -> Partition:
         """By topic id; UnknownTopicId, UnknownTopicOrPartition."""
-        raise NotImplementedError
+        found = self.image.topics_by_id.get(topic_id)
+        if found is None:
+            raise UnknownTopicId
+        if not 0 <= index < len(found.partitions):
+            raise UnknownTopicOrPartition
+        return found.partitions[index]
+
+    # Topics
 
     def create_topic(
         self,
@@ -59,23 +168,232 @@ class Cluster:
         configs: Mapping[str, str | None] | None = None,
         validate_only: bool = False,
     ) -> Topic:
-        """Create a topic, ready when this returns. partition_count None: topic.partition.count.map, then num.partitions."""
-        raise NotImplementedError
+        """Create a topic, ready when this returns. partition_count None: topic.partition.count.map, then num.partitions.
+
+        With `validate_only` the topic that is returned has its partition count but no log, and nobody else knows it.
+        """
+        check_new_name(name)
+        if name in self.topics:
+            raise TopicAlreadyExists(f"Topic '{name}' already exists.")
+        check_collision(name, self.topics)
+        overrides = check_overrides(configs or {})
+        if assignments:
+            count = check_assignments(assignments, self.config.node_id)
+        else:
+            check_replication_factor(replication_factor)
+            count = self.default_partition_count(name) if partition_count is None else partition_count
+        check_partition_count(count)
+        topic_id = random_uuid()
+        records: list[Any] = [TopicRecord(name=name, topic_id=topic_id)]
+        records += [_config_record(TOPIC_RESOURCE, name, key, value) for key, value in overrides.items()]
+        records += self._partition_records(topic_id, 0, count)
+        if validate_only:
+            draft = MetadataImage()
+            for record in records:
+                draft.apply(record)
+            return draft.topics[name]
+        self._commit(records)
+        topic = self.topics[name]
+        self._open_partitions(topic, topic.partitions)
+        return topic
 
     def auto_create_topic(self, name: str) -> Topic:
-        """Create a topic that a client asked for; UnknownTopicOrPartition when auto.create.topics.enable is false."""
-        raise NotImplementedError
+        """The topic of that name, created if the configuration lets clients do so by asking.
+
+        UnknownTopicOrPartition when it does not, InvalidTopicException for a name that no topic may have.
+        """
+        topic = self.topics.get(name)
+        if topic is not None:
+            return topic
+        check_name(name)
+        if not self.config.auto_create_topics_enable or name in INTERNAL_TOPICS:
+            raise UnknownTopicOrPartition
+        return self.create_topic(name)
+
+    def default_partition_count(self, name: str) -> int:
+        """Partitions of a topic whose creator does not say how many."""
+        return self.config.topic_partition_count_map.get(name, self.config.num_partitions)
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic; its name is free when this returns, its files go in the background."""
-        raise NotImplementedError
+        topic = self.topic(name)
+        self._commit([RemoveTopicRecord(topic_id=topic.topic_id)])
+        for partition in topic.partitions:
+            log = partition.online_log
+            partition.take_offline(UnknownTopicOrPartition())
+            for directory in self.log_directories:
+                directory.logs.pop((name, partition.index), None)
+            if log is not None:
+                try:
+                    log.delete()
+                except (OSError, KafkaError) as error:
+                    _LOG.warning("%s-%d could not be removed, the next start will: %s", name, partition.index, error)
 
     def create_partitions(
         self, name: str, count: int, *, assignments: Sequence[Sequence[int]] | None = None, validate_only: bool = False
     ) -> None:
         """Grow a topic to `count` partitions."""
-        raise NotImplementedError
+        topic = self.topic(name)
+        current = len(topic.partitions)
+        check_increase(name, current, count)
+        if assignments is not None:
+            if len(assignments) != count - current:
+                raise InvalidReplicaAssignment(
+                    f"Attempted to add {count - current} additional partition(s), but only {len(assignments)} assignment(s) were specified."
+                )
+            for replicas in assignments:
+                check_assignment(replicas, self.config.node_id)
+        if not validate_only:
+            self._commit(self._partition_records(topic.topic_id, current, count))
+            self._open_partitions(topic, topic.partitions[current:])
+
+    # Configs
+
+    def alter_topic_config(self, name: str, overrides: Mapping[str, str | None], *, validate_only: bool = False) -> None:
+        """Replace a topic's overrides; InvalidConfig, UnknownTopicOrPartition."""
+        topic = self.topic(name)
+        checked = check_overrides(overrides)
+        if not validate_only:
+            self._commit_config(TOPIC_RESOURCE, name, checked)
+            self._configure_logs([topic])
+
+    def alter_broker_config(self, name: str, overrides: Mapping[str, str], *, validate_only: bool = False) -> None:
+        """Replace the dynamic configs of this broker (its id) or of all brokers (""); InvalidConfig. The caller checks what may change."""
+        for_all = overrides if name == ALL_BROKERS else self.config.dynamic_default
+        for_this = overrides if name != ALL_BROKERS else self.config.dynamic_broker
+        before = self.config.dynamic_default, self.config.dynamic_broker
+        self.config.set_dynamic(for_all, for_this)
+        if validate_only:
+            self.config.set_dynamic(*before)
+            return
+        try:
+            self._commit_config(BROKER_RESOURCE, name, overrides)
+        except KafkaError:
+            self.config.set_dynamic(*before)
+            raise
+        self._log_config = broker_log_config(self.config)
+        self._configure_logs(self.topics.values())
 
     def allocate_producer_id(self) -> int:
-        """A producer id that nobody had before."""
-        raise NotImplementedError
+        """A producer id that nobody had before; one fsync for each block of 1,000."""
+        for producer_id in self._producer_ids:
+            return producer_id
+        first = self.image.next_producer_id
+        after = first + PRODUCER_IDS_IN_BLOCK
+        self._commit([ProducerIdsRecord(broker_id=self.config.node_id, broker_epoch=_NO_BROKER_EPOCH, next_producer_id=after)])
+        self._producer_ids = iter(range(first, after))
+        return next(self._producer_ids)
+
+    # Inside
+
+    def _commit(self, records: Sequence[Any]) -> None:
+        self._metadata_log.append(records)
+        for record in records:
+            self.image.apply(record)
+
+    def _commit_config(self, resource_type: int, name: str, wanted: Mapping[str, str]) -> None:
+        current = self.image.config_of(resource_type, name)
+        changed = [_config_record(resource_type, name, key, value) for key, value in wanted.items() if current.get(key) != value]
+        removed = [_config_record(resource_type, name, key, None) for key in current if key not in wanted]
+        if changed or removed:
+            self._commit(changed + removed)
+
+    def _partition_records(self, topic_id: UUID, first: int, end: int) -> list[PartitionRecord]:
+        node = [self.config.node_id]
+        return [
+            PartitionRecord(
+                partition_id=index,
+                topic_id=topic_id,
+                replicas=node,
+                isr=node,
+                removing_replicas=[],
+                adding_replicas=[],
+                leader=self.config.node_id,
+                leader_epoch=0,
+                partition_epoch=0,
+                directories=[self._opener.choose_directory()],
+            )
+            for index in range(first, end)
+        ]
+
+    def _replay(self) -> None:
+        for record in self._metadata_log.replay():
+            self.image.apply(record)
+        if not self.image.features and self._metadata_log.log_end_offset == 0:
+            self._commit([FeatureLevelRecord(name=METADATA_VERSION_FEATURE, feature_level=METADATA_VERSION)])
+        level = self.image.features.get(METADATA_VERSION_FEATURE, 0)
+        if not MIN_METADATA_VERSION <= level <= METADATA_VERSION:
+            raise ConfigurationError(
+                f"the metadata log has metadata.version {level}: {MIN_METADATA_VERSION} to {METADATA_VERSION} can be served"
+            )
+        self._metadata_log.metadata_version = level
+        this_broker = self.image.config_of(BROKER_RESOURCE, str(self.config.node_id))
+        try:
+            self.config.set_dynamic(self.image.config_of(BROKER_RESOURCE, ALL_BROKERS), this_broker)
+        except InvalidConfig as error:
+            raise ConfigurationError(f"the metadata log has a broker config that is not valid: {error}") from error
+        self._log_config = broker_log_config(self.config)
+
+    def _open_logs(self) -> None:
+        partitions = [partition for topic in self.topics.values() for partition in topic.partitions]
+        self._opener.scan(self.image.removed_topic_ids, {f"{partition.topic}-{partition.index}" for partition in partitions})
+        if not all(directory.was_clean for directory in self.log_directories):
+            self._raise_leader_epochs(partitions)
+        for topic in self.topics.values():
+            for partition in topic.partitions:
+                self._opener.count_placed(partition)
+            self._open_partitions(topic, topic.partitions)
+
+    def _raise_leader_epochs(self, partitions: Sequence[Partition]) -> None:
+        """After an unclean stop the end of a log may be gone: a new leader epoch tells clients to check theirs (KIP-320)."""
+        changes = (
+            PartitionChangeRecord(partition_id=partition.index, topic_id=partition.topic_id, leader=self.config.node_id)
+            for partition in partitions
+        )
+        while batch := list(islice(changes, RECORDS_IN_BATCH_MAX)):
+            self._commit(batch)
+
+    def _open_partitions(self, topic: Topic, partitions: Sequence[Partition]) -> None:
+        config = log_config(self._log_config, topic.config)
+        expiration_ms = self.config.producer_id_expiration_ms
+        for partition in partitions:
+            self._opener.open(partition, config, removed_topic_ids=self.image.removed_topic_ids, producer_id_expiration_ms=expiration_ms)
+
+    def _configure_logs(self, topics: Iterable[Topic]) -> None:
+        for topic in topics:
+            config = log_config(self._log_config, topic.config)
+            for partition in topic.partitions:
+                if partition.online_log is not None:
+                    partition.online_log.update_config(config)
+
+    def _schedule_checkpoints(self) -> None:
+        self._checkpoint_timer = self._clock.call_later_ms(self.config.log_flush_offset_checkpoint_interval_ms, self._write_checkpoints)
+
+    def _write_checkpoints(self) -> None:
+        for directory in self.log_directories:
+            self._background.submit(partial(directory.write_checkpoints, directory.checkpoint()), _warn_of_error)
+        self._schedule_checkpoints()
+
+
+def _config_record(resource_type: int, name: str, key: str, value: str | None) -> ConfigRecord:
+    return ConfigRecord(resource_type=resource_type, resource_name=name, name=key, value=value)
+
+
+def _close_log(log: Any, *, clean: bool) -> bool:
+    try:
+        log.close(clean=clean)
+    except (OSError, KafkaError) as error:
+        _LOG.warning("%s was not closed in order: %s", log.name, error)
+        return False
+    return True
+
+
+def _release(directories: Sequence[LogDirectory]) -> None:
+    for directory in directories:
+        with suppress(OSError):
+            directory.release()
+
+
+def _warn_of_error(result: Any) -> None:
+    if isinstance(result, BaseException):
+        _LOG.warning("checkpoints could not be written: %s", result)

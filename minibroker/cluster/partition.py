@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from uuid import UUID
 
-from minibroker.errors import FencedLeaderEpoch, KafkaStorageError, UnknownLeaderEpoch
+from minibroker.errors import FencedLeaderEpoch, KafkaError, KafkaStorageError, UnknownLeaderEpoch
 from minibroker.log.partition_log import PartitionLog
 from minibroker.log.results import Appended
 
@@ -17,7 +17,7 @@ NO_EPOCH = -1  #: a client that does not say which leader it believes in
 
 
 class Partition:
-    """A partition of a topic. `online_log` is None while its directory cannot be read."""
+    """A partition of a topic. `online_log` is None while its files cannot be trusted or read, and after the topic's deletion."""
 
     __slots__ = (
         "_subscribers",
@@ -39,16 +39,22 @@ class Partition:
         self.partition_epoch = partition_epoch
         self.directory_id = directory_id  #: directory.id of the log dir that holds it
         self.online_log: PartitionLog | None = None
-        self.offline_cause: str | None = None  #: why there is no log
+        self.offline_cause: KafkaError = KafkaStorageError(f"{topic}-{index} is not open")  #: what `log` raises while there is none
         self._subscribers: dict[object, Callable[[], None]] = {}
 
     @property
     def log(self) -> PartitionLog:
-        """The log; raises KafkaStorageError while the partition is offline."""
+        """The log; raises KafkaStorageError while the partition is offline, UnknownTopicOrPartition once its topic is deleted."""
         log = self.online_log
         if log is None:
-            raise KafkaStorageError(f"{self.topic}-{self.index} is offline: {self.offline_cause}")
+            raise self.offline_cause
         return log
+
+    def take_offline(self, cause: KafkaError) -> None:
+        """There is no log from now on; whoever waits is woken and finds out."""
+        self.online_log = None
+        self.offline_cause = cause
+        self.wake()
 
     def append(self, data: memoryview, *, produce_version: int | None = None) -> Appended:
         """Append what a producer sent and wake who waits; raises what PartitionLog.append raises."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from minibroker.cluster.partition import Partition
+from minibroker.errors import ConfigurationError
 
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 
@@ -19,6 +20,15 @@ class Topic:
         self.topic_id = topic_id
         self.partitions: list[Partition] = []
         self.config = config
+
+    def add(self, partition: Partition) -> None:
+        """Enter a partition; ConfigurationError for an index that is taken."""
+        taken = any(other.index == partition.index for other in self.partitions) if partition.index < len(self.partitions) else False
+        if taken:
+            raise ConfigurationError(f"the metadata log creates partition {partition.index} of topic {self.name} twice")
+        self.partitions.append(partition)
+        if partition.index != len(self.partitions) - 1:
+            self.partitions.sort(key=lambda each: each.index)
 
     @property
     def is_internal(self) -> bool:

@@ -1,0 +1,167 @@
+"""One of `log.dirs`: locked, owned by this node of this cluster, with its checkpoints and its clean-shutdown marker.
+
+.lock                              one process at a time
+meta.properties                    cluster.id, node.id, directory.id
+.kafka_cleanshutdown               there only while no broker runs and the last one stopped in order
+recovery-point-offset-checkpoint   recovery of a log begins here after an unclean stop
+log-start-offset-checkpoint        log start offsets inside a first segment (DeleteRecords)
+replication-offset-checkpoint      high watermarks; written for Apache Kafka, on one node it is the log end
+topic-partition/                   logs
+topic-partition.<id>-delete/       logs of deleted topics: removed at start
+"""
+
+from __future__ import annotations
+
+import base64
+import logging
+from collections.abc import Iterable
+from uuid import UUID, uuid4
+
+from minibroker.clock import Clock
+from minibroker.errors import ConfigurationError, CorruptLogError
+from minibroker.log.partition_log import PartitionLog
+from minibroker.storage.clean_shutdown import NAME as CLEAN_SHUTDOWN
+from minibroker.storage.clean_shutdown import mark_clean_shutdown, take_clean_shutdown
+from minibroker.storage.directory_lock import NAME as LOCK
+from minibroker.storage.directory_lock import DirectoryLock
+from minibroker.storage.files import Files
+from minibroker.storage.log_file_names import DELETE_FOLDER
+from minibroker.storage.meta_properties import NAME as META_PROPERTIES
+from minibroker.storage.meta_properties import MetaProperties, check_owner, read_meta_properties, write_meta_properties
+from minibroker.storage.offset_checkpoint import LOG_START_OFFSET, RECOVERY_POINT, REPLICATION_OFFSET, OffsetCheckpoint
+from minibroker.storage.partition_metadata import format_uuid, parse_uuid
+
+_LOG = logging.getLogger(__name__)
+
+Offsets = dict[tuple[str, int], int]
+
+
+class LogDirectory:
+    """A locked directory. Construction locks it; `claim` says whose it is; `load` reads what recovery needs."""
+
+    def __init__(self, files: Files, path: str) -> None:
+        self.files = files
+        self.path = path
+        self.cluster_id = ""
+        self.directory_id = UUID(int=0)
+        self.was_clean = False  #: the last broker on it stopped in order
+        self.recovery_points: Offsets = {}  #: as they were at start
+        self.log_start_offsets: Offsets = {}
+        self.logs: dict[tuple[str, int], PartitionLog] = {}  #: open ones; written by Cluster
+        try:
+            files.make_directory(path)
+            self._lock = DirectoryLock(files, f"{path}/{LOCK}")
+            self.meta = read_meta_properties(files, f"{path}/{META_PROPERTIES}")
+        except OSError as error:
+            raise ConfigurationError(f"log.dirs: {path} cannot be used: {error.strerror}") from error
+        except ConfigurationError:
+            self.release()
+            raise
+
+    def claim(self, cluster_id: str, node_id: int, clock: Clock) -> None:
+        """Refuse another cluster's or node's directory; make an unowned one ours."""
+        path = f"{self.path}/{META_PROPERTIES}"
+        found = self.meta
+        if found is not None:
+            check_owner(path, found, cluster_id=cluster_id, node_id=node_id)
+        text = found.directory_id if found is not None else None
+        try:
+            self.directory_id = parse_uuid(text) if text else random_uuid()
+        except ValueError:
+            raise ConfigurationError(f"{path}: directory.id={text} is no id") from None
+        self.cluster_id = cluster_id
+        wanted = MetaProperties(cluster_id, node_id, format_uuid(self.directory_id))
+        if found != wanted:
+            write_meta_properties(self.files, path, wanted, now_ms=clock.now_ms())
+
+    def load(self) -> None:
+        """Take the clean-shutdown marker away and read the checkpoints; unreadable ones mean full recovery."""
+        self.was_clean = take_clean_shutdown(self.files, f"{self.path}/{CLEAN_SHUTDOWN}")
+        self.recovery_points = self._read(RECOVERY_POINT)
+        self.log_start_offsets = self._read(LOG_START_OFFSET)
+
+    def _read(self, name: str) -> Offsets:
+        try:
+            return OffsetCheckpoint(self.files, f"{self.path}/{name}").read()
+        except CorruptLogError as error:
+            _LOG.warning("%s; it is written anew", error)
+            self.was_clean = False
+            return {}
+
+    def checkpoint(self) -> tuple[Offsets, Offsets, Offsets]:
+        """What to write now: recovery points, log start offsets, high watermarks."""
+        logs = self.logs.items()
+        return (
+            {key: log.recovery_point for key, log in logs},
+            {key: log.log_start_offset for key, log in logs if log.log_start_offset > 0},
+            {key: log.high_watermark for key, log in logs},
+        )
+
+    def write_checkpoints(self, offsets: tuple[Offsets, Offsets, Offsets]) -> None:
+        """Replace the three files; may run in a worker thread."""
+        for name, values in zip((RECOVERY_POINT, LOG_START_OFFSET, REPLICATION_OFFSET), offsets, strict=True):
+            OffsetCheckpoint(self.files, f"{self.path}/{name}").write(values)
+
+    def mark_clean(self) -> None:
+        """The last thing that a stopping broker writes."""
+        mark_clean_shutdown(self.files, f"{self.path}/{CLEAN_SHUTDOWN}", broker_epoch=-1)
+
+    def folders(self) -> list[str]:
+        """Names of everything in the directory."""
+        return self.files.names(self.path)
+
+    def remove_leftovers(self, names: Iterable[str]) -> None:
+        """Remove what deleted topics left behind; may run in a worker thread."""
+        for name in names:
+            if name.endswith(DELETE_FOLDER):
+                remove_folder(self.files, f"{self.path}/{name}")
+
+    def release(self) -> None:
+        """Let another process in; harmless when repeated or when the lock was never held."""
+        lock = getattr(self, "_lock", None)
+        if lock is not None:
+            lock.release()
+
+
+def remove_folder(files: Files, path: str) -> None:
+    """Remove a folder with its files."""
+    for name in files.names(path):
+        files.remove(f"{path}/{name}")
+    files.remove_directory(path)
+
+
+def random_uuid() -> UUID:
+    """A random id whose text does not begin with `-`, as Kafka's Uuid.randomUuid; never one of the reserved ones."""
+    while True:
+        value = uuid4()
+        if not base64.urlsafe_b64encode(value.bytes).startswith(b"-"):
+            return value
+
+
+def open_directories(files: Files, paths: Iterable[str], *, cluster_id: str | None, node_id: int, clock: Clock) -> list[LogDirectory]:
+    """Lock and claim directories that must all belong to one cluster; ConfigurationError, with every lock released."""
+    directories: list[LogDirectory] = []
+    try:
+        directories.extend(LogDirectory(files, path) for path in paths)
+        _claim_all(directories, cluster_id, node_id, clock)
+    except (OSError, ConfigurationError) as error:
+        for directory in directories:
+            directory.release()
+        if isinstance(error, OSError):
+            raise ConfigurationError(f"log.dirs: {error}") from error
+        raise
+    return directories
+
+
+def _claim_all(directories: list[LogDirectory], cluster_id: str | None, node_id: int, clock: Clock) -> None:
+    known = {each.meta.cluster_id: each.path for each in directories if each.meta is not None and each.meta.cluster_id}
+    if len(known) > 1:
+        listed = ", ".join(f"{path} to {cluster}" for cluster, path in known.items())
+        raise ConfigurationError(f"log.dirs: the directories belong to different clusters: {listed}")
+    cluster_id = cluster_id or next(iter(known), None) or format_uuid(random_uuid())
+    for directory in directories:
+        directory.claim(cluster_id, node_id, clock)
+    if len({directory.directory_id for directory in directories}) < len(directories):
+        raise ConfigurationError("log.dirs: two directories have the same directory.id in meta.properties: one is a copy of the other")
+    for directory in directories:
+        directory.load()

@@ -1,0 +1,147 @@
+"""Opens the log of each partition at start, and of new partitions; finds a home for those that have none.
+
+What a folder in a log directory can be, and what comes of it:
+
+    named like a partition of the metadata log, with its topic id     opened
+    the same, with the id of a deleted topic                          removed: the broker died between the record and the removal
+    the same, with an id that the metadata log never had              the partition is offline: somebody else's data is not touched
+    named like no partition, with the id of a deleted topic           removed
+    named like no partition otherwise                                 left alone, with a warning
+    ...-delete                                                        removed in the background
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from uuid import UUID, uuid4
+
+from minibroker.background import Background
+from minibroker.clock import Clock
+from minibroker.cluster.log_directory import LogDirectory
+from minibroker.cluster.partition import Partition
+from minibroker.errors import CorruptLogError, KafkaError, KafkaStorageError
+from minibroker.log.log_config import LogConfig
+from minibroker.log.partition_log import PartitionLog
+from minibroker.storage.files import Files
+from minibroker.storage.log_file_names import DELETE_FOLDER, delete_folder_name, parse_folder_name
+from minibroker.storage.partition_metadata import NAME as PARTITION_METADATA
+from minibroker.storage.partition_metadata import read_topic_id, write_topic_id
+
+_LOG = logging.getLogger(__name__)
+
+LAST_RESERVED_DIRECTORY_ID = 2  #: Kafka's DirectoryId: 0 to 2 mean unassigned, lost and migrating
+
+
+class LogOpener:
+    """Knows what lies where. `scan` first, once; then `open` for each partition."""
+
+    def __init__(self, files: Files, clock: Clock, background: Background, directories: Sequence[LogDirectory]) -> None:
+        self._files = files
+        self._clock = clock
+        self._background = background
+        self._directories = directories
+        self._homes: dict[str, LogDirectory] = {}  #: folder name -> where it was found at start
+        self._placed: dict[UUID, int] = {directory.directory_id: 0 for directory in directories}
+
+    def scan(self, removed_topic_ids: set[UUID], known_folders: set[str]) -> None:
+        """Look through the directories; remove what deleted topics left."""
+        for directory in self._directories:
+            leftovers = []
+            for name in directory.folders():
+                if name.endswith(DELETE_FOLDER):
+                    leftovers.append(name)
+                elif name in known_folders:
+                    self._homes.setdefault(name, directory)
+                elif self._is_partition(name):
+                    leftovers += self._stray(directory, name, removed_topic_ids)
+            if leftovers:
+                self._background.submit(partial(directory.remove_leftovers, leftovers), _warn_of_error)
+
+    def choose_directory(self) -> UUID:
+        """The directory.id for a new partition: the one with the fewest."""
+        chosen = min(self._directories, key=lambda directory: self._placed[directory.directory_id])
+        self._placed[chosen.directory_id] += 1
+        return chosen.directory_id
+
+    def open(self, partition: Partition, config: LogConfig, *, removed_topic_ids: set[UUID], producer_id_expiration_ms: int) -> None:
+        """Give a partition its log, or the reason why it has none."""
+        name = f"{partition.topic}-{partition.index}"
+        directory = self._homes.pop(name, None) or next(
+            (each for each in self._directories if each.directory_id == partition.directory_id), None
+        )
+        if directory is None:
+            if partition.directory_id.int > LAST_RESERVED_DIRECTORY_ID:
+                partition.take_offline(KafkaStorageError(f"{name} is in a log directory that is not among log.dirs"))
+                return
+            directory = self._directories[0]
+        path = f"{directory.path}/{name}"
+        try:
+            self._own(path, partition.topic_id, removed_topic_ids)
+            log = PartitionLog.open(
+                Path(path),
+                config=config,
+                files=self._files,
+                clock=self._clock,
+                background=self._background,
+                clean_shutdown=directory.was_clean,
+                recovery_point=directory.recovery_points.get((partition.topic, partition.index), 0),
+                log_start_offset=directory.log_start_offsets.get((partition.topic, partition.index), 0),
+                producer_id_expiration_ms=producer_id_expiration_ms,
+            )
+            log.assign_leader_epoch(partition.leader_epoch)
+        except (CorruptLogError, OSError, KafkaError) as error:
+            _LOG.error("%s is offline: %s", name, error)
+            partition.take_offline(KafkaStorageError(f"{name} is offline: {error}"))
+            return
+        partition.online_log = log
+        partition.directory_id = directory.directory_id
+        directory.logs[partition.topic, partition.index] = log
+
+    def count_placed(self, partition: Partition) -> None:
+        """A partition of the metadata log is at home in its directory."""
+        if partition.directory_id in self._placed:
+            self._placed[partition.directory_id] += 1
+
+    def _own(self, path: str, topic_id: UUID, removed_topic_ids: set[UUID]) -> None:
+        metadata = f"{path}/{PARTITION_METADATA}"
+        found = read_topic_id(self._files, metadata)
+        if found is not None and found != topic_id:
+            if found not in removed_topic_ids:
+                raise CorruptLogError(f"{metadata} has topic id {found}, the metadata log {topic_id}")
+            self._put_away(path)
+            found = None
+        if found is None:
+            self._files.make_directory(path)
+            write_topic_id(self._files, metadata, topic_id)
+
+    def _put_away(self, path: str) -> None:
+        parent, _, name = path.rpartition("/")
+        self._files.rename(path, f"{parent}/{delete_folder_name(name, uuid4().hex)}")
+
+    def _stray(self, directory: LogDirectory, name: str, removed_topic_ids: set[UUID]) -> list[str]:
+        try:
+            topic_id = read_topic_id(self._files, f"{directory.path}/{name}/{PARTITION_METADATA}")
+        except (CorruptLogError, OSError):
+            topic_id = None
+        if topic_id in removed_topic_ids:
+            renamed = delete_folder_name(name, uuid4().hex)
+            self._files.rename(f"{directory.path}/{name}", f"{directory.path}/{renamed}")
+            return [renamed]
+        _LOG.warning("%s/%s belongs to no topic of the metadata log: it is left alone", directory.path, name)
+        return []
+
+    @staticmethod
+    def _is_partition(name: str) -> bool:
+        try:
+            topic, _ = parse_folder_name(name)
+        except ValueError:
+            return False
+        return topic != "__cluster_metadata"
+
+
+def _warn_of_error(result: BaseException | None) -> None:
+    if isinstance(result, BaseException):
+        _LOG.warning("leftovers of deleted topics could not be removed: %s", result)

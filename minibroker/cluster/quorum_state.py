@@ -1,0 +1,45 @@
+"""`quorum-state`: who leads the metadata log, in one line of JSON.
+
+    data_version 0   {"clusterId":"","leaderId":1,"leaderEpoch":1,"votedId":-1,"appliedOffset":0,
+                      "currentVoters":[{"voterId":1}],"data_version":0}
+    data_version 1   {"leaderId":1,"leaderEpoch":1,"votedId":-1,"votedDirectoryId":"AAAAAAAAAAAAAAAAAAAAAA","data_version":1}
+
+Version 1 belongs to logs whose voters are records in the log itself (KIP-853, kraft.version 1), as Kafka formats them; ours have version 0.
+Source: QuorumStateData and FileQuorumStateStore of Apache Kafka.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from minibroker.errors import ConfigurationError
+from minibroker.storage.files import Files, read_all, replace_file
+
+NAME = "quorum-state"
+
+
+def read_quorum_state(files: Files, path: str) -> dict[str, Any]:
+    """What the file says, {} when it is missing or empty; ConfigurationError when it is no such file."""
+    try:
+        text = read_all(files, path)
+    except FileNotFoundError:
+        return {}
+    if not text.strip():
+        return {}
+    try:
+        state = json.loads(text)
+        return {"leader_epoch": int(state["leaderEpoch"]), "data_version": int(state["data_version"])}
+    except (ValueError, KeyError, TypeError) as error:
+        raise ConfigurationError(f"{path}: no quorum state ({error}); remove it if the metadata log beside it is good") from None
+
+
+def write_quorum_state(files: Files, path: str, *, node_id: int, leader_epoch: int, data_version: int) -> None:
+    """Replace the file, synced: it must be there before the epoch's first batch."""
+    state: dict[str, Any] = {"leaderId": node_id, "leaderEpoch": leader_epoch, "votedId": -1}
+    if data_version == 0:
+        state = {"clusterId": "", **state, "appliedOffset": 0, "currentVoters": [{"voterId": node_id}]}
+    else:
+        state["votedDirectoryId"] = "AAAAAAAAAAAAAAAAAAAAAA"
+    state["data_version"] = data_version
+    replace_file(files, path, json.dumps(state, separators=(",", ":")).encode(), sync=True)

@@ -1,0 +1,73 @@
+"""The configs of a topic: validation of overrides, and the value in force (override, else the broker's, else the default)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from minibroker.config.broker_config import BrokerConfig
+from minibroker.config.definition import Value
+from minibroker.config.topic_properties import SYNONYMS, TOPIC_PROPERTIES
+from minibroker.errors import InvalidConfig
+from minibroker.log.log_config import LogConfig
+
+_LOG_FIELDS = {name: name.replace(".", "_") for name in TOPIC_PROPERTIES if name.replace(".", "_") in LogConfig._fields}
+
+
+def check_overrides(configs: Mapping[str, str | None]) -> dict[str, str]:
+    """The overrides as they are stored; InvalidConfig with Kafka's message for the first that is not valid."""
+    checked: dict[str, str] = {}
+    missing = sorted(name for name, value in configs.items() if value is None)
+    if missing:
+        raise InvalidConfig(f"Null value not supported for topic configs: {','.join(missing)}")
+    for name, value in configs.items():
+        prop = TOPIC_PROPERTIES.get(name)
+        if prop is None:
+            raise InvalidConfig(f"Unknown topic config name: {name}")
+        prop.parse(value)
+        checked[name] = value or ""
+    _check_together(checked)
+    return checked
+
+
+def _check_together(configs: Mapping[str, str]) -> None:
+    values = {name: TOPIC_PROPERTIES[name].parse(text) for name, text in configs.items()}
+    minimum, maximum = (values.get(name) for name in ("min.compaction.lag.ms", "max.compaction.lag.ms"))
+    if isinstance(minimum, int) and isinstance(maximum, int) and minimum > maximum:
+        raise InvalidConfig(f"conflict topic config setting min.compaction.lag.ms ({minimum}) > max.compaction.lag.ms ({maximum})")
+    if values.get("remote.storage.enable"):
+        raise InvalidConfig("Tiered Storage functionality is disabled in the broker. Topic cannot be configured with remote log storage.")
+
+
+def topic_value(config: BrokerConfig, overrides: Mapping[str, str], name: str) -> Value:
+    """The parsed value of one topic config."""
+    prop = TOPIC_PROPERTIES[name]
+    if name in overrides:
+        return prop.parse(overrides[name])
+    for broker_name, factor in SYNONYMS.get(name, ()):
+        value = config.value(broker_name)
+        if value is not None:
+            return value * factor if factor > 1 and isinstance(value, int) else value
+    return prop.parse(prop.default)
+
+
+def broker_log_config(config: BrokerConfig) -> LogConfig:
+    """What a topic without overrides gets."""
+    values: dict[str, Any] = {field: _log_value(name, topic_value(config, {}, name)) for name, field in _LOG_FIELDS.items()}
+    return LogConfig(**values)
+
+
+def log_config(base: LogConfig, overrides: Mapping[str, str]) -> LogConfig:
+    """`base`, the broker's, with a topic's overrides; `base` itself when there are none, so that logs share it."""
+    changed: dict[str, Any] = {
+        _LOG_FIELDS[name]: _log_value(name, TOPIC_PROPERTIES[name].parse(text)) for name, text in overrides.items() if name in _LOG_FIELDS
+    }
+    return base._replace(**changed) if changed else base
+
+
+def _log_value(name: str, value: Value) -> Value | frozenset[str]:
+    if isinstance(value, tuple):
+        return frozenset(value)
+    if name == "retention.ms" and isinstance(value, int):
+        return max(value, -1)
+    return value

@@ -1,0 +1,105 @@
+"""What a topic may be called, and how many partitions and replicas it may have: Kafka's rules, in Kafka's order and words.
+
+Names (org.apache.kafka.common.internals.Topic): 1 to 249 of ASCII letters, digits, `.`, `_`, `-`; not `.` or `..`. Two names that
+differ only in `.` and `_` collide, because metrics write both as `_`: the second is refused. So a name is always a safe folder name.
+Counts and assignments: ReplicationControlManager of Apache Kafka 4.3.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from minibroker.errors import (
+    InvalidPartitions,
+    InvalidReplicaAssignment,
+    InvalidReplicationFactor,
+    InvalidRequest,
+    InvalidTopicException,
+    PolicyViolation,
+)
+
+NAME_LENGTH_MAX = 249
+PARTITIONS_OF_REQUEST_MAX = 10_000
+METADATA_TOPIC = "__cluster_metadata"
+_LEGAL = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+
+
+def check_name(name: str) -> None:
+    """InvalidTopicException for a name that no topic may have."""
+    problem = None
+    if not name:
+        problem = "the empty string is not allowed"
+    elif name in {".", ".."}:
+        problem = f"'{name}' is not allowed"
+    elif len(name) > NAME_LENGTH_MAX:
+        problem = f"the length of '{name}' is longer than the max allowed length {NAME_LENGTH_MAX}"
+    elif not _LEGAL.issuperset(name):
+        problem = f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+    if problem is not None:
+        raise InvalidTopicException(f"Topic name is invalid: {problem}")
+
+
+def check_new_name(name: str) -> None:
+    """As check_name; InvalidRequest for the metadata log's own name."""
+    check_name(name)
+    if name == METADATA_TOPIC:
+        raise InvalidRequest(f"Creation of internal topic {name} is prohibited.")
+
+
+def check_collision(name: str, existing: Iterable[str]) -> None:
+    """InvalidTopicException when an existing topic has the same name but for `.` and `_`."""
+    if "." in name or "_" in name:
+        unified = name.replace(".", "_")
+        colliding = min((other for other in existing if other.replace(".", "_") == unified), default=None)
+        if colliding is not None:
+            raise InvalidTopicException(f"Topic '{name}' collides with existing topic: {colliding}")
+
+
+def check_replication_factor(replication_factor: int) -> None:
+    """One replica, or -1 for the default, which is one."""
+    if replication_factor == 0 or replication_factor < -1:
+        raise InvalidReplicationFactor("Replication factor must be larger than 0, or -1 to use the default value.")
+    if replication_factor > 1:
+        raise InvalidReplicationFactor(
+            f"Unable to replicate the partition {replication_factor} time(s): The target replication factor of {replication_factor} "
+            "cannot be reached because only 1 broker(s) are registered or some brokers have all their log directories cordoned."
+        )
+
+
+def check_partition_count(partition_count: int) -> None:
+    """At least one; as many as one batch of the metadata log can hold."""
+    if partition_count < 1:
+        raise InvalidPartitions("Number of partitions was set to an invalid non-positive value.")
+    if partition_count > PARTITIONS_OF_REQUEST_MAX:
+        raise PolicyViolation("Excessively large number of partitions per request.")
+
+
+def check_assignment(replicas: Sequence[int], node_id: int) -> None:
+    """A replica list must be this node, once."""
+    if not replicas:
+        raise InvalidReplicaAssignment("The manual partition assignment includes an empty replica list.")
+    ordered = sorted(replicas)
+    for broker in ordered:
+        if broker != node_id:
+            raise InvalidReplicaAssignment(f"The manual partition assignment includes broker {broker}, but no such broker is registered.")
+    if len(ordered) > 1:
+        raise InvalidReplicaAssignment(f"The manual partition assignment includes the broker {node_id} more than once.")
+
+
+def check_assignments(assignments: Mapping[int, Sequence[int]], node_id: int) -> int:
+    """How many partitions a manual assignment makes."""
+    for replicas in assignments.values():
+        check_assignment(replicas, node_id)
+    if sorted(assignments) != list(range(len(assignments))):
+        raise InvalidReplicaAssignment("partitions should be a consecutive 0-based integer sequence")
+    return len(assignments)
+
+
+def check_increase(name: str, current: int, count: int) -> None:
+    """CreatePartitions only ever adds."""
+    if count == current:
+        raise InvalidPartitions(f"Topic already has {current} partition(s).")
+    if count < current:
+        raise InvalidPartitions(f"The topic {name} currently has {current} partition(s); {count} would not be an increase.")
+    if count - current > PARTITIONS_OF_REQUEST_MAX:
+        raise PolicyViolation("Excessively large number of partitions per request.")
