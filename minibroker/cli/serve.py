@@ -1,0 +1,80 @@
+"""`minibroker serve`: run a broker until it is told to stop.
+
+Prints one line when it serves. SIGTERM or Ctrl-C stops it: requests are answered, logs closed cleanly; a second one
+ends it at once, as a crash would, and the next start recovers.
+"""
+
+from __future__ import annotations
+
+import time
+
+_STARTED = time.perf_counter()
+
+import asyncio  # noqa: E402  the time of imports is part of the time that the ready line tells
+import os  # noqa: E402
+import signal  # noqa: E402
+from pathlib import Path  # noqa: E402
+
+import click  # noqa: E402
+
+from minibroker.config.broker_config import BrokerConfig  # noqa: E402
+from minibroker.errors import ConfigurationError  # noqa: E402
+from minibroker.server import logs  # noqa: E402
+
+
+@click.command()
+@click.option(
+    "-c", "--config", "config_file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A server.properties file."
+)
+@click.option("--set", "assignments", multiple=True, metavar="NAME=VALUE", help="One property; stronger than file and environment.")
+@click.option("--data-dir", type=click.Path(file_okay=False, path_type=Path), help="Where the logs are: log.dirs.")
+@click.option("-p", "--port", type=click.IntRange(0, 65535), help="Listen on this port, 0 for a free one: listeners=PLAINTEXT://:PORT.")
+@click.option("--log-format", type=click.Choice(logs.FORMATS), default="text", show_default=True, help="Form of log lines on stderr.")
+@click.option("--log-level", type=click.Choice(logs.LEVELS), default="warning", show_default=True, help="The least that is logged.")
+def serve(  # noqa: PLR0917  one for each option; click passes them by name
+    config_file: Path | None, assignments: tuple[str, ...], data_dir: Path | None, port: int | None, log_format: str, log_level: str
+) -> None:
+    """Run a broker.
+
+    Properties have Kafka's names. They come from --config, then from the environment (KAFKA_NUM_PARTITIONS means
+    num.partitions), then from --set and the other options: later ones win.
+    """
+    logs.set_up(log_format, log_level)
+    arguments = {}
+    if data_dir is not None:
+        arguments["log.dirs"] = str(data_dir)
+    if port is not None:
+        arguments["listeners"] = f"PLAINTEXT://:{port}"
+    try:
+        config = BrokerConfig.load(file=config_file, environment=os.environ, assignments=assignments, arguments=arguments)
+        from minibroker.server.loop import run  # noqa: PLC0415  a wrong configuration is told without loading a broker
+
+        run(_serve(config))
+    except ConfigurationError as error:
+        raise click.ClickException(str(error)) from error
+
+
+async def _serve(config: BrokerConfig) -> None:
+    from minibroker.server.broker import Broker  # noqa: PLC0415  as above
+
+    stop = asyncio.Event()
+
+    def told_to_stop() -> None:
+        if stop.is_set():
+            os._exit(130)
+        stop.set()
+
+    broker = Broker(config)
+    await broker.start()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, told_to_stop)
+    _say_ready(broker.addresses, config.log_dirs)
+    await stop.wait()
+    await broker.stop()
+
+
+def _say_ready(addresses: list[str], log_dirs: tuple[str, ...]) -> None:
+    """The one line that `serve` prints."""
+    directories = ", ".join(str(Path(log_dir).absolute()) for log_dir in log_dirs)
+    click.echo(f"minibroker ready: {', '.join(addresses)}, data in {directories}, {time.perf_counter() - _STARTED:.3f} s")

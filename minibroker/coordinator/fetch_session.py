@@ -1,0 +1,262 @@
+"""Fetch sessions (KIP-227): a client names its partitions once; after that both sides send only what has changed.
+
+    request (session_id, session_epoch)          what it does
+    (0, -1)                                      no session: every partition in request and response
+    (0, 0)                                       opens one, if there is room: the answer carries its id
+    (id, 0)                                      closes it and opens another
+    (id, n), n the epoch that is expected        incremental; the epoch counts up, from 2**31 - 1 back to 1
+    (id, -1)                                     closes it; served as without a session
+    (id, n), no such session                     FETCH_SESSION_ID_NOT_FOUND
+    (id, n), another epoch                       INVALID_FETCH_SESSION_EPOCH
+    (id, n), topic ids where names were, or v.v. FETCH_SESSION_TOPIC_ID_ERROR
+
+An incremental response holds the partitions that have records, an error, or another high watermark or log start offset
+than the client was told last. A partition that gave records goes to the end of the line, so that all have their turn.
+
+Limits: max.incremental.fetch.session.cache.slots sessions. For a new one, the session unused for longest goes if that is
+more than EVICTION_MS ago; else the smallest of those older than EVICTION_MS, if the new one is larger. Sources: Kafka's
+FetchManager, FetchSession, FetchSessionCacheShard.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, Protocol
+from uuid import UUID
+
+from minibroker.clock import Clock
+from minibroker.errors import FetchSessionIdNotFound, FetchSessionTopicIdError, InvalidFetchSessionEpoch
+from minibroker.schemas import k01_fetch as schema
+
+NO_SESSION: Final = 0
+OPENING_EPOCH: Final = 0
+FINAL_EPOCH: Final = -1
+_MAX_EPOCH: Final = 2**31 - 1
+EVICTION_MS: Final = 120_000  #: min.incremental.fetch.session.eviction.ms
+
+TopicKey = str | UUID  #: name before version 13, topic id from then on
+Asked = tuple[TopicKey, schema.Partition]
+Result = tuple[TopicKey, schema.PartitionResult]
+
+
+class Told:
+    """One partition of a session: what the client asks of it, and what it was told last."""
+
+    __slots__ = ("asked", "high_watermark", "log_start_offset", "topic")
+
+    def __init__(self, topic: TopicKey, asked: schema.Partition) -> None:
+        self.topic = topic
+        self.asked = asked
+        self.high_watermark = -1
+        self.log_start_offset = -1
+
+    def tell(self, result: schema.PartitionResult) -> bool:
+        """Note what the client is told by `result`; whether there is anything to tell."""
+        is_news = (
+            bool(result.records)
+            or result.error_code != 0
+            or result.high_watermark != self.high_watermark
+            or result.log_start_offset != self.log_start_offset
+            or result.diverging_epoch.epoch >= 0
+        )
+        # After an error the partition is told again as soon as the error is gone.
+        self.high_watermark = -1 if result.error_code else result.high_watermark
+        self.log_start_offset = result.log_start_offset
+        return is_news
+
+
+class FetchSession:
+    """The partitions of one client, in the order in which they are served."""
+
+    __slots__ = ("created_ms", "epoch", "partitions", "session_id", "used_ms", "uses_topic_ids")
+
+    def __init__(self, session_id: int, uses_topic_ids: bool, now_ms: int) -> None:
+        self.session_id = session_id
+        self.uses_topic_ids = uses_topic_ids
+        self.epoch = 1  #: that the next request must carry
+        self.created_ms = now_ms
+        self.used_ms = now_ms
+        self.partitions: dict[tuple[TopicKey, int], Told] = {}
+
+    def update(self, added: Iterable[Asked], forgotten: Iterable[tuple[TopicKey, int]]) -> None:
+        """Apply a request: new and changed partitions, and those to forget."""
+        for topic, asked in added:
+            known = self.partitions.get((topic, asked.partition))
+            if known is None:
+                self.partitions[topic, asked.partition] = Told(topic, asked)
+            else:
+                known.asked = asked
+        for key in forgotten:
+            self.partitions.pop(key, None)
+
+    def changed(self, results: Iterable[Result]) -> Iterator[Result]:
+        """Those results that the client must be told; partitions with records go to the end of the line."""
+        for topic, result in results:
+            key = (topic, result.partition_index)
+            told = self.partitions.get(key)
+            if told is None:
+                continue
+            if result.records:
+                self.partitions[key] = self.partitions.pop(key)
+            if told.tell(result):
+                yield topic, result
+
+
+class FetchContext(Protocol):
+    """How one Fetch request is served: which partitions, and what of the results is answered."""
+
+    def partitions(self) -> list[Asked]:
+        """What to read, in order."""
+
+    def answer(self, results: list[Result]) -> tuple[int, list[Result]]:
+        """The session id to answer and the results to tell; called once, when the answer leaves."""
+
+
+class Sessionless:
+    """Every partition that was asked for, all of them answered."""
+
+    __slots__ = ("_asked",)
+
+    def __init__(self, asked: list[Asked]) -> None:
+        self._asked = asked
+
+    def partitions(self) -> list[Asked]:
+        """As in the request."""
+        return self._asked
+
+    def answer(self, results: list[Result]) -> tuple[int, list[Result]]:
+        """No session, everything."""
+        return NO_SESSION, results
+
+
+class Opening:
+    """The request that may open a session: everything is answered."""
+
+    __slots__ = ("_asked", "_cache", "_uses_topic_ids")
+
+    def __init__(self, cache: FetchSessionCache, asked: list[Asked], uses_topic_ids: bool) -> None:
+        self._cache = cache
+        self._asked = asked
+        self._uses_topic_ids = uses_topic_ids
+
+    def partitions(self) -> list[Asked]:
+        """As in the request."""
+        return self._asked
+
+    def answer(self, results: list[Result]) -> tuple[int, list[Result]]:
+        """The id of a new session, or none when the cache is full."""
+        session = self._cache.open(self._asked, self._uses_topic_ids)
+        if session is None:
+            return NO_SESSION, results
+        for topic, result in results:
+            session.partitions[topic, result.partition_index].tell(result)
+        return session.session_id, results
+
+
+class Incremental:
+    """A request within a session: its partitions, and of the results those that are news."""
+
+    __slots__ = ("_epoch", "_session")
+
+    def __init__(self, session: FetchSession) -> None:
+        self._session = session
+        self._epoch = session.epoch
+
+    def partitions(self) -> list[Asked]:
+        """All of the session's."""
+        return [(told.topic, told.asked) for told in self._session.partitions.values()]
+
+    def answer(self, results: list[Result]) -> tuple[int, list[Result]]:
+        """What is news; InvalidFetchSessionEpoch when another request went on with the session meanwhile."""
+        if self._session.epoch != self._epoch:
+            raise InvalidFetchSessionEpoch
+        return self._session.session_id, list(self._session.changed(results))
+
+
+class FetchSessionCache:
+    """All sessions of a broker."""
+
+    def __init__(self, clock: Clock, slot_count: int, new_id: Callable[[], int] = lambda: random.randint(1, _MAX_EPOCH)) -> None:  # noqa: S311  no secret
+        self._clock = clock
+        self._slot_count = slot_count
+        self._new_id = new_id
+        self._sessions: dict[int, FetchSession] = {}  #: least recently used first
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def context(self, request: schema.Request, *, uses_topic_ids: bool) -> FetchContext:
+        """How to serve `request`.
+
+        Raises:
+            FetchSessionIdNotFound, InvalidFetchSessionEpoch, FetchSessionTopicIdError: see the table above.
+        """
+        if request.session_epoch in {FINAL_EPOCH, OPENING_EPOCH}:
+            asked = asked_in(request, uses_topic_ids)
+            if request.session_id != NO_SESSION:
+                self._sessions.pop(request.session_id, None)
+            return Sessionless(asked) if request.session_epoch == FINAL_EPOCH else Opening(self, asked, uses_topic_ids)
+        session = self._sessions.get(request.session_id)
+        if session is None:
+            raise FetchSessionIdNotFound
+        if session.epoch != request.session_epoch:
+            raise InvalidFetchSessionEpoch
+        if session.uses_topic_ids != uses_topic_ids:
+            raise FetchSessionTopicIdError
+        asked = asked_in(request, uses_topic_ids)
+        session.update(asked, forgotten_in(request, uses_topic_ids))
+        if not session.partitions:
+            del self._sessions[session.session_id]
+            return Sessionless(asked)
+        session.epoch = 1 if session.epoch == _MAX_EPOCH else session.epoch + 1
+        self._touch(session)
+        return Incremental(session)
+
+    def open(self, asked: list[Asked], uses_topic_ids: bool) -> FetchSession | None:
+        """A new session, or None when there is no room for it."""
+        now_ms = self._clock.now_ms()
+        size = len({(topic, partition.partition) for topic, partition in asked})
+        if not size or (len(self._sessions) >= self._slot_count and not self._evict(size, now_ms)):
+            return None
+        session_id = self._new_id()
+        while session_id in self._sessions or session_id == NO_SESSION:
+            session_id = self._new_id()
+        session = self._sessions[session_id] = FetchSession(session_id, uses_topic_ids, now_ms)
+        session.update(asked, ())
+        return session
+
+    def _touch(self, session: FetchSession) -> None:
+        session.used_ms = self._clock.now_ms()
+        self._sessions[session.session_id] = self._sessions.pop(session.session_id)
+
+    def _evict(self, size: int, now_ms: int) -> bool:
+        """Make room for a session of `size` partitions, if the rules allow it."""
+        if not self._sessions:
+            return False
+        oldest = next(iter(self._sessions.values()))
+        if now_ms - oldest.used_ms > EVICTION_MS:
+            del self._sessions[oldest.session_id]
+            return True
+        # Judged at its last use, as Kafka does: a session that was young then is not evictable until it is used again.
+        evictable = [session for session in self._sessions.values() if session.used_ms - session.created_ms > EVICTION_MS]
+        smallest = min(evictable, key=lambda session: len(session.partitions), default=None)
+        if smallest is None or len(smallest.partitions) >= size:
+            return False
+        del self._sessions[smallest.session_id]
+        return True
+
+
+def asked_in(request: schema.Request, uses_topic_ids: bool) -> list[Asked]:
+    """The partitions of a request, in its order."""
+    if uses_topic_ids:
+        return [(topic.topic_id, partition) for topic in request.topics for partition in topic.partitions]
+    return [(topic.topic, partition) for topic in request.topics for partition in topic.partitions]
+
+
+def forgotten_in(request: schema.Request, uses_topic_ids: bool) -> list[tuple[TopicKey, int]]:
+    """The partitions that a request takes out of its session."""
+    forgotten = request.forgotten_topics_data
+    if uses_topic_ids:
+        return [(topic.topic_id, partition) for topic in forgotten for partition in topic.partitions]
+    return [(topic.topic, partition) for topic in forgotten for partition in topic.partitions]

@@ -1,0 +1,151 @@
+"""From a request's frame to its answer's bytes: header, look-up, decode, handler, encode.
+
+Every request gets an answer or a close. WireError closes: bytes that are not the protocol, an API key or a version that
+we do not serve. A KafkaError that a handler lets out becomes that error code in every place of the response; any
+other exception is logged with its traceback and answered with UNKNOWN_SERVER_ERROR. The one broad `except` of the package is here.
+
+ApiVersions is the exception to the rule of versions: one that we do not know is answered with UNSUPPORTED_VERSION in
+the layout of version 0 and with the range of ApiVersions itself, so that the client asks again (KIP-511).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from minibroker.dispatch.context import ConnectionInfo, RequestContext, Services
+from minibroker.dispatch.delayed import NO_RESPONSE, Delayed, Work
+from minibroker.dispatch.error_answer import error_answer
+from minibroker.dispatch.plan import Plan
+from minibroker.errors import KafkaError, UnknownServerError, UnsupportedVersion, WireError
+from minibroker.schemas import k18_api_versions
+from minibroker.wire.schema import Buffer
+
+log = logging.getLogger(__name__)
+
+Answer = list[Buffer]  #: chunks with the size prefix in front; empty: the protocol has no answer
+
+
+class InFlight:
+    """A request whose answer is not there yet; the connection keeps its place in the order of answers."""
+
+    __slots__ = ("_ctx", "_delayed", "_dispatcher", "_on_done", "_plan", "_request", "answer", "is_done")
+
+    def __init__(self, dispatcher: Dispatcher, plan: Plan, ctx: RequestContext, request: Any, delayed: Delayed) -> None:
+        self.answer: Answer | None = None  #: None when done means: close the connection
+        self.is_done = False
+        self._dispatcher = dispatcher
+        self._plan = plan
+        self._ctx = ctx
+        self._request = request
+        self._delayed = delayed
+        self._on_done: Callable[[], None] | None = None
+        delayed.bind(self)
+
+    def run(self, work: Work) -> None:
+        """Owner of a Delayed: run `work` as the handler itself is run."""
+        try:
+            answer = self._dispatcher.run(self._plan, self._ctx, self._request, work)
+            if answer is None:
+                return
+            self.answer = answer
+        except WireError as error:
+            log.warning("closing a connection from %s: %s", self._ctx.connection.client_host, error)
+        self.is_done = True
+        self._delayed.finished()
+        if self._on_done is not None:
+            self._on_done()
+
+    def on_done(self, callback: Callable[[], None]) -> None:
+        """Call `callback` once when the answer is there; at once if it is."""
+        if self.is_done:
+            callback()
+        else:
+            self._on_done = callback
+
+    def step_aside(self) -> None:
+        """Another request waits behind this one."""
+        if not self.is_done:
+            self._delayed.step_aside()
+
+    def cancel(self) -> None:
+        """The connection is gone."""
+        self._on_done = None
+        self._delayed.cancel()
+
+
+class Dispatcher:
+    """Serves requests of all connections; knows nothing of sockets."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._plans: dict[int, Plan] = {}  #: api_key << 16 | api_version -> Plan, made at first use
+
+    def dispatch(self, connection: ConnectionInfo, frame: memoryview) -> Answer | InFlight:
+        """Serve one request. `frame` is the bytes behind the size; they are the caller's again when this returns.
+
+        Raises:
+            WireError: close the connection.
+        """
+        if len(frame) < Plan.HEADER.size:
+            raise WireError(f"a frame of {len(frame)} bytes has no request header")
+        api, correlation_id, client_id_length = Plan.HEADER.unpack_from(frame)
+        plan = self._plans.get(api)
+        if plan is None:
+            plan = self._new_plan(api)
+            if plan is None:
+                return _unsupported_api_versions(correlation_id)
+        client_id, request = plan.decode(frame, client_id_length)
+        ctx = RequestContext(self._services, connection, plan.version, correlation_id, client_id)
+        handle = plan.handle
+        answer = self.run(plan, ctx, request, lambda: handle(ctx, request))
+        if type(answer) is list:
+            return answer
+        if isinstance(answer, Delayed):
+            return InFlight(self, plan, ctx, request, answer)
+        raise TypeError(f"{plan.handle.__module__} returned {answer!r}")
+
+    def run(self, plan: Plan, ctx: RequestContext, request: Any, work: Work) -> Any:
+        """Run `work` and encode what it returns; errors become answers. None and a Delayed are passed through."""
+        try:
+            response = work()
+            if response is None or isinstance(response, Delayed):
+                return response
+            if response is NO_RESPONSE:
+                return []
+            return plan.encode(response, ctx.correlation_id)
+        except WireError:
+            raise
+        except KafkaError as error:
+            return self._error(plan, ctx, request, error)
+        except Exception:
+            log.exception("%s version %d of %s (%s) failed", plan.api.name, plan.version, ctx.client_id, ctx.connection.client_host)
+            return self._error(plan, ctx, request, UnknownServerError())
+
+    def _error(self, plan: Plan, ctx: RequestContext, request: Any, error: KafkaError) -> Answer:
+        response = plan.on_error(ctx, request, error) if plan.on_error else error_answer(plan.api.Response, request, error)
+        if response is NO_RESPONSE:
+            raise WireError(f"{plan.api.name} wants no answer and failed: {error}")
+        return plan.encode(response, ctx.correlation_id)
+
+    def _new_plan(self, api: int) -> Plan | None:
+        """The plan of an API and version seen for the first time; None for ApiVersions of an unknown version."""
+        api_key, version = api >> 16, api & 0xFFFF
+        handler = self._services.registry.get(api_key)
+        if handler is None:
+            raise WireError(f"API key {api_key} is not supported")
+        if not handler.api.min_version <= version <= handler.api.max_version:
+            if api_key == k18_api_versions.API_KEY:
+                return None
+            raise WireError(f"{handler.api.name} version {version} is not supported")
+        plan = self._plans[api] = Plan(handler, version)
+        return plan
+
+
+def _unsupported_api_versions(correlation_id: int) -> Answer:
+    own = k18_api_versions.ApiVersion(
+        api_key=k18_api_versions.API_KEY, min_version=k18_api_versions.VERSIONS[0], max_version=k18_api_versions.VERSIONS[1]
+    )
+    response = k18_api_versions.Response(error_code=UnsupportedVersion.code, api_keys=[own])
+    return Plan.encode_api_versions_v0(response, correlation_id)

@@ -1,0 +1,86 @@
+"""The answer to a request that failed as a whole, for any API: the error in every `error_code` of the response.
+
+Built from the schemas alone. A list of the response mirrors the list of the request whose elements share fields with
+its own (topics by name or topic_id, partitions by index), level by level, so that the client finds its topics again;
+a list that mirrors nothing stays empty.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from minibroker.errors import KafkaError
+from minibroker.wire.schema import MISSING, NIL_UUID, Field, default_of, fields_of
+
+#: fields of answers that are called otherwise than in the request: answer -> request
+_SYNONYMS = {
+    "partition_index": ("partition", "index"),
+    "index": ("partition_index", "partition"),
+    "partition": ("partition_index", "index"),
+    "topic": ("name",),
+    "name": ("topic",),
+}
+
+_ZERO: dict[str, Any] = {"bool": False, "string": "", "bytes": b"", "records": b"", "uuid": NIL_UUID, "float64": 0.0}
+
+
+def error_answer(response_type: type[Any], request: Any, error: KafkaError) -> Any:
+    """A `response_type` in which everything that `request` asked for failed with `error`."""
+    return response_type(**{field.name: _value(field, request, error) for field in fields_of(response_type)})
+
+
+def _value(field: Field, request: Any, error: KafkaError) -> Any:
+    if field.name == "error_code":
+        return error.code
+    if field.name == "error_message" and field.nullable is not None:
+        return str(error)
+    if field.is_array:
+        return _mirrored(field, request, error)
+    if field.kind != "struct":
+        for name in (field.name, *_SYNONYMS.get(field.name, ())):
+            if hasattr(request, name):
+                return getattr(request, name)
+    default = default_of(field)
+    if default is not MISSING:
+        return default
+    if field.nullable is not None:
+        return None
+    if field.struct is not None:
+        return error_answer(field.struct, request, error)
+    return _ZERO.get(field.kind, -1)
+
+
+def _mirrored(field: Field, request: Any, error: KafkaError) -> list[Any]:
+    """One element for each element of the request's list that this list answers."""
+    if field.struct is None or field.tag is not None or not _has_error_code(field.struct):
+        return []
+    for asked in fields_of(type(request)):
+        if not asked.is_array:
+            continue
+        elements = getattr(request, asked.name) or ()
+        if asked.struct is not None and _keys(field.struct) & _keys(asked.struct):
+            return [error_answer(field.struct, element, error) for element in elements]
+        if asked.struct is None and asked.kind in {"int32", "string"} and _keys(field.struct):
+            return [_of_plain(field.struct, element, error) for element in elements]
+    return []
+
+
+def _of_plain(struct_type: type[Any], element: Any, error: KafkaError) -> Any:
+    """The answer to an element that is a bare partition index or name."""
+    answer = error_answer(struct_type, None, error)
+    for field in fields_of(struct_type):
+        if field.name in _SYNONYMS and (field.kind == "string") == isinstance(element, str):
+            setattr(answer, field.name, element)
+    return answer
+
+
+def _has_error_code(struct_type: type[Any]) -> bool:
+    fields = fields_of(struct_type)
+    return any(field.name == "error_code" or (field.struct is not None and _has_error_code(field.struct)) for field in fields)
+
+
+def _keys(struct_type: type[Any]) -> set[str]:
+    """Names of the fields that an element could be found by, under one spelling."""
+    names = {field.name for field in fields_of(struct_type) if not field.is_array and field.kind != "struct"}
+    keys = names & {"name", "topic", "topic_id", "partition_index", "partition", "index", "resource_name", "group_id", "transactional_id"}
+    return {{"topic": "name", "partition": "partition_index", "index": "partition_index"}.get(key, key) for key in keys}

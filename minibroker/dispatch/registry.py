@@ -1,0 +1,84 @@
+"""Which handler serves which API key: read from the folder `minibroker.handlers`, one file a key.
+
+A handler's module registers itself with `@handles(schema)`. ApiVersions, the dispatcher and the documentation read the
+same table; an API without a file is not supported, and says so by being absent.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from pkgutil import iter_modules
+from types import ModuleType
+from typing import Any, TypeVar
+
+from minibroker.errors import KafkaError
+from minibroker.wire.api import Api, api_of
+
+Handle = Callable[[Any, Any], Any]  #: (RequestContext, Request) -> Response | Delayed | NoResponse
+OnError = Callable[[Any, Any, KafkaError], Any]  #: (RequestContext, Request, error) -> Response | NoResponse
+H = TypeVar("H", bound=Handle)
+
+
+class Handler:
+    """One API key as the broker serves it."""
+
+    __slots__ = ("api", "handle", "module")
+
+    def __init__(self, api: Api, handle: Handle) -> None:
+        self.api = api
+        self.handle = handle
+        self.module: str = handle.__module__
+
+    @property
+    def on_error(self) -> OnError | None:
+        """The module's own shape of errors, where the generic answer will not do."""
+        return getattr(sys.modules[self.module], "on_error", None)
+
+
+class Registry:
+    """API key -> Handler, in the order of the keys."""
+
+    def __init__(self) -> None:
+        self._handlers: dict[int, Handler] = {}
+
+    def add(self, handler: Handler) -> None:
+        """Enter one handler; a key that is taken is a mistake of ours.
+
+        Raises:
+            RuntimeError: another module handles this key.
+        """
+        taken = self._handlers.get(handler.api.key)
+        if taken is not None and taken.module != handler.module:
+            raise RuntimeError(f"API key {handler.api.key} is handled by {taken.module} and by {handler.module}")
+        self._handlers[handler.api.key] = handler
+
+    def get(self, api_key: int) -> Handler | None:
+        """The handler of a key, None when it is not supported."""
+        return self._handlers.get(api_key)
+
+    def apis(self) -> list[Api]:
+        """What is served, by key."""
+        return [self._handlers[key].api for key in sorted(self._handlers)]
+
+
+_REGISTRY = Registry()
+
+
+def handles(schema: ModuleType) -> Callable[[H], H]:
+    """Register the decorated function for the API that `schema` declares, in every version that `schema.VERSIONS` names."""
+
+    def register(handle: H) -> H:
+        _REGISTRY.add(Handler(api_of(schema), handle))
+        return handle
+
+    return register
+
+
+def load() -> Registry:
+    """Import every module of `minibroker.handlers` (file-name order) and return the registry they make."""
+    package = import_module("minibroker.handlers")
+    for module in sorted(found.name for found in iter_modules(package.__path__)):
+        import_module(f"{package.__name__}.{module}")
+    return _REGISTRY

@@ -1,0 +1,155 @@
+"""Produce (key 0): append record batches to partitions.
+
+Versions: 3 to 13; 9 is flexible; 13 names topics by id.
+acks=1 and acks=-1 mean the same on one node: appended, and synced first where `flush.messages` asks for it (one fsync for all
+requests that arrived in the same turn of the loop). acks=0 has no answer at all; an error then closes the connection.
+Not done: transactions. A transactional_id is answered with INVALID_TXN_STATE, a transactional batch without one
+with TRANSACTIONAL_ID_AUTHORIZATION_FAILED, as in Kafka; nothing is appended.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from minibroker.cluster.partition import Partition
+from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.delayed import NO_RESPONSE, Delayed, NoResponse
+from minibroker.dispatch.registry import handles
+from minibroker.errors import (
+    InvalidRecord,
+    InvalidRequiredAcks,
+    InvalidTxnState,
+    KafkaError,
+    KafkaStorageError,
+    TransactionalIdAuthorizationFailed,
+    WireError,
+)
+from minibroker.log.partition_log import PartitionLog
+from minibroker.schemas import k00_produce as schema
+
+TOPIC_IDS_SINCE: Final = 13
+
+_ATTRIBUTES: Final = 22  #: position of the low byte of a batch's attributes
+_TRANSACTIONAL: Final = 0x10
+
+Waiting = list[tuple[schema.PartitionResult, PartitionLog]]  #: results that hold only once their log is synced
+
+
+@handles(schema)
+def produce(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed | NoResponse:
+    """Append to each partition on its own: one that fails does not stop the others."""
+    _check(request)
+    waiting: Waiting = []
+    response = schema.Response(
+        responses=[
+            schema.TopicResult(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partition_responses=[_append(ctx, topic, each, waiting) for each in topic.partition_data],
+            )
+            for topic in request.topic_data
+        ]
+    )
+    if request.acks == 0:
+        return _without_answer(ctx, response, waiting)
+    if not waiting:
+        return response
+    return _when_synced(ctx, response, waiting)
+
+
+def on_error(_ctx: RequestContext, request: schema.Request, error: KafkaError) -> schema.Response | NoResponse:
+    """Every partition failed; with acks=0 nobody is told."""
+    if request.acks == 0:
+        return NO_RESPONSE
+    return schema.Response(
+        responses=[
+            schema.TopicResult(
+                name=topic.name, topic_id=topic.topic_id, partition_responses=[_failed(each.index, error) for each in topic.partition_data]
+            )
+            for topic in request.topic_data
+        ]
+    )
+
+
+def _check(request: schema.Request) -> None:
+    """What the request as a whole must be."""
+    if not -1 <= request.acks <= 1:
+        raise InvalidRequiredAcks
+    if request.transactional_id is not None:
+        raise InvalidTxnState("transactions are not supported")
+    for topic in request.topic_data:
+        for partition in topic.partition_data:
+            records = partition.records
+            if records is not None and len(records) > _ATTRIBUTES and records[_ATTRIBUTES] & _TRANSACTIONAL:
+                raise TransactionalIdAuthorizationFailed("transactional records without a transactional_id")
+
+
+def _append(ctx: RequestContext, topic: schema.Topic, asked: schema.Partition, waiting: Waiting) -> schema.PartitionResult:
+    try:
+        partition = _partition(ctx, topic, asked.index)
+        records = asked.records
+        if not isinstance(records, memoryview) or not records:
+            raise InvalidRecord("no record batch")
+        appended = partition.append(records, produce_version=ctx.api_version)
+    except KafkaError as error:
+        return _failed(asked.index, error)
+    result = schema.PartitionResult(
+        index=asked.index,
+        error_code=0,
+        base_offset=appended.base_offset,
+        log_append_time_ms=appended.log_append_time_ms,
+        log_start_offset=appended.log_start_offset,
+    )
+    log = partition.log
+    if log.config.flush_messages <= log.unflushed_messages:
+        waiting.append((result, log))
+    return result
+
+
+def _partition(ctx: RequestContext, topic: schema.Topic, index: int) -> Partition:
+    if ctx.api_version >= TOPIC_IDS_SINCE:
+        return ctx.cluster.partition_by_id(topic.topic_id, index)
+    return ctx.cluster.partition(topic.name, index)
+
+
+def _failed(index: int, error: KafkaError) -> schema.PartitionResult:
+    return schema.PartitionResult(
+        index=index,
+        error_code=error.code,
+        base_offset=-1,
+        record_errors=[
+            schema.RecordError(batch_index=position, batch_index_error_message=message)
+            for position, message in getattr(error, "record_errors", ())
+        ],
+        error_message=str(error),
+    )
+
+
+def _without_answer(ctx: RequestContext, response: schema.Response, waiting: Waiting) -> NoResponse:
+    if waiting:
+        ctx.flush_queue.flush([log for _, log in waiting], lambda: None)
+    for topic in response.responses:
+        for result in topic.partition_responses:
+            if result.error_code:
+                raise WireError(f"Produce with acks=0 to {topic.name or topic.topic_id}-{result.index} failed: {result.error_message}")
+    return NO_RESPONSE
+
+
+def _when_synced(ctx: RequestContext, response: schema.Response, waiting: Waiting) -> Delayed:
+    delayed = Delayed()
+
+    def synced() -> None:
+        for result, log in waiting:
+            if log.offline_cause is not None:
+                _take_back(result, log)
+        delayed.complete(response)
+
+    ctx.flush_queue.flush([log for _, log in waiting], synced)
+    return delayed
+
+
+def _take_back(result: schema.PartitionResult, log: PartitionLog) -> None:
+    """The fsync failed: nothing may be acknowledged."""
+    failed = _failed(result.index, KafkaStorageError(f"{log.name} could not be synced: {log.offline_cause}"))
+    for name in ("error_code", "base_offset", "log_append_time_ms", "log_start_offset", "error_message"):
+        setattr(result, name, getattr(failed, name))

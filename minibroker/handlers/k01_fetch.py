@@ -1,0 +1,232 @@
+"""Fetch (key 1): read record batches, waiting for them if asked to.
+
+Versions: 4 to 18; 12 is flexible; from 13 topics are named by id; from 7 sessions (coordinator/fetch_session.py).
+Partitions are read in order until max_bytes are full; the first one with records gives at least one batch, however large.
+The answer waits until there are min_bytes, for at most max_wait_ms; a partition with an error or a diverging epoch ends the wait,
+and so does another request behind this one on its connection (Apache Kafka lets it wait).
+Before version 10 a client cannot read zstd: a partition that would give it such a batch is UNSUPPORTED_COMPRESSION_TYPE.
+Not done: followers. A request with a replica_id is answered with NOT_LEADER_OR_FOLLOWER: this broker has assigned no replicas.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final
+
+from minibroker.cluster.partition import Partition
+from minibroker.coordinator.fetch_session import FetchContext, Result, TopicKey
+from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.delayed import Delayed
+from minibroker.dispatch.registry import handles
+from minibroker.errors import (
+    KafkaError,
+    NotLeaderOrFollower,
+    OffsetOutOfRange,
+    UnknownServerError,
+    UnsupportedCompressionType,
+)
+from minibroker.log.partition_log import PartitionLog
+from minibroker.log.results import IsolationLevel
+from minibroker.records.compression import Compression
+from minibroker.schemas import k01_fetch as schema
+from minibroker.wire.schema import Buffer
+
+ZSTD_SINCE: Final = 10
+TOPIC_IDS_SINCE: Final = 13
+
+_NO_EPOCH: Final = -1
+_EMPTY: Final = b""
+_NOT_DIVERGING: Final = schema.EpochEndOffset()
+_BATCH: Final = Struct(">qi11xi")  #: base_offset, batch_length (without these 12 bytes), last_offset_delta
+_ATTRIBUTES: Final = 22  #: position of the low byte of a batch's attributes
+
+
+class Reading:
+    """One Fetch: what it asks for, and the way to read it again when more has come."""
+
+    __slots__ = ("_context", "_ctx", "_isolation", "_max_bytes", "_min_bytes", "_request", "_seen_size", "_short_by")
+
+    def __init__(self, ctx: RequestContext, request: schema.Request, context: FetchContext) -> None:
+        self._ctx = ctx
+        self._request = request
+        self._context = context
+        self._isolation = _isolation(request.isolation_level)
+        self._max_bytes = min(request.max_bytes, ctx.config.fetch_max_bytes)
+        self._min_bytes = min(request.min_bytes, self._max_bytes)
+        self._short_by = 0  #: bytes that were missing at the last reading
+        self._seen_size = 0  #: bytes in all logs at the last reading
+
+    def attempt(self, is_last: bool) -> schema.Response | None:
+        """The response, or None while there is too little."""
+        if not is_last and self._short_by > 1 and self._log_size() - self._seen_size < self._short_by:
+            return None
+        results, size, is_urgent = self._read()
+        if is_last or is_urgent or size >= self._min_bytes:
+            return self._respond(results)
+        self._short_by = self._min_bytes - size
+        self._seen_size = self._log_size() if self._short_by > 1 else 0
+        return None
+
+    def watched(self) -> list[Partition]:
+        """The partitions whose growth may end the wait; none when every one of them failed."""
+        found = []
+        for topic, asked in self._context.partitions():
+            try:
+                found.append(self._partition(topic, asked.partition))
+            except KafkaError:
+                continue
+        return found
+
+    def _log_size(self) -> int:
+        return sum(partition.online_log.size for partition in self.watched() if partition.online_log is not None)
+
+    def _partition(self, topic: TopicKey, index: int) -> Partition:
+        if isinstance(topic, str):
+            return self._ctx.cluster.partition(topic, index)
+        return self._ctx.cluster.partition_by_id(topic, index)
+
+    def _read(self) -> tuple[list[Result], int, bool]:
+        """Results in order, bytes of records, and whether there is something that must be told at once."""
+        results: list[Result] = []
+        size, is_urgent, is_waitable = 0, False, False
+        for topic, asked in self._context.partitions():
+            try:
+                partition = self._partition(topic, asked.partition)
+            except KafkaError as error:
+                # Not urgent: Kafka lets the others be waited for, else a client with one lost topic would ask in circles.
+                results.append((topic, _failed(asked.partition, error)))
+                continue
+            is_waitable = True
+            try:
+                result = self._read_partition(partition, asked, max(self._max_bytes - size, 0), min_one=size == 0)
+            except KafkaError as error:
+                result = _failed(asked.partition, error)
+                is_urgent = True
+            else:
+                is_urgent = is_urgent or result.diverging_epoch.epoch >= 0
+                size += len(result.records or _EMPTY)
+            results.append((topic, result))
+        return results, size, is_urgent or not is_waitable
+
+    def _read_partition(self, partition: Partition, asked: schema.Partition, max_bytes: int, *, min_one: bool) -> schema.PartitionResult:
+        if self._request.replica_id >= 0 or self._request.replica_state.replica_id >= 0:
+            raise NotLeaderOrFollower(f"no replica of {partition.topic}-{partition.index} is assigned to another node")
+        partition.check_leader_epoch(asked.current_leader_epoch)
+        log = partition.log
+        diverging = _diverging(partition, asked) if asked.last_fetched_epoch != _NO_EPOCH else None
+        if diverging is not None:
+            return _result(partition, asked, _EMPTY, None, diverging)
+        records = log.read(asked.fetch_offset, min(asked.partition_max_bytes, max_bytes), isolation=self._isolation, min_one=min_one)
+        if self._ctx.api_version < ZSTD_SINCE and _has_zstd(records):
+            raise UnsupportedCompressionType(f"zstd batches need Fetch version {ZSTD_SINCE}")
+        aborted = _aborted(log, asked.fetch_offset, records) if self._isolation is IsolationLevel.READ_COMMITTED else None
+        return _result(partition, asked, records, aborted)
+
+    def _respond(self, results: list[Result]) -> schema.Response:
+        try:
+            session_id, told = self._context.answer(results)
+        except KafkaError as error:
+            return schema.Response(error_code=error.code, responses=[])
+        return schema.Response(session_id=session_id, responses=_by_topic(told))
+
+
+@handles(schema)
+def fetch(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
+    """Answer at once, or park until there is enough."""
+    try:
+        context = ctx.sessions.context(request, uses_topic_ids=ctx.api_version >= TOPIC_IDS_SINCE)
+    except KafkaError as error:
+        return schema.Response(error_code=error.code, responses=[])
+    reading = Reading(ctx, request, context)
+    response = reading.attempt(request.max_wait_ms <= 0)
+    if response is not None:
+        return response
+    return ctx.purgatory.park(reading.watched(), request.max_wait_ms, reading.attempt)
+
+
+def _isolation(level: int) -> IsolationLevel:
+    try:
+        return IsolationLevel(level)
+    except ValueError:
+        raise UnknownServerError(f"unknown isolation level {level}") from None  # Kafka's answer too
+
+
+def _diverging(partition: Partition, asked: schema.Partition) -> schema.EpochEndOffset | None:
+    """Where the client's records part from ours, None when they do not (KIP-595)."""
+    log = partition.log
+    found = log.end_offset_for_epoch(asked.last_fetched_epoch)
+    if found.leader_epoch < 0 or found.end_offset < 0:
+        raise OffsetOutOfRange(f"no end offset is known for the last fetched epoch {asked.last_fetched_epoch}")
+    if asked.fetch_offset < log.log_start_offset:
+        raise OffsetOutOfRange(f"offset {asked.fetch_offset} is below the log start offset {log.log_start_offset}")
+    if found.leader_epoch < asked.last_fetched_epoch or found.end_offset < asked.fetch_offset:
+        return schema.EpochEndOffset(epoch=found.leader_epoch, end_offset=found.end_offset)
+    return None
+
+
+def _result(
+    partition: Partition,
+    asked: schema.Partition,
+    records: Buffer,
+    aborted: list[schema.AbortedTransaction] | None,
+    diverging: schema.EpochEndOffset = _NOT_DIVERGING,
+) -> schema.PartitionResult:
+    log = partition.log
+    return schema.PartitionResult(
+        partition_index=asked.partition,
+        error_code=0,
+        high_watermark=log.high_watermark,
+        last_stable_offset=log.last_stable_offset,
+        log_start_offset=log.log_start_offset,
+        diverging_epoch=diverging,
+        aborted_transactions=aborted,
+        records=records,
+    )
+
+
+def _failed(index: int, error: KafkaError) -> schema.PartitionResult:
+    return schema.PartitionResult(
+        partition_index=index, error_code=error.code, high_watermark=-1, aborted_transactions=None, records=_EMPTY
+    )
+
+
+def _aborted(log: PartitionLog, first_offset: int, records: Buffer) -> list[schema.AbortedTransaction]:
+    """Aborted transactions that have records in what is answered."""
+    if not records or not log.aborted_transactions(first_offset, log.last_stable_offset - 1):
+        return []
+    found = log.aborted_transactions(first_offset, _last_offset(records))
+    return [schema.AbortedTransaction(producer_id=each.producer_id, first_offset=each.first_offset) for each in found]
+
+
+def _last_offset(records: Buffer) -> int:
+    position = last_offset = 0
+    while position < len(records):
+        base_offset, batch_length, last_offset_delta = _BATCH.unpack_from(records, position)
+        last_offset = base_offset + last_offset_delta
+        position += 12 + batch_length
+    return last_offset
+
+
+def _has_zstd(records: Buffer) -> bool:
+    position = 0
+    while position + _ATTRIBUTES < len(records):
+        if records[position + _ATTRIBUTES] & 7 == Compression.ZSTD:
+            return True
+        position += 12 + _BATCH.unpack_from(records, position)[1]
+    return False
+
+
+def _by_topic(results: list[Result]) -> list[schema.TopicResult]:
+    """Neighbours of one topic share an entry, as in Kafka."""
+    answer: list[schema.TopicResult] = []
+    previous: TopicKey | None = None
+    for topic, result in results:
+        if topic != previous or not answer:
+            if isinstance(topic, str):
+                answer.append(schema.TopicResult(topic=topic, partitions=[result]))
+            else:
+                answer.append(schema.TopicResult(topic_id=topic, partitions=[result]))
+            previous = topic
+        else:
+            answer[-1].partitions.append(result)
+    return answer

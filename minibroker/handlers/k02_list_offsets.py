@@ -1,0 +1,108 @@
+"""ListOffsets (key 2): the earliest and latest offsets of partitions, or the first at a point in time.
+
+Versions: 1 to 11; 6 is flexible.
+
+    timestamp  means                                   from version   answers (timestamp, offset)
+    >= 0       first record at or after that time      1              its timestamp and offset; (-1, -1) when there is none
+    -1         latest                                  1              (-1, high watermark; under read_committed the last stable offset)
+    -2         earliest                                1              (-1, log start)
+    -3         the record with the largest timestamp   7              its timestamp and offset; (-1, -1) of an empty log
+    -4         earliest on the local disk              8              as -2
+    -5         last in tiered storage                  9              (-1, -1): there is none
+    -6         earliest still to be tiered             11             (-1, -1), as Kafka answers without tiered storage
+
+A timestamp that its version does not know is UNSUPPORTED_VERSION, any other negative one too. A record beyond what the reader may
+see (high watermark, last stable offset) is not found. leader_epoch is that of the record, or of the log end for -1.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from minibroker.cluster.partition import Partition
+from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.registry import handles
+from minibroker.errors import InvalidRequest, KafkaError, UnknownServerError, UnsupportedVersion
+from minibroker.log.results import IsolationLevel
+from minibroker.schemas import k02_list_offsets as schema
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+MAX_TIMESTAMP: Final = -3
+EARLIEST_LOCAL: Final = -4
+LATEST_TIERED: Final = -5
+EARLIEST_PENDING_UPLOAD: Final = -6
+
+CONSUMER: Final = -1
+NOT_FOUND: Final = (-1, -1, -1)  #: timestamp, offset, leader_epoch
+
+_SINCE: Final = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
+
+
+@handles(schema)
+def list_offsets(ctx: RequestContext, request: schema.Request) -> schema.Response:
+    """Answer each partition on its own; one that is asked for twice is INVALID_REQUEST."""
+    if request.isolation_level not in {IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED}:
+        raise UnknownServerError(f"unknown isolation level {request.isolation_level}")  # Kafka's answer too
+    doubled = _doubled(request) if sum(len(topic.partitions) for topic in request.topics) > 1 else frozenset()
+    return schema.Response(
+        topics=[
+            schema.TopicResult(
+                name=topic.name, partitions=[_answer(ctx, request, topic.name, wanted, doubled) for wanted in topic.partitions]
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _doubled(request: schema.Request) -> frozenset[tuple[str, int]]:
+    seen: set[tuple[str, int]] = set()
+    doubled = set()
+    for topic in request.topics:
+        for partition in topic.partitions:
+            key = topic.name, partition.partition_index
+            if key in seen:
+                doubled.add(key)
+            seen.add(key)
+    return frozenset(doubled)
+
+
+def _answer(
+    ctx: RequestContext, request: schema.Request, topic: str, wanted: schema.Partition, doubled: frozenset[tuple[str, int]]
+) -> schema.PartitionResult:
+    try:
+        if (topic, wanted.partition_index) in doubled:
+            raise InvalidRequest("the partition is there twice")
+        if wanted.timestamp < 0 and ctx.api_version < _SINCE.get(wanted.timestamp, schema.VERSIONS[1] + 1):
+            raise UnsupportedVersion(f"timestamp {wanted.timestamp} in version {ctx.api_version}")
+        partition = ctx.cluster.partition(topic, wanted.partition_index)
+        partition.check_leader_epoch(wanted.current_leader_epoch)
+        timestamp, offset, leader_epoch = _look_up(partition, wanted.timestamp, request)
+    except KafkaError as error:
+        return schema.PartitionResult(partition_index=wanted.partition_index, error_code=error.code)
+    return schema.PartitionResult(
+        partition_index=wanted.partition_index, error_code=0, timestamp=timestamp, offset=offset, leader_epoch=leader_epoch
+    )
+
+
+def _look_up(partition: Partition, timestamp: int, request: schema.Request) -> tuple[int, int, int]:
+    """(timestamp, offset, leader_epoch)."""
+    log = partition.log
+    if timestamp == LATEST:
+        return -1, _end_for(partition, request), log.leader_epoch
+    if timestamp in {EARLIEST, EARLIEST_LOCAL}:
+        return -1, log.log_start_offset, log.epoch_at(log.log_start_offset)
+    if timestamp in {LATEST_TIERED, EARLIEST_PENDING_UPLOAD}:
+        return NOT_FOUND
+    found = log.max_timestamp_offset() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
+    if found is None or found.offset >= _end_for(partition, request):
+        return NOT_FOUND
+    return found.timestamp, found.offset, found.leader_epoch
+
+
+def _end_for(partition: Partition, request: schema.Request) -> int:
+    """One past the last record that the asking client may read."""
+    log = partition.log
+    if request.replica_id != CONSUMER:
+        return log.log_end_offset
+    return log.last_stable_offset if request.isolation_level == IsolationLevel.READ_COMMITTED else log.high_watermark

@@ -1,0 +1,108 @@
+"""Metadata (key 3): brokers, topics, partitions and their leaders.
+
+Versions: 0 to 13; 9 is flexible. Which topics: all for null (version 0: for an empty list), none for an empty list, else those
+named, each once; from version 12 by topic_id where one is given, whatever the name says.
+An unknown topic is created when both the request and auto.create.topics.enable allow it, and is ready in this answer. Its
+name is checked first: INVALID_TOPIC_EXCEPTION. A client is told the advertised address of the listener that it came in by.
+Authorized operations are all that there are, as in Kafka without an authorizer; -2**31 when they were not asked for.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+from uuid import UUID
+
+from minibroker.cluster.partition import Partition
+from minibroker.cluster.topic import Topic
+from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.registry import handles
+from minibroker.errors import InvalidRequest, KafkaError, LeaderNotAvailable
+from minibroker.schemas import k03_metadata as schema
+from minibroker.wire.schema import NIL_UUID
+
+BY_ID_SINCE: Final = 12
+
+# Bit n stands for AclOperation n.
+TOPIC_OPERATIONS: Final = 0b1101_1111_1000  #: read, write, create, delete, alter, describe, describe configs, alter configs
+CLUSTER_OPERATIONS: Final = 0b1_1111_1010_0000  #: create, alter, describe, cluster action, describe and alter configs, idempotent write
+
+
+@handles(schema)
+def metadata(ctx: RequestContext, request: schema.Request) -> schema.Response:
+    """Answer each topic on its own."""
+    node = ctx.cluster.node
+    host, port = node.advertised(ctx.connection.listener_name)
+    return schema.Response(
+        brokers=[schema.Broker(node_id=node.node_id, host=host, port=port, rack=node.rack)],
+        cluster_id=ctx.cluster.cluster_id,
+        controller_id=node.node_id,
+        topics=_topics(ctx, request),
+        cluster_authorized_operations=CLUSTER_OPERATIONS
+        if request.include_cluster_authorized_operations
+        else schema.OPERATIONS_NOT_ASKED_FOR,
+    )
+
+
+def _topics(ctx: RequestContext, request: schema.Request) -> list[schema.TopicResult]:
+    wanted = request.topics
+    if wanted is None or (not wanted and ctx.api_version == 0):
+        return [_known(ctx, request, topic) for topic in ctx.cluster.topics.values()]
+    if ctx.api_version < BY_ID_SINCE and any(topic.name is None or topic.topic_id != NIL_UUID for topic in wanted):
+        raise InvalidRequest(f"topics by id need version {BY_ID_SINCE}")
+    answers = {}
+    for topic in wanted:
+        key = topic.topic_id if topic.topic_id != NIL_UUID else topic.name
+        if key not in answers:
+            answers[key] = _answer(ctx, request, key)
+    # One topic may have been asked for by id and by name.
+    return list({(answer.name, answer.topic_id): answer for answer in answers.values()}.values())
+
+
+def _answer(ctx: RequestContext, request: schema.Request, key: UUID | str | None) -> schema.TopicResult:
+    try:
+        return _known(ctx, request, _find(ctx, request, key))
+    except KafkaError as error:
+        return schema.TopicResult(
+            error_code=error.code,
+            name=None if isinstance(key, UUID) else key or "",
+            topic_id=key if isinstance(key, UUID) else NIL_UUID,
+            partitions=[],
+        )
+
+
+def _find(ctx: RequestContext, request: schema.Request, key: UUID | str | None) -> Topic:
+    if key is None:
+        raise InvalidRequest("a topic without name and id")
+    if isinstance(key, UUID):
+        return ctx.cluster.topic_by_id(key)
+    topic = ctx.cluster.topics.get(key)
+    if topic is not None:
+        return topic
+    if request.allow_auto_topic_creation:
+        return ctx.cluster.auto_create_topic(key)
+    return ctx.cluster.topic(key)
+
+
+def _known(ctx: RequestContext, request: schema.Request, topic: Topic) -> schema.TopicResult:
+    replicas = [ctx.cluster.node.node_id]
+    return schema.TopicResult(
+        error_code=0,
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.is_internal,
+        partitions=[_partition(partition, replicas) for partition in topic.partitions],
+        topic_authorized_operations=TOPIC_OPERATIONS if request.include_topic_authorized_operations else schema.OPERATIONS_NOT_ASKED_FOR,
+    )
+
+
+def _partition(partition: Partition, replicas: list[int]) -> schema.PartitionResult:
+    is_online = partition.online_log is not None
+    return schema.PartitionResult(
+        error_code=0 if is_online else LeaderNotAvailable.code,
+        partition_index=partition.index,
+        leader_id=replicas[0] if is_online else -1,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=replicas,
+        isr_nodes=replicas if is_online else [],
+        offline_replicas=[] if is_online else replicas,
+    )

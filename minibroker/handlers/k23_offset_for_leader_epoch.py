@@ -1,0 +1,33 @@
+"""OffsetForLeaderEpoch (key 23): where a leader epoch ended, for a consumer that checks whether its log was truncated.
+
+Versions: 2 to 4; 4 is flexible. The current epoch ends at the log end; one that is not known yet has neither epoch nor end.
+Not done: followers, so there is no truncation that a client could find.
+"""
+
+from __future__ import annotations
+
+from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.registry import handles
+from minibroker.errors import KafkaError
+from minibroker.schemas import k23_offset_for_leader_epoch as schema
+
+
+@handles(schema)
+def offset_for_leader_epoch(ctx: RequestContext, request: schema.Request) -> schema.Response:
+    """Answer each partition on its own."""
+    return schema.Response(
+        topics=[
+            schema.TopicResult(topic=topic.topic, partitions=[_look_up(ctx, topic.topic, wanted) for wanted in topic.partitions])
+            for topic in request.topics
+        ]
+    )
+
+
+def _look_up(ctx: RequestContext, topic: str, wanted: schema.Partition) -> schema.PartitionResult:
+    try:
+        partition = ctx.cluster.partition(topic, wanted.partition)
+        partition.check_leader_epoch(wanted.current_leader_epoch)
+        found = partition.log.end_offset_for_epoch(wanted.leader_epoch)
+    except KafkaError as error:
+        return schema.PartitionResult(error_code=error.code, partition=wanted.partition)
+    return schema.PartitionResult(error_code=0, partition=wanted.partition, leader_epoch=found.leader_epoch, end_offset=found.end_offset)

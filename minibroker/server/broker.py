@@ -1,0 +1,132 @@
+"""A broker, put together: cluster, dispatcher, listeners, and the timers that keep them.
+
+    broker = Broker(config); await broker.start(); ...; await broker.stop()
+
+Start: registry, then cluster (locks and recovers the log directories), then sockets. A client that can connect is served.
+Stop: no new connections; requests that were read are answered, parked ones at once; then the logs are closed cleanly.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+from typing import Final
+
+from minibroker.cluster.cluster import Cluster
+from minibroker.config.broker_config import BrokerConfig
+from minibroker.dispatch import registry
+from minibroker.dispatch.context import Services
+from minibroker.dispatch.dispatcher import Dispatcher
+from minibroker.dispatch.flush_timer import FlushTimer
+from minibroker.errors import ConfigurationError
+from minibroker.server.listener import Census, Limits, Listener
+from minibroker.server.loop_background import LoopBackground
+from minibroker.server.loop_clock import LoopClock
+from minibroker.storage.files import Files, RealFiles
+
+log = logging.getLogger(__name__)
+
+STOP_TIMEOUT_S: Final = 10  #: connections that do not take their last answers by then are cut
+_BACKGROUND_THREADS: Final = 4
+_GC_THRESHOLD: Final = 50_000  #: new containers between collections: requests leave no cycles behind
+
+
+class Broker:
+    """One running broker; belongs to the loop that starts it."""
+
+    def __init__(self, config: BrokerConfig, files: Files | None = None) -> None:
+        self.config = config
+        self.listeners: list[Listener] = []  #: open ones; written by start and stop
+        self._files = files or RealFiles()
+        self._cluster: Cluster | None = None
+        self._background: LoopBackground | None = None
+        self._flush_timer: FlushTimer | None = None
+
+    @property
+    def cluster(self) -> Cluster:
+        """What the broker holds; only between start and stop."""
+        if self._cluster is None:
+            raise RuntimeError("the broker is not running")
+        return self._cluster
+
+    @property
+    def addresses(self) -> list[str]:
+        """`NAME://host:port` as clients are told, one for each listener."""
+        return [str(listener) for listener in self.cluster.node.listeners]
+
+    async def start(self) -> None:
+        """Serve. When this fails nothing is left open.
+
+        Raises:
+            ConfigurationError: the log directories or the addresses cannot be used; one line says why.
+        """
+        loop = asyncio.get_running_loop()
+        clock = LoopClock(loop)
+        self._background = LoopBackground(loop, _BACKGROUND_THREADS)
+        try:
+            self._cluster = Cluster.open(self.config, self._files, clock, self._background)
+            services = Services(
+                config=self.config, cluster=self._cluster, clock=clock, background=self._background, registry=registry.load()
+            )
+            await self._listen(Dispatcher(services), clock)
+        except BaseException:
+            await self.stop()
+            raise
+        self._flush_timer = FlushTimer(self._cluster, clock, services.flush_queue, self.config.log_flush_scheduler_interval_ms)
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(_GC_THRESHOLD, 20, 100)
+
+    async def _listen(self, dispatcher: Dispatcher, clock: LoopClock) -> None:
+        limits, census = limits_of(self.config), Census()
+        for wanted in self.config.listeners:
+            listener = Listener(wanted.name, dispatcher, clock, limits, census)
+            try:
+                await listener.open(wanted.host, wanted.port, self.config.socket_listen_backlog_size)
+            except OSError as error:
+                raise ConfigurationError(f"listeners: cannot listen on {wanted}: {error.strerror or error}") from error
+            self.listeners.append(listener)
+            self.cluster.node.set_bound_port(wanted.name, listener.port)
+
+    async def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
+        """Answer what was asked, close the logs cleanly, release everything. Harmless when nothing runs."""
+        for listener in self.listeners:
+            listener.stop_accepting()
+        await self._drain(timeout_s)
+        self.listeners = []
+        if self._flush_timer is not None:
+            self._flush_timer.stop()
+        cluster, self._cluster = self._cluster, None
+        if cluster is not None:
+            cluster.close()
+        if self._background is not None:
+            self._background.close()
+
+    async def _drain(self, timeout_s: float) -> None:
+        """Let every connection answer what it has read; cut those that are not done in time."""
+        connections = [connection for listener in self.listeners for connection in listener.connections]
+        for connection in connections:
+            connection.close()
+        deadline = asyncio.get_running_loop().time() + timeout_s
+        while any(listener.connections for listener in self.listeners):
+            if asyncio.get_running_loop().time() > deadline:
+                log.warning("cutting %d connections that do not take their answers", sum(len(each.connections) for each in self.listeners))
+                for connection in connections:
+                    connection.abort()
+            await asyncio.sleep(0.005)
+
+
+def limits_of(config: BrokerConfig) -> Limits:
+    """What connections may ask for. Socket buffers are the system's own, which adapt, unless the operator sizes them."""
+    overrides = dict(item.rsplit(":", 1) for item in config.max_connections_per_ip_overrides.split(",") if item)
+    return Limits(
+        request_max_bytes=config.socket_request_max_bytes,
+        queued_max_requests=config.queued_max_requests,
+        max_idle_ms=config.connections_max_idle_ms,
+        max_connections=config.max_connections,
+        max_connections_per_ip=config.max_connections_per_ip,
+        max_connections_per_ip_overrides={host.strip(): int(count) for host, count in overrides.items()},
+        send_buffer_bytes=config.socket_send_buffer_bytes if "socket.send.buffer.bytes" in config.static else -1,
+        receive_buffer_bytes=config.socket_receive_buffer_bytes if "socket.receive.buffer.bytes" in config.static else -1,
+    )

@@ -1,0 +1,253 @@
+"""One client's connection: bytes to frames, frames to the dispatcher, answers back in the order of their requests.
+
+A BufferedProtocol for asyncio and uvloop. Requests are served in the call that received them; there is no task, no future
+and no queue unless an answer has to wait. All answers of one call leave with one write.
+
+    reading   frames are served as they arrive
+    waiting   an answer is not there yet: later answers queue behind it (`_queue`); more requests are still served, up to
+              `queued.max.requests`. A Fetch that waits steps aside as soon as a request arrives behind it.
+    held      the client does not read its answers (pause_writing), or too many requests wait: frames stay in the buffer and
+              the socket is not read, so what a client can make us keep is bounded by one buffer and one answer.
+    closing   nothing is read any more; answers that are due are still sent
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from typing import TYPE_CHECKING, Final, cast
+
+from minibroker.dispatch.context import ConnectionInfo
+from minibroker.dispatch.dispatcher import InFlight
+from minibroker.errors import WireError
+from minibroker.server.receive_buffer import ReceiveBuffer
+from minibroker.wire.schema import Buffer
+
+if TYPE_CHECKING:
+    from minibroker.server.listener import Listener
+
+log = logging.getLogger(__name__)
+
+WRITE_HIGH_WATER: Final = 512 * 1024  #: bytes of answers that the client has not taken, from which on it is held
+_WRITE_EVERY: Final = 256 * 1024  #: bytes of answers that are gathered before they are written
+_JOIN: Final = 16 * 1024  #: bytes up to which joining the chunks is cheaper than writing a list of them
+
+
+class Connection(asyncio.BufferedProtocol):
+    """Server side of one connection."""
+
+    __slots__ = (
+        "_buffer", "_dispatcher", "_gathered", "_in_turn", "_is_closing", "_is_paused", "_is_reading", "_listener", "_out", "_queue",
+        "_queued_size", "_transport", "info", "is_active", "silent_ms",
+    )  # fmt: skip
+
+    def __init__(self, listener: Listener) -> None:
+        self.info: ConnectionInfo = listener.unknown_client
+        self.is_active = True  #: something happened since the listener last looked; cleared by its sweep
+        self.silent_ms = 0  #: written by the listener's sweep
+        self._listener = listener
+        self._dispatcher = listener.dispatcher
+        self._buffer = ReceiveBuffer(listener.limits.request_max_bytes)
+        self._transport: asyncio.Transport | None = None
+        self._queue: deque[InFlight | list[Buffer]] = deque()  #: answers in order; the first is an InFlight that waits
+        self._queued_size = 0  #: bytes of answers in _queue
+        self._out: list[Buffer] = []  #: chunks to be written at the end of this turn
+        self._gathered = 0  #: bytes in _out
+        self._in_turn = False  #: `_serve` runs: it writes, answers that complete meanwhile do not
+        self._is_paused = False  #: the client does not take its answers; written by pause_writing, resume_writing
+        self._is_reading = True
+        self._is_closing = False
+
+    # -- called by the event loop ----------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The listener may refuse: too many connections."""
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's TCP transport has the same methods and no common base
+        self.info = ConnectionInfo(self._listener.name, client_host_of(transport))
+        self._transport.set_write_buffer_limits(high=WRITE_HIGH_WATER)
+        if not self._listener.admit(self):
+            self.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  why it ended is nobody's concern
+        """Forget everything; what waits is cancelled."""
+        self._is_closing = True
+        self._transport = None
+        for answer in self._queue:
+            if isinstance(answer, InFlight):
+                answer.cancel()
+        self._queue.clear()
+        self._out.clear()
+        self._listener.forget(self)
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002  the buffer knows best
+        """Where the loop puts what it reads next."""
+        return self._buffer.space()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """`nbytes` have arrived."""
+        self._buffer.received(nbytes)
+        if not self._is_held():
+            self._serve()
+
+    def eof_received(self) -> bool:
+        """The client sends no more: close, as Kafka does."""
+        return False
+
+    def pause_writing(self) -> None:
+        """The client does not read: hold its requests."""
+        self._is_paused = True
+        self._hold()
+
+    def resume_writing(self) -> None:
+        """The client has read: go on with the requests that were held."""
+        self._is_paused = False
+        self.is_active = True
+        if not self._in_turn:
+            self._serve()
+
+    # -- serving ----------------------------------------------------------------------------------------------------
+
+    def _serve(self) -> None:
+        """Serve the frames that are there, until one is torn or the client is held."""
+        self._in_turn = True
+        buffer, queue = self._buffer, self._queue
+        try:
+            while not self._is_closing:
+                if self._is_held():
+                    self._hold()
+                    break
+                frame = buffer.next_frame()
+                if frame is None:
+                    self._unhold()
+                    break
+                if queue:
+                    self._step_aside()
+                self._enqueue(self._dispatcher.dispatch(self.info, frame))
+        except WireError as error:
+            self._reject(error)
+        finally:
+            self._in_turn = False
+        self._end_turn()
+
+    def _is_held(self) -> bool:
+        return self._is_paused or len(self._queue) >= self._listener.limits.queued_max_requests or self._queued_size >= WRITE_HIGH_WATER
+
+    def _enqueue(self, answer: InFlight | list[Buffer]) -> None:
+        """Give an answer its place in the order: at once when nothing waits before it."""
+        self.is_active = True
+        if isinstance(answer, InFlight):
+            self._queue.append(answer)
+            answer.on_done(self._advance)
+        elif self._queue:
+            self._queue.append(answer)
+            self._queued_size += size_of(answer)
+        else:
+            self._gather(answer)
+
+    def _step_aside(self) -> None:
+        """A request came behind the last one: if that is a parked Fetch, it answers now."""
+        last = self._queue[-1]
+        if isinstance(last, InFlight):
+            last.step_aside()
+
+    def _advance(self) -> None:
+        """An answer came: send it and those behind it, as far as the order allows; go on with what was held."""
+        queue = self._queue
+        while queue:
+            first = queue[0]
+            if isinstance(first, InFlight):
+                if not first.is_done:
+                    break
+                queue.popleft()
+                if first.answer is None:
+                    self.close()
+                else:
+                    self._gather(first.answer)
+            else:
+                queue.popleft()
+                self._queued_size -= size_of(first)
+                self._gather(first)
+        if not self._in_turn:
+            self._end_turn()
+            if not self._is_reading and not self._is_closing and not self._is_held():
+                self._serve()
+
+    def _gather(self, chunks: list[Buffer]) -> None:
+        self._out += chunks
+        for chunk in chunks:
+            self._gathered += len(chunk)
+        if self._gathered >= _WRITE_EVERY:
+            self._write()
+
+    def _end_turn(self) -> None:
+        """What was gathered leaves; a connection that is closing does so once nothing waits."""
+        if self._out:
+            self._write()
+        if self._is_closing and not self._queue and self._transport is not None:
+            self._transport.close()
+
+    def _write(self) -> None:
+        out, size = self._out, self._gathered
+        self._out, self._gathered = [], 0
+        if self._transport is None:
+            return
+        if len(out) == 1:
+            self._transport.write(out[0])
+        elif size <= _JOIN:
+            self._transport.write(b"".join(out))
+        else:
+            self._transport.writelines(out)
+
+    def _hold(self) -> None:
+        if self._is_reading and self._transport is not None and not self._transport.is_closing():
+            self._is_reading = False
+            self._transport.pause_reading()
+
+    def _unhold(self) -> None:
+        if not self._is_reading and not self._is_closing and self._transport is not None and not self._transport.is_closing():
+            self._is_reading = True
+            self._transport.resume_reading()
+
+    # -- the end ----------------------------------------------------------------------------------------------------
+
+    def _reject(self, error: WireError) -> None:
+        """What came is not the protocol: say so once, and close behind the answers that are due."""
+        log.warning("closing the connection of %s on %s: %s", self.info.client_host, self.info.listener_name, error)
+        self.close()
+
+    def close(self) -> None:
+        """Read no more; close when every request that was read is answered. A parked Fetch answers at once."""
+        self._is_closing = True
+        self._hold()
+        for answer in list(self._queue):
+            if isinstance(answer, InFlight):
+                answer.step_aside()
+        if not self._in_turn:
+            self._end_turn()
+
+    def abort(self) -> None:
+        """Close now; answers that are not sent yet are lost."""
+        self._is_closing = True
+        if self._transport is not None:
+            self._transport.abort()
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the client waits for an answer, so that its silence is ours."""
+        return bool(self._queue)
+
+    def release_memory(self) -> None:
+        """Give an unused buffer back."""
+        self._buffer.release()
+
+
+def size_of(chunks: list[Buffer]) -> int:
+    """Bytes of an answer."""
+    return sum(map(len, chunks))
+
+
+def client_host_of(transport: asyncio.BaseTransport) -> str:
+    """The client's address, without its port."""
+    peer = transport.get_extra_info("peername")
+    return str(peer[0]) if peer else "unknown"

@@ -1,0 +1,188 @@
+"""A listening socket and its connections: admission, and the sweep that closes idle ones.
+
+Idle means: no whole request for `connections.max.idle.ms`, while no answer of ours is due and the client has taken all
+answers, or has stopped taking them. One timer a listener looks at all its connections; none has a timer of its own.
+A connection is closed between one and one and a quarter of the limit after its last request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import socket
+from collections import Counter
+from typing import Final, NamedTuple
+
+from minibroker.clock import Clock, Timer
+from minibroker.dispatch.context import ConnectionInfo
+from minibroker.dispatch.dispatcher import Dispatcher
+from minibroker.server.connection import Connection
+
+log = logging.getLogger(__name__)
+
+_SWEEP_MAX_MS: Final = 30_000  #: memory of silent connections is given back at least this often
+
+
+_BIND_ATTEMPTS: Final = 5
+
+
+class Limits(NamedTuple):
+    """What connections may ask for; names are Kafka's properties."""
+
+    request_max_bytes: int = 104_857_600  #: socket.request.max.bytes
+    queued_max_requests: int = 500  #: of one connection, waiting for their answers
+    max_idle_ms: int = 600_000  #: connections.max.idle.ms; negative: never closed
+    max_connections: int = 2**31 - 1  #: over all listeners
+    max_connections_per_ip: int = 2**31 - 1
+    max_connections_per_ip_overrides: dict[str, int] = {}  # noqa: RUF012  read only
+    send_buffer_bytes: int = -1  #: -1: as the system has it
+    receive_buffer_bytes: int = -1
+
+
+class Census:
+    """Connections of all listeners of a broker, counted by address."""
+
+    def __init__(self) -> None:
+        self.by_host: Counter[str] = Counter()
+        self.total = 0
+
+
+class Listener:
+    """One of `listeners`: accepts connections and owns them."""
+
+    def __init__(self, name: str, dispatcher: Dispatcher, clock: Clock, limits: Limits, census: Census | None = None) -> None:
+        self.name = name
+        self.dispatcher = dispatcher
+        self.limits = limits
+        self.unknown_client = ConnectionInfo(name, "unknown")  #: of connections that are not made yet
+        self.connections: set[Connection] = set()
+        self.port = 0  #: the port in use; written by `open`
+        self._clock = clock
+        self._census = census or Census()
+        self._servers: list[asyncio.Server] = []
+        self._sweep_timer: Timer | None = None
+        idle_ms = limits.max_idle_ms
+        self._sweep_ms = min(max(idle_ms // 4, 1), _SWEEP_MAX_MS) if idle_ms >= 0 else _SWEEP_MAX_MS
+
+    async def open(self, host: str, port: int, backlog: int) -> None:
+        """Listen on `host` (empty: every interface, IPv4 and IPv6) and `port` (0: a free one, the same for all addresses).
+
+        Raises:
+            OSError: the address is taken or is none of ours.
+        """
+        sockets = bind(host, port, self.limits)
+        self.port = sockets[0].getsockname()[1]
+        loop = asyncio.get_running_loop()
+        self._servers = [await loop.create_server(lambda: Connection(self), sock=each, backlog=max(backlog, 50)) for each in sockets]
+        self._schedule_sweep()
+
+    def stop_accepting(self) -> None:
+        """Close the listening socket; connections live on."""
+        for server in self._servers:
+            server.close()
+        self._servers = []
+        if self._sweep_timer is not None:
+            self._sweep_timer.cancel()
+
+    # -- called by connections --------------------------------------------------------------------------------------
+
+    def admit(self, connection: Connection) -> bool:
+        """Count a new connection; False when it is one too many."""
+        host = connection.info.client_host
+        census, limits = self._census, self.limits
+        self.connections.add(connection)
+        census.total += 1
+        census.by_host[host] += 1
+        if census.total > limits.max_connections:
+            log.warning("refusing a connection of %s: max.connections=%d are open", host, limits.max_connections)
+            return False
+        allowed = limits.max_connections_per_ip_overrides.get(host, limits.max_connections_per_ip)
+        if census.by_host[host] > allowed:
+            log.warning("refusing a connection of %s: max.connections.per.ip=%d are open", host, allowed)
+            return False
+        return True
+
+    def forget(self, connection: Connection) -> None:
+        """The connection is gone."""
+        if connection in self.connections:
+            self.connections.remove(connection)
+            host = connection.info.client_host
+            self._census.total -= 1
+            self._census.by_host[host] -= 1
+            if not self._census.by_host[host]:
+                del self._census.by_host[host]
+
+    # -- idle connections -------------------------------------------------------------------------------------------
+
+    def _schedule_sweep(self) -> None:
+        self._sweep_timer = self._clock.call_later_ms(self._sweep_ms, self.sweep)
+
+    def sweep(self) -> None:
+        """Close what has been silent for too long; take memory back from what was silent since the last sweep.
+
+        Silence is counted in sweeps, not by the wall clock: a clock that jumps closes nothing.
+        """
+        for connection in list(self.connections):
+            if connection.is_active or connection.is_waiting:
+                connection.is_active = False
+                connection.silent_ms = 0
+                continue
+            connection.silent_ms += self._sweep_ms
+            connection.release_memory()
+            if 0 <= self.limits.max_idle_ms <= connection.silent_ms:
+                host = connection.info.client_host
+                log.debug("closing the connection of %s: idle for connections.max.idle.ms=%d", host, self.limits.max_idle_ms)
+                connection.abort()
+        self._schedule_sweep()
+
+
+def bind(host: str, port: int, limits: Limits) -> list[socket.socket]:
+    """Sockets bound to every address that `host` means, all on one port.
+
+    Raises:
+        OSError: an address is taken or is none of ours.
+    """
+    addresses = _resolve(host) if host else [(int(socket.AF_INET6), "::"), (int(socket.AF_INET), "0.0.0.0")]
+    for attempts_left in range(_BIND_ATTEMPTS, 0, -1):
+        try:
+            return _bind_all(addresses, port, limits)
+        except OSError as error:
+            # A free port of one family may be taken in the other.
+            if port or error.errno != errno.EADDRINUSE or attempts_left == 1:
+                raise
+    raise AssertionError("unreachable")
+
+
+def _bind_all(addresses: list[tuple[int, str]], port: int, limits: Limits) -> list[socket.socket]:
+    sockets: list[socket.socket] = []
+    try:
+        for family, address in addresses:
+            if family == socket.AF_INET6 and not socket.has_ipv6:
+                continue
+            try:
+                listening = socket.socket(family, socket.SOCK_STREAM)
+            except OSError:
+                if len(addresses) > 1:
+                    continue  # a kernel without this family
+                raise
+            sockets.append(listening)
+            if family == socket.AF_INET6:
+                listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if limits.send_buffer_bytes > 0:
+                listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, limits.send_buffer_bytes)
+            if limits.receive_buffer_bytes > 0:
+                listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, limits.receive_buffer_bytes)
+            listening.setblocking(False)
+            listening.bind((address, port or (sockets[0].getsockname()[1] if len(sockets) > 1 else 0)))
+    except OSError:
+        for listening in sockets:
+            listening.close()
+        raise
+    return sockets
+
+
+def _resolve(host: str) -> list[tuple[int, str]]:
+    found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    return list(dict.fromkeys((family, str(address[0])) for family, _, _, _, address in found))

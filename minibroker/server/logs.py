@@ -1,0 +1,46 @@
+"""Logging of a broker: the standard `logging` on stderr, as text or as one JSON object a line, quiet by default.
+
+    text    2026-11-21 09:27:04,123 WARNING minibroker.server.connection: closing the connection of 127.0.0.1 ...
+    json    {"time": "2026-11-21T09:27:04.123Z", "level": "WARNING", "logger": "minibroker.server.connection", "message": "..."}
+
+WARNING and above is what an operator must know; INFO tells what the broker does; DEBUG also what clients do.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Final, TextIO
+
+FORMATS: Final = ("text", "json")
+LEVELS: Final = ("debug", "info", "warning", "error")
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Time in UTC with milliseconds, level, logger, message, and the traceback where there is one."""
+        import json  # noqa: PLC0415  text logs do without
+        import time  # noqa: PLC0415
+
+        entry = {
+            "time": f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(record.created))}.{int(record.msecs):03d}Z",
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            entry["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(entry, ensure_ascii=False)
+
+
+def set_up(log_format: str = "text", level: str = "warning", stream: TextIO | None = None) -> None:
+    """Send what the package logs to `stream` (stderr), in one of FORMATS, from one of LEVELS on."""
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(JsonFormatter() if log_format == "json" else logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(logging.WARNING)
+    logging.getLogger("minibroker").setLevel(level.upper())
+    logging.getLogger("asyncio").setLevel(logging.ERROR)

@@ -1,0 +1,104 @@
+"""Bytes of one connection that have arrived, cut into frames in place.
+
+    |  parsed  |  unparsed: frames, the last perhaps torn  |  space  |
+    0          start                                        end       capacity
+
+A frame is `int32 size` and `size` bytes. There is no buffer until something arrives; it starts at INITIAL_SIZE and doubles only
+when it is full of bytes that did arrive: what a size field claims takes no memory. Frames are memoryviews into the buffer
+and end their life at the next call of `space`.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final
+
+from minibroker.wire.frame import frame_size
+
+INITIAL_SIZE: Final = 4096
+READ_AHEAD_SIZE: Final = 256 * 1024  #: up to here a buffer grows because reads fill it; beyond only for a frame that needs it
+
+_SIZE = Struct(">i")
+_EMPTY: Final = memoryview(bytearray())
+
+
+class ReceiveBuffer:
+    """Owner of a connection's incoming bytes."""
+
+    __slots__ = ("_buffer", "_end", "_is_filled", "_max_frame_size", "_start")
+
+    def __init__(self, max_frame_size: int) -> None:
+        self._max_frame_size = max_frame_size  #: socket.request.max.bytes
+        self._buffer = _EMPTY
+        self._start = 0
+        self._end = 0
+        self._is_filled = False  #: the last read left no space, so more was probably waiting
+
+    @property
+    def capacity(self) -> int:
+        """Bytes of memory held."""
+        return len(self._buffer)
+
+    def __len__(self) -> int:
+        return self._end - self._start
+
+    def space(self) -> memoryview:
+        """Where the next bytes may be put: never empty."""
+        if self._start:
+            if self._start == self._end:
+                self._start = self._end = 0
+            elif self._needs_more_than_space():
+                self._move_to_front()
+        capacity = len(self._buffer)
+        if self._end == capacity or (self._is_filled and capacity < READ_AHEAD_SIZE):
+            self._grow(max(INITIAL_SIZE, 2 * capacity))
+        return self._buffer[self._end :]
+
+    def received(self, count: int) -> None:
+        """`count` bytes were put where `space` said."""
+        self._end += count
+        self._is_filled = self._end == len(self._buffer)
+
+    def next_frame(self) -> memoryview | None:
+        """The next whole frame without its size, or None until more has arrived.
+
+        Raises:
+            FrameSizeError: the size is not positive or above the limit.
+        """
+        start = self._start
+        if self._end - start < 4:
+            return None
+        (size,) = _SIZE.unpack_from(self._buffer, start)
+        if not 0 < size <= self._max_frame_size:
+            frame_size(self._buffer[: self._end], start, self._max_frame_size)  # raises, and says what the bytes look like
+        start += 4
+        if self._end - start < size:
+            return None
+        self._start = start + size
+        return self._buffer[start : start + size]
+
+    def release(self) -> None:
+        """Give the memory back, unless a part of a frame is in it."""
+        if self._start == self._end:
+            self._buffer = _EMPTY
+            self._start = self._end = 0
+            self._is_filled = False
+
+    def _needs_more_than_space(self) -> bool:
+        """Whether the torn frame at the end cannot be completed where it is."""
+        if self._end - self._start < 4:
+            return len(self._buffer) - self._end < INITIAL_SIZE
+        size: int = _SIZE.unpack_from(self._buffer, self._start)[0]
+        return self._start + 4 + size > len(self._buffer)
+
+    def _move_to_front(self) -> None:
+        unparsed = self._end - self._start
+        self._buffer[:unparsed] = self._buffer[self._start : self._end]
+        self._start, self._end = 0, unparsed
+
+    def _grow(self, capacity: int) -> None:
+        grown = memoryview(bytearray(min(capacity, self._max_frame_size + 4 + READ_AHEAD_SIZE)))
+        unparsed = self._end - self._start
+        grown[:unparsed] = self._buffer[self._start : self._end]
+        self._buffer = grown
+        self._start, self._end = 0, unparsed

@@ -1,0 +1,133 @@
+"""A listener with a scripted dispatcher, on either event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
+
+from minibroker.clock import Clock, ManualClock
+from minibroker.dispatch.context import ConnectionInfo
+from minibroker.dispatch.dispatcher import InFlight
+from minibroker.errors import WireError
+from minibroker.server.listener import Census, Limits, Listener
+from minibroker.wire.schema import Buffer
+
+OnLoop = Callable[[Coroutine[Any, Any, None]], None]
+
+
+def frame(body: bytes) -> bytes:
+    return struct.pack(">i", len(body)) + body
+
+
+class Waiting(InFlight):
+    """An answer that a test gives when it likes."""
+
+    __slots__ = ("body", "is_cancelled", "steps_aside")
+
+    def __init__(self, body: bytes, *, steps_aside: bool) -> None:
+        self.answer = None
+        self.is_done = False
+        self.is_cancelled = False
+        self._on_done = None
+        self.body = body
+        self.steps_aside = steps_aside
+
+    def finish(self, answer: list[Buffer] | None) -> None:
+        self.answer = answer
+        self.is_done = True
+        if self._on_done is not None:
+            self._on_done()
+
+    def step_aside(self) -> None:
+        if self.steps_aside and not self.is_done:
+            self.finish([frame(b"aside " + self.body)])
+
+    def cancel(self) -> None:
+        self.is_cancelled = True
+
+
+class Script:
+    """A dispatcher that does what frames say.
+
+    `park` and `fsync` wait, `silent` has no answer, `bad` is no request, `big N` has N bytes of answer; others are echoed.
+    """
+
+    def __init__(self) -> None:
+        self.seen: list[bytes] = []
+        self.waiting: list[Waiting] = []
+
+    async def wait_for(self, number: int) -> None:
+        """Until `number` + 1 requests wait or have waited."""
+        await until(lambda: len(self.waiting) > number)
+
+    def dispatch(self, connection: ConnectionInfo, request: memoryview) -> list[Buffer] | InFlight:
+        body = bytes(request)
+        self.seen.append(body)
+        if body.startswith((b"park", b"fsync")):
+            waiting = Waiting(body, steps_aside=body.startswith(b"park"))
+            self.waiting.append(waiting)
+            return waiting
+        if body == b"silent":
+            return []
+        if body == b"bad":
+            raise WireError("bad request")
+        if body.startswith(b"big"):
+            size = int(body[3:])
+            return [struct.pack(">i", size), bytes(size)]
+        return [frame(body)]
+
+
+@asynccontextmanager
+async def listening(
+    script: Script | None = None,
+    limits: Limits | None = None,
+    clock: Clock | None = None,
+    *,
+    host: str = "127.0.0.1",
+    census: Census | None = None,
+) -> AsyncIterator[Listener]:
+    listener = Listener("PLAINTEXT", script or Script(), clock or ManualClock(), limits or Limits(), census)  # type: ignore[arg-type]  # it dispatches
+    await listener.open(host, 0, 50)
+    try:
+        yield listener
+    finally:
+        listener.stop_accepting()
+        for connection in list(listener.connections):
+            connection.abort()
+        await until(lambda: not listener.connections)
+
+
+class Client:
+    """The other side: raw bytes."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    @classmethod
+    async def connect(cls, listener: Listener, host: str = "127.0.0.1") -> Client:
+        return cls(*await asyncio.open_connection(host, listener.port))
+
+    def send(self, *bodies: bytes) -> None:
+        self.writer.write(b"".join(map(frame, bodies)))
+
+    async def receive(self) -> bytes:
+        (size,) = struct.unpack(">i", await self.reader.readexactly(4))
+        return await self.reader.readexactly(size)
+
+    async def is_closed(self) -> bool:
+        """Wait for the end of the stream; what comes before it is thrown away."""
+        try:
+            await self.reader.read()
+        except ConnectionError:
+            return True
+        return self.reader.at_eof()
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Let the loop turn until `condition` holds."""
+    while not condition():  # noqa: ASYNC110  the conditions are those of plain code, which knows no events
+        await asyncio.sleep(0.001)

@@ -1,0 +1,221 @@
+"""One connection over a real socket, on both loops: order, stepping aside, back-pressure, the end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import pytest
+
+from minibroker.server.connection import WRITE_HIGH_WATER
+from minibroker.server.listener import Limits
+from tests.server.serving import Client, OnLoop, Script, frame, listening, until
+
+
+def test_byte_by_byte(on_loop: OnLoop) -> None:
+    async def main() -> None:
+        async with listening() as listener:
+            client = await Client.connect(listener)
+            for byte in frame(b"slowly"):
+                client.writer.write(bytes([byte]))
+                await client.writer.drain()
+                await asyncio.sleep(0)
+            assert await client.receive() == b"slowly"
+
+    on_loop(main())
+
+
+def test_pipelined_requests_are_answered_in_order(on_loop: OnLoop) -> None:
+    async def main() -> None:
+        async with listening() as listener:
+            client = await Client.connect(listener)
+            bodies = [b"%d" % number for number in range(5000)]
+            client.send(*bodies)
+            assert [await client.receive() for _ in bodies] == bodies
+
+    on_loop(main())
+
+
+def test_answers_wait_behind_one_that_is_not_there_yet(on_loop: OnLoop) -> None:
+    async def main() -> None:
+        script = Script()
+        async with listening(script) as listener:
+            client = await Client.connect(listener)
+            client.send(b"fsync 1", b"two", b"fsync 3", b"silent", b"four")
+            await until(lambda: len(script.seen) == 5)
+            first, third = script.waiting
+            third.finish([frame(b"3")])
+            first.finish([frame(b"1")])
+            assert [await client.receive() for _ in range(4)] == [b"1", b"two", b"3", b"four"]
+
+    on_loop(main())
+
+
+def test_a_parked_request_steps_aside_for_the_one_behind_it(on_loop: OnLoop) -> None:
+    async def main() -> None:
+        script = Script()
+        async with listening(script) as listener:
+            client, other = await Client.connect(listener), await Client.connect(listener)
+            client.send(b"park 1")
+            await until(lambda: script.seen)
+            other.send(b"elsewhere")
+            assert await other.receive() == b"elsewhere"
+            assert not script.waiting[0].is_done
+            client.send(b"next")
+            assert [await client.receive(), await client.receive()] == [b"aside park 1", b"next"]
+            client.send(b"park 2", b"park 3", b"last")
+            assert [await client.receive() for _ in range(3)] == [b"aside park 2", b"aside park 3", b"last"]
+
+    on_loop(main())
+
+
+def test_a_client_that_does_not_read_is_held(on_loop: OnLoop) -> None:
+    async def main() -> None:
+        script = Script()
+        async with listening(script) as listener:
+            client = await Client.connect(listener)
+            client.writer.transport.pause_reading()  # type: ignore[attr-defined]  # a socket transport
+            count, size = 200, 1 << 20
+            client.send(*([b"big %d" % size] * count))
+            (connection,) = listener.connections
+            await until(lambda: not connection._is_reading)
+            for _ in range(50):
+                await asyncio.sleep(0)
+            held_at = len(script.seen)
+            assert held_at < 20  # what the sockets' buffers take, and one answer more
+            transport = connection._transport
+            assert transport is not None
+            assert transport.get_write_buffer_size() <= WRITE_HIGH_WATER + size + 4
+            client.writer.transport.resume_reading()  # type: ignore[attr-defined]  # as above
+            for _ in range(count):
+                assert len(await client.receive()) == size
+            assert len(script.seen) == count
+
+    on_loop(main())
+
+
+def test_many_waiting_requests_hold_the_client(on_loop: OnLoop) -> None:
+    async def main() -> None:
+        script = Script()
+        async with listening(script, Limits(queued_max_requests=3)) as listener:
+            client = await Client.connect(listener)
+            client.send(*[b"fsync %d" % number for number in range(5)])
+            await until(lambda: len(script.seen) == 3)
+            for _ in range(20):
+                await asyncio.sleep(0)
+            assert len(script.seen) == 3
+            for number in range(5):
+                await script.wait_for(number)
+                script.waiting[number].finish([frame(b"%d" % number)])
+            assert [await client.receive() for _ in range(5)] == [b"0", b"1", b"2", b"3", b"4"]
+
+    on_loop(main())
+
+
+def test_large_answers_behind_a_waiting_one_hold_the_client(on_loop: OnLoop) -> None:
+    async def main() -> None:
+        script = Script()
+        async with listening(script) as listener:
+            client = await Client.connect(listener)
+            client.send(b"fsync", *[b"big 400000"] * 10)
+            await until(lambda: listener.connections)
+            (connection,) = listener.connections
+            await until(lambda: not connection._is_reading)
+            assert len(script.seen) == 3
+            script.waiting[0].finish([frame(b"synced")])
+            assert await client.receive() == b"synced"
+            for _ in range(10):
+                assert len(await client.receive()) == 400_000
+
+    on_loop(main())
+
+
+@pytest.mark.parametrize(
+    ("first", "looks_like"),
+    [
+        (b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", "HTTP"),
+        (bytes.fromhex("1603010200010001fc0303"), "TLS"),
+        (b"\xff\xff\xff\xff", "frame size -1"),
+        (b"\x00\x00\x00\x00", "frame size 0"),
+        (b"\x7f\xff\xff\xff", "frame size 2147483647"),
+    ],
+    ids=["http", "tls", "-1", "0", "2^31-1"],
+)
+def test_what_is_no_frame_closes_that_connection_alone(
+    on_loop: OnLoop, first: bytes, looks_like: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        async with listening() as listener:
+            client, other = await Client.connect(listener), await Client.connect(listener)
+            client.send(b"fine")
+            assert await client.receive() == b"fine"
+            client.writer.write(first)
+            assert await client.is_closed()
+            other.send(b"unharmed")
+            assert await other.receive() == b"unharmed"
+
+    with caplog.at_level(logging.WARNING):
+        on_loop(main())
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert looks_like in line
+
+
+def test_requests_before_a_bad_one_are_answered(on_loop: OnLoop, caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        script = Script()
+        async with listening(script) as listener:
+            client = await Client.connect(listener)
+            client.send(b"good", b"fsync", b"bad", b"never seen")
+            assert await client.receive() == b"good"
+            script.waiting[0].finish([frame(b"synced")])
+            assert await client.receive() == b"synced"
+            assert await client.is_closed()
+            assert script.seen == [b"good", b"fsync", b"bad"]
+
+    on_loop(main())
+    assert [record.getMessage() for record in caplog.records if "bad request" in record.getMessage()]
+
+
+def test_an_answer_that_cannot_be_given_closes(on_loop: OnLoop) -> None:
+    async def main() -> None:
+        script = Script()
+        async with listening(script) as listener:
+            client = await Client.connect(listener)
+            client.send(b"fsync", b"behind")
+            await until(lambda: len(script.seen) == 2)
+            script.waiting[0].finish(None)
+            assert await client.is_closed()
+
+    on_loop(main())
+
+
+def test_a_client_that_leaves_cancels_what_waits(on_loop: OnLoop) -> None:
+    async def main() -> None:
+        script = Script()
+        async with listening(script) as listener:
+            client = await Client.connect(listener)
+            client.send(b"park")
+            await until(lambda: script.waiting)
+            client.writer.close()
+            await until(lambda: script.waiting[0].is_cancelled)
+            assert not listener.connections
+
+    on_loop(main())
+
+
+def test_close_answers_what_was_read_first(on_loop: OnLoop) -> None:
+    async def main() -> None:
+        script = Script()
+        async with listening(script) as listener:
+            client = await Client.connect(listener)
+            client.send(b"fsync", b"park")
+            await until(lambda: len(script.seen) == 2)
+            (connection,) = listener.connections
+            connection.close()
+            client.send(b"too late")
+            script.waiting[0].finish([frame(b"synced")])
+            assert [await client.receive(), await client.receive()] == [b"synced", b"aside park"]
+            assert await client.is_closed()
+            assert len(script.seen) == 2
+
+    on_loop(main())
