@@ -9,7 +9,7 @@ A struct is a class of annotated fields in wire order:
         partitions: list[Partition] | None = field(nullable=4)
 
 What an annotation may say: a primitive of this module, another struct, `list[...]` of one of them, and `| None` after
-any of these. Null travels as length -1 (0 in a compact form), for a struct as a marker byte -1 where 1 announces a value.
+all but numbers and UUIDs. Null travels as length -1 (0 in a compact form), for a struct as a marker byte -1 where 1 announces a value.
 
 Declaring must cost microseconds, because a broker that starts imports dozens of them: annotations stay strings until
 a codec or a constructor first asks (`fields_of`), and `__init__` is generated at its first call.
@@ -41,6 +41,7 @@ NIL_UUID: Final = uuid.UUID(int=0)  #: "no topic id"
 MISSING: Final = object()  #: the field has no default
 
 LAST_VERSION: Final = 32767  #: versions are int16
+_NULLABLE: Final = ("string", "bytes", "records", "struct")
 
 T = TypeVar("T")
 
@@ -91,6 +92,8 @@ class Field:
         self.kind: str = "struct" if is_struct else found.__metadata__[0]  #: "int8" ... "records"; of the elements when is_array
         self.struct: type[Any] | None = found if is_struct else None
         self.nullable = None if required == declared.annotation else declared.nullable or 0  #: null from this version on; None: never
+        if self.nullable is not None and not (self.is_array or self.kind in _NULLABLE):
+            raise TypeError(f"{name}: {declared.annotation}: the format has no null for {element}")
         self.since = declared.since
         self.until = declared.until  #: inclusive
         self.tag = declared.tag

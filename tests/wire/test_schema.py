@@ -114,3 +114,13 @@ def test_docstring_module_and_name_are_kept() -> None:
 def test_a_field_that_may_be_absent_needs_a_default(more: dict[str, int]) -> None:
     with pytest.raises(TypeError, match="default"):
         field(**more)
+
+
+@struct
+class Impossible:
+    count: Int32 | None
+
+
+def test_numbers_have_no_null() -> None:
+    with pytest.raises(TypeError, match="no null for Int32"):
+        fields_of(Impossible)

@@ -1,0 +1,173 @@
+"""The compiled codec does what the codec defines, for any declaration, value and bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from minibroker.errors import WireError
+from minibroker.schemas import k00_produce, k01_fetch, k03_metadata, k18_api_versions, k19_create_topics
+from minibroker.wire import codec, compiled
+from minibroker.wire.primitives import EncodeError
+from tests.golden import Golden, all_golden
+from tests.wire.declarations import VERSIONS, declarations, values
+
+# Of many frames of the same version one is enough to mutate; the longest are slow to.
+SEEDS = [golden for golden in sorted(all_golden().values()) if golden.version <= golden.schema.VERSIONS[1] and len(golden.body) < 600]
+
+
+def must_not_be_asked(*_: object) -> None:
+    raise AssertionError("generated code gave a good message up to the codec")
+
+
+def alone(function: Callable[..., Any], *arguments: object) -> Any:
+    """Call generated code without the codec that it falls back to."""
+    names = function.__globals__
+    definition, names["definition"] = names["definition"], must_not_be_asked
+    try:
+        return function(*arguments)
+    finally:
+        names["definition"] = definition
+
+
+def outcome(decode: Callable[..., Any], *arguments: Any, version: int, flexible: bool) -> tuple[bytes, int] | str:
+    """What comes of bytes: the value (as bytes, for NaN is not equal to itself) and where it ended, or the complaint."""
+    try:
+        value, end = decode(*arguments)
+    except WireError as error:
+        return str(error)
+    return codec.encode(value, version, flexible=flexible), end
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data(), st.sampled_from(VERSIONS), st.booleans())
+def test_any_value_of_any_declaration(data: st.DataObject, version: int, flexible: bool) -> None:
+    struct = data.draw(declarations())
+    decoder, encoder = compiled.decoder(struct, version, flexible), compiled.encoder(struct, version, flexible)
+    for _ in range(3):
+        value = data.draw(values(struct, version, flexible))
+
+        encoded = codec.encode(value, version, flexible=flexible)
+
+        assert b"".join(alone(encoder, value)) == encoded
+        assert codec.decode(struct, encoded, version, flexible=flexible) == value
+        assert alone(decoder, encoded, 0) == (value, len(encoded))
+        assert alone(decoder, memoryview(bytearray(b"ab" + encoded)), 2) == (value, 2 + len(encoded))
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data(), st.sampled_from(VERSIONS), st.booleans())
+def test_any_bytes_for_any_declaration(data: st.DataObject, version: int, flexible: bool) -> None:
+    struct = data.draw(declarations())
+    decoder = compiled.decoder(struct, version, flexible)
+    message = codec.encode(data.draw(values(struct, version, flexible)), version, flexible=flexible)
+    for noise in (data.draw(st.binary(max_size=40)), mutated(data.draw, message), mutated(data.draw, message)):
+        defined = outcome(
+            lambda noise=noise: codec.decode_from(struct, noise, 0, version, flexible=flexible), version=version, flexible=flexible
+        )
+        assert outcome(decoder, noise, 0, version=version, flexible=flexible) == defined
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data(), st.sampled_from(VERSIONS), st.booleans())
+def test_cut_anywhere_or_with_bytes_behind_it_is_refused(data: st.DataObject, version: int, flexible: bool) -> None:
+    struct = data.draw(declarations())
+    message = codec.encode(data.draw(values(struct, version, flexible)), version, flexible=flexible)
+    for bad in (*(message[:length] for length in range(0, len(message), 1 + len(message) // 100)), message + b"\0"):
+        with pytest.raises(WireError):
+            compiled.decode_all(struct, bad, 0, version, flexible)
+        with pytest.raises(WireError):
+            codec.decode(struct, bad, version, flexible=flexible)
+
+
+@settings(max_examples=600, deadline=None)
+@given(st.sampled_from(SEEDS), st.data())
+def test_mutated_frames_of_real_clients(golden: Golden, data: st.DataObject) -> None:
+    noise, version, flexible = mutated(data.draw, golden.body), golden.version, golden.flexible
+    defined = outcome(lambda: codec.decode_from(golden.struct, noise, 0, version, flexible=flexible), version=version, flexible=flexible)
+    decoder = compiled.decoder(golden.struct, version, flexible)
+    assert outcome(decoder, noise, 0, version=version, flexible=flexible) == defined
+
+
+def mutated(draw: Callable[[st.SearchStrategy[Any]], Any], message: bytes) -> bytes:
+    """Overwrite, insert or drop some bytes; lengths and counts like to be extreme."""
+    noise = bytearray(message)
+    for _ in range(draw(st.integers(1, 3))):
+        start = draw(st.integers(0, len(noise)))
+        end = min(len(noise), start + draw(st.integers(0, 4)))
+        noise[start:end] = draw(
+            st.sampled_from([b"", b"\x00", b"\x7f", b"\x80", b"\xff", b"\xff" * 4, b"\xff" * 5, b"\x7f" + b"\xff" * 3])
+            | st.binary(max_size=5)
+        )
+    return bytes(noise)
+
+
+def fetch_response(*records: bytes | None) -> k01_fetch.Response:
+    partitions = [
+        k01_fetch.PartitionResult(partition_index=index, error_code=0, high_watermark=1, aborted_transactions=None, records=each)
+        for index, each in enumerate(records)
+    ]
+    return k01_fetch.Response(responses=[k01_fetch.TopicResult(topic="orders", partitions=partitions)])
+
+
+@pytest.mark.parametrize("version", [11, 12, 17])
+def test_records_leave_as_they_are(version: int) -> None:
+    batches = [memoryview(b"first batch"), b"", None, bytearray(b"second batch")]
+    flexible = version >= k01_fetch.FLEXIBLE_SINCE
+    response = fetch_response(*batches)  # type: ignore[arg-type]
+
+    chunks = compiled.encoder(k01_fetch.Response, version, flexible)(response)
+
+    assert [chunk for chunk in chunks if any(chunk is batch for batch in batches)] == [batches[0], batches[3]]
+    assert len(chunks) == 4 + flexible, "what lies between two batches is one chunk"
+    assert b"".join(chunks) == codec.encode(response, version, flexible=flexible)
+
+
+def test_records_are_decoded_as_a_view_of_the_frame() -> None:
+    topic = k00_produce.Topic(name="orders", partition_data=[k00_produce.Partition(index=0, records=b"batch")])
+    request = k00_produce.Request(acks=1, timeout_ms=0, topic_data=[topic])
+    frame = bytearray(codec.encode(request, 9, flexible=True))
+
+    decoded = compiled.decode_all(k00_produce.Request, memoryview(frame), 0, 9, True)
+    frame[frame.index(b"batch")] = ord("m")
+
+    records = decoded.topic_data[0].partition_data[0].records
+    assert isinstance(records, memoryview)
+    assert bytes(records) == b"match"
+
+
+def test_other_values_do_not_keep_the_frame() -> None:
+    frame = bytearray(codec.encode(k18_api_versions.Request(client_software_name="x", client_software_version="1"), 3, flexible=True))
+    compiled.decode_all(k18_api_versions.Request, memoryview(frame), 0, 3, True)
+    frame.clear()  # BufferError, if something still looked into it
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [None, "x" * 40_000, 5, "\ud800"],
+    ids=["null where none is allowed", "longer than any string", "a number", "no character"],
+)
+@pytest.mark.parametrize("version", [4, 5])
+def test_a_value_that_cannot_be_sent_is_our_mistake(wrong: Any, version: int) -> None:
+    topic = k19_create_topics.Topic(name=wrong, num_partitions=1, replication_factor=1, assignments=[], configs=[])
+    request = k19_create_topics.Request(topics=[topic], timeout_ms=0)
+    with pytest.raises(EncodeError, match="name"):
+        compiled.encoder(k19_create_topics.Request, version, version >= 5)(request)
+    with pytest.raises(EncodeError, match="name"):
+        codec.encode(request, version, flexible=version >= 5)
+
+
+def test_null_is_refused_in_versions_before_it_was_allowed() -> None:
+    assert compiled.decode_all(k03_metadata.Request, b"\xff\xff\xff\xff", 0, 1, False).topics is None
+    with pytest.raises(WireError, match="null where none is allowed"):
+        compiled.decode_all(k03_metadata.Request, b"\xff\xff\xff\xff", 0, 0, False)
+
+
+def test_generated_once_and_kept_with_its_source() -> None:
+    decoder = compiled.decoder(k03_metadata.Request, 12, True)
+    assert decoder is compiled.decoder(k03_metadata.Request, 12, True)
+    assert "topics" in decoder.source  # type: ignore[attr-defined]
