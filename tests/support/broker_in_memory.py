@@ -1,0 +1,131 @@
+"""A whole broker without sockets, threads or waiting: requests go in as bytes and come out as bytes, time stands still until told.
+
+broker = BrokerInMemory(topics={"orders": 1})
+broker.append("orders", 0, records(10))
+answer = broker.ask(k21.Request(...))             # through the real codec, newest version unless told otherwise
+pending = broker.begin(k01.Request(...))          # a request that may wait
+broker.clock.advance(500); pending.answer()
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+import weakref
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from minibroker.background import InlineBackground
+from minibroker.clock import ManualClock
+from minibroker.cluster.cluster import Cluster
+from minibroker.config.broker_config import BrokerConfig
+from minibroker.dispatch import registry
+from minibroker.dispatch.context import ConnectionInfo, Services
+from minibroker.dispatch.dispatcher import Dispatcher, InFlight
+from minibroker.log.results import Appended
+from minibroker.records.builder import build_batch
+from minibroker.records.record import Record
+from minibroker.storage.files import Files, RealFiles
+from minibroker.wire.api import Api, api_of
+from minibroker.wire.codec import decode, encode
+from minibroker.wire.header import (
+    RequestHeader,
+    decode_response_header,
+    encode_request_header,
+    request_header_version,
+    response_header_version,
+)
+
+LISTENER = "PLAINTEXT"
+
+
+def records(count: int, *, first: int = 0, timestamp: int | None = None, **options: Any) -> bytes:
+    """One batch of `count` records with keys k0, k1, ... and values v0, v1, ...; options are build_batch's."""
+    base = ManualClock().now_ms() if timestamp is None else timestamp
+    rows = [Record(index, base + index, b"k%d" % (first + index), b"v%d" % (first + index)) for index in range(count)]
+    return bytes(build_batch(rows, **options))
+
+
+class Pending:
+    """A request in flight."""
+
+    def __init__(self, api: Api, version: int, answer: list[Any] | InFlight) -> None:
+        self._api, self._version, self._answer = api, version, answer
+
+    @property
+    def in_flight(self) -> InFlight:
+        assert isinstance(self._answer, InFlight)
+        return self._answer
+
+    @property
+    def is_done(self) -> bool:
+        return not isinstance(self._answer, InFlight) or self._answer.is_done
+
+    def answer(self) -> Any:
+        """The response; None when the protocol has none (acks=0). Fails while the request still waits."""
+        assert self.is_done, "the request still waits"
+        chunks = self._answer.answer if isinstance(self._answer, InFlight) else self._answer
+        assert chunks is not None, "the broker closed the connection"
+        data = b"".join(chunks)
+        if not data:
+            return None
+        assert int.from_bytes(data[:4], "big") == len(data) - 4
+        frame = data[4:]
+        _, position = decode_response_header(frame, response_header_version(self._api, self._version))
+        return decode(self._api.Response, frame[position:], self._version, flexible=self._api.flexible(self._version))
+
+
+class BrokerInMemory:
+    """Its folder is temporary and goes with it, unless `folder` is given."""
+
+    def __init__(
+        self,
+        topics: Mapping[str, int] | None = None,
+        config: Mapping[str, str] | None = None,
+        *,
+        folder: Path | None = None,
+        files: Files | None = None,
+        clock: ManualClock | None = None,
+    ) -> None:
+        if folder is None:
+            folder = Path(tempfile.mkdtemp(prefix="minibroker-test-"))
+            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        self.folder = folder
+        self.clock = clock or ManualClock()
+        self.background = InlineBackground()
+        self.config = BrokerConfig({"log.dirs": str(folder), "listeners": "PLAINTEXT://localhost:9092"} | dict(config or {}))
+        self.cluster = Cluster.open(self.config, files or RealFiles(), self.clock, self.background)
+        self.services = Services(
+            config=self.config, cluster=self.cluster, clock=self.clock, background=self.background, registry=registry.load()
+        )
+        self.dispatcher = Dispatcher(self.services)
+        self.connection = ConnectionInfo(LISTENER, "127.0.0.1")
+        for name, partition_count in (topics or {}).items():
+            if name not in self.cluster.topics:
+                self.cluster.create_topic(name, partition_count=partition_count)
+
+    def ask(self, request: Any, version: int | None = None, *, client_id: str | None = "test") -> Any:
+        """Send a request and return its response; fails when it would have to wait."""
+        return self.begin(request, version, client_id=client_id).answer()
+
+    def begin(self, request: Any, version: int | None = None, *, client_id: str | None = "test") -> Pending:
+        """Send a request that may have to wait."""
+        api = api_of(sys.modules[type(request).__module__])
+        number = api.max_version if version is None else version
+        header = RequestHeader(api_key=api.key, api_version=number, correlation_id=7, client_id=client_id)
+        frame = encode_request_header(header, request_header_version(api, number))
+        frame += encode(request, number, flexible=api.flexible(number))
+        return Pending(api, number, self.dispatcher.dispatch(self.connection, memoryview(frame)))
+
+    def append(self, topic: str, index: int, batch: bytes) -> Appended:
+        """Append to a partition as a producer would, waking who waits."""
+        return self.cluster.partition(topic, index).append(memoryview(bytearray(batch)))
+
+    def restart(self, *, clean: bool = True) -> BrokerInMemory:
+        """Another broker on the same folder; the old one must not be used any more."""
+        self.cluster.close(clean=clean)
+        again = BrokerInMemory(folder=self.folder, clock=self.clock, config=self.config.static)
+        weakref.finalize(again, lambda _kept: None, self)
+        return again
