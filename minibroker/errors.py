@@ -33,6 +33,7 @@ class KafkaError(Exception):
     code: ClassVar[int]  #: int16 on the wire
     name: ClassVar[str]  #: as in Kafka's enum: UNKNOWN_TOPIC_OR_PARTITION
     retriable: ClassVar[bool]  #: clients may send the same request again
+    record_errors: tuple[tuple[int, str], ...] = ()  #: Produce's: (batch_index, batch_index_error_message) of the records at fault
 
     def __init_subclass__(cls, *, code: int, retriable: bool = False) -> None:
         """Enter the class in BY_CODE; its name in Kafka's spelling follows from ours."""

@@ -47,6 +47,7 @@ MIN_LEGACY_SIZE = 26  #: the smallest message of format v0 with its offset and s
 MAGIC_POSITION = 16
 CRC_POSITION = 17
 ATTRIBUTES_POSITION = 21
+MAX_TIMESTAMP_POSITION = 35
 MAGIC_V2 = 2
 
 COMPRESSION_MASK = 0x07
@@ -69,7 +70,6 @@ _OFFSET = Struct(">q")
 _EPOCH = Struct(">i")
 _CRC = Struct(">I")
 _ATTRIBUTES = Struct(">h")
-_MAX_TIMESTAMP_POSITION = 35
 
 
 class TimestampType(IntEnum):
@@ -278,5 +278,5 @@ def stamp_log_append_time(data: memoryview, now_ms: int) -> None:
     """
     attributes: int = _ATTRIBUTES.unpack_from(data, ATTRIBUTES_POSITION)[0]
     _ATTRIBUTES.pack_into(data, ATTRIBUTES_POSITION, attributes | LOG_APPEND_TIME_FLAG)
-    _OFFSET.pack_into(data, _MAX_TIMESTAMP_POSITION, now_ms)
+    _OFFSET.pack_into(data, MAX_TIMESTAMP_POSITION, now_ms)
     _CRC.pack_into(data, CRC_POSITION, crc32c(data[ATTRIBUTES_POSITION:]))

@@ -12,7 +12,7 @@ block. The header may stand again between blocks, where streams were joined. Wit
 
 A payload that breaks its codec's rules, ends early, goes on after its end or would become larger than the bound raises InvalidRecord:
 its CRC was right, so its producer made it so, and sending it again will not help (CORRUPT_MESSAGE would ask for that).
-Memory: never more than the bound and one chunk beyond the input, whatever sizes the payload claims.
+Memory: at most twice the bound beside copies of the input, whatever sizes the payload claims.
 
 Each library is imported at the first use of its codec. Sources: org.apache.kafka.common.compress, xerial's SnappyInputStream.
 """

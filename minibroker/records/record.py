@@ -54,8 +54,6 @@ def decode_records(batch: RecordBatch, *, max_bytes: int = MAX_DECOMPRESSED_BYTE
             offset_delta, timestamp_delta, key, value, headers, position = _decode_record(payload, position)
         except IndexError:
             raise InvalidRecord(f"record {index} of {batch.record_count} goes on behind the end of its batch") from None
-        except UnicodeDecodeError:
-            raise InvalidRecord(f"record {index}: a header's key is not UTF-8") from None
         if not previous_delta < offset_delta <= last_offset_delta:
             raise InvalidRecord(f"record {index}: offset delta {offset_delta} after {previous_delta}, last is {last_offset_delta}")
         previous_delta = offset_delta
@@ -97,7 +95,7 @@ def _decode_record(data: bytes, position: int) -> tuple[int, int, bytes | None, 
     return offset_delta, timestamp_delta, key, value, headers, position
 
 
-def read_varint(data: bytes, position: int, max_bits: int = MAX_VARINT_BITS) -> tuple[int, int]:
+def read_varint(data: bytes | memoryview, position: int, max_bits: int = MAX_VARINT_BITS) -> tuple[int, int]:
     """A zigzag number and the position behind it; InvalidRecord when longer than `max_bits`, IndexError when `data` ends first."""
     number = shift = 0
     while True:
@@ -109,6 +107,8 @@ def read_varint(data: bytes, position: int, max_bits: int = MAX_VARINT_BITS) -> 
         shift += 7
         if shift >= max_bits:
             raise InvalidRecord(f"a varint of more than {max_bits // 7} bytes")
+    if number >> (64 if max_bits == MAX_VARLONG_BITS else 32):
+        raise InvalidRecord("a varint of too many bits")
     return (number >> 1) ^ -(number & 1), position
 
 
@@ -140,7 +140,7 @@ def _read_headers(data: bytes, position: int, end: int) -> tuple[Headers, int]:
         if key is None:
             raise InvalidRecord("a header without a key")
         value, position = _read_bytes(data, position, end)
-        headers.append((key.decode(), value))
+        headers.append((key.decode(errors="replace"), value))  # as the Java client does
     return tuple(headers), position
 
 
