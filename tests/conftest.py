@@ -6,6 +6,7 @@ import itertools
 import os
 import re
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -37,14 +38,21 @@ _numbers = itertools.count(1)
 
 
 @pytest.fixture
-def new_topic(bootstrap: str, request: pytest.FixtureRequest) -> Callable[..., str]:
+def admin(bootstrap: str) -> Any:
+    """confluent-kafka's AdminClient; must outlive the futures that it returns."""
+    from confluent_kafka.admin import AdminClient
+
+    return AdminClient({"bootstrap.servers": bootstrap})
+
+
+@pytest.fixture
+def new_topic(admin: Any, request: pytest.FixtureRequest) -> Callable[..., str]:
     """Create a topic of a name not used before: `new_topic(partitions=3, **{"retention.ms": "-1"})`."""
-    from confluent_kafka.admin import AdminClient, NewTopic
+    from confluent_kafka.admin import NewTopic
 
     def create(partitions: int = 1, **config: str) -> str:
         readable = re.sub(r"[^a-zA-Z0-9._-]+", "-", request.node.name).strip("-")[:80]
         name = f"{readable}-{os.getpid()}-{next(_numbers)}"
-        admin = AdminClient({"bootstrap.servers": bootstrap})
         admin.create_topics([NewTopic(name, partitions, 1, config=config)])[name].result(timeout=30)
         return name
 

@@ -12,13 +12,6 @@ from tests.clients.adapters import CLIENTS, Sent
 
 
 @pytest.fixture
-def admin(bootstrap: str) -> Any:
-    from confluent_kafka.admin import AdminClient
-
-    return AdminClient({"bootstrap.servers": bootstrap})
-
-
-@pytest.fixture
 def python_admin(bootstrap: str) -> Iterator[Any]:
     from kafka import KafkaAdminClient
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ def filled(bootstrap: str, topic: str) -> str:
 
 
 @pytest.fixture
-def admin(bootstrap: str) -> Iterator[object]:
+def python_admin(bootstrap: str) -> Iterator[object]:
     from kafka import KafkaAdminClient
 
     client = KafkaAdminClient(bootstrap_servers=bootstrap)
@@ -45,21 +46,19 @@ def admin(bootstrap: str) -> Iterator[object]:
         (T + 41, -1, -1),
     ],
 )
-def test_kafka_python(filled: str, admin: object, isolation: str, selector: str | int, offset: int, timestamp: int) -> None:
+def test_kafka_python(filled: str, python_admin: object, isolation: str, selector: str | int, offset: int, timestamp: int) -> None:
     from kafka import IsolationLevel, KafkaAdminClient, OffsetSpec, TopicPartition
 
-    assert isinstance(admin, KafkaAdminClient)
+    assert isinstance(python_admin, KafkaAdminClient)
     partition = TopicPartition(filled, 0)
     spec = getattr(OffsetSpec, selector) if isinstance(selector, str) else selector
-    found = admin.list_partition_offsets({partition: spec}, isolation_level=IsolationLevel[isolation])[partition]
+    found = python_admin.list_partition_offsets({partition: spec}, isolation_level=IsolationLevel[isolation])[partition]
     assert (found.offset, found.timestamp) == (offset, timestamp)
 
 
-def test_confluent_kafka(bootstrap: str, filled: str) -> None:
+def test_confluent_kafka(bootstrap: str, admin: Any, filled: str) -> None:
     from confluent_kafka import Consumer, TopicPartition
-    from confluent_kafka.admin import AdminClient, OffsetSpec
-
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    from confluent_kafka.admin import OffsetSpec
 
     def listed(spec: object) -> tuple[int, int]:
         asked = TopicPartition(filled, 0)
