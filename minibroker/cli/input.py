@@ -1,0 +1,86 @@
+"""Input of `produce`: messages out of files and stdin, and a bar that shows how far it is."""
+
+from __future__ import annotations
+
+import io
+import os
+import select
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO, Self
+
+import click
+
+CHUNK_BYTES = 1024 * 1024
+IDLE_S = 0.005  #: a source that says nothing for so long has its records sent: linger.ms
+
+
+class Progress:
+    """A bar on stderr over the bytes of all files; nothing where stderr is no terminal or a size is not known."""
+
+    def __init__(self, files: Sequence[Path]) -> None:
+        self._bar: Any = None
+        if files and sys.stderr.isatty() and all(file.is_file() for file in files):
+            self._bar = click.progressbar(length=sum(file.stat().st_size for file in files), label="producing", file=sys.stderr)
+
+    def advance(self, size: int) -> None:
+        """So many bytes more were read."""
+        if self._bar is not None:
+            self._bar.update(size)
+
+    def __enter__(self) -> Self:
+        if self._bar is not None:
+            self._bar.__enter__()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._bar is not None:
+            self._bar.__exit__(kind, error, trace)
+
+
+def messages(file: Path, delimiter: bytes | None, progress: Progress, idle: Callable[[], None]) -> Iterator[bytes]:
+    """The messages of a file, or of stdin for `-`; all of it is one when there is no delimiter.
+
+    Calls `idle` when the source has nothing at the moment, so that a slow one has its messages sent while it is silent.
+    A delimiter at the very end is followed by no message.
+    """
+    if str(file) == "-":
+        yield from _split(sys.stdin.buffer, delimiter, progress, idle)
+        return
+    with file.open("rb") as stream:
+        yield from _split(stream, delimiter, progress, idle)
+
+
+def _split(stream: BinaryIO, delimiter: bytes | None, progress: Progress, idle: Callable[[], None]) -> Iterator[bytes]:
+    rest = bytearray()
+    for chunk in _chunks(stream, idle):
+        progress.advance(len(chunk))
+        if delimiter is None:
+            rest += chunk
+            continue
+        if len(delimiter) == 1 and delimiter not in chunk:
+            rest += chunk
+            continue
+        *ended, last = bytes(rest + chunk).split(delimiter)
+        yield from ended
+        rest = bytearray(last)
+    if rest or delimiter is None:
+        yield bytes(rest)
+
+
+def _chunks(stream: BinaryIO, idle: Callable[[], None]) -> Iterator[bytes]:
+    """What can be read, as it comes."""
+    try:
+        descriptor = stream.fileno()
+    except (io.UnsupportedOperation, AttributeError):
+        yield stream.read()
+        return
+    while True:
+        if not select.select([descriptor], [], [], IDLE_S)[0]:
+            idle()
+        chunk = os.read(descriptor, CHUNK_BYTES)
+        if not chunk:
+            return
+        yield chunk

@@ -1,0 +1,215 @@
+"""`minibroker produce`: records from stdin or files to a topic, like kcat -P."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+
+from minibroker.cli.input import Progress, messages
+from minibroker.cli.options import client_command, output_option
+from minibroker.cli.output import emit
+from minibroker.cli.record_format import unescape
+from minibroker.cli.record_json import from_json
+from minibroker.cli.times import epoch_ms
+from minibroker.client.client import Client
+from minibroker.client.producer import Acknowledged, Producer
+from minibroker.records.compression import Compression
+from minibroker.records.record import Headers, Record
+
+ACKS = {"0": 0, "1": 1, "all": -1, "-1": -1}
+OFFSET_COLUMNS = ("topic", "partition", "records", "first_offset", "last_offset")
+
+
+class Timestamp(click.ParamType[int]):
+    """Epoch ms or a date."""
+
+    name = "timestamp"
+
+    def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Epoch ms."""
+        if isinstance(value, int):
+            return value
+        try:
+            return epoch_ms(value)
+        except ValueError:
+            self.fail(f"{value!r} is neither milliseconds since 1970 nor a date like 2013-01-31T10:00Z", param, ctx)
+
+
+class Reading(NamedTuple):
+    """How input becomes records."""
+
+    input_form: str
+    key: bytes | None
+    key_delimiter: bytes | None
+    headers: Headers
+    timestamp: int | None
+    empty_is_null: bool
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  seq 10 | minibroker produce numbers
+  echo 'UA:late' | minibroker produce flights -K : -H origin=EWR -z zstd
+  minibroker produce orders orders-1.txt orders-2.txt --timestamp 2013-01-01
+  minibroker consume orders -e -o jsonl | minibroker produce copy --input jsonl
+"""
+)
+@click.argument("topic")
+@click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path), metavar="[FILE]...")
+@click.option(
+    "--input",
+    "input_form",
+    type=click.Choice(["lines", "jsonl", "whole"]),
+    default="lines",
+    show_default=True,
+    help="A record a line (see -D); JSON as consume -o jsonl prints it; or a record a file.",
+)
+@click.option("-D", "--delimiter", default="\\n", show_default=True, help="What ends a record; knows \\n \\t \\0 \\xHH.")
+@click.option("-K", "--key-delimiter", metavar="TEXT", help="The key stands before the first TEXT of each record; no TEXT, no key.")
+@click.option("-k", "--key", metavar="KEY", help="The key of all records.")
+@click.option(
+    "-H", "--header", "headers", multiple=True, metavar="NAME=VALUE", help="A header for all records; NAME alone has a null value."
+)
+@click.option(
+    "-p", "--partition", type=click.IntRange(min=0), metavar="N", help="All records to this partition; else by key, as Java clients do."
+)
+@click.option("--timestamp", type=Timestamp(), metavar="TIME", help="Of all records: epoch ms or an ISO date; else the time they are read.")
+@click.option("-z", "--compression", type=click.Choice([codec.name.lower() for codec in Compression]), default="none", show_default=True)
+@click.option("-Z", "--null", "empty_is_null", is_flag=True, help="An empty key or value is null.")
+@click.option(
+    "--acks",
+    type=click.Choice(list(ACKS)),
+    default="all",
+    show_default=True,
+    help="Which replicas must have a record: none, the leader, all.",
+)
+@click.option("--idempotent/--no-idempotent", default=None, help="Stored once even when sent twice. The default with --acks all.")
+@click.option(
+    "--batch-bytes",
+    type=click.IntRange(1, 100_000_000),
+    default=256 * 1024,
+    show_default=True,
+    help="Records sent together, before compression.",
+)
+@output_option("none", "table", "json", "jsonl", "yaml")
+@client_command
+def produce(
+    client: Client,
+    *,
+    topic: str,
+    files: tuple[Path, ...],
+    input_form: str,
+    delimiter: str,
+    key_delimiter: str | None,
+    key: str | None,
+    headers: tuple[str, ...],
+    partition: int | None,
+    timestamp: int | None,
+    compression: str,
+    empty_is_null: bool,
+    acks: str,
+    idempotent: bool | None,
+    batch_bytes: int,
+    output: str,
+) -> None:
+    """Write records from stdin or FILES to TOPIC.
+
+    -o tells for each partition which offsets the records got. When it fails, what was acknowledged stays written.
+    """
+    if not unescape(delimiter) or key_delimiter == "":
+        raise click.UsageError("a delimiter must not be empty")
+    if idempotent and ACKS[acks] != -1:
+        raise click.UsageError("--idempotent needs --acks all")
+    reading = Reading(
+        input_form,
+        None if key is None else key.encode("utf-8", "surrogateescape"),
+        None if key_delimiter is None else unescape(key_delimiter),
+        _headers(headers),
+        timestamp,
+        empty_is_null,
+    )
+    tally = _Tally(topic)
+    producer = Producer(
+        client,
+        topic,
+        acks=ACKS[acks],
+        idempotent=ACKS[acks] == -1 if idempotent is None else idempotent,
+        compression=Compression.from_name(compression),
+        batch_bytes=batch_bytes,
+        on_acknowledged=tally.add,
+    )
+    with Progress(files) as progress:
+        for record, wanted in _records(files, unescape(delimiter), reading, progress, producer.flush):
+            producer.add(record, wanted if partition is None else partition)
+        producer.flush()
+    if output != "none":
+        emit(tally.items(), output, columns=OFFSET_COLUMNS)
+
+
+def _records(
+    files: tuple[Path, ...], delimiter: bytes, reading: Reading, progress: Progress, idle: Callable[[], None]
+) -> Iterator[tuple[Record, int | None]]:
+    """The records of all inputs, each with the partition that it names itself."""
+    whole = reading.input_form == "whole"
+    for file in files or (Path("-"),):
+        for number, message in enumerate(messages(file, None if whole else delimiter, progress, idle), start=1):
+            if reading.input_form != "jsonl":
+                yield _record(message, reading), None
+            elif message.strip():
+                try:
+                    yield from_json(json.loads(message), _now_ms() if reading.timestamp is None else reading.timestamp)
+                except ValueError as error:
+                    raise click.ClickException(f"{'stdin' if str(file) == '-' else file}, record {number}: {error}") from error
+
+
+def _record(message: bytes, reading: Reading) -> Record:
+    key, value = reading.key, message
+    if reading.key_delimiter is not None:
+        before, found, after = message.partition(reading.key_delimiter)
+        if found:
+            key, value = before, after
+    timestamp = _now_ms() if reading.timestamp is None else reading.timestamp
+    if reading.empty_is_null:
+        return Record(0, timestamp, key or None, value or None, reading.headers)
+    return Record(0, timestamp, key, value, reading.headers)
+
+
+def _headers(texts: tuple[str, ...]) -> Headers:
+    pairs = [text.partition("=") for text in texts]
+    return tuple((name, content.encode("utf-8", "surrogateescape") if equals else None) for name, equals, content in pairs)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class _Tally:
+    """Which offsets the records of each partition got."""
+
+    def __init__(self, topic: str) -> None:
+        self._topic = topic
+        self._by_partition: dict[int, list[int]] = {}  # count, first offset, last offset
+
+    def add(self, done: Acknowledged) -> None:
+        entry = self._by_partition.setdefault(done.partition, [0, done.base_offset, -1])
+        entry[0] += done.record_count
+        if done.base_offset >= 0:
+            entry[2] = done.base_offset + done.record_count - 1
+
+    def items(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "topic": self._topic,
+                "partition": partition,
+                "records": count,
+                "first_offset": None if first < 0 else first,
+                "last_offset": None if last < 0 else last,
+            }
+            for partition, (count, first, last) in sorted(self._by_partition.items())
+        ]

@@ -1,0 +1,85 @@
+r"""A record as text, by a format like kcat's.
+
+%t topic   %p partition   %o offset   %T timestamp (ms since 1970)   %k key   %v or %s value   %h headers (a=1,b=2)
+%K %S %R   sizes of key and value (-1: null), and the value's as four bytes    %% a percent sign
+\n \r \t \0 \\ \xHH   bytes
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from minibroker.client.consumer import Consumed
+
+Piece = Callable[[Consumed], bytes]
+
+ESCAPES = {"n": b"\n", "r": b"\r", "t": b"\t", "0": b"\0", "\\": b"\\"}
+
+
+def unescape(text: str) -> bytes:
+    """A delimiter or a format's plain text as bytes, its escapes resolved."""
+
+    def byte(match: re.Match[bytes]) -> bytes:
+        escape = match[1].decode()
+        return bytes([int(escape[1:], 16)]) if escape.startswith("x") and len(escape) == 3 else ESCAPES[escape]
+
+    return re.sub(rb"\\(x[0-9a-fA-F]{2}|[nrt0\\])", byte, text.encode("utf-8", "surrogateescape"))
+
+
+class RecordFormat:
+    """A format, read once and applied to many records."""
+
+    __slots__ = ("_pieces",)
+
+    def __init__(self, text: str, topic: str, *, null: bytes = b"") -> None:
+        """`null` stands for a key, a value or a header's value that is null. ValueError for an unknown % letter."""
+        pieces = _letters(topic.encode(), null)
+        self._pieces: list[Piece] = []
+        for plain, letter in re.findall(r"([^%]+)|%(.?)", text, re.DOTALL):
+            if plain:
+                self._pieces.append(_constant(unescape(plain)))
+            elif letter in pieces:
+                self._pieces.append(pieces[letter])
+            else:
+                raise ValueError(f"%{letter} is unknown: there are {' '.join('%' + known for known in pieces)}")
+
+    def __call__(self, consumed: Consumed) -> bytes:
+        """One record."""
+        return b"".join([piece(consumed) for piece in self._pieces])
+
+
+def _letters(topic: bytes, null: bytes) -> dict[str, Piece]:
+    def value(consumed: Consumed) -> bytes:
+        content = consumed.record.value
+        return null if content is None else content
+
+    def key(consumed: Consumed) -> bytes:
+        content = consumed.record.key
+        return null if content is None else content
+
+    def headers(consumed: Consumed) -> bytes:
+        return b",".join(name.encode() + b"=" + (null if content is None else content) for name, content in consumed.record.headers)
+
+    return {
+        "t": _constant(topic),
+        "p": lambda consumed: b"%d" % consumed.partition,
+        "o": lambda consumed: b"%d" % consumed.record.offset,
+        "T": lambda consumed: b"%d" % consumed.record.timestamp,
+        "k": key,
+        "v": value,
+        "s": value,
+        "h": headers,
+        "K": lambda consumed: b"%d" % _size(consumed.record.key),
+        "S": lambda consumed: b"%d" % _size(consumed.record.value),
+        "R": lambda consumed: _size(consumed.record.value).to_bytes(4, "big", signed=True),
+        "%": _constant(b"%"),
+    }
+
+
+def _constant(text: bytes) -> Piece:
+    return lambda _: text
+
+
+def _size(content: bytes | None) -> int:
+    return -1 if content is None else len(content)

@@ -1,0 +1,181 @@
+"""Reads records of one topic from given offsets on, without a group.
+
+Invariants:
+- Each record at or above a partition's position comes once, in the order of its partition; the position moves past it then.
+- Under read_committed neither records of aborted transactions nor markers come; under read_uncommitted only markers are left out.
+- A batch whose CRC is wrong is an error, never data.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from minibroker.client.client import Client
+from minibroker.client.connection import Connection
+from minibroker.client.deadline import Deadline
+from minibroker.client.errors import BrokerUnreachable, check, refusal
+from minibroker.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED, FoundOffset, list_offsets
+from minibroker.errors import CorruptMessage, KafkaError, OffsetOutOfRange, UnknownTopicId, UnknownTopicOrPartition
+from minibroker.records.batch import RecordBatch, TimestampType, split_batches
+from minibroker.records.record import Record, decode_records
+from minibroker.schemas import k01_fetch, k03_metadata
+from minibroker.wire.schema import NIL_UUID
+
+LAST_VERSION_WITH_NAMES = 12
+MAX_BYTES = 32 * 1024 * 1024
+PARTITION_MAX_BYTES = 4 * 1024 * 1024
+ABORT_TYPE = b"\0\0"  #: in the key of a marker, after its int16 version
+
+
+class Consumed(NamedTuple):
+    """A record and where it was."""
+
+    partition: int
+    timestamp_type: TimestampType
+    record: Record
+
+
+class Consumer:
+    """Fetches from the leaders of the partitions in `positions`, which it keeps up to date."""
+
+    def __init__(self, client: Client, topic: str, positions: Mapping[int, int], *, isolation: int = READ_UNCOMMITTED) -> None:
+        self.positions = dict(positions)  #: the offset that comes next, by partition
+        self._client = client
+        self._name = topic
+        self._isolation = isolation
+        self._topic: k03_metadata.TopicResult = client.topic(topic)
+        self._deadline = client.deadline()
+        self._turn: deque[int] = deque(self.positions)
+
+    def stop_reading(self, partition: int) -> None:
+        """Read no more of a partition."""
+        del self.positions[partition]
+        self._turn.remove(partition)
+
+    def poll(self, max_wait_ms: int) -> Iterator[Consumed]:
+        """Fetch once from each leader, waiting at most `max_wait_ms` for a first record; yields what came, maybe nothing.
+
+        What may be tried again is left for the next poll, until the client's time-out without one that works.
+        """
+        problem: Exception | None = None
+        asked: list[Connection] = []
+        deadline = Deadline(None if self._client.timeout_ms is None else self._client.timeout_ms + max_wait_ms)
+        for leader, partitions in self._by_leader().items():
+            try:
+                connection = self._client.to_node(leader, deadline)
+                self._send(connection, partitions, max_wait_ms, deadline)
+                asked.append(connection)
+            except (BrokerUnreachable, KafkaError) as error:
+                problem = error
+        results: list[k01_fetch.PartitionResult] = []
+        for connection in asked:
+            try:
+                response: k01_fetch.Response = connection.receive(deadline)
+                check(response.error_code, f"fetch from {connection.address}")
+                results += [partition for topic in response.responses for partition in topic.partitions]
+            except (BrokerUnreachable, KafkaError) as error:
+                problem = error
+        for result in results:
+            failure = self._failure(result)
+            if failure is None:
+                yield from self._records(result)
+            else:
+                problem = failure
+        self._recover(problem)
+        self._turn.rotate(-1)
+
+    def _records(self, result: k01_fetch.PartitionResult) -> Iterator[Consumed]:
+        partition = result.partition_index
+        is_aborted = _Aborted(result.aborted_transactions or ()) if self._isolation == READ_COMMITTED else None
+        for batch in split_batches(result.records or b"", allow_partial=True):
+            position = self.positions.get(partition)
+            if position is None:
+                return
+            if batch.next_offset <= position:
+                continue
+            if not batch.check_crc():
+                raise CorruptMessage(f"{self._name}-{partition}: the batch at offset {batch.base_offset} has a wrong CRC")
+            if (is_aborted is None or not is_aborted(batch)) and not batch.is_control:
+                for record in decode_records(batch):
+                    if record.offset >= position:
+                        self.positions[partition] = record.offset + 1
+                        yield Consumed(partition, batch.timestamp_type, record)
+                        if partition not in self.positions:
+                            return
+            self.positions[partition] = batch.next_offset
+
+    def _failure(self, result: k01_fetch.PartitionResult) -> KafkaError | None:
+        partition = result.partition_index
+        error = refusal(result.error_code, f"{self._name}-{partition}")
+        if isinstance(error, OffsetOutOfRange):
+            return self._out_of_range(partition)
+        return error
+
+    def _out_of_range(self, partition: int) -> OffsetOutOfRange:
+        bounds = []
+        for time in (EARLIEST, LATEST):
+            found = list_offsets(self._client, {(self._name, partition): time}, isolation=self._isolation)[self._name, partition]
+            bounds.append(found.offset if isinstance(found, FoundOffset) else -1)
+        position = self.positions[partition]
+        return OffsetOutOfRange(f"offset {position} of {self._name}-{partition} is not there: it holds {bounds[0]} up to {bounds[1]}")
+
+    def _recover(self, problem: Exception | None) -> None:
+        """Nothing wrong: time starts anew. Else look for leaders again; raise what will not get better."""
+        if problem is None:
+            self._deadline = self._client.deadline()
+            return
+        if isinstance(problem, KafkaError) and (not problem.retriable or isinstance(problem, UnknownTopicOrPartition)):
+            raise problem
+        self._deadline.pause(problem)
+        known_id = self._topic.topic_id
+        self._topic = self._client.retrying(lambda: self._client.topic(self._name, self._deadline), self._deadline)
+        if NIL_UUID not in (known_id, self._topic.topic_id) and self._topic.topic_id != known_id:
+            raise UnknownTopicId(f"topic {self._name} was deleted and created anew while it was read")
+
+    def _by_leader(self) -> dict[int, list[int]]:
+        leaders = {partition.partition_index: partition.leader_id for partition in self._topic.partitions}
+        found: dict[int, list[int]] = defaultdict(list)
+        for partition in self._turn:
+            found[leaders[partition]].append(partition)
+        return found
+
+    def _send(self, connection: Connection, partitions: list[int], max_wait_ms: int, deadline: Deadline) -> None:
+        wanted = [
+            k01_fetch.Partition(partition=index, fetch_offset=self.positions[index], partition_max_bytes=PARTITION_MAX_BYTES)
+            for index in partitions
+        ]
+        request = k01_fetch.Request(
+            max_wait_ms=max_wait_ms,
+            min_bytes=1,
+            max_bytes=MAX_BYTES,
+            isolation_level=self._isolation,
+            topics=[k01_fetch.Topic(topic=self._name, topic_id=self._topic.topic_id, partitions=wanted)],
+        )
+        most = LAST_VERSION_WITH_NAMES if self._topic.topic_id == NIL_UUID else None
+        connection.send(k01_fetch, request, deadline, most=most)
+
+
+class _Aborted:
+    """Tells for the batches of one fetch, in order, which belong to an aborted transaction (KIP-98).
+
+    A transaction listed as aborted begins at its first_offset and ends at its producer's next ABORT marker.
+    """
+
+    def __init__(self, transactions: list[k01_fetch.AbortedTransaction] | tuple[()]) -> None:
+        self._to_come = deque(sorted(transactions, key=lambda transaction: transaction.first_offset))
+        self._producer_ids: set[int] = set()
+
+    def __call__(self, batch: RecordBatch) -> bool:
+        while self._to_come and self._to_come[0].first_offset <= batch.last_offset:
+            self._producer_ids.add(self._to_come.popleft().producer_id)
+        if batch.is_control:
+            if self._is_abort(batch):
+                self._producer_ids.discard(batch.producer_id)
+            return False
+        return batch.is_transactional and batch.producer_id in self._producer_ids
+
+    @staticmethod
+    def _is_abort(batch: RecordBatch) -> bool:
+        return any((record.key or b"")[2:4] == ABORT_TYPE for record in decode_records(batch))

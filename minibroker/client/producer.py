@@ -1,0 +1,236 @@
+"""Writes records of one topic in batches, and knows of each whether it was acknowledged.
+
+Invariants:
+- At most one request is on its way to a broker: batches of a partition arrive in order, also when one is sent again. The next
+  batch is built while the broker works on the one before.
+- With idempotence a batch keeps its sequence numbers when it is sent again, so that the broker stores it once (KIP-98).
+- A batch that the broker finds too large is halved until it fits or holds one record.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from minibroker.client.client import Client
+from minibroker.client.connection import Connection
+from minibroker.client.deadline import Deadline
+from minibroker.client.errors import BrokerUnreachable, check, refusal
+from minibroker.client.partitioner import Partitioner
+from minibroker.errors import DuplicateSequenceNumber, KafkaError, MessageTooLarge, UnknownTopicOrPartition
+from minibroker.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, increment_sequence
+from minibroker.records.builder import build_batch
+from minibroker.records.compression import Compression
+from minibroker.records.record import Record
+from minibroker.schemas import k00_produce, k03_metadata, k22_init_producer_id
+from minibroker.wire.schema import NIL_UUID
+
+RECORD_OVERHEAD_BYTES = 12  #: lengths, deltas and attributes of a small record, about
+LAST_VERSION_WITH_NAMES = 12
+NO_TIMEOUT_MS = 2**31 - 1
+
+
+class Batch(NamedTuple):
+    """Records of one partition that are sent together."""
+
+    partition: int
+    records: Sequence[Record]
+    base_sequence: int
+    data: bytearray
+
+
+class Acknowledged(NamedTuple):
+    """What a broker said of a batch: base_offset is -1 with acks=0, and for a batch that it had already."""
+
+    partition: int
+    base_offset: int
+    record_count: int
+
+
+class Producer:
+    """Collects records for a topic; `on_acknowledged` hears of each batch that is done."""
+
+    def __init__(
+        self,
+        client: Client,
+        topic: str,
+        *,
+        acks: int = -1,
+        idempotent: bool = True,
+        compression: Compression = Compression.NONE,
+        batch_bytes: int = 256 * 1024,
+        on_acknowledged: Callable[[Acknowledged], None] = lambda _: None,
+    ) -> None:
+        """Find the topic, or have it created by a broker that does so on first use."""
+        self._client = client
+        self._name = topic
+        self._acks = acks
+        self._compression = compression
+        self._batch_bytes = batch_bytes
+        self._on_acknowledged = on_acknowledged
+        self._topic: k03_metadata.TopicResult = client.topic(topic, create=True)
+        self._partitioner = Partitioner(len(self._topic.partitions), batch_bytes)
+        self._producer_id, self._producer_epoch = self._init_producer_id() if idempotent else (NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
+        self._next_sequence: dict[int, int] = defaultdict(int)
+        self._open: dict[int, list[Record]] = defaultdict(list)
+        self._open_bytes: dict[int, int] = defaultdict(int)
+        self._on_the_way: dict[int, tuple[Connection, list[Batch], Deadline]] = {}  # by leader
+
+    @property
+    def partition_count(self) -> int:
+        """Partitions of the topic, as they were at the start."""
+        return len(self._topic.partitions)
+
+    def add(self, record: Record, partition: int | None = None) -> None:
+        """Take a record (its offset is not used); sends a batch when one is full. Without `partition` its key decides."""
+        size = RECORD_OVERHEAD_BYTES + len(record.key or b"") + len(record.value or b"")
+        size += sum(len(name) + len(value or b"") for name, value in record.headers)
+        if partition is None:
+            partition = self._partitioner.partition_of(record.key, size)
+        elif not 0 <= partition < self.partition_count:
+            raise UnknownTopicOrPartition(f"topic {self._name} has no partition {partition}: it has {self.partition_count}")
+        if self._open[partition] and self._open_bytes[partition] + size > self._batch_bytes:
+            self._send(self._leader_of(partition), [self._close(partition)])
+        self._open[partition].append(record)
+        self._open_bytes[partition] += size
+
+    def flush(self) -> None:
+        """Send what was collected, and wait until everything is acknowledged."""
+        by_leader: dict[int, list[Batch]] = defaultdict(list)
+        for partition in [partition for partition, records in self._open.items() if records]:
+            by_leader[self._leader_of(partition)].append(self._close(partition))
+        for leader, batches in by_leader.items():
+            self._send(leader, batches)
+        for leader in list(self._on_the_way):
+            self._collect(leader)
+
+    def _close(self, partition: int) -> Batch:
+        records = self._open.pop(partition)
+        self._open_bytes[partition] = 0
+        sequence = NO_SEQUENCE
+        if self._producer_id != NO_PRODUCER_ID:
+            sequence = self._next_sequence[partition]
+            self._next_sequence[partition] = increment_sequence(sequence, len(records))
+        return self._build(partition, records, sequence)
+
+    def _build(self, partition: int, records: Sequence[Record], base_sequence: int) -> Batch:
+        data = build_batch(
+            records,
+            compression=self._compression,
+            producer_id=self._producer_id,
+            producer_epoch=self._producer_epoch,
+            base_sequence=base_sequence,
+        )
+        return Batch(partition, records, base_sequence, data)
+
+    def _send(self, leader: int, batches: list[Batch]) -> None:
+        """Send batches after what is on its way to that leader was answered; does not wait for their own answer."""
+        self._collect(leader)
+        deadline = self._client.deadline()
+        try:
+            connection = self._client.to_node(leader, deadline)
+            self._request(connection, batches, deadline)
+        except (BrokerUnreachable, KafkaError) as error:
+            self._again(batches, error, deadline)
+            return
+        if self._acks == 0:
+            self._acknowledge([Acknowledged(batch.partition, -1, len(batch.records)) for batch in batches])
+        else:
+            self._on_the_way[leader] = (connection, batches, deadline)
+
+    def _collect(self, leader: int) -> None:
+        """Wait for the answer to what is on its way to a leader; what failed and may be tried again is sent again."""
+        if leader not in self._on_the_way:
+            return
+        connection, batches, deadline = self._on_the_way.pop(leader)
+        try:
+            response: k00_produce.Response = connection.receive(deadline)
+        except BrokerUnreachable as error:
+            self._again(batches, error, deadline)
+            return
+        self._settle(response, batches, deadline)
+
+    def _settle(self, response: k00_produce.Response, batches: list[Batch], deadline: Deadline) -> None:
+        """Take note of each batch's answer."""
+        answers = {partition.index: partition for topic in response.responses for partition in topic.partition_responses}
+        for batch in batches:
+            answer = answers[batch.partition]
+            error = refusal(answer.error_code, f"{self._name}-{batch.partition}", _message_of(answer))
+            if error is None or isinstance(error, DuplicateSequenceNumber):
+                self._acknowledge([Acknowledged(batch.partition, answer.base_offset, len(batch.records))])
+            elif isinstance(error, MessageTooLarge) and len(batch.records) > 1:
+                for half in self._halves(batch):
+                    self._again([half], None, deadline)
+            else:
+                self._again([batch], error, deadline)
+
+    def _again(self, batches: list[Batch], reason: Exception | None, deadline: Deadline) -> None:
+        """Send batches until they are settled: each waits for its own answer, to the leader that it has by then."""
+        for batch in batches:
+            if isinstance(reason, KafkaError) and not reason.retriable:
+                raise reason
+            if reason is not None:
+                deadline.pause(reason)
+            response = self._client.retrying(lambda batch=batch: self._attempt(batch, deadline), deadline)  # type: ignore[misc]  # mypy does not infer a lambda with a default
+            if response is None:
+                self._acknowledge([Acknowledged(batch.partition, -1, len(batch.records))])
+            else:
+                self._settle(response, [batch], deadline)
+
+    def _attempt(self, batch: Batch, deadline: Deadline) -> k00_produce.Response | None:
+        known_id = self._topic.topic_id
+        self._topic = self._client.topic(self._name, deadline)
+        if NIL_UUID not in (known_id, self._topic.topic_id) and known_id != self._topic.topic_id:
+            raise UnknownTopicOrPartition(f"topic {self._name} was deleted and created anew while records were written to it")
+        connection = self._client.to_node(self._leader_of(batch.partition), deadline)
+        self._request(connection, [batch], deadline)
+        if self._acks == 0:
+            return None
+        response: k00_produce.Response = connection.receive(deadline)
+        return response
+
+    def _request(self, connection: Connection, batches: Sequence[Batch], deadline: Deadline) -> None:
+        partitions = [k00_produce.Partition(index=batch.partition, records=batch.data) for batch in batches]
+        request = k00_produce.Request(
+            acks=self._acks,
+            timeout_ms=deadline.remaining_ms(30_000),
+            topic_data=[k00_produce.Topic(name=self._name, topic_id=self._topic.topic_id, partition_data=partitions)],
+        )
+        most = LAST_VERSION_WITH_NAMES if self._topic.topic_id == NIL_UUID else None
+        connection.send(k00_produce, request, deadline, most=most, answered=self._acks != 0)
+
+    def _halves(self, batch: Batch) -> list[Batch]:
+        middle = len(batch.records) // 2
+        second = NO_SEQUENCE if batch.base_sequence == NO_SEQUENCE else increment_sequence(batch.base_sequence, middle)
+        return [
+            self._build(batch.partition, batch.records[:middle], batch.base_sequence),
+            self._build(batch.partition, batch.records[middle:], second),
+        ]
+
+    def _acknowledge(self, done: Sequence[Acknowledged]) -> None:
+        for acknowledged in done:
+            self._on_acknowledged(acknowledged)
+
+    def _leader_of(self, partition: int) -> int:
+        return next(p.leader_id for p in self._topic.partitions if p.partition_index == partition)
+
+    def _init_producer_id(self) -> tuple[int, int]:
+        request = k22_init_producer_id.Request(transactional_id=None, transaction_timeout_ms=NO_TIMEOUT_MS)
+        deadline = self._client.deadline()
+
+        def attempt() -> k22_init_producer_id.Response:
+            response: k22_init_producer_id.Response = self._client.ask(k22_init_producer_id, request, deadline)
+            check(response.error_code, "no producer id for an idempotent producer")
+            return response
+
+        response = self._client.retrying(attempt, deadline)
+        return response.producer_id, response.producer_epoch
+
+
+def _message_of(answer: k00_produce.PartitionResult) -> str | None:
+    """The broker's words, with those on the first record that it names."""
+    for record_error in answer.record_errors:
+        words = record_error.batch_index_error_message or ""
+        return f"{answer.error_message or 'refused'} (record {record_error.batch_index} of the batch: {words})"
+    return answer.error_message
