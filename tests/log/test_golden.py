@@ -1,0 +1,104 @@
+"""Against the folders of a real Apache Kafka 4.3.1: the same batches in the same order make the same files, byte for byte."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from minibroker.clock import ManualClock
+from minibroker.log.log_config import LONG_MAX, LogConfig
+from minibroker.log.partition_log import PartitionLog
+from minibroker.records.batch import split_batches
+from minibroker.records.record import decode_records
+from minibroker.storage.files import RealFiles
+from tests.support.golden_storage import golden_folder, restore_golden_folder
+from tests.support.log_batches import read_batches
+
+FOLDERS = ["rolled-0", "idempotent-0", "one-segment-0", "empty-0"]
+CONFIG = LogConfig(index_interval_bytes=200, segment_ms=LONG_MAX, message_timestamp_before_max_ms=LONG_MAX)
+SMALL = CONFIG._replace(segment_bytes=3000)
+
+
+def config_of(folder: str) -> LogConfig:
+    return SMALL if folder in {"rolled-0", "idempotent-0"} else CONFIG
+
+
+def logs_of(files: dict[str, bytes]) -> bytes:
+    return b"".join(data for name, data in sorted(files.items()) if name.endswith(".log"))
+
+
+def open_log(folder: Path, **arguments: bool | int) -> PartitionLog:
+    config = config_of(folder.name)
+    return PartitionLog.open(
+        folder,
+        config=config,
+        files=RealFiles(),
+        clock=ManualClock(),
+        producer_id_expiration_ms=LONG_MAX,
+        **arguments,  # type: ignore[arg-type]  # clean_shutdown and recovery_point
+    )
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_the_same_appends_make_the_same_files(name: str, tmp_path: Path) -> None:
+    golden = golden_folder(name)
+    log = open_log(tmp_path / name)
+    log.assign_leader_epoch(0)
+    for batch in split_batches(logs_of(golden)):
+        sent = bytearray(batch.data)
+        sent[:8] = bytes(8)
+        log.append(memoryview(sent))
+    log.close()
+
+    made = contents(tmp_path / name)
+    golden.pop("partition.metadata")
+    assert made == golden
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+@pytest.mark.parametrize("clean_shutdown", [True, False], ids=["clean", "recovered"])
+def test_a_folder_of_kafka_opens_and_closes_unchanged(name: str, clean_shutdown: bool, tmp_path: Path) -> None:
+    folder = restore_golden_folder(name, tmp_path)
+    log = open_log(folder, clean_shutdown=clean_shutdown)
+    batches = read_batches(log)
+    assert b"".join(bytes(batch.data) for batch in batches) == logs_of(golden_folder(name))
+    assert log.log_end_offset == (batches[-1].next_offset if batches else 0)
+    log.close()
+
+    assert contents(folder) == golden_folder(name)
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_indexes_and_snapshots_are_rebuilt_as_kafka_made_them(name: str, tmp_path: Path) -> None:
+    folder = restore_golden_folder(name, tmp_path)
+    newest = max((file.name for file in folder.glob("*.snapshot")), default=None)
+    for pattern in ("*.index", "*.timeindex", "*.snapshot", "leader-epoch-checkpoint"):
+        for file in folder.glob(pattern):
+            file.unlink()
+    log = open_log(folder)
+    log.assign_leader_epoch(0)
+    log.close()
+
+    golden = {file: data for file, data in golden_folder(name).items() if not file.endswith(".snapshot") or file == newest}
+    assert contents(folder) == golden
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_preallocated_indexes_of_a_killed_kafka_are_read(name: str, tmp_path: Path) -> None:
+    folder = restore_golden_folder(name, tmp_path)
+    for file in [*folder.glob("*.index"), *folder.glob("*.timeindex")]:
+        file.write_bytes(file.read_bytes() + bytes(4096 * 12))
+    log = open_log(folder, clean_shutdown=True)
+    assert b"".join(bytes(batch.data) for batch in read_batches(log, max_bytes=300)) == logs_of(golden_folder(name))
+    times = [record.timestamp for batch in read_batches(log) for record in decode_records(batch)]
+    for timestamp in sorted(times)[::7]:
+        found = log.offset_for_timestamp(timestamp)
+        assert found is not None
+        assert found.offset == next(offset for offset, each in enumerate(times) if each >= timestamp)
+    shutil.rmtree(folder)

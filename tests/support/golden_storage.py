@@ -1,0 +1,35 @@
+"""Partition folders that a real Apache Kafka wrote and closed: see tests/golden/capture_storage.py."""
+
+from __future__ import annotations
+
+import functools
+import json
+from pathlib import Path
+from typing import Any
+
+SOURCE = Path(__file__).parent.parent / "golden" / "storage_kafka_4.3.1.json"
+
+
+@functools.cache
+def _golden() -> dict[str, Any]:
+    loaded: dict[str, Any] = json.loads(SOURCE.read_text())
+    return loaded
+
+
+def golden_folder(name: str) -> dict[str, bytes]:
+    """The files of one partition's folder."""
+    return {file: bytes.fromhex(data) for file, data in _golden()["folders"][name].items()}
+
+
+def golden_log_dir_file(name: str) -> bytes:
+    """A file of the log directory itself."""
+    return bytes.fromhex(_golden()["log_dir"][name])
+
+
+def restore_golden_folder(name: str, parent: Path) -> Path:
+    """Write the folder out again."""
+    folder = parent / name
+    folder.mkdir()
+    for file, data in golden_folder(name).items():
+        (folder / file).write_bytes(data)
+    return folder
