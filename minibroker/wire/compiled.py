@@ -2,28 +2,40 @@
 
 What a decoder looks like (Produce v9, shortened):
 
-    def decode(data, pos):
+    def decode(data, start):
         try:
             data = memoryview(data)
-            v = new(Request)
-            n1 = data[pos]                                   # length + 1 of a compact string
-            pos += 1
+            end = len(data)
+            pos = start
+            value = new(Struct1)
             ...
-            v.acks, v.timeout_ms, n2 = unpack1(data, pos)    # a run of fixed-size fields is one call, with the next count
+            value.acks, value.timeout_ms, n3 = unpack4(data, pos)   # a run of fixed-size fields, and the next length, is one call
             pos += 7
-            ...
-            for _ in range(n2 - 1):                          # nested structs are inlined as loops
+            if n3 > 127:                                            # a varint of more than one byte
+                n3, pos = read_unsigned_varint(data, pos - 1)
+            if n3 == 0:
+                raise MalformedError                                # null where none is allowed
+            n3 -= 1
+            if n3 * 3 > end - pos:
+                raise MalformedError                                # so many topics cannot be there
+            items5 = []
+            value.topic_data = items5
+            for _ in range(n3):                                     # nested structs are written out in place
                 ...
-            if pos > len(data): raise bad
-            return v, pos
-        except failures: ...                                 # asks the codec for the exact complaint
+            if pos <= end:
+                return value, pos
+        except FAILURES:
+            pass
+        return definition(data, start)                              # wire/codec.py: says what is wrong
 
 Why this is safe on any bytes: a number read beyond the end raises (IndexError, struct.error); a slice beyond the end is
 short and leaves `pos` beyond it, so that the next read, the next count or the last line refuses; no count is believed
 before it is held against the bytes that remain.
 
+An encoder collects packed runs, lengths and strings in a list and joins it once; record batches stay out of the join.
+
 Rare things are left to the codec: complaints, tagged fields that are present (decoding) or differ from their
-default (encoding). The generated source is kept as `source` on each function, for those who want to read it.
+default (encoding). The generated text is kept as `source` on each function, for those who want to read it.
 """
 
 from __future__ import annotations

@@ -59,7 +59,9 @@ def _struct_source(draw: st.DrawFn, name: str, inner: list[str]) -> str:
     tags = draw(st.lists(st.integers(0, 200), unique=True, max_size=2))
     lines += [f"    field{number}: {_field_source(draw, inner, tag=None)}" for number in range(draw(st.integers(0, 5)))]
     lines += [f"    tagged{tag}: {_field_source(draw, inner, tag=tag)}" for tag in tags]
-    return "\n".join([*lines, "    last: Int8", ""])
+    # One field is always there: elements without any byte could not be counted.
+    lines.insert(draw(st.sampled_from([1, len(lines)])), "    anchor: Int8")
+    return "\n".join([*lines, ""])
 
 
 def _field_source(draw: st.DrawFn, inner: list[str], tag: int | None) -> str:
@@ -67,7 +69,7 @@ def _field_source(draw: st.DrawFn, inner: list[str], tag: int | None) -> str:
     element, default = KINDS[draw(st.sampled_from(sorted(KINDS)))] if struct is None else (struct, "...")
     is_array = draw(st.booleans())
     null = draw(st.sampled_from(["", " | None"])) if is_array or element not in NEVER_NULL else ""
-    # Only Int8 "last" has no default, so a struct is no default of itself: null or an array takes its place.
+    # The anchor has no default, so a struct is no default of itself: null or an array takes its place.
     if struct is not None and not is_array and tag is not None:
         null = " | None"
     if is_array:

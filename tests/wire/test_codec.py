@@ -121,6 +121,15 @@ def test_refuses(why: str) -> None:
     assert str(generated.value) == str(defined.value)
 
 
+def test_a_compact_string_is_no_longer_than_another() -> None:
+    longest = bytes.fromhex("808002") + b"x" * 32767 + bytes.fromhex("00 01 00")
+    too_long = bytes.fromhex("818002") + b"x" * 32768 + bytes.fromhex("00 01 00")
+    assert codec.decode(Message, longest, 1, flexible=True) == compiled.decode_all(Message, longest, 0, 1, True)
+    for decode in (codec.decode, lambda struct, data, version, flexible: compiled.decode_all(struct, data, 0, version, flexible)):
+        with pytest.raises(WireError, match="string of 32768 bytes"):
+            decode(Message, too_long, 1, flexible=True)
+
+
 def test_the_complaint_names_the_place() -> None:
     with pytest.raises(WireError, match=r"^Message\.cursor: Cursor\.topic: 9 bytes wanted, 1 remain$"):
         codec.decode(Message, bytes.fromhex("02 61 00 01 01 0a 6f"), 2, flexible=True)

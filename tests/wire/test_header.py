@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from minibroker.errors import WireError
 from minibroker.schemas import k00_produce, k18_api_versions, k60_describe_cluster
@@ -63,6 +67,14 @@ def test_unknown_tags_of_a_request_header_are_skipped() -> None:
 def test_bad_request_headers(why: str) -> None:
     with pytest.raises(WireError):
         decode_request_header(bytes.fromhex(BAD_REQUESTS[why]), flexible_of)
+
+
+@given(st.binary(max_size=24))
+def test_any_bytes_are_a_header_or_a_wire_error(data: bytes) -> None:
+    with contextlib.suppress(WireError):
+        read, position = decode_request_header(b"\0\0\0\x09" + data, flexible_of)
+        assert 10 < position <= 4 + len(data)
+        assert read.api_version == 9
 
 
 def test_an_unknown_key_is_refused_as_the_caller_says() -> None:
