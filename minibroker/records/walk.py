@@ -4,12 +4,10 @@ Checked for every record: its length against the bytes that remain, its offset d
 timestamp delta, whose extremes the walk returns. With `deep` also what is inside of it: key, value and headers fill the record
 exactly. The whole must end where the batch ends, after as many records as it announces.
 
-It costs 0.25 us a record, 0.6 us with `deep`; hence the tight loop, with varints of one and two bytes read in place.
+It costs 0.3 us a record, 0.75 us with `deep`; hence the tight loop, with varints of one and two bytes read in place.
 """
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 from minibroker.errors import InvalidRecord
 from minibroker.records.record import MAX_VARLONG_BITS, read_varint
@@ -17,23 +15,19 @@ from minibroker.records.record import MAX_VARLONG_BITS, read_varint
 MIN_FIELDS_BYTES = 3  #: the lengths of a null key and a null value, a header count of 0
 
 
-class Walked(NamedTuple):
-    """What a walk learned; deltas are ms against base_timestamp. `keyless` is known after a deep walk only."""
+def walk_records(data: bytes | memoryview, record_count: int, *, deep: bool) -> tuple[int, int, bool]:
+    """Walk all records of the uncompressed payload `data`; InvalidRecord when they are not what their batch announces.
 
-    min_timestamp_delta: int
-    max_timestamp_delta: int
-    keyless: bool
-
-
-def walk_records(data: bytes | memoryview, record_count: int, *, deep: bool) -> Walked:
-    """Walk all records of the uncompressed payload `data`; InvalidRecord when they are not what their batch announces."""
+    Returns the least and the largest timestamp delta, in ms against base_timestamp, and whether some record has no key, which
+    only a deep walk can tell.
+    """
     try:
         return _walk(data, record_count, deep=deep)
     except IndexError:
         raise InvalidRecord(f"{len(data)} bytes are too few for {record_count} records") from None
 
 
-def _walk(data: bytes | memoryview, record_count: int, *, deep: bool) -> Walked:  # noqa: C901, PLR0912  a call costs what a field costs
+def _walk(data: bytes | memoryview, record_count: int, *, deep: bool) -> tuple[int, int, bool]:  # noqa: C901, PLR0912  a call costs as much as a field
     position, keyless = 0, False
     previous = -1  # the last timestamp delta as it is encoded; most records share it with their neighbour
     least: int | None = None
@@ -81,7 +75,7 @@ def _walk(data: bytes | memoryview, record_count: int, *, deep: bool) -> Walked:
         position = stop
     if position != len(data):
         raise InvalidRecord(f"{record_count} records end at {position} of {len(data)} bytes")
-    return Walked(least or 0, most, keyless)
+    return least or 0, most, keyless
 
 
 def _read_number(data: bytes | memoryview, position: int, max_bits: int = 35) -> tuple[int, int]:
@@ -92,25 +86,45 @@ def _read_number(data: bytes | memoryview, position: int, max_bits: int = 35) ->
 
 def check_fields(data: bytes | memoryview, position: int, stop: int) -> bool:
     """Check key, value and headers of one record, which fill it up to `stop`; whether its key is null."""
-    length, position = _read_length(data, position, stop)
-    keyless = length < 0
-    length, position = _read_length(data, max(length, 0) + position, stop)
-    count, position = read_varint(data, max(length, 0) + position)
+    key_length, position = _skip_bytes(data, position)
+    number = data[position]  # the value's length, read in place: most records end behind it
+    if number >= 0x80:
+        _, position = _skip_bytes(data, position)
+    else:
+        if number & 1 and number != 1:
+            raise InvalidRecord("a value of a negative length")
+        position += 1 + (number >> 1)
+    if position != stop - 1 or data[position]:
+        _check_headers(data, position, stop)
+    return key_length < 0
+
+
+def _check_headers(data: bytes | memoryview, position: int, stop: int) -> None:
+    """A count and so many headers, which end at `stop`."""
+    count, position = read_varint(data, position)
     if not 0 <= count <= (stop - position) // 2:  # a header is two lengths at least
         raise InvalidRecord(f"{count} headers in {stop - position} bytes")
     for _ in range(count):
-        length, position = _read_length(data, position, stop)
+        length, position = _skip_bytes(data, position)
         if length < 0:
             raise InvalidRecord("a header without a key")
-        length, position = _read_length(data, length + position, stop)
-        position += max(length, 0)
+        _, position = _skip_bytes(data, position)
     if position != stop:
         raise InvalidRecord(f"the fields of a record end {stop - position} bytes before it does")
-    return keyless
 
 
-def _read_length(data: bytes | memoryview, position: int, stop: int) -> tuple[int, int]:
-    length, position = read_varint(data, position)
-    if length < -1 or position + length > stop:
-        raise InvalidRecord(f"a length of {length} where the record has {stop - position} bytes")
-    return length, position
+def _skip_bytes(data: bytes | memoryview, position: int) -> tuple[int, int]:
+    """A length, -1 for null, and the position behind so many bytes, which may lie behind the record."""
+    number = data[position]
+    position += 1
+    if number >= 0x80:
+        number = number & 0x7F | data[position] << 7
+        position += 1
+        if number >= 0x4000:
+            number, position = _read_number(data, position - 2)
+    if number & 1:
+        if number != 1:
+            raise InvalidRecord(f"a length of {-(number >> 1) - 1}")
+        return -1, position
+    length = number >> 1
+    return length, position + length
