@@ -124,14 +124,14 @@ class Dispatcher:
             return self._error(plan, ctx, request, UnknownServerError())
 
     def _error(self, plan: Plan, ctx: RequestContext, request: Any, error: KafkaError) -> Answer:
-        response = plan.on_error(ctx, request, error) if plan.on_error else error_answer(plan.api.Response, request, error)
+        response = plan.on_error(ctx, request, error) if plan.on_error else error_answer(plan.api.Response, request, error, plan.version)
         if response is NO_RESPONSE:
             raise WireError(f"{plan.api.name} wants no answer and failed: {error}")
         return plan.encode(response, ctx.correlation_id)
 
     def _new_plan(self, api: int) -> Plan | None:
         """The plan of an API and version seen for the first time; None for ApiVersions of an unknown version."""
-        api_key, version = api >> 16, api & 0xFFFF
+        api_key, version = _signed(api >> 16), _signed(api & 0xFFFF)
         handler = self._services.registry.get(api_key)
         if handler is None:
             raise WireError(f"API key {api_key} is not supported")
@@ -141,6 +141,11 @@ class Dispatcher:
             raise WireError(f"{handler.api.name} version {version} is not supported")
         plan = self._plans[api] = Plan(handler, version)
         return plan
+
+
+def _signed(number: int) -> int:
+    """16 bits as an int16."""
+    return number - 0x10000 if number & 0x8000 else number
 
 
 def _unsupported_api_versions(correlation_id: int) -> Answer:

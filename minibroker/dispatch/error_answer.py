@@ -24,33 +24,34 @@ _SYNONYMS = {
 _ZERO: dict[str, Any] = {"bool": False, "string": "", "bytes": b"", "records": b"", "uuid": NIL_UUID, "float64": 0.0}
 
 
-def error_answer(response_type: type[Any], request: Any, error: KafkaError) -> Any:
+def error_answer(response_type: type[Any], request: Any, error: KafkaError, version: int) -> Any:
     """A `response_type` in which everything that `request` asked for failed with `error`."""
-    return response_type(**{field.name: _value(field, request, error) for field in fields_of(response_type)})
+    return response_type(**{field.name: _value(field, request, error, version) for field in fields_of(response_type)})
 
 
-def _value(field: Field, request: Any, error: KafkaError) -> Any:
+def _value(field: Field, request: Any, error: KafkaError, version: int) -> Any:
     if field.name == "error_code":
         return error.code
     if field.name == "error_message" and field.nullable is not None:
         return str(error)
     if field.is_array:
-        return _mirrored(field, request, error)
+        return _mirrored(field, request, error, version)
     if field.kind != "struct":
         for name in (field.name, *_SYNONYMS.get(field.name, ())):
-            if hasattr(request, name):
-                return getattr(request, name)
+            copied = getattr(request, name, None)
+            if copied is not None:
+                return copied
     default = default_of(field)
     if default is not MISSING:
         return default
-    if field.nullable is not None:
+    if field.null_in(version):
         return None
     if field.struct is not None:
-        return error_answer(field.struct, request, error)
+        return error_answer(field.struct, request, error, version)
     return _ZERO.get(field.kind, -1)
 
 
-def _mirrored(field: Field, request: Any, error: KafkaError) -> list[Any]:
+def _mirrored(field: Field, request: Any, error: KafkaError, version: int) -> list[Any]:
     """One element for each element of the request's list that this list answers."""
     if field.struct is None or field.tag is not None or not _has_error_code(field.struct):
         return []
@@ -59,15 +60,15 @@ def _mirrored(field: Field, request: Any, error: KafkaError) -> list[Any]:
             continue
         elements = getattr(request, asked.name) or ()
         if asked.struct is not None and _keys(field.struct) & _keys(asked.struct):
-            return [error_answer(field.struct, element, error) for element in elements]
+            return [error_answer(field.struct, element, error, version) for element in elements]
         if asked.struct is None and asked.kind in {"int32", "string"} and _keys(field.struct):
-            return [_of_plain(field.struct, element, error) for element in elements]
+            return [_of_plain(field.struct, element, error, version) for element in elements]
     return []
 
 
-def _of_plain(struct_type: type[Any], element: Any, error: KafkaError) -> Any:
+def _of_plain(struct_type: type[Any], element: Any, error: KafkaError, version: int) -> Any:
     """The answer to an element that is a bare partition index or name."""
-    answer = error_answer(struct_type, None, error)
+    answer = error_answer(struct_type, None, error, version)
     for field in fields_of(struct_type):
         if field.name in _SYNONYMS and (field.kind == "string") == isinstance(element, str):
             setattr(answer, field.name, element)

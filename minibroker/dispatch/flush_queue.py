@@ -6,16 +6,18 @@ sync runs goes with the next one. A failed fsync is never retried: the log goes 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from minibroker.background import Background
 from minibroker.clock import Clock
+from minibroker.errors import KafkaStorageError
 from minibroker.log.flush import Flush
 from minibroker.log.partition_log import PartitionLog
 
-Done = Callable[[], None]
+Failures = dict[PartitionLog, KafkaStorageError]
+Done = Callable[[Failures], None]
 Started = list[tuple[PartitionLog, Flush]]
-Synced = list[BaseException | None]  #: for each flush how it failed
+Results = list[BaseException | None]  #: how each flush failed
 
 
 class FlushQueue:
@@ -28,8 +30,8 @@ class FlushQueue:
         self._waiting: list[Done] = []
         self._is_busy = False  #: a sync runs or is due at the end of this turn
 
-    def flush(self, logs: list[PartitionLog], done: Done) -> None:
-        """Sync `logs` and then call `done`; a log that failed is offline by then and says so when it is asked."""
+    def flush(self, logs: Iterable[PartitionLog], done: Done) -> None:
+        """Sync `logs` and then call `done` with the logs that could not be synced, those of other requests among them."""
         self._logs.update(dict.fromkeys(logs))
         self._waiting.append(done)
         if not self._is_busy:
@@ -39,28 +41,37 @@ class FlushQueue:
     def _start(self) -> None:
         logs, self._logs = self._logs, {}
         waiting, self._waiting = self._waiting, []
-        flushes = [(log, log.begin_flush()) for log in logs]
-        self._background.submit(lambda: _sync([flush for _, flush in flushes]), lambda errors: self._finish(flushes, errors, waiting))
+        started: Started = []
+        failures: Failures = {}
+        for each in logs:
+            try:
+                started.append((each, each.begin_flush()))
+            except KafkaStorageError as error:
+                failures[each] = error
+        flushes = [flush for _, flush in started]
+        self._background.submit(lambda: _sync(flushes), lambda results: self._finish(started, results, failures, waiting))
 
-    def _finish(self, flushes: Started, errors: Synced | BaseException, waiting: list[Done]) -> None:
-        for index, (log, flush) in enumerate(flushes):
-            log.end_flush(flush, errors if isinstance(errors, BaseException) else errors[index])
-        self._is_busy = False
-        if self._waiting:
-            self._is_busy = True
+    def _finish(self, started: Started, results: Results | BaseException, failures: Failures, waiting: list[Done]) -> None:
+        for index, (each, flush) in enumerate(started):
+            try:
+                each.end_flush(flush, results if isinstance(results, BaseException) else results[index])
+            except KafkaStorageError as error:
+                failures[each] = error
+        self._is_busy = bool(self._waiting)
+        if self._is_busy:
             self._start()
         for done in waiting:
-            done()
+            done(failures)
 
 
-def _sync(flushes: list[Flush]) -> Synced:
+def _sync(flushes: list[Flush]) -> Results:
     """In a worker thread: sync each, and go on when one fails."""
-    errors: Synced = []
+    results: Results = []
     for flush in flushes:
         try:
             flush.run()
         except OSError as error:
-            errors.append(error)
+            results.append(error)
         else:
-            errors.append(None)
-    return errors
+            results.append(None)
+    return results

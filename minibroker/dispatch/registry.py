@@ -6,10 +6,10 @@ same table; an API without a file is not supported, and says so by being absent.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from importlib import import_module
-from pkgutil import iter_modules
 from types import ModuleType
 from typing import Any, TypeVar
 
@@ -79,6 +79,8 @@ def handles(schema: ModuleType) -> Callable[[H], H]:
 def load() -> Registry:
     """Import every module of `minibroker.handlers` (file-name order) and return the registry they make."""
     package = import_module("minibroker.handlers")
-    for module in sorted(found.name for found in iter_modules(package.__path__)):
-        import_module(f"{package.__name__}.{module}")
+    # pkgutil would do this too, and import `inspect` for it: a tenth of the time to start.
+    stems = {name.removesuffix(".py") for folder in package.__path__ for name in os.listdir(folder) if name.endswith(".py")}  # noqa: PTH208
+    for stem in sorted(stems - {"__init__"}):
+        import_module(f"{package.__name__}.{stem}")
     return _REGISTRY

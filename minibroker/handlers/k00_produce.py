@@ -14,6 +14,7 @@ from typing import Final
 from minibroker.cluster.partition import Partition
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import NO_RESPONSE, Delayed, NoResponse
+from minibroker.dispatch.flush_queue import Failures
 from minibroker.dispatch.registry import handles
 from minibroker.errors import (
     InvalidRecord,
@@ -127,7 +128,7 @@ def _failed(index: int, error: KafkaError) -> schema.PartitionResult:
 
 def _without_answer(ctx: RequestContext, response: schema.Response, waiting: Waiting) -> NoResponse:
     if waiting:
-        ctx.flush_queue.flush([log for _, log in waiting], lambda: None)
+        ctx.flush_queue.flush([log for _, log in waiting], lambda _: None)
     for topic in response.responses:
         for result in topic.partition_responses:
             if result.error_code:
@@ -138,18 +139,18 @@ def _without_answer(ctx: RequestContext, response: schema.Response, waiting: Wai
 def _when_synced(ctx: RequestContext, response: schema.Response, waiting: Waiting) -> Delayed:
     delayed = Delayed()
 
-    def synced() -> None:
+    def synced(failures: Failures) -> None:
         for result, log in waiting:
-            if log.offline_cause is not None:
-                _take_back(result, log)
+            if log in failures:
+                _take_back(result, failures[log])
         delayed.complete(response)
 
     ctx.flush_queue.flush([log for _, log in waiting], synced)
     return delayed
 
 
-def _take_back(result: schema.PartitionResult, log: PartitionLog) -> None:
+def _take_back(result: schema.PartitionResult, error: KafkaStorageError) -> None:
     """The fsync failed: nothing may be acknowledged."""
-    failed = _failed(result.index, KafkaStorageError(f"{log.name} could not be synced: {log.offline_cause}"))
+    failed = _failed(result.index, error)
     for name in ("error_code", "base_offset", "log_append_time_ms", "log_start_offset", "error_message"):
         setattr(result, name, getattr(failed, name))

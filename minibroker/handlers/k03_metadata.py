@@ -14,6 +14,7 @@ from uuid import UUID
 
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.topic import Topic
+from minibroker.cluster.topic_rules import check_name
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.registry import handles
 from minibroker.errors import InvalidRequest, KafkaError, LeaderNotAvailable
@@ -80,6 +81,7 @@ def _find(ctx: RequestContext, request: schema.Request, key: UUID | str | None) 
         return topic
     if request.allow_auto_topic_creation:
         return ctx.cluster.auto_create_topic(key)
+    check_name(key)
     return ctx.cluster.topic(key)
 
 
