@@ -184,7 +184,8 @@ class Loader:
         end_offset = segments[first].base_offset
         for index in range(first, len(segments)):
             segment = segments[index]
-            end_offset, is_whole = self._recover_segment(segment, max(end_offset, segment.base_offset))
+            limit_offset = segments[index + 1].base_offset if index + 1 < len(segments) else None
+            end_offset, is_whole = self._recover_segment(segment, max(end_offset, segment.base_offset), limit_offset)
             if not is_whole:
                 for later in segments[index + 1 :]:
                     logger.warning("%s: removed, it lies behind the end of the log", later.log.path)
@@ -195,9 +196,12 @@ class Loader:
             self._snapshots.remove(offset)
         return end_offset
 
-    def _recover_segment(self, segment: Segment, expected_offset: int) -> tuple[int, bool]:
+    def _recover_segment(self, segment: Segment, expected_offset: int, limit_offset: int | None) -> tuple[int, bool]:
         """The offset after its last valid batch, and whether no bad one followed."""
-        valid = _ValidBatches(segment, self._files, expected_offset, self._note_recovered)
+        may_have_gaps = limit_offset is not None or self._config.is_compacted
+        if limit_offset is None:
+            limit_offset = segment.base_offset + MAX_RELATIVE_OFFSET + 1
+        valid = _ValidBatches(segment, self._files, expected_offset, limit_offset, self._note_recovered, may_have_gaps=may_have_gaps)
         segment.rebuild_indexes(valid)
         if valid.size < segment.size:
             lost = segment.size - valid.size
@@ -262,12 +266,27 @@ class Loader:
 
 
 class _ValidBatches:
-    """The headers of a segment's batches up to the first that must not be believed; then says where and why it stopped."""
+    """The headers of a segment's batches up to the first that must not be believed; then says where and why it stopped.
 
-    def __init__(self, segment: Segment, files: Files, expected_offset: int, note: Callable[[RecordBatch], None]) -> None:
+    A base offset is not under the CRC. It must not go back, nor reach the next segment; and in the last segment, which no compaction
+    has seen, it leaves no gap.
+    """
+
+    def __init__(
+        self,
+        segment: Segment,
+        files: Files,
+        expected_offset: int,
+        limit_offset: int,
+        note: Callable[[RecordBatch], None],
+        *,
+        may_have_gaps: bool,
+    ) -> None:
         self._segment = segment
         self._files = files
         self._note = note
+        self._limit_offset = limit_offset
+        self._may_have_gaps = may_have_gaps
         self.next_offset = expected_offset
         self.size = 0
         self.problem: str | None = None
@@ -292,8 +311,7 @@ class _ValidBatches:
     def _judge(self, batch: RecordBatch) -> str | None:
         if not batch.check_crc():
             return "the CRC of the batch is wrong"
-        if batch.base_offset < self.next_offset or batch.last_offset_delta < 0:
+        follows = batch.base_offset == self.next_offset or (self._may_have_gaps and batch.base_offset > self.next_offset)
+        if not follows or batch.last_offset_delta < 0 or batch.last_offset >= self._limit_offset:
             return f"offsets {batch.base_offset} to {batch.last_offset} where {self.next_offset} is the next"
-        if batch.last_offset - self._segment.base_offset > MAX_RELATIVE_OFFSET:
-            return f"offset {batch.last_offset} is too far from the segment's base offset"
         return None

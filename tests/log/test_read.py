@@ -49,7 +49,7 @@ def test_every_offset_reads_from_its_batch_on(max_bytes: int, reopened: bool, op
             segment = log.segments.floor(offset)
             following = log.segments.after(segment)
             next_size = next((len(log.read(end, 1, isolation=None)) for _ in [0] if end < log.log_end_offset), 0)
-            assert end == log.log_end_offset or end == (following and following.base_offset) or len(data) + next_size > max_bytes
+            assert end in {log.log_end_offset, following and following.base_offset} or len(data) + next_size > max_bytes
 
 
 def test_without_min_one_nothing_is_larger_than_asked(open_log: OpenLog) -> None:
@@ -110,7 +110,7 @@ def test_a_broken_batch_in_an_old_segment_is_served_as_it_is(open_log: OpenLog) 
     assert [batch.check_crc() for batch in split_batches(log.read(0, 1000, isolation=UNCOMMITTED))].count(False) == 1
     with open(path, "r+b") as file:  # noqa: PTH123
         file.write(bytes(61))
-    with pytest.raises(CorruptMessage, match="00000000000000000000.log"):
+    with pytest.raises(CorruptMessage, match=r"00000000000000000000\.log"):
         log.read(1, 10, isolation=UNCOMMITTED)
 
 
