@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import base64
 import logging
+import os
 from collections.abc import Iterable
 from uuid import UUID, uuid4
 
@@ -105,6 +106,19 @@ class LogDirectory:
     def mark_clean(self) -> None:
         """The last thing that a stopping broker writes."""
         mark_clean_shutdown(self.files, f"{self.path}/{CLEAN_SHUTDOWN}", broker_epoch=-1)
+
+    @property
+    def absolute_path(self) -> str:
+        """As DescribeLogDirs names it."""
+        return os.path.abspath(self.path)  # noqa: PTH100  paths are strings in the storage
+
+    def volume_bytes(self) -> tuple[int, int]:
+        """Size of the volume and what we may still write; (-1, -1) when the system does not say."""
+        try:
+            volume = os.statvfs(self.path)
+        except OSError:
+            return -1, -1
+        return volume.f_blocks * volume.f_frsize, volume.f_bavail * volume.f_frsize
 
     def folders(self) -> list[str]:
         """Names of everything in the directory."""

@@ -63,6 +63,11 @@ class Partition:
             self.wake()
         return appended
 
+    def advance_log_start_offset(self, offset: int) -> None:
+        """Forget records below `offset` and wake who waits; OffsetOutOfRange above the high watermark."""
+        self.log.advance_log_start_offset(offset)
+        self.wake()
+
     def wake(self) -> None:
         """Call every subscriber; also when the partition is deleted or goes offline, so that nobody waits for nothing."""
         for callback in list(self._subscribers.values()):  # a callback may cancel others

@@ -9,13 +9,10 @@ from __future__ import annotations
 
 from minibroker.config.definition import (
     BOOLEAN,
-    CLUSTER_WIDE,
     DOUBLE,
     INT,
     LIST,
     LONG,
-    PER_BROKER,
-    READ_ONLY,
     SHORT,
     STRING,
     Property,
@@ -76,7 +73,7 @@ _NETWORK: tuple[Row, ...] = (
     ("request.timeout.ms", INT, "30000", at_least(0), "Longest wait for something that the broker itself asks for."),
 )
 
-_NETWORK_PER_BROKER: tuple[Row, ...] = (
+_NETWORK_DYNAMIC: tuple[Row, ...] = (
     ("max.connections", INT, _INT_MAX, at_least(0), "Connections at one time; another one is closed at once."),
     ("max.connections.per.ip", INT, _INT_MAX, at_least(0), "Connections at one time from one address."),
     ("max.connections.per.ip.overrides", STRING, "", None, "max.connections.per.ip of single addresses, ADDRESS:COUNT,..."),
@@ -110,7 +107,7 @@ _LOG_STATIC: tuple[Row, ...] = (
     ("replica.high.watermark.checkpoint.interval.ms", LONG, "5000", None, "How often high watermarks are written."),
 )
 
-_LOG_CLUSTER_WIDE: tuple[Row, ...] = (
+_LOG_DYNAMIC: tuple[Row, ...] = (
     ("compression.gzip.level", INT, "-1", gzip_level, "Level when compression.type is gzip; -1 is the library's default."),
     ("compression.lz4.level", INT, "9", between(1, 17), "Level when compression.type is lz4."),
     ("compression.type", STRING, "producer", COMPRESSION_TYPES, "Codec of the batches on disk; `producer` keeps what the producer chose."),
@@ -200,7 +197,7 @@ _COORDINATORS: tuple[Row, ...] = (
     ("transactional.id.expiration.ms", INT, "604800000", at_least(1), "How long an unused transactional id is remembered."),
 )
 
-_COORDINATORS_CLUSTER_WIDE: tuple[Row, ...] = (
+_COORDINATORS_DYNAMIC: tuple[Row, ...] = (
     ("producer.id.expiration.ms", INT, "86400000", at_least(1), "How long an idle producer's sequence numbers are remembered."),
     (
         "transaction.partition.verification.enable",
@@ -212,18 +209,12 @@ _COORDINATORS_CLUSTER_WIDE: tuple[Row, ...] = (
 )
 
 
-def _table() -> dict[str, Property]:
-    groups = (
-        (READ_ONLY, (*_IDENTITY, *_NETWORK, *_TOPICS, *_LOG_STATIC, *_COORDINATORS)),
-        (PER_BROKER, _NETWORK_PER_BROKER),
-        (CLUSTER_WIDE, (*_LOG_CLUSTER_WIDE, *_COORDINATORS_CLUSTER_WIDE)),
-    )
-    return {row[0]: Property(row, update_mode) for update_mode, rows in groups for row in rows}
+_STATIC_ROWS = (*_IDENTITY, *_NETWORK, *_TOPICS, *_LOG_STATIC, *_COORDINATORS)
+_DYNAMIC_ROWS = (*_NETWORK_DYNAMIC, *_LOG_DYNAMIC, *_COORDINATORS_DYNAMIC)
 
+BROKER_PROPERTIES: dict[str, Property] = {row[0]: Property(row, is_dynamic=False) for row in _STATIC_ROWS}
+BROKER_PROPERTIES |= {row[0]: Property(row, is_dynamic=True) for row in _DYNAMIC_ROWS}
 
-BROKER_PROPERTIES: dict[str, Property] = _table()
-
-# max.connections* may be set for one broker and for all of them in Kafka too; listeners may not change while minibroker runs.
 # Properties that answer the same question, strongest first (DynamicBrokerConfig.brokerConfigSynonyms).
 BROKER_SYNONYMS: dict[str, tuple[str, ...]] = {
     name: names

@@ -37,9 +37,6 @@ SOURCE_DYNAMIC_DEFAULT_BROKER = 3
 SOURCE_STATIC_BROKER = 4
 SOURCE_DEFAULT = 5
 
-# When a broker property may change (DynamicBrokerConfig): never, for one broker, or for one broker and for all.
-READ_ONLY, PER_BROKER, CLUSTER_WIDE = "read-only", "per-broker", "cluster-wide"
-
 Value = bool | int | float | str | tuple[str, ...] | None
 Check = Callable[[Value], str | None]  #: what is wrong with a parsed value, or None
 Row = tuple[str, int, str | None, Check | None, str]  #: name, type, default, check, documentation
@@ -48,11 +45,11 @@ Row = tuple[str, int, str | None, Check | None, str]  #: name, type, default, ch
 class Property:
     """One property: everything DescribeConfigs, validation and the reference page know of it."""
 
-    __slots__ = ("check", "default", "documentation", "name", "type", "update_mode")
+    __slots__ = ("check", "default", "documentation", "is_dynamic", "name", "type")
 
-    def __init__(self, row: Row, update_mode: str = READ_ONLY) -> None:
+    def __init__(self, row: Row, *, is_dynamic: bool) -> None:
         self.name, self.type, self.default, self.check, self.documentation = row
-        self.update_mode = update_mode
+        self.is_dynamic = is_dynamic  #: may change while the broker runs, for this broker or for all (DynamicBrokerConfig)
 
     @property
     def is_sensitive(self) -> bool:

@@ -105,7 +105,7 @@ _ROWS: tuple[Row, ...] = (
     ("unclean.leader.election.enable", BOOLEAN, "false", None, "Accepted for Kafka's tools; the one replica is always in sync."),
 )
 
-TOPIC_PROPERTIES: dict[str, Property] = {row[0]: Property(row) for row in _ROWS}
+TOPIC_PROPERTIES: dict[str, Property] = {row[0]: Property(row, is_dynamic=True) for row in _ROWS}
 
 # Broker properties that stand behind a topic config, strongest first, with the factor that turns their unit into the topic's
 # (ServerTopicConfigSynonyms). A topic config that is missing here has no broker-wide default.

@@ -1,0 +1,125 @@
+"""What AlterConfigs and IncrementalAlterConfigs may do to a topic or to this broker, and what a resource's overrides become.
+
+Checks and messages are those of Apache Kafka 4.3.1 (ConfigAdminManager, ConfigurationControlManager). Where this differs: a broker config
+that nobody here reads is refused with INVALID_CONFIG, where Kafka stores it for plugins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from minibroker.cluster.cluster import Cluster
+from minibroker.cluster.config_entries import topic_entries
+from minibroker.cluster.metadata_image import ALL_BROKERS, BROKER_RESOURCE, TOPIC_RESOURCE
+from minibroker.cluster.topic_rules import check_name
+from minibroker.config.broker_properties import BROKER_PROPERTIES
+from minibroker.config.definition import LIST
+from minibroker.config.topic_properties import TOPIC_PROPERTIES
+from minibroker.errors import InvalidConfig, InvalidRequest, UnknownTopicOrPartition
+
+SET, DELETE, APPEND, SUBTRACT = range(4)
+
+
+class Change(NamedTuple):
+    """One operation on one config."""
+
+    name: str
+    operation: int
+    value: str | None
+
+
+def check_resource(cluster: Cluster, resource_type: int, name: str) -> None:
+    """InvalidRequest, InvalidTopicException or UnknownTopicOrPartition for a resource that cannot be altered here."""
+    if resource_type == TOPIC_RESOURCE:
+        if not name:
+            raise InvalidRequest("Default topic resources are not allowed.")
+        check_name(name)
+        if name not in cluster.topics:
+            raise UnknownTopicOrPartition(f"The topic '{name}' does not exist.")
+    elif resource_type == BROKER_RESOURCE:
+        if name != ALL_BROKERS:
+            check_node_id(cluster, name)
+    else:
+        raise InvalidRequest(f"Unknown resource type {resource_type}")
+
+
+def check_node_id(cluster: Cluster, name: str) -> None:
+    """A broker resource is this node or all brokers."""
+    node_id = cluster.node.node_id
+    try:
+        number = int(name)
+    except ValueError:
+        raise InvalidRequest(f"Node id must be an integer, but it is: {name}") from None
+    if number != node_id:
+        raise InvalidRequest(f"Unexpected broker id, expected {node_id}, but received {name}")
+
+
+def alter(cluster: Cluster, resource_type: int, name: str, changes: Sequence[Change], *, is_full: bool, validate_only: bool) -> None:
+    """Apply changes to a resource's overrides; `is_full` replaces all of them (AlterConfigs). Raises KafkaError kinds."""
+    check_resource(cluster, resource_type, name)
+    _check_changes(changes)
+    if resource_type == BROKER_RESOURCE:
+        _check_dynamic(changes)
+    before = {} if is_full else dict(cluster.image.config_of(resource_type, name))
+    after = _apply(cluster, resource_type, before, changes)
+    if resource_type == TOPIC_RESOURCE:
+        cluster.alter_topic_config(name, after, validate_only=validate_only)
+        return
+    try:
+        cluster.alter_broker_config(name, after, validate_only=validate_only)
+    except InvalidConfig as error:
+        raise InvalidRequest(str(error)) from error
+
+
+def _check_changes(changes: Sequence[Change]) -> None:
+    names = [change.name for change in changes]
+    if len(set(names)) < len(names):
+        raise InvalidRequest("Error due to duplicate config keys")
+    missing = [change.name for change in changes if change.operation != DELETE and change.value is None]
+    if missing:
+        raise InvalidRequest(f"Null value not supported for : {','.join(missing)}")
+    if any(not SET <= change.operation <= SUBTRACT for change in changes):
+        raise InvalidRequest("Unknown config operation: 0 sets, 1 deletes, 2 appends, 3 subtracts")
+
+
+def _check_dynamic(changes: Sequence[Change]) -> None:
+    for change in changes:
+        if change.name not in BROKER_PROPERTIES and change.operation != DELETE:
+            raise InvalidConfig(f"Unknown broker config name: {change.name}")
+    fixed = [change.name for change in changes if change.name in BROKER_PROPERTIES and not BROKER_PROPERTIES[change.name].is_dynamic]
+    if fixed:
+        raise InvalidRequest(f"Cannot update these configs dynamically: [{', '.join(fixed)}]")
+
+
+def _apply(cluster: Cluster, resource_type: int, overrides: dict[str, str], changes: Sequence[Change]) -> dict[str, str]:
+    properties = TOPIC_PROPERTIES if resource_type == TOPIC_RESOURCE else BROKER_PROPERTIES
+    for name, operation, value in changes:
+        if operation == DELETE:
+            overrides.pop(name, None)
+            continue
+        if operation == SET:
+            overrides[name] = value or ""
+            continue
+        prop = properties.get(name)
+        if prop is None or prop.type != LIST:
+            raise InvalidConfig(f"Can't {'APPEND to' if operation == APPEND else 'SUBTRACT from'} key {name} because its type is not LIST.")
+        items = _current_items(cluster, resource_type, overrides, name)
+        wanted = [item for item in (value or "").split(",") if item]
+        if operation == APPEND:
+            items += [item for item in wanted if item not in items]
+        else:
+            items = [item for item in items if item not in wanted]
+        overrides[name] = ",".join(items)
+    return overrides
+
+
+def _current_items(cluster: Cluster, resource_type: int, overrides: Mapping[str, str], name: str) -> list[str]:
+    """A list's items before the change: the override, else what holds without it."""
+    if name in overrides:
+        text: str | None = overrides[name]
+    elif resource_type == TOPIC_RESOURCE:
+        text = next((entry.value for entry in topic_entries(cluster.config, {}) if entry.prop.name == name), None)
+    else:
+        text = cluster.config.text(name)
+    return [item.strip() for item in (text or "").split(",") if item.strip()]

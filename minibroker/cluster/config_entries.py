@@ -1,0 +1,102 @@
+"""Configs as DescribeConfigs and CreateTopics show them: value in force, where it comes from, and every other place that sets it.
+
+Rules are ConfigHelper's of Apache Kafka 4.3.1. A topic config's synonyms are its override, then the broker property behind it: dynamic
+for this broker, dynamic for all, static, default. Names that answer the same question (log.retention.ms, .minutes, .hours)
+follow each other within each of these; what stands before the first mention of the name itself is left out, as Kafka does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from minibroker.cluster.topic_config import topic_value
+from minibroker.config.broker_config import BrokerConfig
+from minibroker.config.broker_properties import BROKER_PROPERTIES, BROKER_SYNONYMS
+from minibroker.config.definition import (
+    SOURCE_DEFAULT,
+    SOURCE_DYNAMIC_BROKER,
+    SOURCE_DYNAMIC_DEFAULT_BROKER,
+    SOURCE_DYNAMIC_TOPIC,
+    SOURCE_STATIC_BROKER,
+    Property,
+    format_value,
+)
+from minibroker.config.topic_properties import SYNONYMS, TOPIC_PROPERTIES
+
+
+class ConfigSynonym(NamedTuple):
+    """One place that sets a config; the value is None when it is sensitive."""
+
+    name: str
+    value: str | None
+    source: int
+
+
+class ConfigEntry(NamedTuple):
+    """One config of a topic or of a broker."""
+
+    prop: Property
+    value: str | None
+    source: int
+    is_read_only: bool
+    synonyms: list[ConfigSynonym]
+
+
+def topic_entries(config: BrokerConfig, overrides: Mapping[str, str]) -> list[ConfigEntry]:
+    """All configs of a topic, by name."""
+    return [_topic_entry(config, overrides, prop) for prop in TOPIC_PROPERTIES.values()]
+
+
+def broker_entries(config: BrokerConfig) -> list[ConfigEntry]:
+    """All configs of this broker."""
+    entries = []
+    for name, prop in BROKER_PROPERTIES.items():
+        synonyms = _broker_synonyms(config, name)
+        value = None if prop.is_sensitive else format_value(config.value(name))
+        entries.append(ConfigEntry(prop, value, _source(synonyms), not prop.is_dynamic, synonyms))
+    return entries
+
+
+def default_broker_entries(config: BrokerConfig) -> list[ConfigEntry]:
+    """What is stored for all brokers."""
+    entries = []
+    for name, text in config.dynamic_default.items():
+        prop = BROKER_PROPERTIES.get(name)
+        if prop is not None:
+            synonyms = [each for each in _broker_synonyms(config, name) if each.source == SOURCE_DYNAMIC_DEFAULT_BROKER]
+            entries.append(ConfigEntry(prop, None if prop.is_sensitive else text, _source(synonyms), not prop.is_dynamic, synonyms))
+    return entries
+
+
+def _topic_entry(config: BrokerConfig, overrides: Mapping[str, str], prop: Property) -> ConfigEntry:
+    value = format_value(topic_value(config, overrides, prop.name))
+    behind = SYNONYMS.get(prop.name)
+    synonyms = _broker_synonyms(config, behind[0][0]) if behind else []
+    if prop.name in overrides:
+        synonyms.insert(0, ConfigSynonym(prop.name, value, SOURCE_DYNAMIC_TOPIC))
+    return ConfigEntry(prop, value, _source(synonyms), is_read_only=False, synonyms=synonyms)
+
+
+def _broker_synonyms(config: BrokerConfig, name: str) -> list[ConfigSynonym]:
+    names = BROKER_SYNONYMS.get(name, (name,))
+    layers = (
+        (config.dynamic_broker, SOURCE_DYNAMIC_BROKER),
+        (config.dynamic_default, SOURCE_DYNAMIC_DEFAULT_BROKER),
+        (config.static, SOURCE_STATIC_BROKER),
+    )
+    found = [
+        ConfigSynonym(each, None if BROKER_PROPERTIES[each].is_sensitive else layer[each], source)
+        for layer, source in layers
+        for each in names
+        if each in layer
+    ]
+    defaults = ((each, BROKER_PROPERTIES[each].default) for each in names)
+    found += [ConfigSynonym(each, text, SOURCE_DEFAULT) for each, text in defaults if text is not None]
+    while found and found[0].name != name:
+        found.pop(0)
+    return found
+
+
+def _source(synonyms: list[ConfigSynonym]) -> int:
+    return synonyms[0].source if synonyms else SOURCE_DEFAULT

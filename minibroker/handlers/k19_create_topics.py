@@ -1,0 +1,83 @@
+"""CreateTopics (key 19): topics with partitions and configs, ready to be used when this answers.
+
+Versions: 2 to 7; 5 is flexible and answers with the configs in force, 7 with the topic id.
+Each topic is created or refused on its own, checked as Apache Kafka checks; a name given twice is refused. There is one replica:
+a larger replication factor is INVALID_REPLICATION_FACTOR. `validate_only` checks everything and creates nothing.
+`timeout_ms` is never used: the answer is final.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from minibroker.cluster.config_entries import topic_entries
+from minibroker.cluster.topic import Topic
+from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.registry import handles
+from minibroker.errors import InvalidReplicaAssignment, InvalidRequest, KafkaError
+from minibroker.schemas import k19_create_topics as schema
+
+NOT_GIVEN = -1  #: num_partitions and replication_factor: the broker's default, or that of the assignments
+
+
+@handles(schema)
+def create_topics(ctx: RequestContext, request: schema.Request) -> schema.Response:
+    """Answer each name once."""
+    counts = Counter(topic.name for topic in request.topics)
+    topics = {topic.name: topic for topic in request.topics}
+    return schema.Response(
+        topics=[_create(ctx, topic, is_single=counts[topic.name] == 1, validate_only=request.validate_only) for topic in topics.values()]
+    )
+
+
+def _create(ctx: RequestContext, wanted: schema.Topic, *, is_single: bool, validate_only: bool) -> schema.TopicResult:
+    try:
+        if not is_single:
+            raise InvalidRequest("Duplicate topic name.")
+        topic = ctx.cluster.create_topic(
+            wanted.name,
+            partition_count=None if wanted.num_partitions == NOT_GIVEN else wanted.num_partitions,
+            replication_factor=wanted.replication_factor,
+            assignments=_assignments(wanted),
+            configs={config.name: config.value for config in wanted.configs},
+            validate_only=validate_only,
+        )
+    except KafkaError as error:
+        return schema.TopicResult(name=wanted.name, error_code=error.code, error_message=str(error))
+    return _created(ctx, topic)
+
+
+def _assignments(wanted: schema.Topic) -> dict[int, list[int]] | None:
+    if not wanted.assignments:
+        return None
+    if wanted.replication_factor != NOT_GIVEN:
+        raise InvalidRequest("A manual partition assignment was specified, but replication factor was not set to -1.")
+    if wanted.num_partitions != NOT_GIVEN:
+        raise InvalidRequest("A manual partition assignment was specified, but numPartitions was not set to -1.")
+    assignments: dict[int, list[int]] = {}
+    for assignment in wanted.assignments:
+        if assignment.partition_index in assignments:
+            raise InvalidReplicaAssignment(f"Found multiple manual partition assignments for partition {assignment.partition_index}")
+        assignments[assignment.partition_index] = assignment.broker_ids
+    return assignments
+
+
+def _created(ctx: RequestContext, topic: Topic) -> schema.TopicResult:
+    return schema.TopicResult(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        error_code=0,
+        error_message=None,
+        num_partitions=len(topic.partitions),
+        replication_factor=1,
+        configs=[
+            schema.ConfigResult(
+                name=entry.prop.name,
+                value=entry.value,
+                read_only=entry.is_read_only,
+                config_source=entry.source,
+                is_sensitive=entry.prop.is_sensitive,
+            )
+            for entry in topic_entries(ctx.config, topic.config)
+        ],
+    )

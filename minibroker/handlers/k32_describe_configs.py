@@ -1,0 +1,73 @@
+"""DescribeConfigs (key 32): configs of topics and of this broker, with where each value comes from.
+
+Versions: 1 to 4; 3 answers with type and documentation, 4 is flexible.
+Resources: 2 a topic, 4 a broker (its id; "" shows what is stored for all brokers). `configuration_keys` null or empty asks for all.
+Not done: 8 broker loggers, 16 client metrics and 32 groups are answered with INVALID_REQUEST.
+"""
+
+from __future__ import annotations
+
+from minibroker.cluster.config_entries import ConfigEntry, broker_entries, default_broker_entries, topic_entries
+from minibroker.cluster.metadata_image import ALL_BROKERS, BROKER_RESOURCE, TOPIC_RESOURCE
+from minibroker.cluster.topic_rules import check_name
+from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.registry import handles
+from minibroker.errors import InvalidRequest, KafkaError, UnknownTopicOrPartition
+from minibroker.schemas import k32_describe_configs as schema
+
+
+@handles(schema)
+def describe_configs(ctx: RequestContext, request: schema.Request) -> schema.Response:
+    """Answer each resource on its own."""
+    return schema.Response(results=[_describe(ctx, request, resource) for resource in request.resources])
+
+
+def _describe(ctx: RequestContext, request: schema.Request, resource: schema.Resource) -> schema.Result:
+    error_code, message, entries = 0, "", []
+    try:
+        entries = _entries(ctx, resource)
+    except UnknownTopicOrPartition as error:
+        error_code = error.code
+    except KafkaError as error:
+        error_code, message = error.code, str(error)
+    keys = set(resource.configuration_keys or ())
+    return schema.Result(
+        error_code=error_code,
+        error_message=message,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+        configs=[_config(entry, request) for entry in entries if not keys or entry.prop.name in keys],
+    )
+
+
+def _entries(ctx: RequestContext, resource: schema.Resource) -> list[ConfigEntry]:
+    name = resource.resource_name
+    if resource.resource_type == TOPIC_RESOURCE:
+        check_name(name)
+        return topic_entries(ctx.config, ctx.cluster.topic(name).config)
+    if resource.resource_type != BROKER_RESOURCE:
+        raise InvalidRequest(f"configs of resource type {resource.resource_type} are not served: 2 is a topic, 4 a broker")
+    if name == ALL_BROKERS:
+        return default_broker_entries(ctx.config)
+    node_id = ctx.cluster.node.node_id
+    try:
+        number = int(name)
+    except ValueError:
+        raise InvalidRequest(f"Broker id must be an integer, but it is: {name}") from None
+    if number != node_id:
+        raise InvalidRequest(f"Unexpected broker id, expected {node_id} or empty string, but received {name}")
+    return broker_entries(ctx.config)
+
+
+def _config(entry: ConfigEntry, request: schema.Request) -> schema.Config:
+    synonyms = entry.synonyms if request.include_synonyms else []
+    return schema.Config(
+        name=entry.prop.name,
+        value=entry.value,
+        read_only=entry.is_read_only,
+        config_source=entry.source,
+        is_sensitive=entry.prop.is_sensitive,
+        synonyms=[schema.Synonym(name=each.name, value=each.value, source=each.source) for each in synonyms],
+        config_type=entry.prop.type,
+        documentation=entry.prop.documentation if request.include_documentation else None,
+    )
