@@ -1,0 +1,136 @@
+"""Dumps files that hold record batches: segments (`.log`) and snapshots of the metadata log (`.checkpoint`)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from minibroker.cli.dump_items import Item, problem
+from minibroker.cli.dump_json import control_record_to_json, metadata_record_to_json
+from minibroker.cli.record_json import TIMESTAMP_TYPES, bytes_to_json
+from minibroker.errors import KafkaError, WireError
+from minibroker.records.batch import LOG_OVERHEAD, RecordBatch, increment_sequence
+from minibroker.records.record import Record, decode_records
+
+HEAD_BYTES = LOG_OVERHEAD + 5  #: up to the magic byte: enough to know how much to read
+MAX_BATCH_BYTES = 512 * 1024 * 1024  #: a length above is not believed
+BOOTSTRAP_SNAPSHOT = "bootstrap.checkpoint"
+
+
+class BatchOptions(NamedTuple):
+    """What to show of batches."""
+
+    deep: bool  #: each record
+    data: bool  #: and its key and value
+    metadata: bool  #: whose values are records of the metadata log
+    skip_metadata: bool  #: without offsets and such
+    max_bytes: int | None
+
+
+def note_of(path: Path) -> str:
+    """What DumpLogSegments says of a file before its batches."""
+    if path.suffix == ".log":
+        return f"Log starting offset: {int(path.stem) if path.stem.isdecimal() else 0}"
+    if path.name == BOOTSTRAP_SNAPSHOT:
+        return "KRaft bootstrap snapshot"
+    offset, _, epoch = path.stem.partition("-")
+    return f"Snapshot end offset: {int(offset)}, epoch: {int(epoch)}" if offset.isdecimal() and epoch.isdecimal() else ""
+
+
+def dump_batches(path: Path, options: BatchOptions) -> Iterator[Item]:
+    """The batches of a file, with records when asked for; a problem for each that is not whole and right."""
+    previous: RecordBatch | None = None
+    with path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        end = size if options.max_bytes is None else min(size, options.max_bytes)
+        position = 0
+        while position < end:
+            head = os.pread(file.fileno(), HEAD_BYTES, position)
+            batch_size = LOG_OVERHEAD + int.from_bytes(head[8:12], "big", signed=True)
+            if end < size and position + batch_size > end:
+                return
+            try:
+                batch = RecordBatch(os.pread(file.fileno(), min(max(batch_size, HEAD_BYTES), MAX_BATCH_BYTES), position))
+            except KafkaError as error:
+                yield {"type": "note", "note": f"Found {size - position} invalid bytes at the end of {path.name}"}
+                yield problem(str(path), f"no record batch, nor in the {size - position} bytes from there on: {_reason(error)}", position)
+                return
+            yield from _batch(path, batch, position, options)
+            if previous is not None and batch.base_offset <= previous.last_offset:
+                yield problem(str(path), f"offset {batch.base_offset} follows {previous.last_offset}", position)
+            previous = batch
+            position += batch.size
+
+
+def _batch(path: Path, batch: RecordBatch, position: int, options: BatchOptions) -> Iterator[Item]:
+    is_valid = batch.check_crc()
+    yield {
+        "type": "batch",
+        "base_offset": batch.base_offset,
+        "last_offset": batch.last_offset,
+        "count": batch.record_count,
+        "base_sequence": batch.base_sequence,
+        "last_sequence": batch.last_sequence,
+        "producer_id": batch.producer_id,
+        "producer_epoch": batch.producer_epoch,
+        "partition_leader_epoch": batch.partition_leader_epoch,
+        "is_transactional": batch.is_transactional,
+        "is_control": batch.is_control,
+        "delete_horizon_ms": batch.base_timestamp if batch.has_delete_horizon else None,
+        "position": position,
+        "timestamp_type": TIMESTAMP_TYPES[batch.timestamp_type],
+        "timestamp": batch.max_timestamp,
+        "size": batch.size,
+        "magic": batch.magic,
+        "compression": _compression(batch),
+        "crc": batch.crc,
+        "is_valid": is_valid,
+    }
+    if not is_valid:
+        yield problem(str(path), f"the batch at offset {batch.base_offset} has a wrong CRC", position)
+    if options.deep and is_valid:
+        try:
+            for record in decode_records(batch):
+                if options.skip_metadata and batch.is_control:
+                    yield {"type": "note", "note": ""}  # as DumpLogSegments has it
+                else:
+                    yield _record(batch, record, options)
+        except (KafkaError, WireError) as error:
+            yield problem(str(path), f"the batch at offset {batch.base_offset} cannot be read: {error}", position)
+
+
+def _record(batch: RecordBatch, record: Record, options: BatchOptions) -> Item:
+    item: Item = {"type": "record"}
+    if not options.skip_metadata:
+        delta = record.offset - batch.base_offset
+        item |= {
+            "offset": record.offset,
+            "timestamp_type": TIMESTAMP_TYPES[batch.timestamp_type],
+            "timestamp": record.timestamp,
+            "key_size": -1 if record.key is None else len(record.key),
+            "value_size": -1 if record.value is None else len(record.value),
+            "sequence": increment_sequence(batch.base_sequence, delta) if batch.base_sequence >= 0 else -1,
+            "header_keys": [name for name, _ in record.headers],
+        }
+    if batch.is_control:
+        item["control"], item["control_value"] = control_record_to_json(record)
+    elif options.metadata:
+        item["metadata"] = metadata_record_to_json(record.value)
+    elif options.data:
+        item["key"], item["value"] = bytes_to_json(record.key), bytes_to_json(record.value)
+        item["headers"] = [{"key": name, "value": bytes_to_json(content)} for name, content in record.headers]
+    return item
+
+
+def _compression(batch: RecordBatch) -> str:
+    try:
+        return batch.compression.name.lower()
+    except KafkaError:
+        return f"unknown({batch.attributes & 7})"
+
+
+def _reason(error: KafkaError) -> str:
+    """Why, without the position inside the piece that was read."""
+    return str(error).replace(" at position 0", "")

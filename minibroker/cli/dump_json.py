@@ -1,0 +1,87 @@
+"""Values of our schemas as the JSON that Kafka's own tools print: records of the metadata log, and control records.
+
+Names are Kafka's, ids are in base64, bytes too; fields of other versions and tagged fields with their default are left out
+(org.apache.kafka.message.JsonConverterGenerator).
+"""
+
+from __future__ import annotations
+
+import base64
+import uuid
+from typing import Any
+
+from minibroker.errors import WireError
+from minibroker.records.control import parse_control_key
+from minibroker.records.record import Record
+from minibroker.schemas.internal.control_records import CONTROL_TYPES
+from minibroker.schemas.internal.metadata_records import BY_ID
+from minibroker.wire.compiled import decode_all
+from minibroker.wire.primitives import read_unsigned_varint
+from minibroker.wire.schema import default_of, fields_of
+
+FRAME_VERSION = 1
+
+#: where Kafka's spelling does not follow from ours
+SPELLINGS = {"kraft_version": "kRaftVersion", "kraft_version_feature": "kRaftVersionFeature"}
+
+
+def struct_to_json(value: Any, version: int) -> dict[str, Any]:
+    """A struct by its declaration."""
+    fields = {}
+    for field in fields_of(type(value)):
+        content = getattr(value, field.name)
+        if field.in_version(version) and (field.tag is None or content != default_of(field)):
+            fields[_kafka_name(field.name)] = _to_json(content, version)
+    return fields
+
+
+def metadata_record_to_json(value: bytes | None) -> dict[str, Any]:
+    """A record of the metadata log as {"type", "version", "data"}; WireError when it is none that we know."""
+    if value is None:
+        raise WireError("a metadata record without a value")
+    frame_version, position = read_unsigned_varint(value, 0)
+    if frame_version != FRAME_VERSION:
+        raise WireError(f"frame version {frame_version} of a metadata record is unknown")
+    record_id, position = read_unsigned_varint(value, position)
+    version, position = read_unsigned_varint(value, position)
+    record_type = BY_ID.get(record_id)
+    if record_type is None or version > record_type.max_version:
+        raise WireError(f"metadata record {record_id} version {version} is unknown")
+    record = decode_all(record_type.struct, value, position, version, flexible=True)
+    return {"type": _enum_name(record_type.struct.__name__), "version": version, "data": struct_to_json(record, version)}
+
+
+def control_record_to_json(record: Record) -> tuple[str, dict[str, Any]]:
+    """The type of a control record and what it says; WireError or InvalidRecord when that cannot be read."""
+    kind = parse_control_key(record.key)
+    found = next((control for control in CONTROL_TYPES if control.type_id == kind), None)
+    if found is None:
+        return "UNKNOWN", {}
+    value = record.value or b""
+    if found.flexible:
+        return found.name, struct_to_json(decode_all(found.struct, value, 0, 0, flexible=True), 0)
+    if value[:2] != b"\0\0":
+        raise WireError(f"an end of a transaction with the value {value.hex()}")
+    return found.name, struct_to_json(decode_all(found.struct, value, 2, 0, flexible=False), 0)
+
+
+def _to_json(content: Any, version: int) -> Any:
+    if isinstance(content, list | tuple):
+        return [_to_json(element, version) for element in content]
+    if isinstance(content, uuid.UUID):
+        return base64.urlsafe_b64encode(content.bytes).decode().rstrip("=")
+    if isinstance(content, bytes | bytearray | memoryview):
+        return base64.b64encode(content).decode()
+    if hasattr(content, "declared_"):
+        return struct_to_json(content, version)
+    return content
+
+
+def _kafka_name(name: str) -> str:
+    first, *rest = name.split("_")
+    return SPELLINGS.get(name) or first + "".join(word.capitalize() for word in rest)
+
+
+def _enum_name(name: str) -> str:
+    """`TopicRecord` as TOPIC_RECORD."""
+    return "".join(f"_{letter}" if letter.isupper() else letter.upper() for letter in name)[1:]

@@ -1,0 +1,113 @@
+"""`minibroker dump-log`: the job of Kafka's DumpLogSegments, on Kafka's directories and on ours. Needs no broker."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import click
+
+from minibroker.cli import dump_indexes
+from minibroker.cli.dump_batches import BatchOptions, dump_batches, note_of
+from minibroker.cli.dump_items import Item, problem, problem_text, text_of
+from minibroker.cli.options import output_option
+from minibroker.storage.leader_epoch_checkpoint import NAME as LEADER_EPOCHS
+
+BATCH_SUFFIXES = (".log", ".checkpoint")
+INDEX_SUFFIXES = (".index", ".timeindex")
+SUFFIXES = (*BATCH_SUFFIXES, *INDEX_SUFFIXES, ".txnindex", ".snapshot")
+
+
+@click.command(
+    "dump-log",
+    epilog="""\b
+Examples:
+  minibroker dump-log data/orders-0 --index-sanity-check
+  minibroker dump-log data/orders-0/00000000000000000000.log --print-data-log
+  minibroker dump-log data/__cluster_metadata-0/*.log --cluster-metadata-decoder -o jsonl
+""",
+)
+@click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path), metavar="FILE...")
+@click.option("--deep-iteration", is_flag=True, help="Also each record of a batch.")
+@click.option("--print-data-log", is_flag=True, help="Also keys, values and headers; implies --deep-iteration.")
+@click.option("--cluster-metadata-decoder", is_flag=True, help="Values are records of the metadata log; implies --deep-iteration.")
+@click.option("--skip-record-metadata", is_flag=True, help="Of records only their content, and no control records.")
+@click.option("--max-bytes", type=click.IntRange(min=1), metavar="N", help="Only the batches within the first N bytes of a file.")
+@click.option("--index-sanity-check", is_flag=True, help="Only check that indexes are well formed, as a broker does when it starts.")
+@click.option("--verify-index-only", is_flag=True, help="Only compare indexes with their segments.")
+@output_option("text", "jsonl")
+def dump_log(
+    files: tuple[Path, ...],
+    *,
+    deep_iteration: bool,
+    print_data_log: bool,
+    cluster_metadata_decoder: bool,
+    skip_record_metadata: bool,
+    max_bytes: int | None,
+    index_sanity_check: bool,
+    verify_index_only: bool,
+    output: str,
+) -> None:
+    """Print and check the files of a log directory.
+
+    FILEs are .log, .checkpoint, .index, .timeindex, .txnindex, .snapshot and leader-epoch-checkpoint, or a directory with such
+    files. The text is that of Kafka's DumpLogSegments. A file that is not right has its name, position and fault told on stderr,
+    and the exit code is 1.
+    """
+    deep = deep_iteration or print_data_log or cluster_metadata_decoder
+    options = BatchOptions(deep, print_data_log, cluster_metadata_decoder, skip_record_metadata, max_bytes)
+    indexes_only = index_sanity_check or verify_index_only
+    problem_count = 0
+    for file in _expanded(files):
+        if indexes_only and file.suffix not in INDEX_SUFFIXES and file not in files:
+            continue
+        items = _dump(file, options, sanity_only=index_sanity_check, verify_only=verify_index_only)
+        problem_count += _print(items, output)
+    if problem_count:
+        raise click.exceptions.Exit(1)
+
+
+def _expanded(files: Iterable[Path]) -> Iterator[Path]:
+    """The files, those of directories in order of their names."""
+    for file in files:
+        if file.is_dir():
+            yield from sorted(path for path in file.iterdir() if path.suffix in SUFFIXES or path.name == LEADER_EPOCHS)
+        else:
+            yield file
+
+
+def _dump(path: Path, options: BatchOptions, *, sanity_only: bool, verify_only: bool) -> Iterator[Item]:
+    note = note_of(path) if path.suffix in BATCH_SUFFIXES else ""
+    yield {"type": "file", "file": str(path), "note": note}
+    if path.suffix in BATCH_SUFFIXES:
+        yield from dump_batches(path, options)
+    elif path.suffix in INDEX_SUFFIXES and sanity_only:
+        yield from dump_indexes.check_sanity(path)
+    elif path.suffix == ".index":
+        yield from dump_indexes.dump_offset_index(path, show=not verify_only, verify=True)
+    elif path.suffix == ".timeindex":
+        yield from dump_indexes.dump_time_index(path, show=not verify_only, verify=True)
+    elif path.suffix == ".txnindex":
+        yield from dump_indexes.dump_transaction_index(path)
+    elif path.suffix == ".snapshot":
+        yield from dump_indexes.dump_producer_snapshot(path)
+    elif path.name == LEADER_EPOCHS:
+        yield from dump_indexes.dump_leader_epochs(path)
+    else:
+        yield problem(str(path), f"no kind of file that is known: {', '.join(SUFFIXES)}, {LEADER_EPOCHS}")
+
+
+def _print(items: Iterable[Item], output: str) -> int:
+    """Print items as they come; how many problems there were."""
+    problem_count = 0
+    for item in items:
+        is_problem = item["type"] == "problem"
+        if is_problem:
+            problem_count += 1
+            click.echo(f"Error: {problem_text(item)}", err=True)
+        if output == "jsonl":
+            print(json.dumps(item, ensure_ascii=False))
+        elif not is_problem:
+            print(text_of(item))
+    return problem_count
