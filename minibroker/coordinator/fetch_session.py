@@ -216,8 +216,7 @@ class FetchSessionCache:
     def open(self, asked: list[Asked], uses_topic_ids: bool) -> FetchSession | None:
         """A new session, or None when there is no room for it."""
         now_ms = self._clock.now_ms()
-        size = len({(topic, partition.partition) for topic, partition in asked})
-        if not size or (len(self._sessions) >= self._slot_count and not self._evict(size, now_ms)):
+        if len(self._sessions) >= self._slot_count and not self._evict(len(asked), now_ms):
             return None
         session_id = self._new_id()
         while session_id in self._sessions or session_id == NO_SESSION:
@@ -248,10 +247,14 @@ class FetchSessionCache:
 
 
 def asked_in(request: schema.Request, uses_topic_ids: bool) -> list[Asked]:
-    """The partitions of a request, in its order."""
+    """The partitions of a request, in its order; of one that is there twice the latter, in the former's place."""
     if uses_topic_ids:
-        return [(topic.topic_id, partition) for topic in request.topics for partition in topic.partitions]
-    return [(topic.topic, partition) for topic in request.topics for partition in topic.partitions]
+        asked: list[Asked] = [(topic.topic_id, partition) for topic in request.topics for partition in topic.partitions]
+    else:
+        asked = [(topic.topic, partition) for topic in request.topics for partition in topic.partitions]
+    if len(asked) < 2:
+        return asked
+    return list({(topic, partition.partition): (topic, partition) for topic, partition in asked}.values())
 
 
 def forgotten_in(request: schema.Request, uses_topic_ids: bool) -> list[tuple[TopicKey, int]]:

@@ -17,6 +17,7 @@ from minibroker.dispatch.delayed import NO_RESPONSE, Delayed, NoResponse
 from minibroker.dispatch.flush_queue import Failures
 from minibroker.dispatch.registry import handles
 from minibroker.errors import (
+    BY_CODE,
     InvalidRecord,
     InvalidRequiredAcks,
     InvalidTxnState,
@@ -122,7 +123,7 @@ def _failed(index: int, error: KafkaError) -> schema.PartitionResult:
             schema.RecordError(batch_index=position, batch_index_error_message=message)
             for position, message in getattr(error, "record_errors", ())
         ],
-        error_message=str(error),
+        error_message=str(error) if error.args else None,  # the words of the code itself are left to the client, as Kafka does
     )
 
 
@@ -132,7 +133,8 @@ def _without_answer(ctx: RequestContext, response: schema.Response, waiting: Wai
     for topic in response.responses:
         for result in topic.partition_responses:
             if result.error_code:
-                raise WireError(f"Produce with acks=0 to {topic.name or topic.topic_id}-{result.index} failed: {result.error_message}")
+                why = result.error_message or BY_CODE[result.error_code].name
+                raise WireError(f"Produce with acks=0 to {topic.name or topic.topic_id}-{result.index} failed: {why}")
     return NO_RESPONSE
 
 

@@ -19,6 +19,7 @@ from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Delayed
 from minibroker.dispatch.registry import handles
 from minibroker.errors import (
+    FencedLeaderEpoch,
     KafkaError,
     NotLeaderOrFollower,
     OffsetOutOfRange,
@@ -33,10 +34,12 @@ from minibroker.wire.schema import Buffer
 
 ZSTD_SINCE: Final = 10
 TOPIC_IDS_SINCE: Final = 13
+LEADERS_SINCE: Final = 16
 
 _NO_EPOCH: Final = -1
 _EMPTY: Final = b""
 _NOT_DIVERGING: Final = schema.EpochEndOffset()
+_UNTOLD: Final = schema.LeaderIdAndEpoch()
 _BATCH: Final = Struct(">qi11xi")  #: base_offset, batch_length (without these 12 bytes), last_offset_delta
 _ATTRIBUTES: Final = 22  #: position of the low byte of a batch's attributes
 
@@ -100,7 +103,7 @@ class Reading:
             try:
                 result = self._read_partition(partition, asked, max(self._max_bytes - size, 0), min_one=size == 0)
             except KafkaError as error:
-                result = _failed(asked.partition, error)
+                result = _failed(asked.partition, error, self._leader(partition, error))
                 is_urgent = True
             else:
                 is_urgent = is_urgent or result.diverging_epoch.epoch >= 0
@@ -122,12 +125,23 @@ class Reading:
         aborted = _aborted(log, asked.fetch_offset, records) if self._isolation is IsolationLevel.READ_COMMITTED else None
         return _result(partition, asked, records, aborted)
 
+    def _leader(self, partition: Partition, error: KafkaError) -> schema.LeaderIdAndEpoch:
+        """Whom to ask instead, for a client whose metadata are old (KIP-951)."""
+        if self._ctx.api_version < LEADERS_SINCE or not isinstance(error, NotLeaderOrFollower | FencedLeaderEpoch):
+            return _UNTOLD
+        return schema.LeaderIdAndEpoch(leader_id=self._ctx.cluster.node.node_id, leader_epoch=partition.leader_epoch)
+
     def _respond(self, results: list[Result]) -> schema.Response:
         try:
             session_id, told = self._context.answer(results)
         except KafkaError as error:
             return schema.Response(error_code=error.code, responses=[])
-        return schema.Response(session_id=session_id, responses=_by_topic(told))
+        endpoints: list[schema.NodeEndpoint] = []
+        if any(result.error_code and result.current_leader is not _UNTOLD for _, result in told):
+            node = self._ctx.cluster.node
+            host, port = node.advertised(self._ctx.connection.listener_name)
+            endpoints = [schema.NodeEndpoint(node_id=node.node_id, host=host, port=port, rack=node.rack)]
+        return schema.Response(session_id=session_id, responses=_by_topic(told), node_endpoints=endpoints)
 
 
 @handles(schema)
@@ -142,6 +156,14 @@ def fetch(ctx: RequestContext, request: schema.Request) -> schema.Response | Del
     if response is not None:
         return response
     return ctx.purgatory.park(reading.watched(), request.max_wait_ms, reading.attempt)
+
+
+def on_error(ctx: RequestContext, request: schema.Request, error: KafkaError) -> schema.Response:
+    """The whole request failed: the error once, and for clients that look there only, in each partition."""
+    if ctx.api_version >= TOPIC_IDS_SINCE:
+        return schema.Response(error_code=error.code, responses=[])
+    results: list[Result] = [(topic.topic, _failed(asked.partition, error)) for topic in request.topics for asked in topic.partitions]
+    return schema.Response(error_code=error.code, responses=_by_topic(results))
 
 
 def _isolation(level: int) -> IsolationLevel:
@@ -184,9 +206,9 @@ def _result(
     )
 
 
-def _failed(index: int, error: KafkaError) -> schema.PartitionResult:
+def _failed(index: int, error: KafkaError, leader: schema.LeaderIdAndEpoch = _UNTOLD) -> schema.PartitionResult:
     return schema.PartitionResult(
-        partition_index=index, error_code=error.code, high_watermark=-1, aborted_transactions=None, records=_EMPTY
+        partition_index=index, error_code=error.code, high_watermark=-1, current_leader=leader, aborted_transactions=None, records=_EMPTY
     )
 
 
