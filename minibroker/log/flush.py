@@ -10,6 +10,7 @@ A failed fsync is never tried again: the system may have dropped the pages and c
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Sequence
 
 from minibroker.storage.files import READ_ONLY, Files
@@ -19,19 +20,21 @@ from minibroker.storage.segment import Segment
 class Flush:
     """Everything below `end_offset` that may not be on the disk yet. `run` once, `close` in any case (`end_flush` does)."""
 
-    __slots__ = ("_descriptors", "_directories", "_files", "_paths", "end_offset")
+    __slots__ = ("_descriptors", "_directories", "_files", "end_offset")
 
     def __init__(
         self, files: Files, segments: Sequence[Segment], *, end_offset: int, index_paths: Iterable[str], directories: Sequence[str]
     ) -> None:
         self._files = files
         self._descriptors: list[int] = []
-        self._paths = list(index_paths)
         self._directories = directories
         self.end_offset = end_offset
         try:
             for segment in segments:
-                self._descriptors.append(files.duplicate(segment.log.opened()))
+                self._descriptors.append(files.handles.duplicate(segment.log))
+            for path in index_paths:
+                with contextlib.suppress(FileNotFoundError):  # most segments have no .txnindex
+                    self._descriptors.append(files.handles.open_path(path, READ_ONLY))
         except OSError:
             self.close()
             raise
@@ -40,20 +43,8 @@ class Flush:
         """Return when all is on the disk. Logs first: they are what was acknowledged."""
         for descriptor in self._descriptors:
             self._files.sync(descriptor)
-        for path in self._paths:
-            self._sync_path(path)
         for directory in self._directories:
             self._files.sync_directory(directory)
-
-    def _sync_path(self, path: str) -> None:
-        try:
-            descriptor = self._files.open(path, READ_ONLY)
-        except FileNotFoundError:
-            return  # deleted meanwhile, with its segment
-        try:
-            self._files.sync(descriptor)
-        finally:
-            self._files.close(descriptor)
 
     def close(self) -> None:
         """Give the descriptors back."""

@@ -2,7 +2,8 @@
 
     after a clean shutdown    nothing is scanned: the end is read from the last index entry on, producers from the newest snapshot
     after anything else       every segment from the one that holds the recovery point on is read whole; the log ends before the first
-                              batch that is torn, fails its CRC or goes back in offsets, and segments behind that are deleted;
+                              batch that is torn, fails its CRC or goes back in offsets, and where a segment lacks its end (a power
+                              loss may take that and leave the next segment); segments behind are deleted;
                               indexes, producer state and leader epochs are made anew from the batches
     in both cases             files on their way out and orphans go; a compaction's finished segments (.swap) take their place;
                               what an index or snapshot lacks is made anew when it is needed
@@ -198,7 +199,8 @@ class Loader:
 
     def _recover_segment(self, segment: Segment, expected_offset: int, limit_offset: int | None) -> tuple[int, bool]:
         """The offset after its last valid batch, and whether no bad one followed."""
-        may_have_gaps = limit_offset is not None or self._config.is_compacted
+        is_last = limit_offset is None
+        may_have_gaps = not is_last or self._config.is_compacted
         if limit_offset is None:
             limit_offset = segment.base_offset + MAX_RELATIVE_OFFSET + 1
         valid = _ValidBatches(segment, self._files, expected_offset, limit_offset, self._note_recovered, may_have_gaps=may_have_gaps)
@@ -208,7 +210,11 @@ class Loader:
             logger.warning("%s: cut %d bytes off at position %d: %s", segment.log.path, lost, valid.size, valid.problem)
             segment.truncate(valid.size)
         segment.save_indexes()
-        return valid.next_offset, valid.problem is None
+        is_whole = valid.problem is None
+        if is_whole and valid.next_offset < limit_offset and not (is_last or valid.is_compacted or self._config.is_compacted):
+            logger.warning("%s: ends at offset %d, but %d comes next: its end was lost", segment.log.path, valid.next_offset, limit_offset)
+            is_whole = False
+        return valid.next_offset, is_whole
 
     def _note_recovered(self, batch: RecordBatch) -> None:
         if batch.partition_leader_epoch > self._epochs.latest:
@@ -269,7 +275,7 @@ class _ValidBatches:
     """The headers of a segment's batches up to the first that must not be believed; then says where and why it stopped.
 
     A base offset is not under the CRC. It must not go back, nor reach the next segment; and in the last segment, which no compaction
-    has seen, it leaves no gap.
+    has seen, it leaves no gap. `is_compacted`: records are missing between those that are there, so some may be missing at the end.
     """
 
     def __init__(
@@ -288,6 +294,7 @@ class _ValidBatches:
         self._limit_offset = limit_offset
         self._may_have_gaps = may_have_gaps
         self.next_offset = expected_offset
+        self.is_compacted = False
         self.size = 0
         self.problem: str | None = None
 
@@ -302,6 +309,8 @@ class _ValidBatches:
                     self.size, batch.size, batch.base_offset, batch.last_offset, batch.max_timestamp, batch.partition_leader_epoch
                 )
                 self._note(batch)
+                if batch.base_offset != self.next_offset or batch.record_count != batch.last_offset_delta + 1:
+                    self.is_compacted = True
                 self.next_offset = batch.next_offset
                 self.size += batch.size
                 yield header

@@ -40,7 +40,7 @@ from minibroker.log.results import AbortedTransaction, Appended, EpochEndOffset,
 from minibroker.records.batch import NO_TIMESTAMP, RecordBatch, TimestampType, assign_offsets
 from minibroker.records.compression import Compression
 from minibroker.records.validate import ProduceRules, validate_produced
-from minibroker.storage.files import Files
+from minibroker.storage.files import OUT_OF_DESCRIPTORS, Files
 from minibroker.storage.log_file_names import delete_folder_name, parse_folder_name
 from minibroker.storage.segment import MAX_RELATIVE_OFFSET, Segment
 
@@ -424,7 +424,8 @@ class PartitionLog:
         if error is None and self.offline_cause is None:
             self.recovery_point = max(self.recovery_point, flush.end_offset)
         elif isinstance(error, OSError):
-            raise self._failed(error, is_fatal=True) from error
+            self._folder_is_dirty = True
+            raise self._failed(error, is_fatal=error.errno not in OUT_OF_DESCRIPTORS) from error
         elif error is not None:
             raise error
         else:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 READ_ONLY = os.O_RDONLY | os.O_CLOEXEC
 APPEND = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+OUT_OF_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE})
 REPLACE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
 
 
@@ -74,6 +75,9 @@ class Files(Protocol):
     def remove_directory(self, path: str) -> None:
         """Delete an empty folder; one that is gone is fine."""
 
+    def volume(self, path: str) -> tuple[int, int]:
+        """Bytes of the volume that a folder is on: all of them, and those that this process could still fill."""
+
 
 class RealFiles:
     """The file system of this machine."""
@@ -121,6 +125,11 @@ class RealFiles:
         """Delete an empty folder."""
         with contextlib.suppress(FileNotFoundError):
             os.rmdir(path)
+
+    def volume(self, path: str) -> tuple[int, int]:
+        """Bytes of a folder's volume: all, and usable ones."""
+        found = os.statvfs(path)
+        return found.f_frsize * found.f_blocks, found.f_frsize * found.f_bavail
 
 
 def default_max_open_files() -> int:
@@ -178,19 +187,32 @@ class HandlePool:
         return len(self._queue)
 
     def open(self, handle: FileHandle) -> None:
-        """Open, making room first; when the process has no descriptor left (EMFILE), close ours until it has."""
+        """Open a handle, making room first."""
         while len(self._queue) >= self.capacity:
             self._close_one()
+        handle.descriptor = self.open_path(handle.path, handle.flags)
+        self._queue.append(handle)
+
+    def open_path(self, path: str, flags: int) -> int:
+        """A descriptor outside the pool; when the process has none left (EMFILE), the pool closes its own until it has."""
         while True:
             try:
-                handle.descriptor = self._files.open(handle.path, handle.flags)
+                return self._files.open(path, flags)
             except OSError as error:
-                if error.errno not in {errno.EMFILE, errno.ENFILE} or not self._queue:
-                    raise
-                self._close_one()
-            else:
-                self._queue.append(handle)
-                return
+                self._make_room(error)
+
+    def duplicate(self, handle: FileHandle) -> int:
+        """Another descriptor of a handle's file, outside the pool."""
+        while True:
+            try:
+                return self._files.duplicate(handle.opened())
+            except OSError as error:
+                self._make_room(error)
+
+    def _make_room(self, error: OSError) -> None:
+        if error.errno not in OUT_OF_DESCRIPTORS or not self._queue:
+            raise error
+        self._close_one()
 
     def close(self, handle: FileHandle) -> None:
         """Close one, if it is open."""
@@ -212,7 +234,7 @@ class HandlePool:
 
 def read_all(files: Files, path: str) -> bytes:
     """A small file, whole."""
-    descriptor = files.open(path, READ_ONLY)
+    descriptor = files.handles.open_path(path, READ_ONLY)
     try:
         chunks = []
         position = 0
@@ -240,7 +262,7 @@ def replace_file(files: Files, path: str, data: Buffer, *, sync: bool) -> None:
     With `sync` the same holds after a power loss (as Kafka's CheckpointFile does).
     """
     temporary = path + ".tmp"
-    descriptor = files.open(temporary, REPLACE)
+    descriptor = files.handles.open_path(temporary, REPLACE)
     try:
         write_all(files, descriptor, data)
         if sync:

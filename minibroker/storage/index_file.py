@@ -81,7 +81,7 @@ class IndexFile:
         if saved_size == REWRITE:
             replace_file(self._files, self.path, data, sync=False)
         else:
-            descriptor = self._files.open(self.path, APPEND)
+            descriptor = self._files.handles.open_path(self.path, APPEND)
             try:
                 write_all(self._files, descriptor, data[saved_size:])
             finally:

@@ -57,7 +57,7 @@ class TransactionIndex:
     def append(self, entry: AbortedTxn) -> None:
         """Write an entry at once: entries are rare."""
         self.entries  # noqa: B018  an entry is added to what is there, so that must be known
-        descriptor = self._files.open(self.path, APPEND)
+        descriptor = self._files.handles.open_path(self.path, APPEND)
         try:
             write_all(self._files, descriptor, _ENTRY.pack(VERSION, *entry))
         finally:

@@ -168,6 +168,35 @@ def test_segments_behind_a_bad_batch_go(open_log: OpenLog, tmp_path: Path) -> No
     assert not [file for file in (tmp_path / "orders-0").glob("*.snapshot") if int(file.stem) > log.log_end_offset]
 
 
+@pytest.mark.parametrize("left", [0, 1])
+def test_a_segment_without_its_end_ends_the_log(left: int, open_log: OpenLog) -> None:
+    """A power loss may take the end of a closed segment and leave the next one: no hole."""
+    log = open_log(segment_bytes=300)
+    for _ in range(9):
+        log.append(batch_of(b"x" * 50))
+    second = list(log.segments)[1]
+    crash(log)
+    data = Path(second.log.path).read_bytes()
+    Path(second.log.path).write_bytes(data[: left * len(batch_of(b"x" * 50))])
+    log = open_log(segment_bytes=300)
+    assert log.log_end_offset == second.base_offset + left
+    assert list(read_values(log)) == list(range(log.log_end_offset))
+
+
+def test_a_compacted_segment_may_lack_its_end(open_log: OpenLog) -> None:
+    log = open_log(segment_bytes=300)
+    for _ in range(9):
+        log.append(batch_of(b"x" * 50))
+    first = next(iter(log.segments))
+    crash(log)
+    size = len(batch_of(b"x" * 50))
+    data = Path(first.log.path).read_bytes()
+    Path(first.log.path).write_bytes(data[size:-size] if len(data) > 2 * size else data[size:])
+    log = open_log(segment_bytes=300)
+    assert log.log_end_offset == 9
+    assert 0 < len(read_values(log)) < 9
+
+
 def test_a_segment_that_is_nothing_but_garbage(open_log: OpenLog) -> None:
     log = open_log(**SMALL)
     fill(log)

@@ -1,0 +1,224 @@
+"""When the file system fails: no acknowledgement, no half batch, nothing taken for done (FAULTS 2, 8)."""
+
+from __future__ import annotations
+
+import errno
+import random
+from pathlib import Path
+
+import pytest
+
+from minibroker.clock import ManualClock
+from minibroker.errors import KafkaStorageError
+from minibroker.log.log_config import LogConfig
+from minibroker.log.partition_log import PartitionLog
+from minibroker.log.results import IsolationLevel
+from minibroker.storage.files import RealFiles
+from tests.log.conftest import OpenLog
+from tests.support.faulty_files import FaultyFiles
+from tests.support.log_batches import batch_of, idempotent_batch, read_values
+
+UNCOMMITTED = IsolationLevel.READ_UNCOMMITTED
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO, errno.EDQUOT])
+@pytest.mark.parametrize("torn_at", [None, 0, 1, 61, 70])
+def test_a_failed_write_leaves_nothing_behind(code: int, torn_at: int | None, open_log: OpenLog) -> None:
+    files = FaultyFiles()
+    log = open_log(files=files)
+    told: list[int | None] = []
+    log.on_storage_error = lambda _, error: told.append(error.errno)
+    log.append(idempotent_batch(5, 0, b"before"))
+    files.fail("write", code, torn_at=torn_at, path_part=".log")
+
+    with pytest.raises(KafkaStorageError) as raised:
+        log.append(idempotent_batch(5, 1, b"refused"))
+
+    assert isinstance(raised.value.__cause__, OSError)
+    assert told == [code]
+    assert log.offline_cause is None
+    assert (log.log_end_offset, log.high_watermark) == (1, 1)
+    appended = log.append(idempotent_batch(5, 1, b"again"))
+    assert (appended.base_offset, appended.duplicate) == (1, False)
+    assert read_values(log) == {0: b"before", 1: b"again"}
+    log.close()
+    assert read_values(open_log()) == {0: b"before", 1: b"again"}
+
+
+def test_a_write_that_cannot_be_undone_takes_the_partition_offline(open_log: OpenLog) -> None:
+    files = FaultyFiles()
+    log = open_log(files=files)
+    log.append(batch_of(b"before"))
+    files.fail("write", errno.ENOSPC, torn_at=30, path_part=".log")
+    files.fail("truncate", errno.EIO)
+    for _ in range(2):
+        with pytest.raises(KafkaStorageError):
+            log.append(batch_of(b"refused"))
+    assert log.offline_cause is not None
+    for call in (
+        lambda: log.read(0, 100, isolation=UNCOMMITTED),
+        lambda: log.offset_for_timestamp(0),
+        log.max_timestamp_offset,
+        lambda: log.advance_log_start_offset(1),
+        lambda: log.assign_leader_epoch(9),
+        log.flush,
+        log.close,
+    ):
+        if call is log.flush:
+            log.recovery_point = 0
+        with pytest.raises(KafkaStorageError, match="offline"):
+            call()
+    log.close(clean=False)
+    assert read_values(open_log()) == {0: b"before"}
+
+
+def test_a_short_write_is_finished(open_log: OpenLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    class ShortWrites(RealFiles):
+        def write(self, descriptor: int, data: bytes, /) -> int:  # type: ignore[override]  # a method where there is a system call
+            return RealFiles.write(descriptor, memoryview(data)[:7])
+
+    log = open_log(files=ShortWrites())
+    log.append(batch_of(b"a" * 100))
+    assert read_values(log) == {0: b"a" * 100}
+
+
+def test_a_failed_fsync_is_never_taken_for_done(open_log: OpenLog) -> None:
+    files = FaultyFiles()
+    log = open_log(files=files)
+    log.append(batch_of(b"a"))
+    log.flush()
+    log.append(batch_of(b"b"))
+    files.fail("sync", errno.EIO)
+    with pytest.raises(KafkaStorageError):
+        log.flush()
+    assert (log.recovery_point, log.unflushed_messages) == (1, 1)
+    for _ in range(3):
+        with pytest.raises(KafkaStorageError, match="offline"):
+            log.flush()
+    with pytest.raises(KafkaStorageError):
+        log.append(batch_of(b"c"))
+    assert log.recovery_point == 1
+    assert not Path(log.directory, f"{2:020d}.snapshot").exists()
+
+
+def test_a_flush_in_flight_covers_what_was_there_when_it_began(open_log: OpenLog) -> None:
+    log = open_log(segment_bytes=200)
+    for _ in range(5):
+        log.append(batch_of(b"x" * 60))
+    flush = log.begin_flush()
+    log.append(batch_of(b"y" * 60))
+    flush.run()
+    log.end_flush(flush, None)
+    assert (log.recovery_point, log.unflushed_messages) == (5, 1)
+    late = log.begin_flush()
+    failed = log.begin_flush()
+    with pytest.raises(KafkaStorageError):
+        log.end_flush(failed, OSError(errno.EIO, "disk"))
+    with pytest.raises(KafkaStorageError):
+        log.end_flush(late, None)
+    assert log.recovery_point == 5
+
+
+def test_flushes_are_due_by_count_and_by_time(open_log: OpenLog, clock: ManualClock) -> None:
+    log = open_log(flush_messages=3, flush_ms=1000)
+    assert not log.flush_due(clock.now_ms() + 10_000)
+    log.append(batch_of(b"a", b"b"))
+    assert not log.flush_due(clock.now_ms())
+    assert log.flush_due(clock.now_ms() + 1000)
+    log.append(batch_of(b"c"))
+    assert log.flush_due(clock.now_ms())
+    log.flush()
+    assert not log.flush_due(clock.now_ms() + 10_000)
+
+
+@pytest.mark.parametrize("operation", ["open", "write", "rename"])
+def test_rolling_that_fails_keeps_the_old_segment(operation: str, open_log: OpenLog) -> None:
+    files = FaultyFiles()
+    size = len(batch_of(b"x"))
+    log = open_log(files=files, segment_bytes=size)
+    log.append(batch_of(b"x"))
+    files.fail(operation, errno.ENOSPC, times=100, path_part="0001" if operation == "open" else "")
+    for _ in range(2):
+        with pytest.raises(KafkaStorageError):
+            log.append(batch_of(b"y"))
+    files.heal()
+    assert log.append(batch_of(b"z")).base_offset == 1
+    assert read_values(log) == {0: b"x", 1: b"z"}
+    log.close()
+    assert read_values(open_log(segment_bytes=size, clean_shutdown=True)) == {0: b"x", 1: b"z"}
+
+
+def test_a_read_that_fails_is_a_storage_error_and_passes(open_log: OpenLog) -> None:
+    files = FaultyFiles()
+    log = open_log(files=files)
+    log.append(batch_of(b"a"))
+    files.fail("read_at", errno.EIO)
+    with pytest.raises(KafkaStorageError):
+        log.read(0, 100, isolation=UNCOMMITTED)
+    assert read_values(log) == {0: b"a"}
+
+
+def test_a_folder_that_cannot_be_opened_is_a_storage_error(open_log: OpenLog) -> None:
+    files = FaultyFiles()
+    files.fail("open", errno.EROFS, times=9)
+    with pytest.raises(KafkaStorageError):
+        open_log(files=files)
+
+
+def test_a_thousand_logs_live_with_few_descriptors(tmp_path: Path) -> None:
+    """EMFILE: files beyond the pool's capacity, or beyond what the process may open, close others."""
+    files = FaultyFiles(max_open_files=1000, max_descriptors=40)
+    logs = [
+        PartitionLog.open(tmp_path / f"orders-{index}", config=LogConfig(segment_bytes=500), files=files, clock=ManualClock())
+        for index in range(120)
+    ]
+    for turn in range(5):
+        for index, log in enumerate(logs):
+            log.append(batch_of(b"%d %d" % (index, turn) * 20))
+    for index, log in enumerate(logs):
+        assert read_values(log) == {turn: b"%d %d" % (index, turn) * 20 for turn in range(5)}
+        log.close()
+    assert 30 < files.most_descriptors <= 40
+    assert len(files.handles) == 0
+    assert not files._paths
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_power_loss_takes_a_suffix_and_nothing_that_was_flushed(seed: int, tmp_path: Path) -> None:
+    """FAULTS 2: flushed records are all there; of the others only a suffix is missing; whatever is read has a right CRC."""
+    rng = random.Random(seed)
+    files = FaultyFiles()
+    folder = tmp_path / "orders-0"
+    config = LogConfig(segment_bytes=700, index_interval_bytes=150)
+    written: list[bytes] = []
+    recovery_point = flushed = 0
+    for _ in range(3):
+        log = PartitionLog.open(folder, config=config, files=files, clock=ManualClock(), recovery_point=recovery_point)
+        found = read_values(log)
+        assert list(found.values()) == written[: len(found)]
+        assert len(found) >= flushed
+        del written[len(found) :]
+        for _ in range(rng.randrange(20)):
+            value = rng.randbytes(rng.randrange(100))
+            log.append(batch_of(value))
+            written.append(value)
+            if rng.random() < 0.2:
+                log.flush()
+                flushed = len(written)
+        recovery_point = rng.choice([0, log.recovery_point])
+        log._release("power loss")
+        files.lose_power(folder, rng)
+
+
+def test_deleting_renames_at_once_and_removes_later(open_log: OpenLog, clock: ManualClock, tmp_path: Path) -> None:
+    log = open_log(file_delete_delay_ms=60_000)
+    log.append(batch_of(b"a"))
+    log.delete()
+    (renamed,) = tmp_path.iterdir()
+    assert renamed.name.startswith("orders-0.")
+    assert renamed.name.endswith("-delete")
+    with pytest.raises(KafkaStorageError, match="deleted"):
+        log.append(batch_of(b"b"))
+    assert open_log().log_end_offset == 0
+    clock.advance(60_000)
+    assert [path.name for path in tmp_path.iterdir()] == ["orders-0"]
