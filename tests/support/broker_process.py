@@ -48,6 +48,16 @@ class BrokerProcess:
         return self._output.read_text(errors="replace")
 
     def start(self) -> None:
+        self._spawn()
+        self._wait_until_ready()
+
+    def start_and_kill(self, after_s: float) -> None:
+        """Start and SIGKILL `after_s` seconds later, ready or not."""
+        self._spawn()
+        time.sleep(after_s)
+        self.kill()
+
+    def _spawn(self) -> None:
         command = [sys.executable, "-m", "minibroker", "serve", "--data-dir", str(self.data_dir), "--port", str(self.port)]
         with self._output.open("wb") as output:
             self._process = subprocess.Popen(

@@ -1,0 +1,65 @@
+"""Apache Kafka's DumpLogSegments over a log directory of ours: does it read everything without complaint?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.support import java
+
+_COMPLAINTS = (
+    "isvalid: false",
+    "mismatch",
+    "Mismatch",
+    "Non-consecutive",
+    "Exception",
+    "Error",
+    "Found invalid",
+    "is not a valid",
+    "out of order",
+)
+
+
+def dump(files: list[Path], *arguments: str) -> str:
+    """What DumpLogSegments prints of these files; fails the test when it fails or complains."""
+    output = java.run_tool(java.DUMP_LOG_SEGMENTS, "--files", ",".join(str(file) for file in files), *arguments, timeout_s=120)
+    complaints = [line for line in output.splitlines() if any(word in line for word in _COMPLAINTS)]
+    assert complaints == [], complaints[:20]
+    return output
+
+
+def batches_of(output: str) -> list[dict[str, str]]:
+    """The lines about batches in a dump, as name -> value."""
+    found = []
+    for line in output.splitlines():
+        if line.startswith("baseOffset: "):
+            words = line.split()
+            found.append({name.rstrip(":"): value for name, value in zip(words[::2], words[1::2], strict=False)})
+    return found
+
+
+def check_directory(data_dir: Path) -> dict[str, list[dict[str, str]]]:
+    """Dump every log and index file of the topics in a stopped broker's directory; the batches by folder name.
+
+    Batches must follow each other without a gap from the first one on, across segments.
+    """
+    folders = sorted(folder for folder in data_dir.iterdir() if folder.is_dir() and not folder.name.startswith("__"))
+    logs = [log for folder in folders for log in sorted(folder.glob("*.log"))]
+    indexes = [index for folder in folders for index in sorted(folder.glob("*.*index"))]
+    by_folder: dict[str, list[dict[str, str]]] = {}
+    for section in dump(logs, "--deep-iteration").split("Dumping ")[1:]:
+        name = Path(section.splitlines()[0]).parent.name
+        by_folder.setdefault(name, []).extend(batches_of(section))
+    for name, batches in by_folder.items():
+        expected = int(batches[0]["baseOffset"]) if batches else 0
+        for batch in batches:
+            assert (int(batch["baseOffset"]), batch["isvalid"]) == (expected, "true"), name
+            expected = int(batch["lastOffset"]) + 1
+    sane = dump(indexes, "--index-sanity-check")
+    assert sane.count("passed sanity check") == len(indexes), sane
+    dump(indexes)  # every entry against the log beside it
+    return by_folder
+
+
+def check_metadata_log(data_dir: Path) -> str:
+    """The metadata log of a stopped broker, through Kafka's decoder of its records."""
+    return dump(sorted((data_dir / "__cluster_metadata-0").glob("*.log")), "--cluster-metadata-decoder")
