@@ -69,7 +69,8 @@ def main() -> None:
     produce_plain(bootstrap, "one-segment", 20)
     produce_idempotent(bootstrap, "idempotent", 40)
     os.kill(pid, signal.SIGTERM)
-    while not (data / ".kafka_cleanshutdown").exists():
+    marker = data / ".kafka_cleanshutdown"
+    while not (marker.exists() and marker.stat().st_size):
         time.sleep(0.2)
     folders = {name: take(data / name) for name in ("rolled-0", "idempotent-0", "one-segment-0", "empty-0")}
     top = {file.name: file.read_bytes().hex() for file in sorted(data.iterdir()) if file.is_file()}

@@ -1,0 +1,179 @@
+"""The sparse indexes against a sorted list; their files under every damage that does not need the log to be seen."""
+
+from __future__ import annotations
+
+import errno
+import tempfile
+from bisect import bisect_right
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from minibroker.errors import CorruptLogError
+from minibroker.storage.files import RealFiles
+from minibroker.storage.offset_index import OffsetIndex, OffsetPosition
+from minibroker.storage.time_index import TimeIndex, TimestampEntry
+from minibroker.storage.transaction_index import AbortedTxn, TransactionIndex
+from tests.support.faulty_files import FaultyFiles
+
+BASE = 10**12
+
+growing = st.lists(st.integers(1, 1000), min_size=1, max_size=60)
+
+
+def offset_index(folder: str | Path, *, is_new: bool = False, max_bytes: int = 10_000) -> OffsetIndex:
+    return OffsetIndex(RealFiles(), f"{folder}/{BASE:020d}.index", BASE, max_bytes, is_new=is_new)
+
+
+def time_index(folder: str | Path, *, is_new: bool = False, max_bytes: int = 10_000) -> TimeIndex:
+    return TimeIndex(RealFiles(), f"{folder}/{BASE:020d}.timeindex", BASE, max_bytes, is_new=is_new)
+
+
+@given(steps=growing, saved_at=st.integers(0, 60))
+def test_offset_index_is_a_sorted_map(steps: list[int], saved_at: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        index = offset_index(folder, is_new=True)
+        model: list[OffsetPosition] = []
+        offset, position = BASE, 0
+        for number, step in enumerate(steps):
+            offset, position = offset + step, position + step * 3
+            index.append(offset, position)
+            model.append(OffsetPosition(offset, position))
+            if number == saved_at:
+                index.save()
+        index.save()
+        for each in (index, offset_index(folder)):
+            assert each.entries() == model
+            assert each.last() == model[-1]
+            for target in range(BASE - 1, offset + 2, max(1, (offset - BASE) // 50)):
+                count = bisect_right(model, (target, 1 << 40))
+                assert each.lookup(target) == (model[count - 1] if count else OffsetPosition(BASE, 0))
+            for entry in model:
+                assert each.lookup(entry.offset) == entry
+                assert each.lookup_position(entry.position) == entry
+                assert each.lookup_position(entry.position - 1).position < entry.position
+        assert Path(index.path).stat().st_size == 8 * len(model)
+
+
+@given(timestamps=st.lists(st.integers(-1, 50), min_size=1, max_size=40))
+def test_time_index_takes_only_what_grows(timestamps: list[int]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        index = time_index(folder, is_new=True)
+        model: list[TimestampEntry] = []
+        for number, timestamp in enumerate(timestamps):
+            index.maybe_append(timestamp, BASE + number)
+            if timestamp > (model[-1].timestamp if model else -1):
+                model.append(TimestampEntry(timestamp, BASE + number))
+        index.save()
+        loaded = time_index(folder)
+        for target in range(-1, 52):
+            expected = [entry for entry in model if entry.timestamp <= target]
+            assert index.lookup(target) == (expected[-1] if expected else TimestampEntry(-1, BASE))
+            if not model or model[0] != (0, BASE):  # which reads as the zeros of a preallocated file
+                assert loaded.lookup(target) == index.lookup(target)
+
+
+def test_layouts_byte_for_byte(tmp_path: Path) -> None:
+    offsets, times = offset_index(tmp_path, is_new=True), time_index(tmp_path, is_new=True)
+    offsets.append(BASE + 258, 4660)
+    times.maybe_append(0x0102030405060708, BASE + 258)
+    offsets.save()
+    times.save()
+    assert Path(offsets.path).read_bytes() == bytes.fromhex("0000010200001234")
+    assert Path(times.path).read_bytes() == bytes.fromhex("010203040506070800000102")
+
+
+def test_limits_are_kafkas() -> None:
+    """8 and 12 bytes an entry; the time index keeps its last slot for the entry made when the segment rolls."""
+    offsets, times = offset_index("", is_new=True, max_bytes=31), time_index("", is_new=True, max_bytes=47)
+    fullness = []
+    for number in range(1, 4):
+        offsets.append(BASE + number, number)
+        times.maybe_append(number, BASE + number)
+        fullness.append((offsets.is_full, times.is_full))
+    assert fullness == [(False, False), (False, True), (True, True)]
+
+
+@pytest.mark.parametrize("zeros", [1, 7, 8, 12, 4096, 10 * 1024 * 1024])
+def test_zeros_behind_the_entries_are_dropped(zeros: int, tmp_path: Path) -> None:
+    index = offset_index(tmp_path, is_new=True)
+    index.append(BASE + 256, 0x100)
+    index.append(BASE + 0x10000, 0x1000000)
+    index.save()
+    expected = index.entries()
+    with Path(index.path).open("ab") as file:
+        file.write(bytes(zeros))
+    index = offset_index(tmp_path)
+    assert index.entries() == expected
+    index.append(BASE + 0x10001, 0x1000001)
+    index.save()
+    assert Path(index.path).stat().st_size == 24
+    assert offset_index(tmp_path).count == 3
+
+
+@pytest.mark.parametrize(("content", "damaged"), [(None, True), (b"", False), (bytes(16), False), (b"\1" * 13, True), (b"\1" * 16, False)])
+def test_what_is_plainly_damaged(content: bytes | None, damaged: bool, tmp_path: Path) -> None:
+    if content is not None:
+        (tmp_path / f"{BASE:020d}.index").write_bytes(content)
+    index = offset_index(tmp_path)
+    index.loaded()
+    assert index.is_damaged == damaged
+
+
+def test_a_failed_save_is_made_good_by_the_next(tmp_path: Path) -> None:
+    files = FaultyFiles()
+    index = OffsetIndex(files, str(tmp_path / "0.index"), 0, 10_000, is_new=True)
+    index.save()
+    index.append(1, 100)
+    files.fail("write", errno.ENOSPC, torn_at=3)
+    with pytest.raises(OSError, match="No space"):
+        index.save()
+    index.append(2, 200)
+    index.save()
+    assert OffsetIndex(files, index.path, 0, 10_000).entries() == [(1, 100), (2, 200)]
+
+
+def test_entries_that_are_saved_can_be_forgotten(tmp_path: Path) -> None:
+    index = offset_index(tmp_path, is_new=True)
+    index.append(BASE + 1, 100)
+    index.unload()
+    states = [index.in_memory]
+    index.save()
+    index.unload()
+    states.append(index.in_memory)
+    assert states == [True, False]
+    assert index.last() == (BASE + 1, 100)
+
+
+# .txnindex
+
+
+def test_transaction_index_layout(tmp_path: Path) -> None:
+    index = TransactionIndex(RealFiles(), str(tmp_path / "0.txnindex"))
+    index.append(AbortedTxn(1, 2, 3, 4))
+    assert Path(index.path).read_bytes().hex() == "0000" + "".join(f"{number:016x}" for number in (1, 2, 3, 4))
+    assert list(TransactionIndex(RealFiles(), index.path).entries) == [AbortedTxn(1, 2, 3, 4)]
+    index.reset()
+    assert not Path(index.path).exists()
+    assert list(index.entries) == []
+
+
+@pytest.mark.parametrize("content", [b"\0" * 33, b"\0\1" + bytes(32), b"x"])
+def test_a_damaged_transaction_index_is_known(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "0.txnindex"
+    path.write_bytes(content)
+    with pytest.raises(CorruptLogError, match=r"0\.txnindex"):
+        _ = TransactionIndex(RealFiles(), str(path)).entries
+
+
+def test_transactions_that_touch_a_range(tmp_path: Path) -> None:
+    index = TransactionIndex(RealFiles(), str(tmp_path / "0.txnindex"))
+    first, second = AbortedTxn(1, 0, 10, 11), AbortedTxn(2, 5, 20, 21)
+    index.append(first)
+    index.append(second)
+    assert index.collect(0, 5) == ([first], True)
+    assert index.collect(0, 6) == ([first, second][:1], True)
+    assert index.collect(11, 30) == ([second], False)
+    assert index.collect(21, 30) == ([], False)
