@@ -259,3 +259,22 @@ def test_every_cut_is_refused() -> None:
         for end in range(len(data)):
             with pytest.raises(KafkaError):
                 validate_produced(memoryview(data)[:end], ProduceRules(), now_ms=NOW_MS)
+
+
+@pytest.mark.parametrize("codec", [codec for codec in Compression if codec])
+def test_a_bomb_is_refused(codec: Compression) -> None:
+    """How little memory that takes is measured in test_compression.py."""
+    data = build_batch([Record(0, NOW_MS, b"k", bytes(4 << 20))], compression=codec)
+
+    with pytest.raises(InvalidRecord, match="bytes when decompressed|with a bound of"):
+        validate_produced(memoryview(data), ProduceRules(max_decompressed_bytes=(4 << 20)), now_ms=NOW_MS)
+    assert validate_produced(memoryview(data), ProduceRules(max_decompressed_bytes=(4 << 20) + 40), now_ms=NOW_MS).size == len(data)
+
+
+def test_a_bomb_of_10_gigabytes_in_a_batch_of_300_kilobytes_is_refused_by_the_default_rules() -> None:
+    blocks = (10 << 30 >> 17) - 1
+    bomb = b"\x28\xb5\x2f\xfd\x00\x38" + b"\x02\x00\x10\x00" * blocks + b"\x03\x00\x10\x00"
+    data = bytearray(lies.with_payload(bomb, 1, Compression.ZSTD)(NOW_MS))
+
+    with pytest.raises(InvalidRecord, match="with a bound of"):
+        validate_produced(memoryview(data), ProduceRules(), now_ms=NOW_MS)
