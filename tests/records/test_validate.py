@@ -266,7 +266,7 @@ def test_a_bomb_is_refused(codec: Compression) -> None:
     """How little memory that takes is measured in test_compression.py."""
     data = build_batch([Record(0, NOW_MS, b"k", bytes(4 << 20))], compression=codec)
 
-    with pytest.raises(InvalidRecord, match="bytes when decompressed|with a bound of"):
+    with pytest.raises(InvalidRecord, match=r"bytes when decompressed|with a bound of"):
         validate_produced(memoryview(data), ProduceRules(max_decompressed_bytes=(4 << 20)), now_ms=NOW_MS)
     assert validate_produced(memoryview(data), ProduceRules(max_decompressed_bytes=(4 << 20) + 40), now_ms=NOW_MS).size == len(data)
 
