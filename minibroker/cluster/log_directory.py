@@ -113,12 +113,8 @@ class LogDirectory:
         return os.path.abspath(self.path)  # noqa: PTH100  paths are strings in the storage
 
     def volume_bytes(self) -> tuple[int, int]:
-        """Size of the volume and what we may still write; (-1, -1) when the system does not say."""
-        try:
-            volume = os.statvfs(self.path)
-        except OSError:
-            return -1, -1
-        return volume.f_blocks * volume.f_frsize, volume.f_bavail * volume.f_frsize
+        """Size of the volume and what we may still write; OSError when the directory cannot be reached."""
+        return self.files.volume(self.path)
 
     def folders(self) -> list[str]:
         """Names of everything in the directory."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Final
 from uuid import UUID
 
+from minibroker.cluster.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.topic import Topic
 from minibroker.cluster.topic_rules import check_name
@@ -22,10 +23,6 @@ from minibroker.schemas import k03_metadata as schema
 from minibroker.wire.schema import NIL_UUID
 
 BY_ID_SINCE: Final = 12
-
-# Bit n stands for AclOperation n.
-TOPIC_OPERATIONS: Final = 0b1101_1111_1000  #: read, write, create, delete, alter, describe, describe configs, alter configs
-CLUSTER_OPERATIONS: Final = 0b1_1111_1010_0000  #: create, alter, describe, cluster action, describe and alter configs, idempotent write
 
 
 @handles(schema)

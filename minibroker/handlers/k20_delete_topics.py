@@ -1,49 +1,80 @@
 """DeleteTopics (key 20): topics by name, from version 6 also by id; the name is free when this answers.
 
 Versions: 1 to 6; 4 is flexible, 5 answers with a message, 6 takes ids.
-A topic that is asked for twice, or by name and id at once, is refused. Waiting fetches of its partitions are answered.
-`timeout_ms` is never used: the answer is final, only the files go later.
+A name or id that is asked for twice is refused and answered once; so is a topic that is asked for by name and by id. Internal topics may be
+deleted, as in Apache Kafka. With delete.topic.enable=false everything is refused: TOPIC_DELETION_DISABLED, below version 3 INVALID_REQUEST.
+Answers come in the order of the request (Kafka shuffles them, so that nobody learns from it which names exist).
+Waiting for the deletion: it is done when this answers, only the files go later, so `timeout_ms` is never used.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Final
+from uuid import UUID
+
+from minibroker.cluster.topic import Topic
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.registry import handles
-from minibroker.errors import InvalidRequest, KafkaError, TopicDeletionDisabled, UnknownTopicId
+from minibroker.errors import InvalidRequest, KafkaError, TopicDeletionDisabled
 from minibroker.schemas import k20_delete_topics as schema
 from minibroker.wire.schema import NIL_UUID
 
-BY_ID_SINCE = 6
-DISABLED_SINCE = 3  #: versions below do not know TOPIC_DELETION_DISABLED
+BY_ID_SINCE: Final = 6
+DISABLED_SINCE: Final = 3  #: versions below do not know TOPIC_DELETION_DISABLED
+
+Key = tuple[str | None, UUID]  #: name and topic_id as the request has them
 
 
 @handles(schema)
 def delete_topics(ctx: RequestContext, request: schema.Request) -> schema.Response:
-    """Answer each name or id once."""
+    """Answer each name or id once; one that fails does not stop the others."""
     if not ctx.config.delete_topic_enable:
         raise TopicDeletionDisabled if ctx.api_version >= DISABLED_SINCE else InvalidRequest("Topic deletion is disabled.")
-    wanted = request.topics
-    if ctx.api_version < BY_ID_SINCE:
-        wanted = [schema.Topic(name=name, topic_id=NIL_UUID) for name in request.topic_names]
-    keys = [(topic.name, topic.topic_id) for topic in wanted]
+    counts: dict[Key, int] = {}
+    for key in _keys(ctx, request):
+        counts[key] = counts.get(key, 0) + 1
+    doubly = _named_and_identified(ctx, counts)
     return schema.Response(
-        responses=[_delete(ctx, topic, is_single=keys.count(key) == 1) for key, topic in dict(zip(keys, wanted, strict=True)).items()]
+        responses=[_delete(ctx, key, count, doubly) for key, count in counts.items() if key[0] is not None or key[1] not in doubly]
     )
 
 
-def _delete(ctx: RequestContext, wanted: schema.Topic, *, is_single: bool) -> schema.TopicResult:
-    name, topic_id = wanted.name, wanted.topic_id
+def _keys(ctx: RequestContext, request: schema.Request) -> list[Key]:
+    if ctx.api_version >= BY_ID_SINCE:
+        return [(topic.name, topic.topic_id) for topic in request.topics]
+    return [(name, NIL_UUID) for name in request.topic_names]
+
+
+def _named_and_identified(ctx: RequestContext, keys: Iterable[Key]) -> set[UUID]:
+    """Ids of the topics that are asked for by name and by id: one answer, to the name, stands for both."""
+    topics = ctx.cluster.topics
+    named = {topics[name].topic_id for name, topic_id in keys if topic_id == NIL_UUID and name is not None and name in topics}
+    return {topic_id for name, topic_id in keys if name is None and topic_id in named}
+
+
+def _delete(ctx: RequestContext, key: Key, count: int, doubly: set[UUID]) -> schema.TopicResult:
+    name, topic_id = key
+    topic: Topic | None = None
     try:
-        if name is not None and topic_id != NIL_UUID:
-            raise InvalidRequest("You may not specify both topic name and topic id.")
-        if name is None and topic_id == NIL_UUID:
-            raise InvalidRequest("Neither topic name nor id were specified.")
-        if not is_single:
-            raise InvalidRequest("Duplicate topic id." if name is None else "Duplicate topic name.")
+        _check(key, count)
         topic = ctx.cluster.topic_by_id(topic_id) if name is None else ctx.cluster.topic(name)
+        if topic.topic_id in doubly:
+            raise InvalidRequest("The provided topic name maps to an ID that was already supplied.")
         ctx.cluster.delete_topic(topic.name)
-    except UnknownTopicId as error:
-        return schema.TopicResult(name=None, topic_id=topic_id, error_code=error.code, error_message=str(error))
     except KafkaError as error:
+        if topic is not None:
+            name, topic_id = topic.name, topic.topic_id
         return schema.TopicResult(name=name, topic_id=topic_id, error_code=error.code, error_message=str(error))
-    return schema.TopicResult(name=topic.name, topic_id=topic.topic_id, error_code=0, error_message=None)
+    return schema.TopicResult(name=topic.name, topic_id=topic.topic_id, error_code=0)
+
+
+def _check(key: Key, count: int) -> None:
+    """Either a name or an id, once."""
+    name, topic_id = key
+    if name is not None and topic_id != NIL_UUID:
+        raise InvalidRequest("You may not specify both topic name and topic id.")
+    if name is None and topic_id == NIL_UUID:
+        raise InvalidRequest("Neither topic name nor id were specified.")
+    if count > 1:
+        raise InvalidRequest("Duplicate topic id." if name is None else "Duplicate topic name.")

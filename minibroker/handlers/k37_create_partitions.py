@@ -1,12 +1,15 @@
-"""CreatePartitions (key 37): let topics grow to a number of partitions.
+"""CreatePartitions (key 37): raise the number of partitions of topics; the new ones have their leader when this answers.
 
-Versions: 0 to 3; 2 is flexible. Each topic grows or is refused on its own; a name given twice is refused. New partitions are
-ready when this answers. `timeout_ms` is never used.
+Versions: 0 to 3; 2 is flexible.
+`count` is what there shall be afterwards; as many as there are, or fewer, is INVALID_PARTITIONS. Assignments, one list of brokers for each
+new partition, can name this broker only: else INVALID_REPLICA_ASSIGNMENT. A topic that is there twice is INVALID_REQUEST and answered once.
+validate_only checks everything and changes nothing.
+More than 10,000 new partitions of a topic are POLICY_VIOLATION, as in CreateTopics. Apache Kafka 4.3.1 answers UNKNOWN_SERVER_ERROR here,
+and creates the first 10,000 nevertheless; it also lets validate_only pass them.
+Not done: throttling, which version 3 could answer. Partitions are ready when this answers, so `timeout_ms` is never used.
 """
 
 from __future__ import annotations
-
-from collections import Counter
 
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.registry import handles
@@ -16,23 +19,22 @@ from minibroker.schemas import k37_create_partitions as schema
 
 @handles(schema)
 def create_partitions(ctx: RequestContext, request: schema.Request) -> schema.Response:
-    """Answer each name once."""
-    counts = Counter(topic.name for topic in request.topics)
-    topics = {topic.name: topic for topic in request.topics}
-    return schema.Response(
-        results=[_grow(ctx, topic, is_single=counts[topic.name] == 1, validate_only=request.validate_only) for topic in topics.values()]
-    )
+    """Answer each topic once, in the order of the request; one that fails does not stop the others."""
+    topics: dict[str, list[schema.Topic]] = {}
+    for topic in request.topics:
+        topics.setdefault(topic.name, []).append(topic)
+    return schema.Response(results=[_grow(ctx, name, asked, validate_only=request.validate_only) for name, asked in topics.items()])
 
 
-def _grow(ctx: RequestContext, wanted: schema.Topic, *, is_single: bool, validate_only: bool) -> schema.TopicResult:
-    assignments = None if wanted.assignments is None else [assignment.broker_ids for assignment in wanted.assignments]
-    code, message = 0, None
+def _grow(ctx: RequestContext, name: str, asked: list[schema.Topic], *, validate_only: bool) -> schema.TopicResult:
     try:
-        if not is_single:
+        if len(asked) > 1:
             raise InvalidRequest("Duplicate topic name.")
-        ctx.cluster.create_partitions(wanted.name, wanted.count, assignments=assignments, validate_only=validate_only)
+        wanted = asked[0].assignments
+        assignments = None if wanted is None else [assignment.broker_ids for assignment in wanted]
+        ctx.cluster.create_partitions(name, asked[0].count, assignments=assignments, validate_only=validate_only)
     except UnknownTopicOrPartition as error:
-        code = error.code
+        return schema.TopicResult(name=name, error_code=error.code)  # without a message, as Kafka has it
     except KafkaError as error:
-        code, message = error.code, str(error)
-    return schema.TopicResult(name=wanted.name, error_code=code, error_message=message)
+        return schema.TopicResult(name=name, error_code=error.code, error_message=str(error))
+    return schema.TopicResult(name=name, error_code=0)

@@ -1,26 +1,29 @@
-"""DescribeCluster (key 60): cluster id and brokers, of which there is one.
+"""DescribeCluster (key 60): the cluster's id, its controller and its nodes.
 
-Versions: 0 to 2, all flexible; 1 asks for brokers or controllers, 2 shows fenced brokers too (there are none).
-A client is told the advertised address of the listener that it came in by. Controllers have no endpoint here: MISMATCHED_ENDPOINT_TYPE.
+Versions: 0 to 2; all flexible; from 1 the client says which kind of nodes it asks for, from 2 whether it wants to hear of fenced ones.
+A client is told the advertised address of the listener that it came in by. This broker is its own controller and never fenced. Who asks
+for controllers (endpoint type 2) has come to the wrong listener: MISMATCHED_ENDPOINT_TYPE; any other type but brokers (1) is
+UNSUPPORTED_ENDPOINT_TYPE. Authorized operations are all that there are, as in Kafka without an authorizer; -2**31 when not asked for.
+Not done: a controller listener, where Kafka answers type 2.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
+from minibroker.cluster.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED_FOR
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.registry import handles
 from minibroker.errors import KafkaError, MismatchedEndpointType, UnsupportedEndpointType
 from minibroker.schemas import k60_describe_cluster as schema
 
-BROKERS, CONTROLLERS = 1, 2
-NOT_ASKED_FOR: Final = -(2**31)
-CLUSTER_OPERATIONS: Final = 0b1_1111_1010_0000  #: AclOperation bits: create, alter, describe, cluster action, configs, idempotent write
+BROKERS: Final = 1
+CONTROLLERS: Final = 2
 
 
 @handles(schema)
 def describe_cluster(ctx: RequestContext, request: schema.Request) -> schema.Response:
-    """Errors are answered without brokers (`on_error`)."""
+    """Answer this one node."""
     if request.endpoint_type == CONTROLLERS:
         raise MismatchedEndpointType("The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER")
     if request.endpoint_type != BROKERS:
@@ -29,7 +32,6 @@ def describe_cluster(ctx: RequestContext, request: schema.Request) -> schema.Res
     host, port = node.advertised(ctx.connection.listener_name)
     return schema.Response(
         error_code=0,
-        endpoint_type=BROKERS,
         cluster_id=ctx.cluster.cluster_id,
         controller_id=node.node_id,
         brokers=[schema.Broker(broker_id=node.node_id, host=host, port=port, rack=node.rack)],
@@ -38,5 +40,5 @@ def describe_cluster(ctx: RequestContext, request: schema.Request) -> schema.Res
 
 
 def on_error(_ctx: RequestContext, _request: schema.Request, error: KafkaError) -> schema.Response:
-    """Nothing is described."""
+    """The endpoint type of a refusal is this listener's, not the one that was asked for."""
     return schema.Response(error_code=error.code, error_message=str(error), cluster_id="", brokers=[])

@@ -1,15 +1,20 @@
-"""DescribeTopicPartitions (key 75): topics and partitions a page at a time, by name (KIP-966).
+"""DescribeTopicPartitions (key 75): topics and partitions in pages, ordered by topic name.
 
-Version: 0, flexible. Topics come in the order of their names, each once; no topics in the request means all. At most
-`response_partition_limit` partitions (1 to max.request.partition.size.limit) are answered; `next_cursor` says where to go on. A cursor
-must name one of the topics asked for; one that has been deleted since goes on with the next.
-Eligible leader replicas are empty: the one replica is always in sync.
+Versions: 0, flexible.
+No names means all topics, else those named, each once. A page ends after response_partition_limit partitions, or after
+max.request.partition.size.limit of the broker if that is fewer, but holds one at least. next_cursor then says where the next page
+begins: also before a topic that does not exist, for errors take no place in a page but come after it is full.
+A cursor must name one of the topics asked for (INVALID_REQUEST); where all are asked for, it may name one that is gone meanwhile.
+A partition without a log has no leader: LEADER_NOT_AVAILABLE. Eligible and last known leaders are empty lists, as of Kafka's partitions in
+sync. Topics are never created by asking. Authorized operations are told unasked, and are all that there are.
+An empty name is INVALID_TOPIC_EXCEPTION; Apache Kafka 4.3.1 fails the whole request with UNKNOWN_SERVER_ERROR.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
+from minibroker.cluster.authorized_operations import TOPIC_OPERATIONS
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.topic import Topic
 from minibroker.cluster.topic_rules import check_name
@@ -18,65 +23,66 @@ from minibroker.dispatch.registry import handles
 from minibroker.errors import InvalidRequest, KafkaError, LeaderNotAvailable, UnknownTopicOrPartition
 from minibroker.schemas import k75_describe_topic_partitions as schema
 
-TOPIC_OPERATIONS: Final = 0b1101_1111_1000  #: AclOperation bits: read, write, create, delete, alter, describe, describe and alter configs
+NO_LEADER: Final = -1
 
 
 @handles(schema)
 def describe_topic_partitions(ctx: RequestContext, request: schema.Request) -> schema.Response:
-    """Fill one page."""
-    room = max(1, min(request.response_partition_limit, ctx.config.max_request_partition_size_limit))
+    """One page."""
     first_name, first_index = _start(request)
-    topics: list[schema.TopicResult] = []
-    for name in sorted(_wanted(ctx, request, first_name)):
-        if room == 0:
-            cursor = schema.Cursor(topic_name=name, partition_index=0)
-            return schema.Response(topics=topics, next_cursor=cursor)
+    names = sorted({topic.name for topic in request.topics} if request.topics else ctx.cluster.topics)
+    remaining = max(min(request.response_partition_limit, ctx.config.max_request_partition_size_limit), 1)
+    described: list[schema.TopicResult] = []
+    for name in names:
+        if name < first_name:
+            continue
+        if remaining == 0:
+            return _page(described, name, 0)
+        topic = ctx.cluster.topics.get(name)
+        if topic is None:
+            described.append(_unknown(name))
+            continue
         start = first_index if name == first_name else 0
-        result = _describe(ctx, name, start, room)
-        topics.append(result)
-        room -= len(result.partitions)
-        known = ctx.cluster.topics.get(name)
-        end = start + len(result.partitions)
-        if known is not None and end < len(known.partitions):
-            return schema.Response(topics=topics, next_cursor=schema.Cursor(topic_name=name, partition_index=end))
-    return schema.Response(topics=topics)
+        described.append(_known(ctx, topic, start, remaining))
+        if start + remaining < len(topic.partitions):
+            return _page(described, name, start + remaining)
+        remaining -= len(described[-1].partitions)
+    return schema.Response(topics=described)
+
+
+def _page(topics: list[schema.TopicResult], next_name: str, next_index: int) -> schema.Response:
+    return schema.Response(topics=topics, next_cursor=schema.Cursor(topic_name=next_name, partition_index=next_index))
 
 
 def _start(request: schema.Request) -> tuple[str, int]:
+    """Topic name and partition index that the page begins with."""
     cursor = request.cursor
     if cursor is None:
         return "", 0
-    if cursor.partition_index < 0:
-        raise InvalidRequest(f"the cursor's partition {cursor.partition_index} is below 0")
     if request.topics and all(topic.name != cursor.topic_name for topic in request.topics):
-        raise InvalidRequest(f"the cursor's topic {cursor.topic_name} is none of the topics asked for")
+        raise InvalidRequest(f"DescribeTopicPartitionsRequest topic list should contain the cursor topic: {cursor.topic_name}")
+    if cursor.partition_index < 0:
+        raise InvalidRequest(f"DescribeTopicPartitionsRequest cursor partition must be valid: {cursor}")
     return cursor.topic_name, cursor.partition_index
 
 
-def _wanted(ctx: RequestContext, request: schema.Request, first_name: str) -> set[str]:
-    names = {topic.name for topic in request.topics} or set(ctx.cluster.topics)
-    return {name for name in names if name >= first_name}
-
-
-def _describe(ctx: RequestContext, name: str, start: int, room: int) -> schema.TopicResult:
+def _unknown(name: str) -> schema.TopicResult:
+    error: KafkaError = UnknownTopicOrPartition()
     try:
         check_name(name)
-        topic = ctx.cluster.topic(name)
-    except UnknownTopicOrPartition as error:
-        return schema.TopicResult(error_code=error.code, name=name, partitions=[], topic_authorized_operations=TOPIC_OPERATIONS)
-    except KafkaError as error:
-        return schema.TopicResult(error_code=error.code, name=name, partitions=[])
-    return _described(ctx, topic, topic.partitions[start : start + room])
+    except KafkaError as refusal:
+        error = refusal
+    return schema.TopicResult(error_code=error.code, name=name, partitions=[], topic_authorized_operations=TOPIC_OPERATIONS)
 
 
-def _described(ctx: RequestContext, topic: Topic, partitions: list[Partition]) -> schema.TopicResult:
+def _known(ctx: RequestContext, topic: Topic, start: int, most: int) -> schema.TopicResult:
     replicas = [ctx.cluster.node.node_id]
     return schema.TopicResult(
         error_code=0,
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
-        partitions=[_partition(partition, replicas) for partition in partitions],
+        partitions=[_partition(partition, replicas) for partition in topic.partitions[start : start + most]],
         topic_authorized_operations=TOPIC_OPERATIONS,
     )
 
@@ -86,7 +92,7 @@ def _partition(partition: Partition, replicas: list[int]) -> schema.PartitionRes
     return schema.PartitionResult(
         error_code=0 if is_online else LeaderNotAvailable.code,
         partition_index=partition.index,
-        leader_id=replicas[0] if is_online else -1,
+        leader_id=replicas[0] if is_online else NO_LEADER,
         leader_epoch=partition.leader_epoch,
         replica_nodes=replicas,
         isr_nodes=replicas if is_online else [],

@@ -1,0 +1,12 @@
+"""What a client may do, as answers tell it: bit n stands for AclOperation n of Apache Kafka (3 read ... 12 idempotent write).
+
+Not done: ACLs. Everybody may do everything, and these are all operations that there are for a kind of resource.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+TOPIC_OPERATIONS: Final = 0b1101_1111_1000  #: read, write, create, delete, alter, describe, describe configs, alter configs
+CLUSTER_OPERATIONS: Final = 0b1_1111_1010_0000  #: create, alter, describe, cluster action, describe and alter configs, idempotent write
+NOT_ASKED_FOR: Final = -(2**31)

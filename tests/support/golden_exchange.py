@@ -1,0 +1,49 @@
+"""A client's own request frame, served by a broker in memory: its answer can be held against Kafka's, byte for byte.
+
+What a broker draws at random is made to be what it was there: `kafka_like` gives node and cluster id, `topic_ids` the ids of topics
+in the order of their creation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from minibroker.cluster import cluster as cluster_module
+from minibroker.dispatch.dispatcher import InFlight
+from tests.golden import Golden, golden
+from tests.support.broker_in_memory import BrokerInMemory
+
+
+def kafka_like(topics: Mapping[str, int] | None = None, config: Mapping[str, str] | None = None) -> BrokerInMemory:
+    """A broker with the identity of the Apache Kafka that the golden frames were taken from."""
+    identity = {"node.id": "1", "cluster.id": "AAAAAAAAAAAAAAAAAAAAAQ", "listeners": "PLAINTEXT://127.0.0.1:26192"}
+    return BrokerInMemory(topics=topics, config=identity | dict(config or {}))
+
+
+def topic_ids(monkeypatch: pytest.MonkeyPatch, ids: Iterable[UUID]) -> None:
+    """Topics that are created from now on get these ids."""
+    drawn = iter(ids)
+    monkeypatch.setattr(cluster_module, "random_uuid", lambda: next(drawn))
+
+
+def serve(broker: BrokerInMemory, request: Golden) -> bytes:
+    """The whole answer to a golden request, its size included."""
+    answer = broker.dispatcher.dispatch(broker.connection, memoryview(request.frame))
+    chunks = answer.answer if isinstance(answer, InFlight) else answer
+    assert chunks is not None
+    return b"".join(chunks)
+
+
+def answer_of(request: Golden) -> Any:
+    """What Kafka answered to it, decoded."""
+    return golden(request.name.replace("_request_", "_response_")).decode()
+
+
+def kafka_answer(request: Golden) -> bytes:
+    """What Kafka answered to it, the whole frame, under the correlation id of the request."""
+    response = golden(request.name.replace("_request_", "_response_"))
+    return response.data[:4] + request.frame[4:8] + response.data[8:]
