@@ -64,7 +64,7 @@ class Plan:
         if self._request_has_tags:
             position = skip_tagged_fields(frame, position)
         request, end = self._decode(frame, position)
-        if end != len(frame):
+        if end != len(frame) and not self.api.leftover_allowed:
             raise WireError(f"{self.api.name} version {self.version}: {len(frame) - end} bytes left over")
         return client_id, request
 

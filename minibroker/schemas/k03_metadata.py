@@ -23,6 +23,7 @@ from minibroker.wire.schema import NIL_UUID, Bool, Int16, Int32, String, Uuid, f
 API_KEY = 3
 VERSIONS = (0, 13)
 FLEXIBLE_SINCE = 9
+LEFTOVER_ALLOWED = True  #: librdkafka 2.16 leaves three bytes behind a flexible request for all topics, and Kafka passes over them
 
 OPERATIONS_NOT_ASKED_FOR = -(2**31)  #: authorized operations when the client did not ask for them
 

@@ -11,7 +11,7 @@ NEVER: Final = 32768  #: a FLEXIBLE_SINCE above every version
 class Api:
     """What the broker and its clients know of one API key."""
 
-    __slots__ = ("Request", "Response", "flexible_since", "key", "max_version", "min_version", "name")
+    __slots__ = ("Request", "Response", "flexible_since", "key", "leftover_allowed", "max_version", "min_version", "name")
 
     def __init__(self, module: ModuleType) -> None:
         self.key: int = module.API_KEY
@@ -21,6 +21,8 @@ class Api:
         self.min_version, self.max_version = module.VERSIONS
         flexible_since: int | None = module.FLEXIBLE_SINCE
         self.flexible_since = NEVER if flexible_since is None else flexible_since
+        #: Apache Kafka ignores bytes behind any request; we do so only where a client in use leaves some.
+        self.leftover_allowed: bool = getattr(module, "LEFTOVER_ALLOWED", False)
         self.Request: type[Any] = module.Request
         self.Response: type[Any] = module.Response
 

@@ -1,0 +1,32 @@
+"""What a plan forgives: bytes that librdkafka leaves behind its request for all topics. Captured from confluent-kafka 2.16.1."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from minibroker.dispatch import registry
+from minibroker.dispatch.plan import Plan
+from minibroker.errors import WireError
+from tests.golden import golden
+
+ALL_TOPICS = bytes.fromhex("0003 000d 00000003 0007 72646b61666b61 00 00 00 00 00 01 00 00")
+
+
+def decode(frame: bytes) -> tuple[str | None, Any]:
+    api_key, version = int.from_bytes(frame[:2], "big"), int.from_bytes(frame[2:4], "big")
+    handler = registry.load().get(api_key)
+    assert handler is not None
+    return Plan(handler, version).decode(memoryview(frame), int.from_bytes(frame[8:10], "big", signed=True))
+
+
+def test_a_request_for_all_topics_with_three_bytes_behind_it() -> None:
+    client_id, request = decode(ALL_TOPICS)
+    assert client_id == "rdkafka"
+    assert request.topics is None
+
+
+def test_other_apis_forgive_nothing() -> None:
+    with pytest.raises(WireError, match="1 bytes left over"):
+        decode(golden("k21_delete_records_v2_request_java_4.3.1").frame + b"\0")
