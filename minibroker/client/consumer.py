@@ -15,10 +15,11 @@ from typing import NamedTuple
 from minibroker.client.client import Client
 from minibroker.client.connection import Connection
 from minibroker.client.deadline import Deadline
-from minibroker.client.errors import BrokerUnreachable, check, refusal
+from minibroker.client.errors import BrokerUnreachable, TopicReplaced, check, refusal
 from minibroker.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED, FoundOffset, list_offsets
-from minibroker.errors import CorruptMessage, KafkaError, OffsetOutOfRange, UnknownTopicId, UnknownTopicOrPartition
+from minibroker.errors import CorruptMessage, KafkaError, OffsetOutOfRange, UnknownTopicOrPartition
 from minibroker.records.batch import RecordBatch, TimestampType, split_batches
+from minibroker.records.control import ControlType, parse_control_key
 from minibroker.records.record import Record, decode_records
 from minibroker.schemas import k01_fetch, k03_metadata
 from minibroker.wire.schema import NIL_UUID
@@ -26,7 +27,6 @@ from minibroker.wire.schema import NIL_UUID
 LAST_VERSION_WITH_NAMES = 12
 MAX_BYTES = 32 * 1024 * 1024
 PARTITION_MAX_BYTES = 4 * 1024 * 1024
-ABORT_TYPE = b"\0\0"  #: in the key of a marker, after its int16 version
 
 
 class Consumed(NamedTuple):
@@ -129,10 +129,10 @@ class Consumer:
         if isinstance(problem, KafkaError) and (not problem.retriable or isinstance(problem, UnknownTopicOrPartition)):
             raise problem
         self._deadline.pause(problem)
-        known_id = self._topic.topic_id
-        self._topic = self._client.retrying(lambda: self._client.topic(self._name, self._deadline), self._deadline)
-        if NIL_UUID not in (known_id, self._topic.topic_id) and self._topic.topic_id != known_id:
-            raise UnknownTopicId(f"topic {self._name} was deleted and created anew while it was read")
+        topic = self._client.retrying(lambda: self._client.topic(self._name, self._deadline), self._deadline)
+        if NIL_UUID not in (self._topic.topic_id, topic.topic_id) and topic.topic_id != self._topic.topic_id:
+            raise TopicReplaced(f"topic {self._name} was deleted and created anew while it was read")
+        self._topic = topic
 
     def _by_leader(self) -> dict[int, list[int]]:
         leaders = {partition.partition_index: partition.leader_id for partition in self._topic.partitions}
@@ -178,4 +178,4 @@ class _Aborted:
 
     @staticmethod
     def _is_abort(batch: RecordBatch) -> bool:
-        return any((record.key or b"")[2:4] == ABORT_TYPE for record in decode_records(batch))
+        return any(parse_control_key(record.key) is ControlType.ABORT for record in decode_records(batch))

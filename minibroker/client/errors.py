@@ -24,6 +24,10 @@ class UnsupportedByBroker(ClientError):
     """The broker serves no version of an API that we know, or not the one that is needed."""
 
 
+class TopicReplaced(ClientError):
+    """The topic was deleted and created anew under the same name: its offsets mean nothing any more."""
+
+
 class TimedOut(ClientError):
     """The time given by the user is over."""
 

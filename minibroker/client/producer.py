@@ -16,7 +16,7 @@ from typing import NamedTuple
 from minibroker.client.client import Client
 from minibroker.client.connection import Connection
 from minibroker.client.deadline import Deadline
-from minibroker.client.errors import BrokerUnreachable, check, refusal
+from minibroker.client.errors import BrokerUnreachable, TopicReplaced, check, refusal
 from minibroker.client.partitioner import Partitioner
 from minibroker.errors import DuplicateSequenceNumber, KafkaError, MessageTooLarge, UnknownTopicOrPartition
 from minibroker.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, increment_sequence
@@ -179,10 +179,10 @@ class Producer:
                 self._settle(response, [batch], deadline)
 
     def _attempt(self, batch: Batch, deadline: Deadline) -> k00_produce.Response | None:
-        known_id = self._topic.topic_id
-        self._topic = self._client.topic(self._name, deadline)
-        if NIL_UUID not in (known_id, self._topic.topic_id) and known_id != self._topic.topic_id:
-            raise UnknownTopicOrPartition(f"topic {self._name} was deleted and created anew while records were written to it")
+        topic = self._client.topic(self._name, deadline)
+        if NIL_UUID not in (self._topic.topic_id, topic.topic_id) and topic.topic_id != self._topic.topic_id:
+            raise TopicReplaced(f"topic {self._name} was deleted and created anew while records were written to it")
+        self._topic = topic
         connection = self._client.to_node(self._leader_of(batch.partition), deadline)
         self._request(connection, [batch], deadline)
         if self._acks == 0:
