@@ -34,9 +34,12 @@ class Snapshots:
         return f"{self.directory}/{file_name(offset, SNAPSHOT)}"
 
     def take(self, state: ProducerState, log_start_offset: int) -> None:
-        """Write the state at its end offset, unless the newest snapshot is as new. Not synced: its CRC tells what is whole."""
+        """Write the state at its end offset, unless the newest snapshot is as new. Not synced: its CRC tells what is whole.
+
+        One more than Kafka takes: when all records were deleted, the producers are still known after a restart.
+        """
         newest = self.offsets[-1] if self.offsets else log_start_offset
-        if state.end_offset > newest:
+        if state.end_offset > newest or (state.producers and not self.offsets):
             replace_file(self._files, self.path(state.end_offset), producer_snapshot.encode(state.to_snapshot()), sync=False)
             self.offsets.append(state.end_offset)
 
