@@ -47,7 +47,7 @@ class InFlight:
         """Owner of a Delayed: run `work` as the handler itself is run."""
         try:
             answer = self._dispatcher.run(self._plan, self._ctx, self._request, work)
-            if answer is None:
+            if not isinstance(answer, list):
                 return
             self.answer = answer
         except WireError as error:
@@ -100,13 +100,14 @@ class Dispatcher:
         ctx = RequestContext(self._services, connection, plan.version, correlation_id, client_id)
         handle = plan.handle
         answer = self.run(plan, ctx, request, lambda: handle(ctx, request))
-        if type(answer) is list:
-            return answer
         if isinstance(answer, Delayed):
             return InFlight(self, plan, ctx, request, answer)
-        raise TypeError(f"{plan.handle.__module__} returned {answer!r}")
+        if answer is None:
+            log.error("%s returned nothing", plan.handle.__module__)
+            return self._error(plan, ctx, request, UnknownServerError())
+        return answer
 
-    def run(self, plan: Plan, ctx: RequestContext, request: Any, work: Work) -> Any:
+    def run(self, plan: Plan, ctx: RequestContext, request: Any, work: Work) -> Answer | Delayed | None:
         """Run `work` and encode what it returns; errors become answers. None and a Delayed are passed through."""
         try:
             response = work()

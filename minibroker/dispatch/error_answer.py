@@ -56,9 +56,9 @@ def _mirrored(field: Field, request: Any, error: KafkaError, version: int) -> li
     if field.struct is None or field.tag is not None or not _has_error_code(field.struct):
         return []
     for asked in fields_of(type(request)):
-        if not asked.is_array:
-            continue
-        elements = getattr(request, asked.name) or ()
+        elements = getattr(request, asked.name) if asked.is_array else None
+        if not elements:
+            continue  # DeleteTopics has one list for names and one for ids: one of them is empty
         if asked.struct is not None and _keys(field.struct) & _keys(asked.struct):
             return [error_answer(field.struct, element, error, version) for element in elements]
         if asked.struct is None and asked.kind in {"int32", "string"} and _keys(field.struct):

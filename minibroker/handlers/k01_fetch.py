@@ -66,7 +66,10 @@ class Reading:
         results, size, is_urgent = self._read()
         if is_last or is_urgent or size >= self._min_bytes:
             return self._respond(results)
-        self._short_by = self._min_bytes - size
+        readable = self._readable(results) if self._min_bytes > 1 else size
+        if readable >= self._min_bytes:
+            return self._respond(results)
+        self._short_by = self._min_bytes - readable
         self._seen_size = self._log_size() if self._short_by > 1 else 0
         return None
 
@@ -110,6 +113,19 @@ class Reading:
                 size += len(result.records or _EMPTY)
             results.append((topic, result))
         return results, size, is_urgent or not is_waitable
+
+    def _readable(self, results: list[Result]) -> int:
+        """Bytes that there are within the limits, the batch that did not fit whole counted in, as Kafka counts them."""
+        size = 0
+        for (topic, asked), (_, result) in zip(self._context.partitions(), results, strict=True):
+            if result.error_code:
+                continue
+            log = self._partition(topic, asked.partition).log
+            records = result.records or _EMPTY
+            next_offset = _last_offset(records) + 1 if records else asked.fetch_offset
+            end_offset = log.last_stable_offset if self._isolation is IsolationLevel.READ_COMMITTED else log.high_watermark
+            size += min(asked.partition_max_bytes, self._max_bytes) if next_offset < end_offset else len(records)
+        return size
 
     def _read_partition(self, partition: Partition, asked: schema.Partition, max_bytes: int, *, min_one: bool) -> schema.PartitionResult:
         if self._request.replica_id >= 0 or self._request.replica_state.replica_id >= 0:

@@ -1,0 +1,85 @@
+"""An answer to a request that failed as a whole names everything that was asked for, in every API and version."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from minibroker.dispatch.error_answer import error_answer
+from minibroker.dispatch.registry import load
+from minibroker.errors import UnknownServerError
+from minibroker.schemas import k00_produce, k02_list_offsets, k03_metadata, k19_create_topics, k21_delete_records
+from minibroker.wire.api import Api
+from minibroker.wire.codec import decode, encode
+from tests.golden import all_golden
+
+CODE = UnknownServerError.code
+APIS = load().apis()
+
+
+def codes_in(value: Any) -> list[int]:
+    """Every error_code of a response, at any depth."""
+    if isinstance(value, list):
+        return [code for element in value for code in codes_in(element)]
+    if not hasattr(value, "declared_"):
+        return []
+    own = [value.error_code] if "error_code" in value.declared_ else []
+    return own + [code for name in value.declared_ if name != "error_code" for code in codes_in(getattr(value, name))]
+
+
+@pytest.mark.parametrize("api", APIS, ids=lambda api: api.name)
+def test_requests_of_real_clients_all_fail_visibly(api: Api) -> None:
+    captured = [golden for golden in all_golden().values() if golden.api_key == api.key and golden.direction == "request"]
+    assert captured
+    for golden in captured:
+        if not api.serves(golden.version):
+            continue
+        response = error_answer(api.Response, golden.decode(), UnknownServerError(), golden.version)
+        data = encode(response, golden.version, flexible=golden.flexible)
+        again = decode(api.Response, data, golden.version, flexible=golden.flexible)
+        codes = codes_in(again)
+        assert set(codes) <= {CODE} | ({0} if "error_code" in api.Response.declared_ else set()), golden.name
+        assert CODE in codes_in(response) or not any(isinstance(getattr(golden.decode(), name), list) for name in api.Request.declared_), (
+            golden.name
+        )
+
+
+def test_topics_and_partitions_are_found_again() -> None:
+    partition = k02_list_offsets.Partition(partition_index=3, timestamp=-1)
+    request = k02_list_offsets.Request(replica_id=-1, topics=[k02_list_offsets.Topic(name="orders", partitions=[partition])])
+    (topic,) = error_answer(k02_list_offsets.Response, request, UnknownServerError(), 5).topics
+    assert topic.name == "orders"
+    assert topic.partitions == [k02_list_offsets.PartitionResult(partition_index=3, error_code=CODE)]
+
+
+def test_names_that_differ_between_request_and_response() -> None:
+    partition = k00_produce.Partition(index=2, records=None)
+    request = k00_produce.Request(acks=1, timeout_ms=1, topic_data=[k00_produce.Topic(name="orders", partition_data=[partition])])
+    (topic,) = error_answer(k00_produce.Response, request, UnknownServerError(), 9).responses
+    assert (topic.name, topic.partition_responses[0].index, topic.partition_responses[0].error_code) == ("orders", 2, CODE)
+
+
+def test_a_null_that_a_version_cannot_carry_is_left_out() -> None:
+    request = k03_metadata.Request(topics=[k03_metadata.Topic(name=None)])
+    (topic,) = error_answer(k03_metadata.Response, request, UnknownServerError(), 10).topics
+    assert topic.name == ""
+
+
+def test_a_null_list_has_no_answers() -> None:
+    assert error_answer(k03_metadata.Response, k03_metadata.Request(topics=None), UnknownServerError(), 12).topics == []
+
+
+def test_messages_are_passed_on() -> None:
+    request = k19_create_topics.Request(
+        topics=[k19_create_topics.Topic(name="orders", num_partitions=1, replication_factor=1, assignments=[], configs=[])], timeout_ms=1
+    )
+    (topic,) = error_answer(k19_create_topics.Response, request, UnknownServerError("why"), 7).topics
+    assert (topic.name, topic.error_code, topic.error_message) == ("orders", CODE, "why")
+
+
+def test_delete_records() -> None:
+    partition = k21_delete_records.Partition(partition_index=1, offset=5)
+    request = k21_delete_records.Request(topics=[k21_delete_records.Topic(name="orders", partitions=[partition])], timeout_ms=1)
+    (topic,) = error_answer(k21_delete_records.Response, request, UnknownServerError(), 2).topics
+    assert topic.partitions == [k21_delete_records.PartitionResult(partition_index=1, low_watermark=-1, error_code=CODE)]

@@ -1,0 +1,302 @@
+"""Fetch: limits, waiting, epochs, isolation, names and ids; answers are those that Kafka 4.3.1 gave to the same requests."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from minibroker.errors import (
+    FencedLeaderEpoch,
+    NotLeaderOrFollower,
+    OffsetOutOfRange,
+    UnknownLeaderEpoch,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+    UnsupportedCompressionType,
+)
+from minibroker.records.batch import split_batches
+from minibroker.records.compression import Compression
+from minibroker.schemas import k01_fetch as schema
+from minibroker.wire.schema import replace
+from tests.support.broker_in_memory import BrokerInMemory, Pending, records
+
+BATCH = records(1)
+
+
+@pytest.fixture
+def broker() -> Iterator[BrokerInMemory]:
+    broker = BrokerInMemory(topics={"orders": 2, "clicks": 1})
+    for _ in range(10):
+        broker.append("orders", 0, BATCH)
+    yield broker
+    broker.cluster.close()
+
+
+def partition(offset: int, index: int = 0, max_bytes: int = 1 << 20, **fields: Any) -> schema.Partition:
+    return schema.Partition(partition=index, fetch_offset=offset, partition_max_bytes=max_bytes, **fields)
+
+
+def request(*partitions: schema.Partition, topic: str = "orders", wait_ms: int = 0, min_bytes: int = 1, **fields: Any) -> schema.Request:
+    topics = [schema.Topic(topic=topic, partitions=list(partitions))] if partitions else []
+    return schema.Request(max_wait_ms=wait_ms, min_bytes=min_bytes, topics=topics, **fields)
+
+
+def by_id(broker: BrokerInMemory, wanted: schema.Request) -> schema.Request:
+    return replace(
+        wanted, topics=[replace(topic, topic="", topic_id=broker.cluster.topic(topic.topic).topic_id) for topic in wanted.topics]
+    )
+
+
+def results(response: schema.Response) -> list[schema.PartitionResult]:
+    return [result for topic in response.responses for result in topic.partitions]
+
+
+def offsets(result: schema.PartitionResult) -> list[int]:
+    return [batch.base_offset for batch in split_batches(result.records or b"")]
+
+
+def fetch(broker: BrokerInMemory, wanted: schema.Request, version: int = 12) -> schema.PartitionResult:
+    (result,) = results(broker.ask(wanted, version))
+    return result
+
+
+@pytest.mark.parametrize("version", range(schema.VERSIONS[0], schema.VERSIONS[1] + 1))
+def test_every_version_reads(broker: BrokerInMemory, version: int) -> None:
+    wanted = request(partition(7))
+    result = fetch(broker, by_id(broker, wanted) if version >= 13 else wanted, version)
+    assert (result.error_code, offsets(result)) == (0, [7, 8, 9])
+    assert (result.high_watermark, result.last_stable_offset) == (10, 10)
+
+
+def test_records_are_what_was_produced(broker: BrokerInMemory) -> None:
+    result = fetch(broker, request(partition(3, max_bytes=1)))
+    (batch,) = split_batches(result.records or b"")
+    assert (batch.base_offset, batch.check_crc(), bytes(batch.payload)) == (3, True, BATCH[61:])
+
+
+class TestLimits:
+    def test_partition_max_bytes(self, broker: BrokerInMemory) -> None:
+        assert offsets(fetch(broker, request(partition(0, max_bytes=3 * len(BATCH) + 5)))) == [0, 1, 2]
+
+    @pytest.mark.parametrize("max_bytes", [0, 1, -1])
+    def test_at_least_one_batch(self, broker: BrokerInMemory, max_bytes: int) -> None:
+        assert offsets(fetch(broker, request(partition(4, max_bytes=max_bytes)))) == [4]
+        assert offsets(fetch(broker, request(partition(4), max_bytes=max_bytes))) == [4]
+
+    def test_max_bytes_over_partitions(self, broker: BrokerInMemory) -> None:
+        broker.append("orders", 1, BATCH)
+        both = request(partition(0), partition(0, 1), max_bytes=10 * len(BATCH))
+        assert [offsets(result) for result in results(broker.ask(both, 12))] == [list(range(10)), []]
+
+    def test_only_the_first_partition_with_records_may_exceed(self, broker: BrokerInMemory) -> None:
+        broker.append("orders", 1, BATCH)
+        both = request(partition(10), partition(0, 1), partition(0), max_bytes=1)
+        # the same partition twice counts once, at its first place and with its last offset
+        assert [(result.partition_index, offsets(result)) for result in results(broker.ask(both, 12))] == [(0, [0]), (1, [])]
+
+    def test_fetch_max_bytes_of_the_broker(self) -> None:
+        broker = BrokerInMemory(topics={"orders": 1}, config={"fetch.max.bytes": "1024"})
+        for _ in range(50):
+            broker.append("orders", 0, BATCH)
+        assert len(fetch(broker, request(partition(0))).records or b"") <= 1024
+
+
+class TestWaiting:
+    def park(self, broker: BrokerInMemory, wanted: schema.Request, version: int = 12) -> Pending:
+        pending = broker.begin(wanted, version)
+        broker.clock.advance(0)
+        assert not pending.is_done
+        return pending
+
+    def test_an_append_answers_at_the_end_of_the_turn(self, broker: BrokerInMemory) -> None:
+        pending = self.park(broker, request(partition(10), wait_ms=500))
+        broker.append("orders", 0, BATCH)
+        broker.append("orders", 0, BATCH)
+        broker.clock.advance(0)
+        assert offsets(results(pending.answer())[0]) == [10, 11]
+
+    def test_an_append_elsewhere_does_not(self, broker: BrokerInMemory) -> None:
+        pending = self.park(broker, request(partition(10), wait_ms=500))
+        broker.append("orders", 1, BATCH)
+        broker.clock.advance(499)
+        assert not pending.is_done
+        broker.clock.advance(1)
+        assert offsets(results(pending.answer())[0]) == []
+        assert broker.services.purgatory.count == 0
+
+    def test_min_bytes(self, broker: BrokerInMemory) -> None:
+        pending = self.park(broker, request(partition(9), wait_ms=500, min_bytes=3 * len(BATCH)))
+        broker.append("orders", 0, BATCH)
+        broker.clock.advance(10)
+        assert not pending.is_done
+        broker.append("orders", 0, BATCH)
+        broker.clock.advance(0)
+        assert offsets(results(pending.answer())[0]) == [9, 10, 11]
+
+    def test_min_bytes_never_asks_for_more_than_max_bytes(self, broker: BrokerInMemory) -> None:
+        assert broker.begin(request(partition(0), wait_ms=500, min_bytes=1 << 30, max_bytes=100), 12).is_done
+
+    def test_a_limit_that_is_full_counts_as_full_though_only_whole_batches_fit(self, broker: BrokerInMemory) -> None:
+        limit = 2 * len(BATCH) + 5
+        assert broker.begin(request(partition(0, max_bytes=limit), wait_ms=500, min_bytes=limit), 12).is_done
+        assert not broker.begin(request(partition(8, max_bytes=limit), wait_ms=500, min_bytes=limit), 12).is_done
+
+    def test_min_bytes_0_and_no_wait_answer_at_once(self, broker: BrokerInMemory) -> None:
+        assert broker.begin(request(partition(10), wait_ms=500, min_bytes=0), 12).is_done
+        assert broker.begin(request(partition(10), wait_ms=0), 12).is_done
+        assert broker.begin(request(wait_ms=500), 12).is_done
+
+    def test_stepping_aside_answers_with_what_there_is(self, broker: BrokerInMemory) -> None:
+        pending = self.park(broker, request(partition(8), wait_ms=500, min_bytes=1000))
+        pending.in_flight.step_aside()
+        assert offsets(results(pending.answer())[0]) == [8, 9]
+
+    def test_an_error_ends_the_wait(self, broker: BrokerInMemory) -> None:
+        assert broker.begin(request(partition(10), partition(99, 1), wait_ms=500), 12).is_done
+
+    def test_an_unknown_partition_waits_with_the_others_but_not_alone(self, broker: BrokerInMemory) -> None:
+        assert broker.begin(request(partition(0, 9), wait_ms=500), 12).is_done
+        pending = self.park(broker, request(partition(10), partition(0, 9), wait_ms=500))
+        broker.append("orders", 0, BATCH)
+        broker.clock.advance(0)
+        assert [result.error_code for result in results(pending.answer())] == [0, UnknownTopicOrPartition.code]
+
+    def test_deletion_answers(self, broker: BrokerInMemory) -> None:
+        pending = self.park(broker, request(partition(10), wait_ms=500))
+        broker.cluster.delete_topic("orders")
+        broker.clock.advance(0)
+        assert results(pending.answer())[0].error_code == UnknownTopicOrPartition.code
+
+    def test_a_held_high_watermark_is_waited_for(self, broker: BrokerInMemory) -> None:
+        held = broker.cluster.partition("orders", 0)
+        held.log.hold_high_watermark()
+        pending = self.park(broker, request(partition(10), wait_ms=500))
+        broker.append("orders", 0, BATCH)
+        broker.clock.advance(0)
+        assert not pending.is_done
+        held.log.release_high_watermark()
+        held.wake()
+        broker.clock.advance(0)
+        assert offsets(results(pending.answer())[0]) == [10]
+
+
+class TestErrors:
+    @pytest.mark.parametrize("offset", [-1, 11, 2**62])
+    def test_out_of_range(self, broker: BrokerInMemory, offset: int) -> None:
+        result = fetch(broker, request(partition(offset)))
+        assert (result.error_code, result.high_watermark, result.log_start_offset) == (OffsetOutOfRange.code, -1, -1)
+
+    def test_below_the_log_start(self, broker: BrokerInMemory) -> None:
+        broker.cluster.partition("orders", 0).log.advance_log_start_offset(5)
+        assert fetch(broker, request(partition(4))).error_code == OffsetOutOfRange.code
+        assert fetch(broker, request(partition(5))).log_start_offset == 5
+
+    def test_unknown_names_and_ids(self, broker: BrokerInMemory) -> None:
+        assert fetch(broker, request(partition(0), topic="nope")).error_code == UnknownTopicOrPartition.code
+        assert fetch(broker, request(partition(0, 7))).error_code == UnknownTopicOrPartition.code
+        unknown = schema.Topic(topic_id=uuid.UUID(int=5), partitions=[partition(0)])
+        assert fetch(broker, schema.Request(max_wait_ms=0, min_bytes=1, topics=[unknown]), 17).error_code == UnknownTopicId.code
+
+    def test_a_topic_made_anew_has_another_id(self, broker: BrokerInMemory) -> None:
+        wanted = by_id(broker, request(partition(3)))
+        broker.cluster.delete_topic("orders")
+        broker.cluster.create_topic("orders", partition_count=1)
+        assert fetch(broker, wanted, 17).error_code == UnknownTopicId.code
+        assert fetch(broker, request(partition(3))).error_code == OffsetOutOfRange.code
+
+    def test_leader_epochs(self, broker: BrokerInMemory) -> None:
+        epoch = broker.cluster.partition("orders", 0).leader_epoch
+        assert fetch(broker, request(partition(0, current_leader_epoch=epoch))).error_code == 0
+        assert fetch(broker, request(partition(0, current_leader_epoch=epoch + 1))).error_code == UnknownLeaderEpoch.code
+
+    def test_a_fenced_client_is_told_the_leader(self, broker: BrokerInMemory) -> None:
+        broker.cluster.partition("orders", 0).leader_epoch = 1
+        wanted = by_id(broker, request(partition(0, current_leader_epoch=0)))
+        assert fetch(broker, wanted, 15).current_leader.leader_id == -1
+        response = broker.ask(wanted, 16)
+        (result,) = results(response)
+        assert result.error_code == FencedLeaderEpoch.code
+        assert (result.current_leader.leader_id, result.current_leader.leader_epoch) == (1, 1)
+        assert [(node.node_id, node.host, node.port) for node in response.node_endpoints] == [(1, "localhost", 9092)]
+
+    def test_replicas_are_refused(self, broker: BrokerInMemory) -> None:
+        assert fetch(broker, request(partition(0), replica_id=5)).error_code == NotLeaderOrFollower.code
+        follower = schema.ReplicaState(replica_id=5, replica_epoch=1)
+        assert fetch(broker, by_id(broker, request(partition(0), replica_state=follower)), 17).error_code == NotLeaderOrFollower.code
+
+    def test_diverging_epochs(self, broker: BrokerInMemory) -> None:
+        assert offsets(fetch(broker, request(partition(9, last_fetched_epoch=0)))) == [9]
+        assert fetch(broker, request(partition(9, last_fetched_epoch=5))).error_code == OffsetOutOfRange.code
+        diverging = fetch(broker, request(partition(99, last_fetched_epoch=0), wait_ms=500))
+        assert (diverging.error_code, diverging.diverging_epoch) == (0, schema.EpochEndOffset(epoch=0, end_offset=10))
+        assert fetch(broker, request(partition(-5, last_fetched_epoch=0))).error_code == OffsetOutOfRange.code
+
+    def test_zstd_needs_version_10(self, broker: BrokerInMemory) -> None:
+        broker.append("clicks", 0, BATCH)
+        broker.append("clicks", 0, records(1, compression=Compression.ZSTD))
+        assert fetch(broker, request(partition(0), topic="clicks"), 9).error_code == UnsupportedCompressionType.code
+        assert offsets(fetch(broker, request(partition(0, max_bytes=1), topic="clicks"), 9)) == [0]
+        assert offsets(fetch(broker, request(partition(0), topic="clicks"), 10)) == [0, 1]
+
+    @pytest.mark.parametrize("version", [4, 12, 17])
+    def test_an_unknown_isolation_level_fails_as_a_whole(self, broker: BrokerInMemory, version: int) -> None:
+        wanted = request(partition(0), isolation_level=7)
+        response = broker.ask(by_id(broker, wanted) if version >= 13 else wanted, version)
+        codes = [result.error_code for result in results(response)]
+        assert (codes, response.error_code) == ([], -1) if version >= 13 else (codes == [-1])
+
+    def test_one_partition_that_fails_does_not_stop_the_others(self, broker: BrokerInMemory) -> None:
+        answers = results(broker.ask(request(partition(0, 7), partition(99), partition(0, 1)), 12))
+        assert [(result.partition_index, result.error_code) for result in answers] == [(7, 3), (0, 1), (1, 0)]
+
+
+class TestIsolation:
+    def test_read_committed_lists_aborted_transactions_and_read_uncommitted_does_not(self, broker: BrokerInMemory) -> None:
+        assert fetch(broker, request(partition(0), isolation_level=1)).aborted_transactions == []
+        assert fetch(broker, request(partition(0))).aborted_transactions is None
+
+    def test_each_stops_at_its_own_end(self, broker: BrokerInMemory) -> None:
+        log = broker.cluster.partition("orders", 0).log
+        log.last_stable_offset = 4
+        assert offsets(fetch(broker, request(partition(2), isolation_level=1))) == [2, 3]
+        assert offsets(fetch(broker, request(partition(6), isolation_level=1))) == []
+        assert offsets(fetch(broker, request(partition(6)))) == [6, 7, 8, 9]
+
+
+class TestSessions:
+    def test_spark_s_round(self, broker: BrokerInMemory) -> None:
+        opened = broker.ask(by_id(broker, request(partition(0), session_epoch=0)), 17)
+        session_id = opened.session_id
+        assert session_id > 0
+        assert offsets(results(opened)[0]) == list(range(10))
+        within = {"session_id": session_id, "wait_ms": 500}
+        parked = broker.begin(by_id(broker, request(partition(10), session_epoch=1, **within)), 17)
+        broker.clock.advance(500)
+        assert (parked.answer().session_id, parked.answer().responses) == (session_id, [])
+        back = broker.ask(by_id(broker, request(partition(4, max_bytes=1), session_epoch=2, **within)), 17)
+        assert offsets(results(back)[0]) == [4]
+        closed = broker.ask(by_id(broker, request(session_epoch=-1, **within)), 17)
+        assert (closed.error_code, closed.session_id, closed.responses) == (0, 0, [])
+
+    def test_session_errors(self, broker: BrokerInMemory) -> None:
+        response = broker.ask(request(session_id=4, session_epoch=2), 12)
+        assert (response.error_code, response.session_id, response.responses) == (70, 0, [])
+        opened = broker.ask(request(partition(0), session_epoch=0), 12)
+        assert broker.ask(request(session_id=opened.session_id, session_epoch=5), 12).error_code == 71
+        assert broker.ask(request(session_id=opened.session_id, session_epoch=1), 17).error_code == 106
+
+    def test_a_deleted_topic_in_a_session(self, broker: BrokerInMemory) -> None:
+        opened = broker.ask(by_id(broker, request(partition(10), session_epoch=0)), 17)
+        broker.cluster.delete_topic("orders")
+        response = broker.ask(request(session_id=opened.session_id, session_epoch=1), 17)
+        assert [result.error_code for result in results(response)] == [UnknownTopicId.code]
+
+
+def test_neighbours_of_one_topic_share_an_entry(broker: BrokerInMemory) -> None:
+    wanted = request(partition(0), partition(0, 1))
+    wanted.topics.append(schema.Topic(topic="clicks", partitions=[partition(0)]))
+    response = broker.ask(wanted, 12)
+    assert [(topic.topic, len(topic.partitions)) for topic in response.responses] == [("orders", 2), ("clicks", 1)]
