@@ -328,9 +328,9 @@ class PartitionLog:
             return timestamps.first_at_or_after(self.segments, timestamp_ms, self.log_start_offset)
 
     def max_timestamp_offset(self) -> TimestampOffset | None:
-        """The record with the largest timestamp; None for an empty log."""
+        """The record with the largest timestamp; None when there is none with a timestamp."""
         with self._watched():
-            return timestamps.largest(self.segments)
+            return timestamps.largest(self.segments, self.log_start_offset)
 
     def end_offset_for_epoch(self, leader_epoch: int) -> EpochEndOffset:
         """The largest known epoch up to `leader_epoch` and where it ends; (-1, -1) when that is not known."""

@@ -40,11 +40,29 @@ def first_in_batch(batch: RecordBatch, timestamp_ms: int, start_offset: int) -> 
     return None
 
 
-def largest(segments: Segments) -> TimestampOffset | None:
-    """The record with the largest timestamp; of several, the first in the first segment that has it."""
+def largest(segments: Segments, start_offset: int) -> TimestampOffset | None:
+    """The record with the largest timestamp at or above `start_offset`; of several, the first in the first segment that has it.
+
+    Kafka also answers with records that were deleted while their segment is still there; nobody can read those.
+    """
     best = max(segments, key=lambda segment: segment.largest_timestamp().timestamp)
     timestamp, last_offset = best.largest_timestamp()
     if timestamp < 0:
         return None
     header = best.find(last_offset)
-    return None if header is None else first_in_batch(best.batch_at(header), timestamp, best.base_offset)
+    found = None if header is None else first_in_batch(best.batch_at(header), timestamp, best.base_offset)
+    if found is not None and found.offset >= start_offset:
+        return found
+    return _largest_by_walking(segments, start_offset)
+
+
+def _largest_by_walking(segments: Segments, start_offset: int) -> TimestampOffset | None:
+    """For the time after records were deleted inside a segment: its time index speaks of them still."""
+    best: TimestampOffset | None = None
+    for segment in segments.from_offset(start_offset):
+        for header in segment.headers_from(start_offset):
+            if header.max_timestamp >= 0 and (best is None or header.max_timestamp > best.timestamp):
+                for record in decode_records(segment.batch_at(header)):
+                    if record.offset >= start_offset and (best is None or record.timestamp > best.timestamp):
+                        best = TimestampOffset(record.timestamp, record.offset, header.leader_epoch)
+    return best

@@ -333,6 +333,12 @@ class Segment:
         entry = self.time_index.lookup(timestamp)
         return read_headers(self._files, self.log, self._start_for(max(entry.offset, start_offset)), self.size)
 
+    def headers_from(self, offset: int) -> Iterable[BatchHeader]:
+        """Batches from the one that holds `offset` on."""
+        return (
+            header for header in read_headers(self._files, self.log, self._start_for(offset), self.size) if header.last_offset >= offset
+        )
+
     def batch_at(self, header: BatchHeader) -> RecordBatch:
         """A batch, whole."""
         return RecordBatch(self._files.read_at(self.log.opened(), header.size, header.position))

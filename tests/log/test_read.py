@@ -156,6 +156,18 @@ def test_max_timestamp_is_the_first_record_that_has_it(open_log: OpenLog) -> Non
     assert log.max_timestamp_offset() == TimestampOffset(NOW_MS + 10, 3, 0)
 
 
+def test_max_timestamp_is_never_a_deleted_record(open_log: OpenLog) -> None:
+    log = open_log()
+    for timestamp in (5, 9, 7, 8, 1):
+        log.append(batch_of(b"x", timestamp=NOW_MS + timestamp))
+    expected = [(9, 1), (9, 1), (8, 3), (8, 3), (1, 4)]
+    for start, (timestamp, offset) in enumerate(expected):
+        log.advance_log_start_offset(start)
+        assert log.max_timestamp_offset() == TimestampOffset(NOW_MS + timestamp, offset, 0)
+    log.advance_log_start_offset(5)
+    assert log.max_timestamp_offset() is None
+
+
 def test_records_without_timestamps(open_log: OpenLog) -> None:
     log = open_log()
     log.append(batch_of(b"x", timestamp=-1))
