@@ -196,7 +196,7 @@ class BrokerConfig:
         if node_id and broker_id and node_id != broker_id:
             raise ConfigurationError(f"node.id={node_id} and broker.id={broker_id} differ: give one of them")
         self.node_id = max(_integer(values["node.id" if node_id else "broker.id"]), 0)
-        self.log_dirs = _items(values["log.dirs"]) or (str(values["log.dir"]),)
+        self.log_dirs = _items(values["log.dirs"]) or _items(values["log.dir"])
         if not all(self.log_dirs) or len(set(self.log_dirs)) != len(self.log_dirs):
             raise ConfigurationError(f"log.dirs: {','.join(self.log_dirs)!r} has an empty or a doubled directory")
 

@@ -33,7 +33,7 @@ _IDENTITY: tuple[Row, ...] = (
     ("node.id", INT, "1", at_least(0), "Id of this node; written to meta.properties and checked there at each start."),
     ("cluster.id", STRING, None, None, "Cluster id of a new data directory; a random one when not set. Not one of Kafka's properties."),
     ("broker.rack", STRING, None, None, "Rack that Metadata and DescribeCluster report."),
-    ("log.dir", STRING, "data", None, "Data directory, when log.dirs is not set."),
+    ("log.dir", LIST, "data", None, "Data directory, when log.dirs is not set."),
     ("log.dirs", LIST, None, None, "Data directories, separated by commas; new partitions go to the one that holds the fewest."),
     ("metadata.log.dir", STRING, None, None, "Directory of __cluster_metadata-0; the first of log.dirs when not set."),
 )

@@ -1,0 +1,75 @@
+"""CreateTopics: the answers of Apache Kafka, and a topic that is really there."""
+
+from __future__ import annotations
+
+import pytest
+
+from minibroker.errors import KafkaStorageError, TopicAlreadyExists
+from minibroker.schemas import k19_create_topics as schema
+from minibroker.wire.schema import NIL_UUID
+from tests.handlers.kafka_answers import answered_versions, differences
+from tests.support.broker_in_memory import BrokerInMemory, records
+
+
+def request(*names: str, count: int = 1, validate_only: bool = False, **configs: str) -> schema.Request:
+    settings = [schema.Config(name=name.replace("_", "."), value=value) for name, value in configs.items()]
+    topics = [schema.Topic(name=name, num_partitions=count, replication_factor=-1, assignments=[], configs=settings) for name in names]
+    return schema.Request(topics=topics, validate_only=validate_only)
+
+
+def test_answers_as_apache_kafka_does() -> None:
+    assert differences("k19_create_topics") == []
+
+
+def test_every_version_is_answered() -> None:
+    assert answered_versions("k19_create_topics") == set(range(2, 8))
+
+
+def test_a_topic_is_ready_when_the_answer_comes() -> None:
+    broker = BrokerInMemory()
+
+    (answer,) = broker.ask(request("orders", count=3, retention_ms="77")).topics
+
+    assert (answer.error_code, answer.num_partitions, answer.replication_factor) == (0, 3, 1)
+    assert answer.topic_id == broker.cluster.topics["orders"].topic_id != NIL_UUID
+    assert broker.append("orders", 2, records(2)).last_offset == 1
+    assert broker.cluster.partition("orders", 0).log.config.retention_ms == 77
+
+
+def test_validate_only_leaves_nothing_behind() -> None:
+    broker = BrokerInMemory()
+    before = sorted(broker.folder.iterdir()), broker.cluster.metadata_offset
+
+    (answer,) = broker.ask(request("orders", count=3, validate_only=True)).topics
+
+    assert (answer.error_code, answer.num_partitions) == (0, 3)
+    assert broker.cluster.topics == {}
+    assert (sorted(broker.folder.iterdir()), broker.cluster.metadata_offset) == before
+
+
+def test_one_refused_topic_does_not_stop_the_others() -> None:
+    broker = BrokerInMemory(topics={"old": 1})
+
+    answers = {topic.name: topic.error_code for topic in broker.ask(request("new", "old", "newer")).topics}
+
+    assert answers == {"new": 0, "old": TopicAlreadyExists.code, "newer": 0}
+    assert set(broker.cluster.topics) == {"new", "old", "newer"}
+
+
+@pytest.mark.parametrize(("name", "count"), [("clicks", 6), ("orders", 4)], ids=["of the map", "num.partitions"])
+def test_the_broker_chooses_the_partition_count(name: str, count: int) -> None:
+    broker = BrokerInMemory(config={"num.partitions": "4", "topic.partition.count.map": "clicks:6"})
+    assert broker.ask(request(name, count=-1)).topics[0].num_partitions == count
+
+
+def test_nothing_is_created_when_the_metadata_log_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = BrokerInMemory()
+
+    def fail(*_: object) -> int:
+        raise KafkaStorageError("no room")
+
+    monkeypatch.setattr(broker.cluster._metadata_log, "append", fail)
+
+    assert broker.ask(request("orders")).topics[0].error_code == KafkaStorageError.code
+    assert broker.cluster.topics == {}
+    assert not (broker.folder / "orders-0").exists()

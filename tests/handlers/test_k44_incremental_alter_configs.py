@@ -1,0 +1,53 @@
+"""IncrementalAlterConfigs: the answers of Apache Kafka; changes that reach open logs and outlive a restart."""
+
+from __future__ import annotations
+
+from minibroker.errors import InvalidConfig
+from minibroker.schemas import k44_incremental_alter_configs as schema
+from tests.handlers.kafka_answers import answered_versions, differences
+from tests.support.broker_in_memory import BrokerInMemory
+
+TOPIC, BROKER = 2, 4
+SET, DELETE = 0, 1
+
+
+def change(kind: int, name: str, key: str, value: str | None) -> schema.Request:
+    config = schema.Config(name=key, config_operation=DELETE if value is None else SET, value=value)
+    return schema.Request(resources=[schema.Resource(resource_type=kind, resource_name=name, configs=[config])], validate_only=False)
+
+
+def test_answers_as_apache_kafka_does() -> None:
+    assert differences("k44_incremental_alter_configs") == []
+
+
+def test_every_version_is_answered() -> None:
+    assert answered_versions("k44_incremental_alter_configs") == {0, 1}
+
+
+def test_a_topic_change_reaches_its_open_log() -> None:
+    broker = BrokerInMemory(topics={"orders": 1})
+    log = broker.cluster.partition("orders", 0).log
+
+    broker.ask(change(TOPIC, "orders", "segment.bytes", "70"))
+    assert log.config.segment_bytes == 70
+    broker.ask(change(TOPIC, "orders", "segment.bytes", None))
+    assert log.config.segment_bytes == 1024**3
+
+
+def test_a_broker_change_reaches_logs_without_an_override() -> None:
+    broker = BrokerInMemory(topics={"orders": 1})
+    broker.cluster.create_topic("small", configs={"max.message.bytes": "100"})
+
+    broker.ask(change(BROKER, "", "message.max.bytes", "5000"))
+    broker.ask(change(BROKER, "1", "message.max.bytes", "6000"))
+    broker = broker.restart(clean=False)
+
+    assert broker.config.message_max_bytes == 6000
+    assert broker.cluster.partition("orders", 0).log.config.max_message_bytes == 6000
+    assert broker.cluster.partition("small", 0).log.config.max_message_bytes == 100
+
+
+def test_a_broker_config_that_nobody_reads_is_refused() -> None:
+    answer = BrokerInMemory().ask(change(BROKER, "1", "my.plugin.key", "x")).responses[0]
+    assert answer.error_code == InvalidConfig.code
+    assert "my.plugin.key" in answer.error_message
