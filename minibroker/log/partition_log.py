@@ -18,7 +18,7 @@ import logging
 import os
 import random
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from minibroker.background import Background
@@ -95,6 +95,7 @@ class PartitionLog:
         self._last_flush_ms = clock.now_ms()
         self._folder_is_dirty = True
         self.segments.active.roll_jitter_ms = self._random_jitter_ms()
+        self.is_closed = False
         self.offline_cause: OSError | None = None
         self.on_storage_error: Callable[[PartitionLog, OSError], None] | None = None
 
@@ -261,15 +262,24 @@ class PartitionLog:
         self.segments.add(segment)
         self._folder_is_dirty = True
         if self._background is not None:
-            flush = self.begin_flush(segment.base_offset)
-            self._background.submit(flush.run, lambda result: self._end_rolled(flush, result))
+            self._flush_rolled(self._background, segment.base_offset)
         return segment
 
-    def _end_rolled(self, flush: Flush, result: object) -> None:
+    def _flush_rolled(self, background: Background, end_offset: int) -> None:
+        """Sync what is complete. Nobody waits for it: a failure is logged, and the log is offline then."""
         try:
-            self.end_flush(flush, result if isinstance(result, BaseException) else None)
-        except KafkaStorageError as error:
-            logger.error("%s", error)  # noqa: TRY400  nobody waits for this flush; the cause is in the message
+            flush = self.begin_flush(end_offset)
+        except KafkaStorageError:
+            return  # nothing was lost: the next flush covers it
+
+        def done(result: object) -> None:
+            if self.is_closed:
+                flush.close()
+                return
+            with suppress(KafkaStorageError):
+                self.end_flush(flush, result if isinstance(result, BaseException) else None)
+
+        background.submit(flush.run, done)
 
     def _random_jitter_ms(self) -> int:
         return random.randrange(min(self.config.segment_jitter_ms, self.config.segment_ms) + 1)  # noqa: S311  spreads rolling, no secret
@@ -471,6 +481,7 @@ class PartitionLog:
         self._remove_later(lambda: remove_folder(self._files, target))
 
     def _release(self, why: str) -> None:
+        self.is_closed = True
         for segment in self.segments:
             segment.release()
         if self.offline_cause is None:

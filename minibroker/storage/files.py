@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+from _thread import get_ident
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
@@ -85,7 +86,6 @@ class RealFiles:
     def __init__(self, *, max_open_files: int | None = None) -> None:
         self.handles = HandlePool(self, max_open_files or default_max_open_files())
 
-    open = staticmethod(os.open)
     close = staticmethod(os.close)
     duplicate = staticmethod(os.dup)
     read_at = staticmethod(os.pread)
@@ -95,6 +95,10 @@ class RealFiles:
     names = staticmethod(os.listdir)
     exists = staticmethod(os.path.exists)
     rename = staticmethod(os.replace)
+
+    def open(self, path: str, flags: int) -> int:
+        """A new file descriptor; a new file is rw-r--r--, as Kafka's."""
+        return os.open(path, flags, 0o644)
 
     def sync_directory(self, path: str) -> None:
         """Make creations, renames and removals in a folder durable."""
@@ -171,12 +175,13 @@ class FileHandle:
 class HandlePool:
     """At most `capacity` open handles: a file that is opened beyond that closes one that was not used lately (second chance).
 
-    Invariant: every handle with a descriptor is in the queue once.
+    Invariant: every handle with a descriptor is in the queue once. One thread uses handles; `open_path` is for all.
     """
 
     def __init__(self, files: Files, capacity: int) -> None:
         self._files = files
         self._queue: deque[FileHandle] = deque()
+        self._owner = 0  #: the thread that uses handles: no other may close one under its hands
         self.capacity = capacity
 
     def handle(self, path: str, flags: int) -> FileHandle:
@@ -188,6 +193,7 @@ class HandlePool:
 
     def open(self, handle: FileHandle) -> None:
         """Open a handle, making room first."""
+        self._owner = get_ident()
         while len(self._queue) >= self.capacity:
             self._close_one()
         handle.descriptor = self.open_path(handle.path, handle.flags)
@@ -210,7 +216,7 @@ class HandlePool:
                 self._make_room(error)
 
     def _make_room(self, error: OSError) -> None:
-        if error.errno not in OUT_OF_DESCRIPTORS or not self._queue:
+        if error.errno not in OUT_OF_DESCRIPTORS or not self._queue or get_ident() != self._owner:
             raise error
         self._close_one()
 

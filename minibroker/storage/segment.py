@@ -110,6 +110,7 @@ class Segment:
         descriptor = handle.descriptor
         if descriptor < 0:
             descriptor = handle.opened()
+        handle.used = True
         position = self.size
         size = len(data)  # type: ignore[arg-type]  # bytes, bytearray or a memoryview of bytes
         try:

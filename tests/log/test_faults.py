@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import random
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -117,6 +119,53 @@ def test_a_flush_in_flight_covers_what_was_there_when_it_began(open_log: OpenLog
     with pytest.raises(KafkaStorageError):
         log.end_flush(late, None)
     assert log.recovery_point == 5
+
+
+class LaterBackground:
+    """Work that a test runs when it likes."""
+
+    def __init__(self) -> None:
+        self.work: list[tuple[Callable[[], Any], Callable[[Any], None]]] = []
+
+    def submit(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
+        self.work.append((work, done))
+
+    def run(self) -> None:
+        while self.work:
+            work, done = self.work.pop(0)
+            result = None
+            try:
+                result = work()
+            except OSError as error:
+                result = error
+            done(result)
+
+
+def test_a_rolled_segment_is_synced_in_the_background(open_log: OpenLog) -> None:
+    background, files = LaterBackground(), FaultyFiles()
+    log = open_log(segment_bytes=200, background=background, files=files)
+    for _ in range(4):
+        log.append(batch_of(b"x" * 60))
+    assert log.recovery_point == 0
+    background.run()
+    assert (log.recovery_point, log.log_end_offset) == (3, 4)
+
+    log.append(batch_of(b"x" * 60))
+    files.fail("sync", errno.EIO)
+    background.run()
+    assert log.recovery_point == 3
+    assert log.offline_cause is not None
+
+
+def test_a_log_that_closes_meanwhile_does_not_mind(open_log: OpenLog, caplog: pytest.LogCaptureFixture) -> None:
+    background, files = LaterBackground(), FaultyFiles()
+    log = open_log(segment_bytes=200, background=background, files=files)
+    for _ in range(4):
+        log.append(batch_of(b"x" * 60))
+    log.close()
+    background.run()
+    assert not caplog.records
+    assert not files._paths
 
 
 def test_flushes_are_due_by_count_and_by_time(open_log: OpenLog, clock: ManualClock) -> None:

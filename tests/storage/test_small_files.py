@@ -73,6 +73,11 @@ def test_a_replaced_file_is_the_old_or_the_new_one(tmp_path: Path) -> None:
     assert path.read_bytes() == b"new"
 
 
+def test_new_files_are_no_programs(tmp_path: Path) -> None:
+    replace_file(files, str(tmp_path / "file"), b"", sync=False)
+    assert (tmp_path / "file").stat().st_mode & 0o111 == 0
+
+
 # Leader epochs
 
 

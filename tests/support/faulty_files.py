@@ -72,11 +72,11 @@ class FaultyFiles(RealFiles):
         if fault is not None:
             raise OSError(fault.code, os.strerror(fault.code), path)
 
-    def open(self, path: str, flags: int) -> int:  # type: ignore[override]  # a method where the real one is the system call
+    def open(self, path: str, flags: int) -> int:
         self._raise_if("open", path)
         if self.max_descriptors is not None and len(self._paths) >= self.max_descriptors:
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), path)
-        descriptor = os.open(path, flags)
+        descriptor = super().open(path, flags)
         self._paths[descriptor] = path
         self.most_descriptors = max(self.most_descriptors, len(self._paths))
         return descriptor
