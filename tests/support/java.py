@@ -65,12 +65,11 @@ def kafka_jars(version: str = KAFKA_VERSION) -> Path:
     return folder
 
 
-def run_tool(tool: str, *arguments: str, stdin: str = "", timeout_s: float = 60, check: bool = True) -> str:
-    """Run one of Kafka's Java tools; its standard output, and with `check=False` its complaints behind it."""
+def run_tool(tool: str, *arguments: str, stdin: str = "", timeout_s: float = 60, check: bool = True, with_stderr: bool = False) -> str:
+    """Run one of Kafka's Java tools; its standard output, and with `with_stderr` or `check=False` its complaints behind it."""
     command = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"]
     command += ["-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp", f"{kafka_jars()}/*", tool, *arguments]
     done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=timeout_s, check=False)
-    if not check:
-        return done.stdout + done.stderr
-    assert done.returncode == 0, f"{tool} {' '.join(arguments)} ended with {done.returncode}:\n{done.stdout}{done.stderr}"
-    return done.stdout
+    said = done.stdout + done.stderr
+    assert done.returncode == 0 or not check, f"{tool} {' '.join(arguments)} ended with {done.returncode}:\n{said}"
+    return said if with_stderr or not check else done.stdout

@@ -1,0 +1,243 @@
+"""Peers that lie, over real sockets (FAULTS: frames, counts, names): closed or refused, memory flat, nobody else disturbed."""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from minibroker.schemas import k03_metadata, k18_api_versions, k19_create_topics, k21_delete_records
+from minibroker.wire import codec
+from tests.golden import all_golden, golden
+from tests.support.broker_process import BrokerProcess
+
+MEGABYTE = 1 << 20
+API_VERSIONS = golden("k18_api_versions_v3_request_franz_go_1.22.2")
+
+
+class Peer:
+    """A raw connection."""
+
+    def __init__(self, broker: BrokerProcess) -> None:
+        self._socket = socket.create_connection(("127.0.0.1", broker.port), timeout=10)
+
+    def send(self, data: bytes) -> None:
+        self._socket.sendall(data)
+
+    def receive(self) -> bytes:
+        """One frame without its size; empty when the broker closed."""
+        try:
+            prefix = self._exactly(4)
+            return self._exactly(int.from_bytes(prefix, "big")) if prefix else b""
+        except ConnectionResetError:
+            return b""
+
+    def _exactly(self, size: int) -> bytes:
+        data = b""
+        while len(data) < size:
+            more = self._socket.recv(size - len(data))
+            if not more:
+                return b""
+            data += more
+        return data
+
+    def ask(self, frame: bytes) -> bytes:
+        self.send(struct.pack(">i", len(frame)) + frame)
+        return self.receive()
+
+    def is_served(self) -> bool:
+        answer = self.ask(API_VERSIONS.frame)
+        return answer[:4] == API_VERSIONS.frame[4:8]
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    with BrokerProcess(tmp_path_factory.mktemp("bad-input")) as process:
+        yield process
+        assert "Traceback" not in process.output, process.output
+        assert process.stop() == 0
+
+
+@pytest.fixture(autouse=True)
+def nobody_else_notices(broker: BrokerProcess) -> Iterator[None]:
+    """A connection that was there before is served after, and memory did not grow."""
+    bystander = Peer(broker)
+    assert bystander.is_served()
+    before = broker.resident_bytes()
+    yield
+    assert bystander.is_served()
+    assert broker.resident_bytes() - before < 32 * MEGABYTE
+    bystander.close()
+
+
+@pytest.mark.parametrize(
+    ("first_bytes", "looks_like"),
+    [
+        (struct.pack(">i", -1), ""),
+        (struct.pack(">i", 0), ""),
+        (struct.pack(">i", 2**31 - 1), ""),
+        (struct.pack(">i", 104_857_601), ""),
+        (b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", "HTTP"),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(32), "TLS"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "SSH"),
+    ],
+    ids=["minus one", "zero", "2^31-1", "one above the limit", "HTTP", "TLS", "SSH"],
+)
+def test_a_senseless_frame_size_closes_with_one_line_in_the_log(broker: BrokerProcess, first_bytes: bytes, looks_like: str) -> None:
+    lines = len(broker.output.splitlines())
+    peer = Peer(broker)
+    peer.send(first_bytes)
+    assert peer.receive() == b""
+    (said,) = broker.output.splitlines()[lines:]
+    assert looks_like in said
+
+
+def request(api_key: int, version: int, body: bytes, *, tagged: bool = False) -> bytes:
+    return struct.pack(">hhih", api_key, version, 1, 1) + b"x" + (b"\0" if tagged else b"") + body
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        request(3, 1, struct.pack(">i", 2**31 - 1)),
+        request(3, 1, struct.pack(">i", -2)),
+        request(3, 1, struct.pack(">ih", 1, -1)),
+        request(3, 1, struct.pack(">ih", 1, 32767) + b"short"),
+        request(3, 9, b"\xff\xff\xff\xff\x0f", tagged=True),
+        request(3, 9, b"\xff\xff\xff\xff\xff\xff", tagged=True),
+        request(3, 9, b"\x01\x00\x00\x00\x80\x80\x80\x80\x04", tagged=True),
+        struct.pack(">hhih", 3, 9, 1, 1) + b"x" + b"\x80\x80\x80\x80\x04",
+        struct.pack(">hhih", 3, 1, 1, 1000) + b"x",
+        struct.pack(">hhih", 3, 1, 1, -2),
+        b"\x00",
+        request(999, 0, b""),
+        request(-1, 0, b""),
+        request(3, 14, b""),
+        request(3, -1, b""),
+        request(0, 2, b""),
+    ],
+    ids=[
+        "array of 2^31-1",
+        "array of -2",
+        "null name",
+        "string beyond the end",
+        "compact array of 2^31",
+        "varint of six bytes",
+        "2^30 tagged fields",
+        "2^30 tagged fields in the header",
+        "client_id beyond the end",
+        "client_id of length -2",
+        "one byte",
+        "unknown key",
+        "negative key",
+        "version too new",
+        "version below zero",
+        "version too old",
+    ],
+)
+def test_a_lie_closes(broker: BrokerProcess, frame: bytes) -> None:
+    peer = Peer(broker)
+    assert peer.ask(frame) == b""
+
+
+def test_api_versions_too_new_is_told_in_version_0(broker: BrokerProcess) -> None:
+    peer = Peer(broker)
+    answer = codec.decode(
+        k18_api_versions.Response, peer.ask(golden("k18_api_versions_v5_request_franz_go_1.22.2").frame)[4:], 0, flexible=False
+    )
+    assert answer.error_code == 35
+    assert [(api.api_key, api.min_version, api.max_version) for api in answer.api_keys] == [(18, 0, 4)]
+    assert peer.is_served()
+
+
+def create(peer: Peer, name: str) -> int:
+    """Ask for a topic; the error code."""
+    topic = k19_create_topics.Topic(name=name, num_partitions=1, replication_factor=1, assignments=[], configs=[])
+    asked = k19_create_topics.Request(topics=[topic], timeout_ms=1000)
+    answer = peer.ask(request(19, 4, codec.encode(asked, 4, flexible=False)))
+    return int(codec.decode(k19_create_topics.Response, answer[4:], 4, flexible=False).topics[0].error_code)
+
+
+BAD_NAMES = ["", ".", "..", "../up", "a/b", "a\\b", "x" * 250, "ü", "tab\t", "null\0", "__cluster_metadata/..", "C:"]
+
+
+@pytest.mark.parametrize("name", BAD_NAMES)
+def test_a_bad_topic_name_makes_nothing_anywhere(broker: BrokerProcess, name: str) -> None:
+    def tree() -> set[Path]:
+        return {path for path in broker.folder.parent.rglob("*") if path.is_dir()}
+
+    before = tree()
+    peer = Peer(broker)
+    assert create(peer, name) == 17
+
+    auto = k03_metadata.Request(topics=[k03_metadata.Topic(name=name)], allow_auto_topic_creation=True)
+    asked = codec.decode(k03_metadata.Response, peer.ask(request(3, 4, codec.encode(auto, 4, flexible=False)))[4:], 4, flexible=False)
+    assert [topic.error_code for topic in asked.topics] == [17]
+
+    delete = k21_delete_records.Request(
+        topics=[k21_delete_records.Topic(name=name, partitions=[k21_delete_records.Partition(partition_index=0, offset=-1)])], timeout_ms=0
+    )
+    refused = codec.decode(
+        k21_delete_records.Response, peer.ask(request(21, 1, codec.encode(delete, 1, flexible=False)))[4:], 1, flexible=False
+    )
+    assert [partition.error_code for topic in refused.topics for partition in topic.partitions] == [3]
+    assert tree() == before
+
+
+def test_names_that_collide_in_metrics_are_refused(broker: BrokerProcess) -> None:
+    peer = Peer(broker)
+    assert create(peer, "a.b") == 0
+    assert create(peer, "a_b") == 17
+    assert create(peer, "a.b") == 36
+
+
+LAST = 0x7A7A7A7A  #: correlation id of the request behind a mutated one
+
+
+def mutated(frame: bytes, chance: random.Random) -> bytes:
+    """A frame with some bytes changed, cut, repeated or put in; its key and version mostly kept."""
+    data = bytearray(frame)
+    for _ in range(chance.randint(1, 4)):
+        at = chance.randrange(4 if chance.random() < 0.9 else 0, len(data)) if len(data) > 4 else 0
+        match chance.randrange(5):
+            case 0:
+                data[at] = chance.randrange(256)
+            case 1:
+                data[at : at + 4] = chance.choice([b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff", b"\x80\0\0\0", b"\0\0\0\0"])
+            case 2:
+                del data[at : at + chance.randint(1, 20)]
+            case 3:
+                data[at:at] = data[at : at + chance.randint(1, 20)]
+            case _:
+                data[at:at] = chance.randbytes(chance.randint(1, 20))
+    return bytes(data)
+
+
+@pytest.mark.timeout(120)
+def test_mutated_requests_of_real_clients(broker: BrokerProcess) -> None:
+    seed = int(os.environ.get("FUZZ_SEED", "0")) or random.SystemRandom().randrange(1, 1_000_000)
+    print(f"FUZZ_SEED={seed}")
+    chance = random.Random(seed)
+    requests = sorted((g for g in all_golden().values() if g.direction == "request"), key=lambda g: g.name)
+    bystander = Peer(broker)
+    last = struct.pack(">hhi", 18, 0, LAST) + b"\xff\xff"
+    answered = 0
+    for number in range(3000):
+        frame = mutated(chance.choice(requests).frame, chance)
+        peer = Peer(broker)
+        peer.send(struct.pack(">i", len(frame)) + frame + struct.pack(">i", len(last)) + last)
+        # Answers in order and then the last one's, or the connection is closed: never silence.
+        while (answer := peer.receive()) and answer[:4] != struct.pack(">i", LAST):
+            answered += 1
+        peer.close()
+        if number % 10 == 0:
+            assert bystander.is_served()
+    assert 100 < answered < 3000  # some mutations leave a request sound
