@@ -15,7 +15,6 @@ from minibroker.records.batch import LOG_OVERHEAD, RecordBatch, increment_sequen
 from minibroker.records.record import Record, decode_records
 
 HEAD_BYTES = LOG_OVERHEAD + 5  #: up to the magic byte: enough to know how much to read
-MAX_BATCH_BYTES = 512 * 1024 * 1024  #: a length above is not believed
 BOOTSTRAP_SNAPSHOT = "bootstrap.checkpoint"
 
 
@@ -52,7 +51,7 @@ def dump_batches(path: Path, options: BatchOptions) -> Iterator[Item]:
             if end < size and position + batch_size > end:
                 return
             try:
-                batch = RecordBatch(os.pread(file.fileno(), min(max(batch_size, HEAD_BYTES), MAX_BATCH_BYTES), position))
+                batch = RecordBatch(os.pread(file.fileno(), min(max(batch_size, HEAD_BYTES), size - position), position))
             except KafkaError as error:
                 yield {"type": "note", "note": f"Found {size - position} invalid bytes at the end of {path.name}"}
                 yield problem(str(path), f"no record batch, nor in the {size - position} bytes from there on: {_reason(error)}", position)

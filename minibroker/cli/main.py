@@ -24,10 +24,10 @@ import minibroker
 #: name -> (module, function, one line of help): help and completion need no import of a command
 COMMANDS: dict[str, tuple[str, str, str]] = {
     "api-versions": ("minibroker.cli.api_versions", "api_versions", "Show which APIs and versions brokers serve."),
-    "consume": ("minibroker.cli.consume", "consume", "Read records of a topic to stdout."),
+    "consume": ("minibroker.cli.consume", "consume", "Read records of TOPIC to stdout."),
     "dump-log": ("minibroker.cli.dump_log", "dump_log", "Print and check the files of a log directory."),
-    "offsets": ("minibroker.cli.offsets", "offsets", "Show offsets of partitions: earliest, latest, by time."),
-    "produce": ("minibroker.cli.produce", "produce", "Write records from stdin or files to a topic."),
+    "offsets": ("minibroker.cli.offsets", "offsets", "Show an offset of each partition: earliest, latest, or by time."),
+    "produce": ("minibroker.cli.produce", "produce", "Write records from stdin or FILES to TOPIC."),
     "serve": ("minibroker.cli.serve", "serve", "Run a broker."),
     "topics": ("minibroker.cli.topics", "topics", "List, describe, create, delete and alter topics."),
 }
@@ -99,7 +99,7 @@ class LazyGroup(click.Group):
         sys.exit(code if isinstance(code, int) else 0)
 
 
-@click.group(cls=LazyGroup, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group("minibroker", cls=LazyGroup, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(minibroker.__version__, prog_name="minibroker", message="%(prog)s %(version)s")
 def main() -> None:
     """A Kafka broker in one process, and commands that speak to any Kafka broker."""

@@ -14,11 +14,3 @@ def epoch_ms(text: str) -> int:
         moment = moment.replace(tzinfo=UTC)
     since_1970 = moment - datetime(1970, 1, 1, tzinfo=UTC)
     return since_1970.days * 86_400_000 + since_1970.seconds * 1000 + since_1970.microseconds // 1000
-
-
-def iso(timestamp_ms: int) -> str:
-    """A timestamp for people: UTC, to the millisecond; the bare number when no calendar holds it."""
-    try:
-        return datetime.fromtimestamp(timestamp_ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S") + f".{timestamp_ms % 1000:03d}Z"
-    except (OverflowError, ValueError, OSError):
-        return str(timestamp_ms)

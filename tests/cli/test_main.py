@@ -1,0 +1,103 @@
+"""The `minibroker` command itself: what it imports, how it fails, completion."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner
+
+import minibroker
+from minibroker.cli import main as entry
+from minibroker.cli.failures import failure_of
+from minibroker.client.errors import BrokerUnreachable, TimedOut
+from minibroker.errors import ConfigurationError, CorruptLogError, RequestTimedOut, TopicAlreadyExists
+from tests.cli.conftest import Commands
+
+
+def test_version_and_help(offline: Commands) -> None:
+    assert offline("--version").out == f"minibroker {minibroker.__version__}\n"
+    help_text = offline("--help").out
+    assert all(name in help_text for name in entry.COMMANDS)
+    assert "Examples:" in help_text
+
+
+@pytest.mark.parametrize("name", sorted(entry.COMMANDS))
+def test_each_command_has_help_with_examples(offline: Commands, name: str) -> None:
+    text = offline(name, "--help").out
+    assert text.startswith(f"Usage: minibroker {name} ")
+    assert name == "serve" or "Examples:" in text
+
+
+@pytest.mark.parametrize("name", sorted(entry.COMMANDS))
+def test_the_listing_says_what_the_command_says(name: str) -> None:
+    command = entry.main.get_command(click.Context(entry.main), name)
+    assert command is not None
+    assert command.get_short_help_str(limit=500) == entry.COMMANDS[name][2]
+
+
+def test_serve_pays_for_no_other_command() -> None:
+    program = "import sys, minibroker.cli.main as m, click; m.main.get_command(click.Context(m.main), 'serve'); print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
+    heavy = [name for name in loaded if name.split(".")[0] in ("yaml", "tabulate") or name.startswith("minibroker.client")]
+    assert heavy == []
+    assert [name for name in loaded if name.startswith("minibroker.cli.")] == ["minibroker.cli.main", "minibroker.cli.serve"]
+
+
+def test_as_a_module() -> None:
+    ran = subprocess.run([sys.executable, "-m", "minibroker", "nonsense"], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr == "Error: No such command 'nonsense'. Try 'minibroker --help'.\n"
+
+
+def failing_with(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> Any:
+    @click.command("topics")
+    def command() -> None:
+        raise error
+
+    monkeypatch.setattr(entry.LazyGroup, "get_command", lambda self, ctx, name: command)
+    return CliRunner().invoke(entry.main, ["topics"])
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "words"),
+    [
+        (BrokerUnreachable("no connection"), 1, "Error: no connection\n"),
+        (TimedOut("gave up"), 124, "Error: gave up\n"),
+        (RequestTimedOut("topic a: late"), 124, "Error: topic a: late [REQUEST_TIMED_OUT]\n"),
+        (TopicAlreadyExists("topic a: there"), 1, "Error: topic a: there [TOPIC_ALREADY_EXISTS]\n"),
+        (ConfigurationError("two\nlines"), 1, "Error: two lines\n"),
+        (CorruptLogError("a.log at 5"), 1, "Error: a.log at 5\n"),
+        (PermissionError(13, "Permission denied", "/root/x"), 1, "Error: /root/x: Permission denied\n"),
+        (KeyboardInterrupt(), 130, ""),
+        (BrokenPipeError(), 0, ""),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else None,
+)
+def test_failures(monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int, words: str) -> None:
+    monkeypatch.setattr(entry, "_drop_output", lambda: None)  # it would take the test's own stdout
+    result = failing_with(monkeypatch, error)
+    assert (result.exit_code, result.stderr) == (code, words)
+
+
+def test_mistakes_of_ours_keep_their_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert failure_of(ZeroDivisionError()) is None
+    assert isinstance(failing_with(monkeypatch, ZeroDivisionError("ours")).exception, ZeroDivisionError)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts(shell: str) -> None:
+    command = [sys.executable, "-m", "minibroker"]
+    ran = subprocess.run(
+        command, env={"_MINIBROKER_COMPLETE": f"{shell}_source", "PATH": "/usr/bin:/bin"}, capture_output=True, text=True, check=False
+    )
+    assert "_MINIBROKER_COMPLETE" in ran.stdout
+
+
+def test_completes_commands_and_options() -> None:
+    environment = {"_MINIBROKER_COMPLETE": "bash_complete", "COMP_WORDS": "minibroker off", "COMP_CWORD": "1", "PATH": "/usr/bin:/bin"}
+    ran = subprocess.run([sys.executable, "-m", "minibroker"], env=environment, capture_output=True, text=True, check=False)
+    assert ran.stdout == "plain,offsets\n"

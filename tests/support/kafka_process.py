@@ -1,0 +1,81 @@
+"""Apache Kafka itself as a child process, from the jars of tests/support/java.py: what our commands must speak to as well as to us."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import time
+from pathlib import Path
+from typing import Self
+
+from tests.support.java import kafka_jars
+
+READY = "Kafka Server started"
+READY_TIMEOUT_S = 120.0
+CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
+
+PROPERTIES = """process.roles=broker,controller
+node.id=1
+controller.quorum.bootstrap.servers=127.0.0.1:{controller_port}
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+controller.listener.names=CONTROLLER
+inter.broker.listener.name=PLAINTEXT
+log.dirs={data_dir}
+offsets.topic.replication.factor=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+group.initial.rebalance.delay.ms=0
+"""
+
+
+class KafkaProcess:
+    """One KRaft node whose data are in `folder`/data; up when the constructor returns, gone when the context ends."""
+
+    def __init__(self, folder: Path) -> None:
+        self.data_dir = folder / "data"
+        self.port, controller_port = free_port(), free_port()
+        self._output = folder / "out.txt"
+        properties = folder / "server.properties"
+        properties.write_text(PROPERTIES.format(port=self.port, controller_port=controller_port, data_dir=self.data_dir))
+        java = ["java", "-Xmx512m", "-XX:TieredStopAtLevel=1", "-cp", f"{kafka_jars()}/*"]
+        tool = [*java, "kafka.tools.StorageTool", "format", "--standalone", "-t", CLUSTER_ID, "-c", str(properties)]
+        subprocess.run(tool, check=True, capture_output=True)
+        with self._output.open("wb") as output:
+            command = [*java, "kafka.Kafka", str(properties)]
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, cwd=folder)
+        self._wait_until_ready()
+
+    @property
+    def bootstrap(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def stop(self) -> None:
+        self._process.terminate()
+        self._process.wait(60)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+
+    def _wait_until_ready(self) -> None:
+        deadline = time.monotonic() + READY_TIMEOUT_S
+        while READY not in self._output.read_text(errors="replace"):
+            words = self._output.read_text(errors="replace")[-3000:]
+            assert self._process.poll() is None, f"Kafka ended with {self._process.returncode}:\n{words}"
+            if time.monotonic() > deadline:
+                self._process.kill()
+                raise AssertionError(f"Kafka is not ready within {READY_TIMEOUT_S} s:\n{words}")
+            time.sleep(0.1)
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+    return port
