@@ -206,7 +206,9 @@ def mutated(frame: bytes, chance: random.Random) -> bytes:
     """A frame with some bytes changed, cut, repeated or put in; its key and version mostly kept."""
     data = bytearray(frame)
     for _ in range(chance.randint(1, 4)):
-        at = chance.randrange(4 if chance.random() < 0.9 else 0, len(data)) if len(data) > 4 else 0
+        if len(data) < 8:
+            break
+        at = chance.randrange(4 if chance.random() < 0.9 else 0, len(data))
         match chance.randrange(5):
             case 0:
                 data[at] = chance.randrange(256)
