@@ -196,11 +196,11 @@ class TestFlushBeforeTheAcknowledgement:
         broker.clock.advance(0)
         assert result_of(again.answer()).error_code == KafkaStorageError.code
 
-    def test_no_descriptor_for_the_sync_is_no_acknowledgement_either(
+    def test_a_sync_that_cannot_begin_is_no_acknowledgement_either(
         self, broker: BrokerInMemory, files: FaultyFiles, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def fail(descriptor: int) -> int:
-            raise OSError(errno.EMFILE, "Too many open files")
+            raise OSError(errno.EIO, "Input/output error")
 
         pending = broker.begin(request(), 9)
         monkeypatch.setattr(files, "duplicate", fail)
