@@ -94,6 +94,8 @@ class MetadataLog:
                     yield record
         if not segments:
             write_topic_id(self._files, f"{self._folder}/{PARTITION_METADATA}", METADATA_TOPIC_ID)
+            self._files.sync_directory(self._folder)
+            self._files.sync_directory(self._folder.rpartition("/")[0] or "/")
         self._load_epochs()
 
     def append(self, records: Sequence[Any]) -> int:

@@ -1,0 +1,244 @@
+"""Cluster: what outlives a stop, a crash at each point of an operation, and damage to single partitions."""
+
+from __future__ import annotations
+
+import errno
+import shutil
+from pathlib import Path
+
+import pytest
+
+from minibroker.background import InlineBackground
+from minibroker.clock import ManualClock
+from minibroker.cluster.cluster import Cluster
+from minibroker.cluster.metadata_log import FOLDER, METADATA_TOPIC_ID, MetadataLog
+from minibroker.config.broker_config import BrokerConfig
+from minibroker.errors import (
+    ConfigurationError,
+    InvalidTopicException,
+    KafkaStorageError,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+)
+from minibroker.schemas.internal.setting_records import FeatureLevelRecord
+from minibroker.storage.files import RealFiles
+from minibroker.storage.partition_metadata import read_topic_id
+from tests.support.broker_in_memory import BrokerInMemory, records
+from tests.support.faulty_files import FaultyFiles
+from tests.support.log_batches import read_values
+
+
+def state_of(cluster: Cluster) -> object:
+    """Everything that must outlive a restart."""
+    return {
+        name: (topic.topic_id, dict(topic.config), [(each.index, each.log.log_end_offset) for each in topic.partitions])
+        for name, topic in cluster.topics.items()
+    }
+
+
+def busy_broker() -> BrokerInMemory:
+    broker = BrokerInMemory(topics={"orders": 3, "a-b": 1, "gone": 2})
+    broker.cluster.create_topic("configured", configs={"retention.ms": "-1", "cleanup.policy": "compact"})
+    broker.append("orders", 1, records(10))
+    broker.append("a-b", 0, records(3))
+    broker.cluster.alter_topic_config("configured", {"cleanup.policy": "compact", "segment.bytes": "1000"})
+    broker.cluster.create_partitions("a-b", 2)
+    broker.cluster.delete_topic("gone")
+    return broker
+
+
+@pytest.mark.parametrize("clean", [True, False], ids=["stopped", "killed"])
+def test_everything_outlives_a_restart(clean: bool) -> None:
+    broker = busy_broker()
+    before = state_of(broker.cluster)
+    for _ in range(3):
+        broker = broker.restart(clean=clean)
+        assert state_of(broker.cluster) == before
+    assert read_values(broker.cluster.partition("orders", 1).log) == {index: b"v%d" % index for index in range(10)}
+
+
+def test_leader_epochs_rise_after_an_unclean_stop_only() -> None:
+    broker = BrokerInMemory(topics={"orders": 1})
+    broker.append("orders", 0, records(2))
+    broker = broker.restart(clean=True)
+    assert broker.cluster.partition("orders", 0).leader_epoch == 0
+    broker = broker.restart(clean=False)
+    partition = broker.cluster.partition("orders", 0)
+    assert (partition.leader_epoch, partition.log.leader_epoch) == (1, 1)
+    broker.append("orders", 0, records(2))
+    assert partition.log.end_offset_for_epoch(0).end_offset == 2
+    assert broker.restart(clean=True).cluster.partition("orders", 0).leader_epoch == 1
+
+
+def test_look_ups() -> None:
+    cluster = BrokerInMemory(topics={"orders": 2}).cluster
+    topic = cluster.topic("orders")
+    assert cluster.partition_by_id(topic.topic_id, 1) is cluster.partition("orders", 1)
+    assert cluster.topic_by_id(topic.topic_id) is topic
+    for index in (-1, 2):
+        with pytest.raises(UnknownTopicOrPartition):
+            cluster.partition("orders", index)
+        with pytest.raises(UnknownTopicOrPartition):
+            cluster.partition_by_id(topic.topic_id, index)
+    with pytest.raises(UnknownTopicOrPartition):
+        cluster.topic("nope")
+    with pytest.raises(UnknownTopicId):
+        cluster.topic_by_id(METADATA_TOPIC_ID)
+
+
+def test_folders_hold_the_topic_id() -> None:
+    broker = BrokerInMemory(topics={"orders": 1})
+    assert read_topic_id(RealFiles(), str(broker.folder / "orders-0" / "partition.metadata")) == broker.cluster.topics["orders"].topic_id
+
+
+@pytest.mark.parametrize("name", ["..", "a/b", "", ".", "x" * 250, "ü", "__cluster_metadata/../x"])
+def test_no_name_leaves_the_directory(name: str) -> None:
+    broker = BrokerInMemory()
+    before = sorted(path.name for path in broker.folder.parent.iterdir())
+    with pytest.raises(InvalidTopicException):
+        broker.cluster.auto_create_topic(name)
+    with pytest.raises(InvalidTopicException):
+        broker.cluster.create_topic(name)
+    assert sorted(path.name for path in broker.folder.parent.iterdir()) == before
+    assert [path.name for path in broker.folder.iterdir() if path.is_dir()] == ["__cluster_metadata-0"]
+
+
+def test_auto_creation() -> None:
+    broker = BrokerInMemory(config={"num.partitions": "2", "topic.partition.count.map": "clicks:5"})
+    assert len(broker.cluster.auto_create_topic("orders").partitions) == 2
+    assert len(broker.cluster.auto_create_topic("clicks").partitions) == 5
+    assert broker.cluster.auto_create_topic("orders") is broker.cluster.topics["orders"]
+    with pytest.raises(UnknownTopicOrPartition):
+        broker.cluster.auto_create_topic("__consumer_offsets")
+    with pytest.raises(UnknownTopicOrPartition):
+        BrokerInMemory(config={"auto.create.topics.enable": "false"}).cluster.auto_create_topic("orders")
+
+
+def test_partitions_spread_over_directories(tmp_path: Path) -> None:
+    config = {"log.dirs": f"{tmp_path}/a,{tmp_path}/b,{tmp_path}/c"}
+    broker = BrokerInMemory(topics={"orders": 6}, config=config, folder=tmp_path)
+    assert [len(directory.logs) for directory in broker.cluster.log_directories] == [2, 2, 2]
+    broker.append("orders", 4, records(5))
+    broker.cluster.close()
+
+    again = BrokerInMemory(config=config, folder=tmp_path)
+    assert again.cluster.partition("orders", 4).log.log_end_offset == 5
+    again.cluster.close()
+
+    without = BrokerInMemory(config={"log.dirs": f"{tmp_path}/a,{tmp_path}/b"}, folder=tmp_path)
+    offline = [partition.index for partition in without.cluster.topics["orders"].partitions if partition.online_log is None]
+    assert offline == [2, 5]
+    with pytest.raises(KafkaStorageError, match=r"not among log\.dirs"):
+        _ = without.cluster.partition("orders", 2).log
+
+
+def test_damage_takes_one_partition_offline(caplog: pytest.LogCaptureFixture) -> None:
+    broker = BrokerInMemory(topics={"orders": 2})
+    broker.append("orders", 1, records(5))
+    (broker.folder / "orders-0" / "partition.metadata").write_text("nonsense")
+
+    broker = broker.restart(clean=False)
+
+    with pytest.raises(KafkaStorageError, match=r"partition\.metadata"):
+        _ = broker.cluster.partition("orders", 0).log
+    assert broker.cluster.partition("orders", 1).log.log_end_offset == 5
+    assert "orders-0 is offline" in caplog.text
+    broker.cluster.close()
+    assert not (broker.folder / ".kafka_cleanshutdown").exists()
+
+
+def test_another_topics_folder_is_not_touched() -> None:
+    broker = BrokerInMemory(topics={"orders": 1})
+    foreign = "version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAYA"
+    (broker.folder / "orders-0" / "partition.metadata").write_text(foreign)
+    (broker.folder / "kept-0").mkdir()
+    (broker.folder / "kept-0" / "partition.metadata").write_text(foreign)
+
+    broker = broker.restart()
+
+    with pytest.raises(KafkaStorageError, match="topic id"):
+        _ = broker.cluster.partition("orders", 0).log
+    assert (broker.folder / "orders-0" / "partition.metadata").read_text() == foreign
+    assert (broker.folder / "kept-0").exists()
+
+
+@pytest.mark.parametrize("recreated", [False, True], ids=["gone", "recreated"])
+def test_a_crash_between_the_record_and_the_removal_of_a_topic(recreated: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = BrokerInMemory(topics={"orders": 2})
+    broker.append("orders", 0, records(5))
+    for partition in broker.cluster.topics["orders"].partitions:
+        monkeypatch.setattr(partition.log, "delete", lambda: None)
+    broker.cluster.delete_topic("orders")
+    assert (broker.folder / "orders-0").exists()
+    if recreated:
+        shutil.copytree(broker.folder / "orders-0", broker.folder / "saved")
+        broker.cluster.create_topic("orders")
+        shutil.rmtree(broker.folder / "orders-0")
+        (broker.folder / "saved").rename(broker.folder / "orders-0")
+
+    broker = broker.restart(clean=False)
+
+    assert not (broker.folder / "orders-1").exists()
+    if recreated:
+        assert broker.cluster.partition("orders", 0).log.log_end_offset == 0
+    else:
+        assert "orders" not in broker.cluster.topics
+        assert not (broker.folder / "orders-0").exists()
+
+
+def test_leftovers_of_deleted_topics_are_removed_at_start() -> None:
+    broker = BrokerInMemory(topics={"orders": 2})
+    broker.cluster.delete_topic("orders")
+    assert len(list(broker.folder.glob("*-delete"))) == 2
+    broker = broker.restart(clean=False)
+    assert not list(broker.folder.glob("*-delete"))
+
+
+def test_a_partition_whose_folder_cannot_be_made_is_offline() -> None:
+    files = FaultyFiles()
+    broker = BrokerInMemory(files=files)
+    files.fail("make_directory", errno.EACCES, path_part="orders-1", times=10)
+    files.fail("open", errno.ENOSPC, path_part="orders-1", times=10)
+    topic = broker.cluster.create_topic("orders", partition_count=3)
+    assert [partition.online_log is None for partition in topic.partitions] == [False, True, False]
+
+
+def test_checkpoints_are_written_on_the_clock() -> None:
+    broker = BrokerInMemory(topics={"orders": 1})
+    broker.append("orders", 0, records(7))
+    broker.cluster.partition("orders", 0).log.flush()
+    broker.clock.advance(60_000)
+    assert (broker.folder / "recovery-point-offset-checkpoint").read_text() == "0\n1\norders 0 7\n"
+    assert (broker.folder / "replication-offset-checkpoint").read_text() == "0\n1\norders 0 7\n"
+    assert (broker.folder / "log-start-offset-checkpoint").read_text() == "0\n0\n"
+
+
+def test_the_metadata_log_may_have_a_directory_of_its_own(tmp_path: Path) -> None:
+    config = {"log.dirs": str(tmp_path / "data"), "metadata.log.dir": str(tmp_path / "metadata")}
+    broker = BrokerInMemory(topics={"orders": 1}, config=config, folder=tmp_path)
+    assert (tmp_path / "metadata" / "__cluster_metadata-0").is_dir()
+    assert not (tmp_path / "data" / "__cluster_metadata-0").exists()
+    broker.cluster.close()
+    assert "orders" in BrokerInMemory(config=config, folder=tmp_path).cluster.topics
+
+
+def test_a_refused_start_leaves_no_lock(tmp_path: Path) -> None:
+    broker = BrokerInMemory(topics={"orders": 1}, folder=tmp_path)
+    broker.cluster.close()
+    log = tmp_path / "__cluster_metadata-0" / "00000000000000000000.log"
+    good = log.read_bytes()
+    log.write_bytes(b"\xff" + good[1:])
+    config = BrokerConfig({"log.dirs": str(tmp_path)})
+    with pytest.raises(ConfigurationError, match="damaged"):
+        Cluster.open(config, RealFiles(), ManualClock(), InlineBackground())
+    log.write_bytes(good)
+    Cluster.open(config, RealFiles(), ManualClock(), InlineBackground()).close()
+
+
+def test_a_newer_metadata_version_is_refused(tmp_path: Path) -> None:
+    log = MetadataLog(RealFiles(), str(tmp_path / FOLDER), node_id=1, clock=ManualClock())
+    list(log.replay())
+    log.append([FeatureLevelRecord(name="metadata.version", feature_level=31)])
+    log.close()
+    with pytest.raises(ConfigurationError, match=r"metadata\.version 31"):
+        BrokerInMemory(folder=tmp_path)

@@ -1,0 +1,189 @@
+"""MetadataLog: what was appended comes back, torn tails are cut, damage is never cut, failed writes leave nothing."""
+
+from __future__ import annotations
+
+import errno
+import json
+import logging
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from minibroker.clock import ManualClock
+from minibroker.cluster.metadata_log import METADATA_TOPIC_ID, MetadataLog
+from minibroker.errors import ConfigurationError, KafkaStorageError
+from minibroker.records.batch import RecordBatch, assign_offsets, split_batches
+from minibroker.schemas.internal.setting_records import FeatureLevelRecord, ProducerIdsRecord
+from minibroker.storage.files import RealFiles
+from minibroker.storage.partition_metadata import read_topic_id
+from tests.cluster.test_metadata_frame import BATCHES
+from tests.support.faulty_files import FaultyFiles
+
+LOG = "00000000000000000000.log"
+
+
+def producer_ids(*ends: int) -> list[ProducerIdsRecord]:
+    return [ProducerIdsRecord(broker_id=1, next_producer_id=end) for end in ends]
+
+
+def opened(folder: Path, files: RealFiles | None = None) -> tuple[MetadataLog, list[Any]]:
+    log = MetadataLog(files or RealFiles(), str(folder), node_id=1, clock=ManualClock())
+    return log, list(log.replay())
+
+
+def filled(folder: Path, *operations: list[ProducerIdsRecord]) -> Path:
+    log, _ = opened(folder)
+    for records in operations:
+        log.append(records)
+    log.close()
+    return folder / LOG
+
+
+def test_what_was_appended_is_replayed(tmp_path: Path) -> None:
+    filled(tmp_path, producer_ids(1, 2), producer_ids(3))
+    log, records = opened(tmp_path)
+    assert records == producer_ids(1, 2, 3)
+    assert (log.log_end_offset, log.leader_epoch) == (4, 1)  # a leader change, then three records
+    assert read_topic_id(RealFiles(), str(tmp_path / "partition.metadata")) == METADATA_TOPIC_ID
+    log.close()
+
+
+def test_each_process_that_writes_leads_an_epoch_of_its_own(tmp_path: Path) -> None:
+    file = filled(tmp_path, producer_ids(1))
+    opened(tmp_path)[0].close()  # writes nothing: no epoch
+    filled(tmp_path, producer_ids(2), producer_ids(3))
+
+    batches = list(split_batches(file.read_bytes()))
+
+    assert [(batch.partition_leader_epoch, batch.is_control) for batch in batches] == [
+        (1, True),
+        (1, False),
+        (2, True),
+        (2, False),
+        (2, False),
+    ]
+    assert [batch.base_offset for batch in batches] == [0, 1, 2, 3, 4]
+    assert json.loads((tmp_path / "quorum-state").read_text())["leaderEpoch"] == 2
+    assert (tmp_path / "leader-epoch-checkpoint").read_text() == "0\n2\n1 0\n2 2\n"
+
+
+def test_a_torn_tail_is_cut_at_every_byte(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file = filled(tmp_path, producer_ids(1), producer_ids(2, 3))
+    whole = file.read_bytes()
+    last = list(split_batches(whole))[-1]
+    start = len(whole) - last.size
+
+    for size in range(start, len(whole)):
+        file.write_bytes(whole[:size])
+        log, records = opened(tmp_path)
+        log.close()
+        assert records == producer_ids(1)
+        assert file.read_bytes() == whole[:start]
+    assert "torn" in caplog.text
+
+
+@pytest.mark.parametrize("tail", [b"\x00" * 500, b"\x00" * 7], ids=["preallocated", "a few zeros"])
+def test_zeros_behind_the_log_are_cut(tmp_path: Path, tail: bytes) -> None:
+    file = filled(tmp_path, producer_ids(1))
+    whole = file.read_bytes()
+    file.write_bytes(whole + tail)
+    log, records = opened(tmp_path)
+    log.close()
+    assert (records, file.read_bytes()) == (producer_ids(1), whole)
+
+
+def test_a_flipped_byte_in_the_last_batch_is_a_torn_tail(tmp_path: Path) -> None:
+    file = filled(tmp_path, producer_ids(1), producer_ids(2))
+    data = bytearray(file.read_bytes())
+    data[-1] ^= 1
+    file.write_bytes(data)
+    log, records = opened(tmp_path)
+    log.close()
+    assert records == producer_ids(1)
+
+
+def test_a_flipped_byte_before_whole_batches_refuses_to_start(tmp_path: Path) -> None:
+    file = filled(tmp_path, producer_ids(1), producer_ids(2))
+    data = bytearray(file.read_bytes())
+    batches = list(split_batches(bytes(data)))
+    data[batches[0].size + batches[1].size - 1] ^= 1
+    file.write_bytes(data)
+    with pytest.raises(ConfigurationError, match=f"damaged at position {batches[0].size} .* topics would be forgotten"):
+        opened(tmp_path)
+    assert file.read_bytes() == data
+
+
+@pytest.mark.parametrize("torn_at", [0, 1, 60, 100])
+def test_a_write_that_fails_leaves_nothing(tmp_path: Path, torn_at: int) -> None:
+    files = FaultyFiles()
+    log, _ = opened(tmp_path, files)
+    log.append(producer_ids(1))
+    before = (tmp_path / LOG).read_bytes()
+
+    files.fail("write", errno.ENOSPC, path_part=LOG, torn_at=torn_at)
+    with pytest.raises(KafkaStorageError):
+        log.append(producer_ids(2))
+    assert (tmp_path / LOG).read_bytes() == before
+
+    log.append(producer_ids(3))
+    log.close()
+    assert opened(tmp_path)[1] == producer_ids(1, 3)
+
+
+def test_a_failed_sync_that_cannot_be_undone_ends_writing(tmp_path: Path) -> None:
+    files = FaultyFiles()
+    log, _ = opened(tmp_path, files)
+    log.append(producer_ids(1))
+    files.fail("sync", errno.EIO, path_part=LOG, times=2)
+    with pytest.raises(KafkaStorageError):
+        log.append(producer_ids(2))
+    with pytest.raises(KafkaStorageError, match="offline"):
+        log.append(producer_ids(3))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_every_append_is_on_the_disk_before_it_returns(tmp_path: Path, seed: int) -> None:
+    files = FaultyFiles()
+    log, _ = opened(tmp_path / "log", files)
+    log.append(producer_ids(1))
+    log.append(producer_ids(2))
+    log.close()
+    files.lose_power(tmp_path / "log", random.Random(seed))
+    assert opened(tmp_path / "log")[1] == producer_ids(1, 2)
+
+
+def test_kafkas_own_log_is_replayed_and_continued(tmp_path: Path) -> None:
+    end = 0
+    data = b""
+    for captured in BATCHES:  # idle records in between were left out: number anew, outside the CRC
+        copy = bytearray(captured)
+        assign_offsets(memoryview(copy), end, 1)
+        end = RecordBatch(copy).next_offset
+        data += copy
+    (tmp_path / LOG).write_bytes(data)
+    state = {"leaderId": 1, "leaderEpoch": 4, "votedId": -1, "votedDirectoryId": "AAAAAAAAAAAAAAAAAAAAAA", "data_version": 1}
+    (tmp_path / "quorum-state").write_text(json.dumps(state))
+
+    log, records = opened(tmp_path)
+    log.append(producer_ids(9))
+    log.close()
+
+    assert FeatureLevelRecord(name="metadata.version", feature_level=30) in records
+    assert json.loads((tmp_path / "quorum-state").read_text()) == {**state, "leaderEpoch": 5}
+    assert opened(tmp_path)[1] == [*records, *producer_ids(9)]
+
+
+def test_a_log_that_begins_in_a_snapshot_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "00000000000000000100.log").write_bytes(b"")
+    with pytest.raises(ConfigurationError, match="snapshot"):
+        opened(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"leaderEpoch":"x"}'])
+def test_a_quorum_state_that_is_none(tmp_path: Path, text: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.ERROR)
+    (tmp_path / "quorum-state").write_text(text)
+    with pytest.raises(ConfigurationError, match="quorum-state: no quorum state"):
+        opened(tmp_path)
