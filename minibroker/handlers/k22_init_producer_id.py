@@ -3,8 +3,9 @@
 Versions: 0 to 5; 2 is flexible; from 3 a producer may name the id and epoch that it had (KIP-360). Without a transactional id Apache
 Kafka gives a new id all the same, and so do we: a new id has no sequence to go wrong.
 An empty transactional id, and an id without its epoch, are INVALID_REQUEST.
-Not done: transactions. A transactional id is answered with UNSUPPORTED_VERSION, which clients take as fatal at once, where the
-coordinator's own codes would make them try again for ever. Most never come here: FindCoordinator is not advertised either.
+Not done: transactions. A transactional id is answered with TRANSACTIONAL_ID_AUTHORIZATION_FAILED, the one code of this answer that the
+Java client, librdkafka, kafka-python and aiokafka all take as final at once; librdkafka asks again on UNSUPPORTED_VERSION until
+its time-out. Most never come here, but fail before for want of FindCoordinator, which is not advertised either.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Final
 
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.registry import handles
-from minibroker.errors import InvalidRequest, KafkaError, UnsupportedVersion
+from minibroker.errors import InvalidRequest, KafkaError, TransactionalIdAuthorizationFailed
 from minibroker.schemas import k22_init_producer_id as schema
 
 NO_PRODUCER_ID: Final = -1
@@ -33,7 +34,7 @@ def init_producer_id(ctx: RequestContext, request: schema.Request) -> schema.Res
     if not request.transactional_id:
         raise InvalidRequest("an empty transactional id")
     _LOG.warning("transactions are not served yet: transactional id %r of client %s is refused", request.transactional_id, ctx.client_id)
-    raise UnsupportedVersion("transactions are not served yet")
+    raise TransactionalIdAuthorizationFailed("transactions are not served yet")
 
 
 def on_error(_ctx: RequestContext, _request: schema.Request, error: KafkaError) -> schema.Response:

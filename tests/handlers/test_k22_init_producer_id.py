@@ -47,7 +47,7 @@ def test_clients_get_the_bytes_that_kafka_sent(name: str) -> None:
     if request.decode().transactional_id is None:
         assert serve(broker, request) == kafka_answer(request)
     else:
-        assert broker.ask(request.decode(), request.version).error_code == 35
+        assert broker.ask(request.decode(), request.version).error_code == 53
 
 
 @pytest.mark.parametrize("version", range(6))
@@ -83,7 +83,7 @@ def test_an_id_without_its_epoch(half: dict[str, int], transactional_id: str | N
 
 
 @pytest.mark.parametrize("version", range(6))
-@pytest.mark.parametrize(("transactional_id", "error_code"), [("payments", 35), ("", 42)])
+@pytest.mark.parametrize(("transactional_id", "error_code"), [("payments", 53), ("", 42)])
 def test_transactional_ids_are_refused(transactional_id: str, error_code: int, version: int, caplog: pytest.LogCaptureFixture) -> None:
     broker = BrokerInMemory()
     with caplog.at_level(logging.WARNING):
