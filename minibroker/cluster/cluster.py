@@ -8,10 +8,9 @@ has its leader when `create_topic` returns, a name is free when `delete_topic` r
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import islice
 from typing import Any, Self
 from uuid import UUID
 
@@ -19,9 +18,9 @@ from minibroker.background import Background
 from minibroker.clock import Clock, Timer
 from minibroker.cluster.log_directory import LogDirectory, open_directories, random_uuid
 from minibroker.cluster.log_opening import LogOpener
-from minibroker.cluster.metadata_frame import METADATA_VERSION, METADATA_VERSION_FEATURE, MIN_METADATA_VERSION
 from minibroker.cluster.metadata_image import ALL_BROKERS, BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage
-from minibroker.cluster.metadata_log import FOLDER, RECORDS_IN_BATCH_MAX, MetadataLog
+from minibroker.cluster.metadata_log import FOLDER
+from minibroker.cluster.metadata_store import MetadataStore, config_record
 from minibroker.cluster.node import Node
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.topic import INTERNAL_TOPICS, Topic
@@ -46,14 +45,10 @@ from minibroker.errors import (
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
-from minibroker.schemas.internal.setting_records import ConfigRecord, FeatureLevelRecord, ProducerIdsRecord
-from minibroker.schemas.internal.topic_records import PartitionChangeRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
+from minibroker.schemas.internal.topic_records import PartitionRecord, RemoveTopicRecord, TopicRecord
 from minibroker.storage.files import Files
 
 _LOG = logging.getLogger(__name__)
-
-PRODUCER_IDS_IN_BLOCK = 1000  #: as Kafka's ProducerIdsBlock
-_NO_BROKER_EPOCH = -1  #: this broker does not register itself: nobody but it reads the log
 
 
 class Cluster:
@@ -66,16 +61,15 @@ class Cluster:
         self.node = Node(config)
         self.cluster_id = directories[0].cluster_id
         self.log_directories = [each for each in directories if each.path in config.log_dirs]
-        self.image = MetadataImage()
+        metadata_directory = config.metadata_log_dir or config.log_dirs[0]
+        self._store = MetadataStore(files, f"{metadata_directory}/{FOLDER}", node_id=config.node_id, clock=clock)
+        self.image = self._store.image
         self.topics: Mapping[str, Topic] = self.image.topics
         self._all_directories = directories
         self._clock = clock
         self._background = background
-        metadata_directory = config.metadata_log_dir or config.log_dirs[0]
-        self._metadata_log = MetadataLog(files, f"{metadata_directory}/{FOLDER}", node_id=config.node_id, clock=clock)
         self._opener = LogOpener(files, clock, background, self.log_directories)
         self._log_config = broker_log_config(config)
-        self._producer_ids: Iterator[int] = iter(())
         self._checkpoint_timer: Timer | None = None
 
     @classmethod
@@ -91,7 +85,7 @@ class Cluster:
         directories = open_directories(files, paths, cluster_id=config.cluster_id, node_id=config.node_id, clock=clock)
         try:
             cluster = cls(config, files, clock, background, directories)
-            cluster._replay()
+            cluster._load()
             cluster._open_logs()
         except OSError as error:
             _release(directories)
@@ -105,7 +99,7 @@ class Cluster:
     @property
     def metadata_offset(self) -> int:
         """Last offset of the metadata log: the epoch of finalized features."""
-        return self._metadata_log.log_end_offset - 1
+        return self._store.log.log_end_offset - 1
 
     def close(self, *, clean: bool = True) -> None:
         """Close logs, write checkpoints and the clean-shutdown markers, release the locks."""
@@ -121,7 +115,7 @@ class Cluster:
                         directory.mark_clean()
                 except OSError as error:
                     _LOG.warning("%s: no clean shutdown: %s", directory.path, error)
-        self._metadata_log.close()
+        self._store.log.close()
         _release(self._all_directories)
 
     # Look-ups
@@ -185,14 +179,14 @@ class Cluster:
         check_partition_count(count)
         topic_id = random_uuid()
         records: list[Any] = [TopicRecord(name=name, topic_id=topic_id)]
-        records += [_config_record(TOPIC_RESOURCE, name, key, value) for key, value in overrides.items()]
+        records += [config_record(TOPIC_RESOURCE, name, key, value) for key, value in overrides.items()]
         records += self._partition_records(topic_id, 0, count)
         if validate_only:
             draft = MetadataImage()
             for record in records:
                 draft.apply(record)
             return draft.topics[name]
-        self._commit(records)
+        self._store.commit(records)
         topic = self.topics[name]
         self._open_partitions(topic, topic.partitions)
         return topic
@@ -217,7 +211,7 @@ class Cluster:
     def delete_topic(self, name: str) -> None:
         """Delete a topic; its name is free when this returns, its files go in the background."""
         topic = self.topic(name)
-        self._commit([RemoveTopicRecord(topic_id=topic.topic_id)])
+        self._store.commit([RemoveTopicRecord(topic_id=topic.topic_id)])
         for partition in topic.partitions:
             log = partition.online_log
             partition.take_offline(UnknownTopicOrPartition())
@@ -244,7 +238,7 @@ class Cluster:
             for replicas in assignments:
                 check_assignment(replicas, self.config.node_id)
         if not validate_only:
-            self._commit(self._partition_records(topic.topic_id, current, count))
+            self._store.commit(self._partition_records(topic.topic_id, current, count))
             self._open_partitions(topic, topic.partitions[current:])
 
     # Configs
@@ -254,7 +248,7 @@ class Cluster:
         topic = self.topic(name)
         checked = check_overrides(overrides)
         if not validate_only:
-            self._commit_config(TOPIC_RESOURCE, name, checked)
+            self._store.commit_config(TOPIC_RESOURCE, name, checked)
             self._configure_logs([topic])
 
     def alter_broker_config(self, name: str, overrides: Mapping[str, str], *, validate_only: bool = False) -> None:
@@ -267,7 +261,7 @@ class Cluster:
             self.config.set_dynamic(*before)
             return
         try:
-            self._commit_config(BROKER_RESOURCE, name, overrides)
+            self._store.commit_config(BROKER_RESOURCE, name, overrides)
         except KafkaError:
             self.config.set_dynamic(*before)
             raise
@@ -276,27 +270,9 @@ class Cluster:
 
     def allocate_producer_id(self) -> int:
         """A producer id that nobody had before; one fsync for each block of 1,000."""
-        for producer_id in self._producer_ids:
-            return producer_id
-        first = self.image.next_producer_id
-        after = first + PRODUCER_IDS_IN_BLOCK
-        self._commit([ProducerIdsRecord(broker_id=self.config.node_id, broker_epoch=_NO_BROKER_EPOCH, next_producer_id=after)])
-        self._producer_ids = iter(range(first, after))
-        return next(self._producer_ids)
+        return self._store.allocate_producer_id()
 
     # Inside
-
-    def _commit(self, records: Sequence[Any]) -> None:
-        self._metadata_log.append(records)
-        for record in records:
-            self.image.apply(record)
-
-    def _commit_config(self, resource_type: int, name: str, wanted: Mapping[str, str]) -> None:
-        current = self.image.config_of(resource_type, name)
-        changed = [_config_record(resource_type, name, key, value) for key, value in wanted.items() if current.get(key) != value]
-        removed = [_config_record(resource_type, name, key, None) for key in current if key not in wanted]
-        if changed or removed:
-            self._commit(changed + removed)
 
     def _partition_records(self, topic_id: UUID, first: int, end: int) -> list[PartitionRecord]:
         node = [self.config.node_id]
@@ -316,20 +292,11 @@ class Cluster:
             for index in range(first, end)
         ]
 
-    def _replay(self) -> None:
-        for record in self._metadata_log.replay():
-            self.image.apply(record)
-        if not self.image.features and self._metadata_log.log_end_offset == 0:
-            self._commit([FeatureLevelRecord(name=METADATA_VERSION_FEATURE, feature_level=METADATA_VERSION)])
-        level = self.image.features.get(METADATA_VERSION_FEATURE, 0)
-        if not MIN_METADATA_VERSION <= level <= METADATA_VERSION:
-            raise ConfigurationError(
-                f"the metadata log has metadata.version {level}: {MIN_METADATA_VERSION} to {METADATA_VERSION} can be served"
-            )
-        self._metadata_log.metadata_version = level
-        this_broker = self.image.config_of(BROKER_RESOURCE, str(self.config.node_id))
+    def _load(self) -> None:
+        self._store.load()
+        for_this = self.image.config_of(BROKER_RESOURCE, str(self.config.node_id))
         try:
-            self.config.set_dynamic(self.image.config_of(BROKER_RESOURCE, ALL_BROKERS), this_broker)
+            self.config.set_dynamic(self.image.config_of(BROKER_RESOURCE, ALL_BROKERS), for_this)
         except InvalidConfig as error:
             raise ConfigurationError(f"the metadata log has a broker config that is not valid: {error}") from error
         self._log_config = broker_log_config(self.config)
@@ -338,20 +305,11 @@ class Cluster:
         partitions = [partition for topic in self.topics.values() for partition in topic.partitions]
         self._opener.scan(self.image.removed_topic_ids, {f"{partition.topic}-{partition.index}" for partition in partitions})
         if not all(directory.was_clean for directory in self.log_directories):
-            self._raise_leader_epochs(partitions)
+            self._store.raise_leader_epochs(partitions)
         for topic in self.topics.values():
             for partition in topic.partitions:
                 self._opener.count_placed(partition)
             self._open_partitions(topic, topic.partitions)
-
-    def _raise_leader_epochs(self, partitions: Sequence[Partition]) -> None:
-        """After an unclean stop the end of a log may be gone: a new leader epoch tells clients to check theirs (KIP-320)."""
-        changes = (
-            PartitionChangeRecord(partition_id=partition.index, topic_id=partition.topic_id, leader=self.config.node_id)
-            for partition in partitions
-        )
-        while batch := list(islice(changes, RECORDS_IN_BATCH_MAX)):
-            self._commit(batch)
 
     def _open_partitions(self, topic: Topic, partitions: Sequence[Partition]) -> None:
         config = log_config(self._log_config, topic.config)
@@ -373,10 +331,6 @@ class Cluster:
         for directory in self.log_directories:
             self._background.submit(partial(directory.write_checkpoints, directory.checkpoint()), _warn_of_error)
         self._schedule_checkpoints()
-
-
-def _config_record(resource_type: int, name: str, key: str, value: str | None) -> ConfigRecord:
-    return ConfigRecord(resource_type=resource_type, resource_name=name, name=key, value=value)
 
 
 def _close_log(log: Any, *, clean: bool) -> bool:

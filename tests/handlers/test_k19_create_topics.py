@@ -68,7 +68,7 @@ def test_nothing_is_created_when_the_metadata_log_cannot_be_written(monkeypatch:
     def fail(*_: object) -> int:
         raise KafkaStorageError("no room")
 
-    monkeypatch.setattr(broker.cluster._metadata_log, "append", fail)
+    monkeypatch.setattr(broker.cluster._store.log, "append", fail)
 
     assert broker.ask(request("orders")).topics[0].error_code == KafkaStorageError.code
     assert broker.cluster.topics == {}
