@@ -19,6 +19,7 @@ from minibroker.dispatch import registry
 from minibroker.dispatch.context import Services
 from minibroker.dispatch.dispatcher import Dispatcher
 from minibroker.dispatch.flush_timer import FlushTimer
+from minibroker.dispatch.purgatory import Purgatory
 from minibroker.errors import ConfigurationError
 from minibroker.server.listener import Census, Limits, Listener
 from minibroker.server.loop_background import LoopBackground
@@ -38,6 +39,7 @@ class Broker:
     def __init__(self, config: BrokerConfig, files: Files | None = None) -> None:
         self.config = config
         self.listeners: list[Listener] = []  #: open ones; written by start and stop
+        self._services: Services | None = None
         self._files = files or RealFiles()
         self._cluster: Cluster | None = None
         self._background: LoopBackground | None = None
@@ -49,6 +51,13 @@ class Broker:
         if self._cluster is None:
             raise RuntimeError("the broker is not running")
         return self._cluster
+
+    @property
+    def purgatory(self) -> Purgatory:
+        """Requests that wait; only after start."""
+        if self._services is None:
+            raise RuntimeError("the broker is not running")
+        return self._services.purgatory
 
     @property
     def addresses(self) -> list[str]:
@@ -69,6 +78,7 @@ class Broker:
             services = Services(
                 config=self.config, cluster=self._cluster, clock=clock, background=self._background, registry=registry.load()
             )
+            self._services = services
             await self._listen(Dispatcher(services), clock)
         except BaseException:
             await self.stop()

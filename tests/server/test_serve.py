@@ -1,0 +1,96 @@
+"""`minibroker serve` as a process: the ready line, signals, configurations that cannot be served."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.broker_process import BrokerProcess
+
+
+def serve(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run `serve` that is expected to end by itself."""
+    return subprocess.run(
+        [sys.executable, "-m", "minibroker", "serve", *arguments], capture_output=True, text=True, timeout=30, check=False
+    )
+
+
+def api_versions(port: int) -> int:
+    """The error code of an ApiVersions answer."""
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as client:
+        client.sendall(struct.pack(">ihhih", 10, 18, 0, 7, -1))
+        answer = client.recv(10)
+    return int(struct.unpack(">iih", answer)[2])
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_one_ready_line_then_served_then_a_clean_stop(tmp_path: Path, loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MINIBROKER_LOOP", loop)
+    with BrokerProcess(tmp_path) as broker:
+        (line,) = broker.output.splitlines()
+        assert re.fullmatch(rf"minibroker ready: PLAINTEXT://localhost:{broker.port}, data in {broker.data_dir}, \d+\.\d\d s", line)
+        assert api_versions(broker.port) == 0
+        assert broker.stop() == 0
+        assert broker.output.splitlines() == [line]
+    assert (broker.data_dir / ".kafka_cleanshutdown").exists()
+
+
+def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path) as broker, socket.create_connection(("127.0.0.1", broker.port)) as silent:
+        # A client whose answers cannot leave keeps the broker from stopping at once: it asks for more than the sockets hold.
+        silent.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        silent.setblocking(False)
+        request = struct.pack(">ihhih", 10, 18, 0, 7, -1)
+        sent = 0
+        try:
+            while sent < 1 << 28:
+                sent += silent.send(request * 10_000)
+        except BlockingIOError:
+            pass
+        os.kill(broker.pid, signal.SIGTERM)
+        os.kill(broker.pid, signal.SIGINT)
+        assert broker._process is not None
+        assert broker._process.wait(timeout=5) == 130  # long before it would cut that client
+
+
+def test_json_logs(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path, "--log-format", "json") as broker:
+        with socket.create_connection(("127.0.0.1", broker.port)) as client:
+            client.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            assert client.recv(1) == b""
+        line = broker.output.splitlines()[-1]
+        assert "HTTP" in json.loads(line)["message"]
+        assert broker.stop() == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--set", "num.partitions=none"], "num.partitions"),
+        (["--set", "listeners=SSL://:9092"], "SSL"),
+        (["--set", "listeners=PLAINTEXT://no.such.host.invalid:9092"], "cannot listen on PLAINTEXT://no.such.host.invalid:9092"),
+    ],
+)
+def test_what_cannot_be_served_is_one_line_and_exit_code_1(tmp_path: Path, arguments: list[str], message: str) -> None:
+    ended = serve("--data-dir", str(tmp_path / "data"), *arguments)
+    assert (ended.returncode, ended.stdout) == (1, "")
+    (line,) = ended.stderr.splitlines()
+    assert message in line
+
+
+def test_a_second_broker_on_the_same_directory_refuses(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path) as broker:
+        ended = serve("--data-dir", str(broker.data_dir), "--port", "0")
+        assert ended.returncode == 1
+        (line,) = ended.stderr.splitlines()
+        assert str(broker.data_dir) in line
+        assert api_versions(broker.port) == 0
