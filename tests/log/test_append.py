@@ -126,6 +126,42 @@ def test_rolls_before_relative_offsets_overflow(open_log: OpenLog) -> None:
     assert [segment.base_offset for segment in log.segments] == [0, INT32_MAX // 2 * 2 + 2]
 
 
+@pytest.mark.parametrize("recovered", [False, True])
+def test_an_index_entry_comes_when_more_than_the_interval_was_written(recovered: bool, open_log: OpenLog) -> None:
+    size = len(batch_of(b"x"))
+    log = open_log(index_interval_bytes=2 * size)
+    for index in range(8):
+        log.append(batch_of(b"x", timestamp=NOW_MS + index // 3))
+    if recovered:
+        log._release("killed")
+        log = open_log(index_interval_bytes=2 * size)
+    segment = log.segments.active
+    assert segment.offset_index.entries() == [(3, 3 * size), (6, 6 * size)]
+    assert segment.largest_timestamp() == (NOW_MS + 2, 6)
+    log.close()
+    assert segment.time_index.entries() == [(NOW_MS + 1, 3), (NOW_MS + 2, 6)]
+
+
+def test_of_equal_timestamps_the_first_counts(open_log: OpenLog) -> None:
+    log = open_log()
+    for _ in range(3):
+        log.append(batch_of(b"x"))
+    assert log.segments.active.largest_timestamp() == (NOW_MS, 0)
+
+
+def test_indexes_of_idle_segments_leave_the_memory(open_log: OpenLog) -> None:
+    from minibroker.storage.files import RealFiles
+
+    log = open_log(files=RealFiles(max_open_files=2), segment_bytes=300, index_interval_bytes=0)
+    for _ in range(20):
+        log.append(batch_of(b"x"))
+    for offset in range(20):
+        read_values(log, offset)
+    *closed, active = log.segments
+    assert sum(segment.offset_index.in_memory for segment in closed) <= 2
+    assert active.offset_index.in_memory
+
+
 def test_one_call_appends_several_batches(open_log: OpenLog) -> None:
     log = open_log()
     data = memoryview(bytearray(batch_of(b"a", b"b")) + bytearray(batch_of(b"c")))

@@ -153,6 +153,20 @@ def test_a_flipped_bit_in_an_offset_or_a_length_leaves_no_gap(position: int, ope
         crash(log)
 
 
+def test_an_offset_beyond_the_next_segment_is_not_believed(open_log: OpenLog) -> None:
+    log = open_log(segment_bytes=300)
+    for _ in range(9):
+        log.append(batch_of(b"x" * 50))
+    first, second = list(log.segments)[:2]
+    crash(log)
+    data = bytearray(Path(first.log.path).read_bytes())
+    data[first.size - len(batch_of(b"x" * 50)) + 5] ^= 1
+    Path(first.log.path).write_bytes(data)
+    log = open_log(segment_bytes=300)
+    assert log.log_end_offset == second.base_offset - 1
+    assert log.segment_count == 1
+
+
 def test_segments_behind_a_bad_batch_go(open_log: OpenLog, tmp_path: Path) -> None:
     log = open_log(**SMALL)
     values = fill(log)

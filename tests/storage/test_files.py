@@ -1,0 +1,57 @@
+"""The pool of open files: never more than its capacity, and those that are used stay."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from minibroker.storage.files import APPEND, READ_ONLY, RealFiles
+from tests.support.faulty_files import FaultyFiles
+
+
+def test_never_more_than_the_capacity(tmp_path: Path) -> None:
+    files = FaultyFiles(max_open_files=3)
+    handles = [files.handles.handle(str(tmp_path / str(index)), APPEND) for index in range(10)]
+    for handle in handles * 3:
+        files.write(handle.opened(), b"x")
+        assert len(files.handles) <= 3
+    assert files.most_descriptors == 3
+    for handle in handles:
+        handle.close()
+        handle.close()
+    assert not files._paths
+    assert {(tmp_path / str(index)).read_bytes() for index in range(10)} == {b"xxx"}
+
+
+def test_what_is_used_gets_a_second_chance(tmp_path: Path) -> None:
+    files = RealFiles(max_open_files=3)
+    used, *others = [files.handles.handle(str(tmp_path / str(index)), APPEND) for index in range(8)]
+    closed = []
+    used.on_close = lambda: closed.append("used")
+    others[0].on_close = lambda: closed.append("other")
+    first = used.opened()
+    for handle in others:
+        handle.opened()
+        handle.used = False
+        used.used = True
+    assert used.descriptor == first
+    assert closed == ["other"]
+
+
+def test_out_of_descriptors_closes_ours_first(tmp_path: Path) -> None:
+    files = FaultyFiles(max_descriptors=2)
+    for name in ("a", "b", "c"):
+        (tmp_path / name).touch()
+    handles = [files.handles.handle(str(tmp_path / name), APPEND) for name in ("a", "b")]
+    for handle in handles:
+        handle.opened()
+    descriptor = files.handles.open_path(str(tmp_path / "c"), READ_ONLY)
+    assert [handle.descriptor < 0 for handle in handles].count(True) == 1
+    other = files.handles.open_path(str(tmp_path / "c"), READ_ONLY)
+    with pytest.raises(OSError, match="open files") as raised:
+        files.handles.open_path(str(tmp_path / "c"), READ_ONLY)
+    assert raised.value.errno == errno.EMFILE
+    files.close(descriptor)
+    files.close(other)
