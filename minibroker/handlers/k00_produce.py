@@ -3,8 +3,8 @@
 Versions: 3 to 13; 9 is flexible; 13 names topics by id.
 acks=1 and acks=-1 mean the same on one node: appended, and synced first where `flush.messages` asks for it (one fsync for all
 requests that arrived in the same turn of the loop). acks=0 has no answer at all; an error then closes the connection.
-Not done: transactions. A transactional_id is answered with INVALID_TXN_STATE, a transactional batch without one
-with TRANSACTIONAL_ID_AUTHORIZATION_FAILED, as in Kafka; nothing is appended.
+Not done: transactions. A transactional_id is answered with TRANSACTIONAL_ID_AUTHORIZATION_FAILED, which no client retries (as in
+InitProducerId); so is a transactional batch without one, as in Kafka. Nothing is appended.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from minibroker.errors import (
     BY_CODE,
     InvalidRecord,
     InvalidRequiredAcks,
-    InvalidTxnState,
     KafkaError,
     KafkaStorageError,
     TransactionalIdAuthorizationFailed,
@@ -78,7 +77,7 @@ def _check(request: schema.Request) -> None:
     if not -1 <= request.acks <= 1:
         raise InvalidRequiredAcks
     if request.transactional_id is not None:
-        raise InvalidTxnState("transactions are not supported")
+        raise TransactionalIdAuthorizationFailed("transactions are not supported")
     for topic in request.topic_data:
         for partition in topic.partition_data:
             records = partition.records
