@@ -13,6 +13,7 @@ from minibroker.wire.frame import FrameSizeError, frame_size
 from minibroker.wire.schema import Buffer
 
 MAX_FRAME_BYTES = 256 * 1024 * 1024  #: a fetch is asked for 50 MB at most; one batch may be larger than that
+CONNECT_TIMEOUT_S = 10.0  #: then the next broker of a list has its turn
 IOV_MAX = 512  #: chunks for one sendmsg: the system's limit is 1024 or more
 
 
@@ -38,8 +39,11 @@ class SocketTransport:
         """Connect, or raise BrokerUnreachable."""
         self._address = address
         try:
-            self._socket = socket.create_connection(address, timeout=deadline.remaining_s())
+            left = _timeout_s(deadline)
+            self._socket = socket.create_connection(address, timeout=CONNECT_TIMEOUT_S if left is None else min(left, CONNECT_TIMEOUT_S))
         except TimeoutError as error:
+            if deadline.over:
+                raise TimedOut(f"{address} does not answer in time") from error
             raise BrokerUnreachable(f"{address} does not answer: is the address right, is a firewall between?") from error
         except socket.gaierror as error:
             raise BrokerUnreachable(f"the name {address.host!r} is unknown: {error.strerror}") from error

@@ -4,6 +4,7 @@
     broker.on(k03_metadata, lambda request, version: k03_metadata.Response(...))
     client = Client("fake:1", connect=broker.connect)
 
+With `broker.nodes = 3`, fake:1 to fake:3 lead the partitions of a topic in turn.
 A script may raise ConnectionLost (the answer never comes), or return bytes (an answer that is none).
 """
 
@@ -44,7 +45,9 @@ class FakeBroker:
     def __init__(self, *, topics: Mapping[str, int] | None = None, versions: Mapping[int, tuple[int, int]] | None = None) -> None:
         self.versions = {key: schema.VERSIONS for key, schema in SCHEMAS.items()} | dict(versions or {})
         self.topics = dict(topics or {})
+        self.nodes = 1
         self.requests: list[tuple[int, int, Any]] = []  #: api key, version, request
+        self.addressees: list[tuple[int, Address]] = []  #: api key, and which address was asked
         self.connection_count = 0
         self.reachable = True
         self._scripts: dict[int, Script] = {18: self._api_versions, 3: self._metadata}
@@ -74,12 +77,13 @@ class FakeBroker:
         connection.negotiate(deadline)
         return connection
 
-    def answer(self, frame: bytes) -> bytes | None:
+    def answer(self, frame: bytes, address: Address) -> bytes | None:
         header, position = decode_request_header(frame, lambda key, version: api_of(SCHEMAS[key]).flexible(version))
         schema, version = SCHEMAS[header.api_key], header.api_version
         api = api_of(schema)
         request = decode(schema.Request, frame[position:], version, flexible=api.flexible(version))
         self.requests.append((header.api_key, version, request))
+        self.addressees.append((header.api_key, address))
         response = self._scripts[header.api_key](request, version)
         if response is None or isinstance(response, bytes):
             return response
@@ -96,7 +100,7 @@ class FakeBroker:
     def _metadata(self, request: k03_metadata.Request, version: int) -> k03_metadata.Response:
         asked = list(self.topics) if request.topics is None else [topic.name or "" for topic in request.topics]
         return k03_metadata.Response(
-            brokers=[k03_metadata.Broker(node_id=1, host="fake", port=1)],
+            brokers=[k03_metadata.Broker(node_id=node, host="fake", port=node) for node in range(1, self.nodes + 1)],
             controller_id=1,
             topics=[self._topic(name) for name in asked],
         )
@@ -105,7 +109,9 @@ class FakeBroker:
         if name not in self.topics:
             return k03_metadata.TopicResult(error_code=3, name=name, partitions=[])
         partitions = [
-            k03_metadata.PartitionResult(error_code=0, partition_index=index, leader_id=1, replica_nodes=[1], isr_nodes=[1])
+            k03_metadata.PartitionResult(
+                error_code=0, partition_index=index, leader_id=1 + index % self.nodes, replica_nodes=[1], isr_nodes=[1]
+            )
             for index in range(self.topics[name])
         ]
         return k03_metadata.TopicResult(error_code=0, name=name, topic_id=self.topic_ids[name], partitions=partitions)
@@ -122,7 +128,7 @@ class FakeTransport:
         frame = b"".join(bytes(chunk) for chunk in chunks)
         assert len(frame) == 4 + int.from_bytes(frame[:4], "big"), "the size before a frame is that of the frame"
         try:
-            answer = self._broker.answer(frame[4:])
+            answer = self._broker.answer(frame[4:], self._address)
         except ConnectionLost:
             self._answers.append(None)
             return

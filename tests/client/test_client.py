@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from typing import Any
 
 import pytest
@@ -159,3 +160,27 @@ def test_a_special_time_is_not_sent_to_a_broker_that_would_take_it_for_a_timesta
     with pytest.raises(UnsupportedByBroker):
         list_offsets(client_of(broker), {("orders", 0): MAX_TIMESTAMP})
     assert broker.asked(k02_list_offsets) == []
+
+
+def test_each_leader_is_asked_for_its_own_partitions() -> None:
+    broker = FakeBroker(topics={"orders": 5})
+    broker.nodes = 3
+    broker.on(k02_list_offsets, found(100))
+    answers = list_offsets(client_of(broker), {("orders", index): LATEST for index in range(5)})
+    assert sorted(answers) == [("orders", index) for index in range(5)]
+    asked = [address.port for key, address in broker.addressees if key == k02_list_offsets.API_KEY]
+    partitions = [[p.partition_index for p in request.topics[0].partitions] for request in broker.asked(k02_list_offsets)]
+    assert dict(zip(asked, partitions, strict=True)) == {1: [0, 3], 2: [1, 4], 3: [2]}
+
+
+def test_a_time_out_while_connecting_is_a_time_out() -> None:
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as listener:
+        address = Address(*listener.getsockname()[:2])
+        fillers = [socket.socket() for _ in range(4)]
+        for filler in fillers:
+            filler.setblocking(False)
+            filler.connect_ex(address)
+        with pytest.raises(TimedOut):
+            Client(str(address), timeout_ms=100).metadata(None)
+        for filler in fillers:
+            filler.close()

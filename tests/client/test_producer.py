@@ -117,6 +117,18 @@ def test_partitions_of_one_leader_share_a_request() -> None:
     assert len(producing.broker.asked(k00_produce)) == 1
 
 
+def test_batches_go_to_the_leaders_of_their_partitions() -> None:
+    producing = Producing(partitions=4)
+    producing.broker.nodes = 2
+    producing.producer = Producer(Client("fake:1", connect=producing.broker.connect), "orders")
+    for partition in range(4):
+        producing.add("a", partition=partition)
+    producing.producer.flush()
+    asked = [address.port for key, address in producing.broker.addressees if key == k00_produce.API_KEY]
+    partitions = [[p.index for p in request.topic_data[0].partition_data] for request in producing.broker.asked(k00_produce)]
+    assert dict(zip(asked, partitions, strict=True)) == {1: [0, 2], 2: [1, 3]}
+
+
 def test_a_lost_answer_is_asked_for_with_the_same_sequence() -> None:
     producing = Producing()
     producing.answers(lose_the_answer, stored)
