@@ -209,16 +209,19 @@ class HandlePool:
 
     def duplicate(self, handle: FileHandle) -> int:
         """Another descriptor of a handle's file, outside the pool."""
+        descriptor = handle.opened()
         while True:
             try:
-                return self._files.duplicate(handle.opened())
+                return self._files.duplicate(descriptor)
             except OSError as error:
-                self._make_room(error)
+                self._make_room(error, keep=handle)
 
-    def _make_room(self, error: OSError) -> None:
-        if error.errno not in OUT_OF_DESCRIPTORS or not self._queue or get_ident() != self._owner:
+    def _make_room(self, error: OSError, keep: FileHandle | None = None) -> None:
+        """Close one that is not `keep`, or give up with `error`: the pool shrinks each time, so nobody tries for ever."""
+        spare = len(self._queue) - (keep is not None)
+        if error.errno not in OUT_OF_DESCRIPTORS or spare <= 0 or get_ident() != self._owner:
             raise error
-        self._close_one()
+        self._close_one(keep)
 
     def close(self, handle: FileHandle) -> None:
         """Close one, if it is open."""
@@ -227,8 +230,8 @@ class HandlePool:
             descriptor, handle.descriptor = handle.descriptor, -1
             self._files.close(descriptor)
 
-    def _close_one(self) -> None:
-        while self._queue[0].used:
+    def _close_one(self, keep: FileHandle | None = None) -> None:
+        while self._queue[0].used or self._queue[0] is keep:
             self._queue[0].used = False
             self._queue.rotate(-1)
         handle = self._queue.popleft()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -54,8 +56,8 @@ def test_every_batch_is_met_once(chunk_size: int, tmp_path: Path) -> None:
 def test_what_is_no_batch_is_named(tail: bytes, tmp_path: Path) -> None:
     batch = bytes(batch_of(b"a"))
     handle = log_of(tmp_path, batch + tail)
-    for walk in (read_batches, read_headers):
-        walked = walk(files, handle, 0, len(batch + tail))
+    walks: list[Iterator[Any]] = [walk(files, handle, 0, len(batch + tail)) for walk in (read_batches, read_headers)]
+    for walked in walks:
         assert next(walked).size == len(batch)
         with pytest.raises(CorruptMessage, match=rf"0\.log: .*position {len(batch)}"):
             next(walked)

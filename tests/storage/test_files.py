@@ -55,3 +55,18 @@ def test_out_of_descriptors_closes_ours_first(tmp_path: Path) -> None:
     assert raised.value.errno == errno.EMFILE
     files.close(descriptor)
     files.close(other)
+
+
+def test_a_duplicate_keeps_its_original_and_gives_up_in_the_end(tmp_path: Path) -> None:
+    files = FaultyFiles()
+    wanted, other = (files.handles.handle(str(tmp_path / name), APPEND) for name in ("a", "b"))
+    first = wanted.opened()
+    other.opened()
+    files.fail("duplicate", errno.EMFILE)
+    files.close(files.handles.duplicate(wanted))
+    assert (wanted.descriptor, other.descriptor) == (first, -1)
+    files.fail("duplicate", errno.EMFILE, times=1_000_000)
+    with pytest.raises(OSError, match="open files"):
+        files.handles.duplicate(wanted)
+    assert wanted.descriptor == first
+    wanted.close()

@@ -86,6 +86,7 @@ class FaultyFiles(RealFiles):
         os.close(descriptor)
 
     def duplicate(self, descriptor: int) -> int:
+        self._raise_if("duplicate", self._paths[descriptor])
         other = os.dup(descriptor)
         self._paths[other] = self._paths[descriptor]
         return other
