@@ -128,3 +128,18 @@ def test_a_file_is_read_and_cut(tmp_path: Path) -> None:
 )
 def test_points_in_time(text: str, expected: int) -> None:
     assert epoch_ms(text) == expected
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_progress_is_shown_on_a_terminal_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "lines"
+    file.write_bytes(b"a\n" * 100)
+    for stderr, files, shown in ((Terminal(), [file], True), (io.StringIO(), [file], False), (Terminal(), [], False)):
+        monkeypatch.setattr("sys.stderr", stderr)
+        with source.Progress(files) as progress:
+            assert len(list(source.messages(file, b"\n", progress, lambda: None))) == 100
+        assert ("100%" in stderr.getvalue()) is shown
