@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+import re
 from pathlib import Path
 
 from minibroker.config.broker_properties import BROKER_PROPERTIES
 from minibroker.config.definition import TYPE_NAMES, Property
 from minibroker.config.topic_properties import SYNONYMS, TOPIC_PROPERTIES
 
-PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "configuration.md"
+
+READ_BY_CONFIG = {"listener.security.protocol.map", "controller.listener.names", "log.dir", "broker.id"}
 
 _HEAD = """# Configuration
 
@@ -22,6 +27,8 @@ Apache Kafka's property names, types and defaults. Values come from, weakest fir
 
 A value that is not valid stops the start with one line that says so. A name that nobody knows is warned of, with the nearest that
 somebody knows. Names of Kafka's that mean nothing on one node (`process.roles`, `controller.*`, `replica.*`, ...) are passed over.
+
+*No effect yet* marks what is accepted, checked, stored and shown, but what nothing in this version acts on.
 
 """
 
@@ -37,13 +44,35 @@ def page() -> str:
 
 
 def _broker_row(prop: Property) -> str:
-    dynamic = " *Dynamic.*" if prop.is_dynamic else ""
-    return f"| `{prop.name}` | {_type(prop)} | {_default(prop)} | {prop.documentation}{dynamic} |"
+    notes = [" *Dynamic.*"] if prop.is_dynamic else []
+    notes += [] if _broker_has_effect(prop.name) else [" *No effect yet.*"]
+    return f"| `{prop.name}` | {_type(prop)} | {_default(prop)} | {prop.documentation}{''.join(notes)} |"
 
 
 def _topic_row(prop: Property) -> str:
     behind = ", ".join(f"`{name}`" for name, _ in SYNONYMS.get(prop.name, ()))
-    return f"| `{prop.name}` | {_type(prop)} | {_default(prop)} | {behind} | {prop.documentation} |"
+    note = "" if _topic_has_effect(prop.name) else " *No effect yet.*"
+    return f"| `{prop.name}` | {_type(prop)} | {_default(prop)} | {behind} | {prop.documentation}{note} |"
+
+
+def _broker_has_effect(name: str) -> bool:
+    behind = [topic for topic, synonyms in SYNONYMS.items() if name in {synonym for synonym, _ in synonyms}]
+    return name in READ_BY_CONFIG or _is_read(name) or any(_topic_has_effect(topic) for topic in behind)
+
+
+def _topic_has_effect(name: str) -> bool:
+    return _is_read(name)
+
+
+def _is_read(name: str) -> bool:
+    """Whether any module outside the configuration reads the attribute of that name."""
+    return re.search(rf"\.{name.replace('.', '_')}\b", _source()) is not None
+
+
+@functools.cache
+def _source() -> str:
+    package = ROOT / "minibroker"
+    return "\n".join(file.read_text() for file in sorted(package.rglob("*.py")) if file.parent != package / "config")
 
 
 def _type(prop: Property) -> str:
