@@ -110,7 +110,7 @@ class Cluster:
             offline = any(partition.online_log is None for topic in self.topics.values() for partition in topic.partitions)
             if clean and all(closed):
                 try:
-                    directory.write_checkpoints(directory.checkpoint())
+                    directory.write_checkpoints(directory.checkpoint(), is_last=True)
                     if not offline:
                         directory.mark_clean()
                 except OSError as error:

@@ -16,6 +16,7 @@ import base64
 import logging
 import os
 from collections.abc import Iterable
+from threading import Lock
 from uuid import UUID, uuid4
 
 from minibroker.clock import Clock
@@ -49,6 +50,8 @@ class LogDirectory:
         self.recovery_points: Offsets = {}  #: as they were at start
         self.log_start_offsets: Offsets = {}
         self.logs: dict[tuple[str, int], PartitionLog] = {}  #: open ones; written by Cluster
+        self._checkpoint_lock = Lock()
+        self._is_closing = False  #: guarded by the lock
         try:
             files.make_directory(path)
             self._lock = DirectoryLock(files, f"{path}/{LOCK}")
@@ -98,10 +101,14 @@ class LogDirectory:
             {key: log.high_watermark for key, log in logs},
         )
 
-    def write_checkpoints(self, offsets: tuple[Offsets, Offsets, Offsets]) -> None:
-        """Replace the three files; may run in a worker thread."""
-        for name, values in zip((RECOVERY_POINT, LOG_START_OFFSET, REPLICATION_OFFSET), offsets, strict=True):
-            OffsetCheckpoint(self.files, f"{self.path}/{name}").write(values)
+    def write_checkpoints(self, offsets: tuple[Offsets, Offsets, Offsets], *, is_last: bool = False) -> None:
+        """Replace the three files; may run in a worker thread. After the last time, a late worker writes nothing any more."""
+        with self._checkpoint_lock:
+            if self._is_closing:
+                return
+            self._is_closing = is_last
+            for name, values in zip((RECOVERY_POINT, LOG_START_OFFSET, REPLICATION_OFFSET), offsets, strict=True):
+                OffsetCheckpoint(self.files, f"{self.path}/{name}").write(values)
 
     def mark_clean(self) -> None:
         """The last thing that a stopping broker writes."""

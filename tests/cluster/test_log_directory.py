@@ -118,3 +118,13 @@ def test_random_ids_never_look_like_options_nor_are_reserved() -> None:
     assert len(ids) == 500
     assert not any(format_uuid(value).startswith("-") for value in ids)
     assert not ids & {UUID(int=number) for number in range(100)}
+
+
+def test_a_late_worker_does_not_undo_the_last_checkpoint(tmp_path: Path) -> None:
+    (directory,) = opened(tmp_path)
+    old = ({("orders", 0): 1}, {("orders", 0): 1}, {("orders", 0): 1})
+    new = ({("orders", 0): 9}, {("orders", 0): 9}, {("orders", 0): 9})
+    directory.write_checkpoints(new, is_last=True)
+    directory.write_checkpoints(old)
+    directory.release()
+    assert (tmp_path / "log-start-offset-checkpoint").read_text() == "0\n1\norders 0 9\n"
