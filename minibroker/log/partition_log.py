@@ -16,7 +16,6 @@ from __future__ import annotations
 import errno
 import logging
 import os
-import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -36,13 +35,14 @@ from minibroker.log.deletion import remove_files, remove_folder, remove_later
 from minibroker.log.flush import Flush
 from minibroker.log.loading import Loader
 from minibroker.log.log_config import LogConfig
+from minibroker.log.produce_rules import produce_rules
 from minibroker.log.results import AbortedTransaction, Appended, EpochEndOffset, IsolationLevel, TimestampOffset
-from minibroker.records.batch import NO_TIMESTAMP, RecordBatch, TimestampType, assign_offsets
-from minibroker.records.compression import Compression
-from minibroker.records.validate import ProduceRules, validate_produced
+from minibroker.log.rolling import must_roll, random_jitter_ms
+from minibroker.records.batch import NO_TIMESTAMP, RecordBatch, assign_offsets
+from minibroker.records.validate import validate_produced
 from minibroker.storage.files import OUT_OF_DESCRIPTORS, Files
 from minibroker.storage.log_file_names import delete_folder_name, parse_folder_name
-from minibroker.storage.segment import MAX_RELATIVE_OFFSET, Segment
+from minibroker.storage.segment import Segment
 
 logger = logging.getLogger(__name__)
 
@@ -94,7 +94,7 @@ class PartitionLog:
         self._epoch_is_known = self._epochs.latest >= 0
         self._last_flush_ms = clock.now_ms()
         self._folder_is_dirty = True
-        self.segments.active.roll_jitter_ms = self._random_jitter_ms()
+        self.segments.active.roll_jitter_ms = random_jitter_ms(self.config)
         self.is_closed = False
         self.offline_cause: OSError | None = None
         self.on_storage_error: Callable[[PartitionLog, OSError], None] | None = None
@@ -208,7 +208,7 @@ class PartitionLog:
             if not self._epoch_is_known:
                 self.assign_leader_epoch(self.leader_epoch)
             segment = self.segments.active
-            if segment.size and self._must_roll(segment, size, next_offset - 1, max_timestamp):
+            if segment.size and must_roll(segment, self.config, size, next_offset - 1, max_timestamp, clock=self._clock):
                 segment = self._roll()
             segment.append(data, batches, base_offset)
         except OSError as error:
@@ -229,22 +229,6 @@ class PartitionLog:
     def _follow_log_end(self) -> None:
         self.high_watermark = self.last_stable_offset = self.log_end_offset
 
-    def _must_roll(self, segment: Segment, size: int, last_offset: int, max_timestamp: int) -> bool:
-        """Whether a batch must go into a new segment: size, age by timestamps, full index, offsets too far apart."""
-        config = self.config
-        if (
-            segment.size > config.segment_bytes - size
-            or last_offset - segment.base_offset > MAX_RELATIVE_OFFSET
-            or segment.offset_index.is_full
-            or segment.time_index.is_full
-        ):
-            return True
-        first_timestamp = segment.first_timestamp
-        if first_timestamp is None:
-            first_timestamp = segment.first_batch_timestamp()
-        waited_ms = max_timestamp - first_timestamp if first_timestamp >= 0 else self._clock.now_ms() - segment.created_ms
-        return waited_ms > config.segment_ms - segment.roll_jitter_ms
-
     def _roll(self) -> Segment:
         """Finish the segment that grows and begin a new one at the log end."""
         self.segments.active.become_inactive()
@@ -257,7 +241,7 @@ class PartitionLog:
             index_interval_bytes=self.config.index_interval_bytes,
             index_max_bytes=self.config.segment_index_bytes,
             created_ms=self._clock.now_ms(),
-            roll_jitter_ms=self._random_jitter_ms(),
+            roll_jitter_ms=random_jitter_ms(self.config),
         )
         self.segments.add(segment)
         self._folder_is_dirty = True
@@ -280,9 +264,6 @@ class PartitionLog:
                 self.end_flush(flush, result if isinstance(result, BaseException) else None)
 
         background.submit(flush.run, done)
-
-    def _random_jitter_ms(self) -> int:
-        return random.randrange(min(self.config.segment_jitter_ms, self.config.segment_ms) + 1)  # noqa: S311  spreads rolling, no secret
 
     # Reading
 
@@ -457,7 +438,7 @@ class PartitionLog:
     def update_config(self, config: LogConfig) -> None:
         """Use another configuration from now on; index settings hold from the next segment on."""
         self.config = config
-        self._rules = _produce_rules(config)
+        self._rules = produce_rules(config)
 
     def close(self, *, clean: bool = True) -> None:
         """Close files; clean: first write and sync what an opening with clean_shutdown=True relies on. Raises KafkaStorageError."""
@@ -509,21 +490,3 @@ class PartitionLog:
 
     def _offline_error(self) -> KafkaStorageError:
         return KafkaStorageError(f"{self.name} is offline: {self.offline_cause}")
-
-
-def _produce_rules(config: LogConfig) -> ProduceRules:
-    compression = None if config.compression_type == "producer" else Compression.from_name(config.compression_type)
-    levels = {
-        Compression.GZIP: config.compression_gzip_level,
-        Compression.LZ4: config.compression_lz4_level,
-        Compression.ZSTD: config.compression_zstd_level,
-    }
-    return ProduceRules(
-        max_message_bytes=config.max_message_bytes,
-        is_compacted=config.is_compacted,
-        timestamp_type=TimestampType.from_name(config.message_timestamp_type),
-        timestamp_before_max_ms=config.message_timestamp_before_max_ms,
-        timestamp_after_max_ms=config.message_timestamp_after_max_ms,
-        compression=compression,
-        compression_level=None if compression is None else levels.get(compression),
-    )
