@@ -16,7 +16,7 @@ CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 
 PROPERTIES = """process.roles=broker,controller
 node.id=1
-controller.quorum.bootstrap.servers=127.0.0.1:{controller_port}
+{quorum}
 listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
 advertised.listeners=PLAINTEXT://127.0.0.1:{port}
 controller.listener.names=CONTROLLER
@@ -32,17 +32,25 @@ group.initial.rebalance.delay.ms=0
 
 
 class KafkaProcess:
-    """One KRaft node whose data are in `folder`/data; up when the constructor returns, gone when the context ends."""
+    """One KRaft node whose data are in `folder`/data; up when the constructor returns, gone when the context ends.
 
-    def __init__(self, folder: Path) -> None:
-        self.data_dir = folder / "data"
+    With `data_dir` it opens a directory that another broker filled, instead of formatting one of its own. Such a directory names no
+    voters (KIP-853 keeps them in the log), so they come from the configuration, as in clusters made before Kafka 3.9.
+    """
+
+    def __init__(self, folder: Path, data_dir: Path | None = None) -> None:
+        self.data_dir = data_dir or folder / "data"
         self.port, controller_port = free_port(), free_port()
+        quorum = f"controller.quorum.voters=1@127.0.0.1:{controller_port}"
+        if data_dir is None:
+            quorum = f"controller.quorum.bootstrap.servers=127.0.0.1:{controller_port}"
         self._output = folder / "out.txt"
         properties = folder / "server.properties"
-        properties.write_text(PROPERTIES.format(port=self.port, controller_port=controller_port, data_dir=self.data_dir))
+        properties.write_text(PROPERTIES.format(quorum=quorum, port=self.port, controller_port=controller_port, data_dir=self.data_dir))
         java = ["java", "-Xmx512m", "-XX:TieredStopAtLevel=1", "-cp", f"{kafka_jars()}/*"]
-        tool = [*java, "kafka.tools.StorageTool", "format", "--standalone", "-t", CLUSTER_ID, "-c", str(properties)]
-        subprocess.run(tool, check=True, capture_output=True)
+        if data_dir is None:
+            tool = [*java, "kafka.tools.StorageTool", "format", "--standalone", "-t", CLUSTER_ID, "-c", str(properties)]
+            subprocess.run(tool, check=True, capture_output=True)
         with self._output.open("wb") as output:
             command = [*java, "kafka.Kafka", str(properties)]
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, cwd=folder)
