@@ -30,6 +30,7 @@ log = logging.getLogger(__name__)
 
 STOP_TIMEOUT_S: Final = 10  #: connections that do not take their last answers by then are cut
 _BACKGROUND_THREADS: Final = 4
+_BACKLOG: Final = 1024  #: Kafka's default of 50 lets a burst of connections wait a second for their second SYN
 _GC_THRESHOLD: Final = 50_000  #: new containers between collections: requests leave no cycles behind
 
 
@@ -89,11 +90,12 @@ class Broker:
         gc.set_threshold(_GC_THRESHOLD, 20, 100)
 
     async def _listen(self, dispatcher: Dispatcher, clock: LoopClock) -> None:
-        limits, census = limits_of(self.config), Census()
+        census = Census()
+        backlog = self.config.socket_listen_backlog_size if "socket.listen.backlog.size" in self.config.static else _BACKLOG
         for wanted in self.config.listeners:
-            listener = Listener(wanted.name, dispatcher, clock, limits, census)
+            listener = Listener(wanted.name, dispatcher, clock, lambda: limits_of(self.config), census)
             try:
-                await listener.open(wanted.host, wanted.port, self.config.socket_listen_backlog_size)
+                await listener.open(wanted.host, wanted.port, backlog)
             except OSError as error:
                 raise ConfigurationError(f"listeners: cannot listen on {wanted}: {error.strerror or error}") from error
             self.listeners.append(listener)

@@ -31,6 +31,7 @@ log = logging.getLogger(__name__)
 
 WRITE_HIGH_WATER: Final = 512 * 1024  #: bytes of answers that the client has not taken, from which on it is held
 _WRITE_EVERY: Final = 256 * 1024  #: bytes of answers that are gathered before they are written
+_TURN_MAX: Final = 128  #: requests of one connection that are served before others have their turn
 _JOIN: Final = 16 * 1024  #: bytes up to which joining the chunks is cheaper than writing a list of them
 
 
@@ -39,7 +40,7 @@ class Connection(asyncio.BufferedProtocol):
 
     __slots__ = (
         "_buffer", "_dispatcher", "_gathered", "_in_turn", "_is_closing", "_is_paused", "_is_reading", "_listener", "_out", "_queue",
-        "_queued_size", "_transport", "info", "is_active", "silent_ms",
+        "_queued_max", "_queued_size", "_transport", "info", "is_active", "silent_ms",
     )  # fmt: skip
 
     def __init__(self, listener: Listener) -> None:
@@ -48,7 +49,9 @@ class Connection(asyncio.BufferedProtocol):
         self.silent_ms = 0  #: written by the listener's sweep
         self._listener = listener
         self._dispatcher = listener.dispatcher
-        self._buffer = ReceiveBuffer(listener.limits.request_max_bytes)
+        limits = listener.limits
+        self._queued_max = limits.queued_max_requests
+        self._buffer = ReceiveBuffer(limits.request_max_bytes)
         self._transport: asyncio.Transport | None = None
         self._queue: deque[InFlight | list[Buffer]] = deque()  #: answers in order; the first is an InFlight that waits
         self._queued_size = 0  #: bytes of answers in _queue
@@ -112,6 +115,7 @@ class Connection(asyncio.BufferedProtocol):
         """Serve the frames that are there, until one is torn or the client is held."""
         self._in_turn = True
         buffer, queue = self._buffer, self._queue
+        left = _TURN_MAX
         try:
             while not self._is_closing:
                 if self._is_held():
@@ -124,14 +128,24 @@ class Connection(asyncio.BufferedProtocol):
                 if queue:
                     self._step_aside()
                 self._enqueue(self._dispatcher.dispatch(self.info, frame))
+                left -= 1
+                if not left:
+                    self._hold()
+                    self._listener.at_end_of_turn(self._go_on)
+                    break
         except WireError as error:
             self._reject(error)
         finally:
             self._in_turn = False
         self._end_turn()
 
+    def _go_on(self) -> None:
+        """Others had their turn."""
+        if not self._is_closing and not self._is_held():
+            self._serve()
+
     def _is_held(self) -> bool:
-        return self._is_paused or len(self._queue) >= self._listener.limits.queued_max_requests or self._queued_size >= WRITE_HIGH_WATER
+        return self._is_paused or len(self._queue) >= self._queued_max or self._queued_size >= WRITE_HIGH_WATER
 
     def _enqueue(self, answer: InFlight | list[Buffer]) -> None:
         """Give an answer its place in the order: at once when nothing waits before it."""

@@ -12,6 +12,7 @@ import errno
 import logging
 import socket
 from collections import Counter
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from minibroker.clock import Clock, Timer
@@ -51,10 +52,10 @@ class Census:
 class Listener:
     """One of `listeners`: accepts connections and owns them."""
 
-    def __init__(self, name: str, dispatcher: Dispatcher, clock: Clock, limits: Limits, census: Census | None = None) -> None:
+    def __init__(self, name: str, dispatcher: Dispatcher, clock: Clock, limits: Callable[[], Limits], census: Census | None = None) -> None:
         self.name = name
         self.dispatcher = dispatcher
-        self.limits = limits
+        self._limits = limits
         self.unknown_client = ConnectionInfo(name, "unknown")  #: of connections that are not made yet
         self.connections: set[Connection] = set()
         self.port = 0  #: the port in use; written by `open`
@@ -62,8 +63,17 @@ class Listener:
         self._census = census or Census()
         self._servers: list[asyncio.Server] = []
         self._sweep_timer: Timer | None = None
-        idle_ms = limits.max_idle_ms
+        idle_ms = limits().max_idle_ms
         self._sweep_ms = min(max(idle_ms // 4, 1), _SWEEP_MAX_MS) if idle_ms >= 0 else _SWEEP_MAX_MS
+
+    @property
+    def limits(self) -> Limits:
+        """As they are now: some of these properties may be altered while the broker runs."""
+        return self._limits()
+
+    def at_end_of_turn(self, callback: Callable[[], None]) -> None:
+        """Call back when every connection that is ready has been served."""
+        self._clock.call_later_ms(0, callback)
 
     async def open(self, host: str, port: int, backlog: int) -> None:
         """Listen on `host` (empty: every interface, IPv4 and IPv6) and `port` (0: a free one, the same for all addresses).
@@ -74,7 +84,7 @@ class Listener:
         sockets = bind(host, port, self.limits)
         self.port = sockets[0].getsockname()[1]
         loop = asyncio.get_running_loop()
-        self._servers = [await loop.create_server(lambda: Connection(self), sock=each, backlog=max(backlog, 50)) for each in sockets]
+        self._servers = [await loop.create_server(lambda: Connection(self), sock=each, backlog=backlog) for each in sockets]
         self._schedule_sweep()
 
     def stop_accepting(self) -> None:
@@ -123,6 +133,7 @@ class Listener:
 
         Silence is counted in sweeps, not by the wall clock: a clock that jumps closes nothing.
         """
+        max_idle_ms = self.limits.max_idle_ms
         for connection in list(self.connections):
             if connection.is_active or connection.is_waiting:
                 connection.is_active = False
@@ -130,9 +141,9 @@ class Listener:
                 continue
             connection.silent_ms += self._sweep_ms
             connection.release_memory()
-            if 0 <= self.limits.max_idle_ms <= connection.silent_ms:
+            if 0 <= max_idle_ms <= connection.silent_ms:
                 host = connection.info.client_host
-                log.debug("closing the connection of %s: idle for connections.max.idle.ms=%d", host, self.limits.max_idle_ms)
+                log.debug("closing the connection of %s: idle for connections.max.idle.ms=%d", host, max_idle_ms)
                 connection.abort()
         self._schedule_sweep()
 
@@ -170,6 +181,7 @@ def _bind_all(addresses: list[tuple[int, str]], port: int, limits: Limits) -> li
             if family == socket.AF_INET6:
                 listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # connections inherit it, as the buffer sizes
             if limits.send_buffer_bytes > 0:
                 listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, limits.send_buffer_bytes)
             if limits.receive_buffer_bytes > 0:

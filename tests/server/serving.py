@@ -8,11 +8,12 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
-from minibroker.clock import Clock, ManualClock
+from minibroker.clock import Clock
 from minibroker.dispatch.context import ConnectionInfo
 from minibroker.dispatch.dispatcher import InFlight
 from minibroker.errors import WireError
 from minibroker.server.listener import Census, Limits, Listener
+from minibroker.server.loop_clock import LoopClock
 from minibroker.wire.schema import Buffer
 
 OnLoop = Callable[[Coroutine[Any, Any, None]], None]
@@ -89,7 +90,8 @@ async def listening(
     host: str = "127.0.0.1",
     census: Census | None = None,
 ) -> AsyncIterator[Listener]:
-    listener = Listener("PLAINTEXT", script or Script(), clock or ManualClock(), limits or Limits(), census)  # type: ignore[arg-type]  # it dispatches
+    clock = clock or LoopClock(asyncio.get_running_loop())
+    listener = Listener("PLAINTEXT", script or Script(), clock, lambda: limits or Limits(), census)  # type: ignore[arg-type]  # it dispatches
     await listener.open(host, 0, 50)
     try:
         yield listener

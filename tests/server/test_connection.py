@@ -36,6 +36,23 @@ def test_pipelined_requests_are_answered_in_order(on_loop: OnLoop) -> None:
     on_loop(main())
 
 
+def test_one_that_pipelines_much_lets_others_have_their_turn(on_loop: OnLoop) -> None:
+    async def main() -> None:
+        script = Script()
+        async with listening(script) as listener:
+            greedy, other = await Client.connect(listener), await Client.connect(listener)
+            await until(lambda: len(listener.connections) == 2)
+            greedy.send(bytes(100_000))  # so that its buffer holds all that follows
+            await greedy.receive()
+            greedy.send(*[b"more"] * 3000)
+            other.send(b"hello")
+            assert await other.receive() == b"hello"
+            assert script.seen.index(b"hello") < 300
+            assert [await greedy.receive() for _ in range(3000)] == [b"more"] * 3000
+
+    on_loop(main())
+
+
 def test_answers_wait_behind_one_that_is_not_there_yet(on_loop: OnLoop) -> None:
     async def main() -> None:
         script = Script()
