@@ -121,7 +121,7 @@ class Dispatcher:
         except KafkaError as error:
             return self._error(plan, ctx, request, error)
         except Exception:
-            log.exception("%s version %d of %s (%s) failed", plan.api.name, plan.version, ctx.client_id, ctx.connection.client_host)
+            log.exception("%s version %d of client %r at %s failed", plan.api.name, plan.version, ctx.client_id, ctx.connection.client_host)
             return self._error(plan, ctx, request, UnknownServerError())
 
     def _error(self, plan: Plan, ctx: RequestContext, request: Any, error: KafkaError) -> Answer:

@@ -6,6 +6,7 @@ sync runs goes with the next one. A failed fsync is never retried: the log goes 
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Iterable
 
 from minibroker.background import Background
@@ -17,7 +18,7 @@ from minibroker.log.partition_log import PartitionLog
 Failures = dict[PartitionLog, KafkaStorageError]
 Done = Callable[[Failures], None]
 Started = list[tuple[PartitionLog, Flush]]
-Results = list[BaseException | None]  #: how each flush failed
+Results = list[OSError | None]  #: how each flush failed
 
 
 class FlushQueue:
@@ -52,11 +53,14 @@ class FlushQueue:
         self._background.submit(lambda: _sync(flushes), lambda results: self._finish(started, results, failures, waiting))
 
     def _finish(self, started: Started, results: Results | BaseException, failures: Failures, waiting: list[Done]) -> None:
-        for index, (each, flush) in enumerate(started):
+        if isinstance(results, BaseException):
+            # No file system said so, but nobody knows what is on the disk: as bad as a failed fsync.
+            results = [OSError(errno.EIO, f"the sync did not end: {results!r}")] * len(started)
+        for (each, flush), error in zip(started, results, strict=True):
             try:
-                each.end_flush(flush, results if isinstance(results, BaseException) else results[index])
-            except KafkaStorageError as error:
-                failures[each] = error
+                each.end_flush(flush, error)
+            except KafkaStorageError as failure:
+                failures[each] = failure
         self._is_busy = bool(self._waiting)
         if self._is_busy:
             self._start()

@@ -133,7 +133,7 @@ def _without_answer(ctx: RequestContext, response: schema.Response, waiting: Wai
         for result in topic.partition_responses:
             if result.error_code:
                 why = result.error_message or BY_CODE[result.error_code].name
-                raise WireError(f"Produce with acks=0 to {topic.name or topic.topic_id}-{result.index} failed: {why}")
+                raise WireError(f"Produce with acks=0 to {topic.name or str(topic.topic_id)!r}-{result.index} failed: {why}")
     return NO_RESPONSE
 
 
