@@ -316,6 +316,8 @@ class Cluster:
         expiration_ms = self.config.producer_id_expiration_ms
         for partition in partitions:
             self._opener.open(partition, config, removed_topic_ids=self.image.removed_topic_ids, producer_id_expiration_ms=expiration_ms)
+            if partition.online_log is not None:
+                partition.online_log.admit_producers(self._store.is_allocated_producer_id)
 
     def _configure_logs(self, topics: Iterable[Topic]) -> None:
         for topic in topics:

@@ -72,6 +72,10 @@ class MetadataStore:
         while batch := list(islice(changes, RECORDS_IN_BATCH_MAX)):
             self.commit(batch)
 
+    def is_allocated_producer_id(self, producer_id: int) -> bool:
+        """Whether a producer id is of a block that was given out, by this broker or by whoever wrote the log before."""
+        return producer_id < self.image.next_producer_id
+
     def allocate_producer_id(self) -> int:
         """A producer id that nobody had before; one fsync for each block of 1,000."""
         for producer_id in self._producer_ids:

@@ -384,6 +384,10 @@ class PartitionLog:
         self._is_held = False
         self._follow_log_end()
 
+    def admit_producers(self, is_allocated: Callable[[int], bool]) -> None:
+        """From now on a producer id that the log does not know must have been given out: InitProducerId keeps the account."""
+        self._producers.is_allocated = is_allocated
+
     def remove_expired_producers(self) -> None:
         """Forget producers that wrote nothing for producer.id.expiration.ms."""
         self._producers.remove_expired(self._clock.now_ms())

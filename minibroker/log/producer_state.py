@@ -1,6 +1,7 @@
 """What a log knows of the producers that wrote to it: the basis of idempotence (KIP-98).
 
-    unknown producer            any sequence is accepted: its earlier state may have been deleted with its records (KIP-360)
+    unknown producer            any sequence is accepted: its earlier state may have been deleted with its records (KIP-360);
+                                but an id that was never given out is UNKNOWN_PRODUCER_ID (Kafka takes those too)
     same epoch                  a batch of the five last ones, repeated: a duplicate, nothing is written
                                 else base_sequence must follow the last one (0 follows 2^31-1), or OUT_OF_ORDER_SEQUENCE_NUMBER
     higher epoch                base_sequence must be 0, or OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -16,10 +17,10 @@ Source: ProducerStateManager, ProducerAppendInfo and ProducerStateEntry of Apach
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from minibroker.errors import InvalidProducerEpoch, OutOfOrderSequenceNumber
+from minibroker.errors import InvalidProducerEpoch, OutOfOrderSequenceNumber, UnknownProducerId
 from minibroker.records.batch import INT32_MAX, NO_PRODUCER_EPOCH, NO_SEQUENCE, RecordBatch
 from minibroker.storage.producer_snapshot import ProducerEntry
 
@@ -109,10 +110,11 @@ class Producer:
 class ProducerState:
     """All producers of one log, as of `end_offset`."""
 
-    __slots__ = ("end_offset", "expiration_ms", "producers")
+    __slots__ = ("end_offset", "expiration_ms", "is_allocated", "producers")
 
     def __init__(self, expiration_ms: int) -> None:
         self.expiration_ms = expiration_ms  #: producer.id.expiration.ms
+        self.is_allocated: Callable[[int], bool] | None = None  #: whether a producer id was ever given out; None: not asked
         self.producers: dict[int, Producer] = {}
         self.end_offset = 0
 
@@ -128,6 +130,8 @@ class ProducerState:
                 continue
             producer = tried.get(producer_id) or self.producers.get(producer_id)
             if producer is None:
+                if self.is_allocated is not None and not self.is_allocated(producer_id):
+                    raise UnknownProducerId(f"producer id {producer_id} was never given out by this cluster")
                 producer = Producer()
             else:
                 duplicate = producer.duplicate_of(batch)
