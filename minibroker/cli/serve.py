@@ -19,6 +19,7 @@ from minibroker.errors import ConfigurationError
 from minibroker.server import logs
 
 _IMPORTED = time.perf_counter()
+_DESCRIPTORS_MAX = 1 << 20
 
 
 @click.command()
@@ -39,6 +40,7 @@ def serve(  # noqa: PLR0917  one for each option; click passes them by name
     num.partitions), then from --set and the other options: later ones win.
     """
     logs.set_up(log_format, log_level)
+    _raise_descriptor_limit()
     arguments = {}
     if data_dir is not None:
         arguments["log.dirs"] = str(data_dir)
@@ -51,6 +53,18 @@ def serve(  # noqa: PLR0917  one for each option; click passes them by name
         run(_serve(config))
     except ConfigurationError as error:
         raise click.ClickException(str(error)) from error
+
+
+def _raise_descriptor_limit() -> None:
+    """Take as many open files as we may have: a shell's 1,024 are too few for a thousand clients. The JVM does so too."""
+    try:
+        import resource  # noqa: PLC0415  not on every system
+    except ImportError:
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _DESCRIPTORS_MAX if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS_MAX)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 async def _serve(config: BrokerConfig) -> None:

@@ -129,18 +129,18 @@ class Listener:
         self._sweep_timer = self._clock.call_later_ms(self._sweep_ms, self.sweep)
 
     def sweep(self) -> None:
-        """Close what has been silent for too long; take memory back from what was silent since the last sweep.
+        """Close what has been silent for too long; take back buffers that nothing is in, also those that one large request left behind.
 
         Silence is counted in sweeps, not by the wall clock: a clock that jumps closes nothing.
         """
         max_idle_ms = self.limits.max_idle_ms
         for connection in list(self.connections):
+            connection.release_memory()
             if connection.is_active or connection.is_waiting:
                 connection.is_active = False
                 connection.silent_ms = 0
                 continue
             connection.silent_ms += self._sweep_ms
-            connection.release_memory()
             if 0 <= max_idle_ms <= connection.silent_ms:
                 host = connection.info.client_host
                 log.debug("closing the connection of %s: idle for connections.max.idle.ms=%d", host, max_idle_ms)

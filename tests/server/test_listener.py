@@ -49,6 +49,23 @@ def test_a_clock_that_jumps_closes_nothing(on_loop: OnLoop) -> None:
     on_loop(main())
 
 
+def test_what_one_large_request_left_is_taken_back_from_a_busy_connection(on_loop: OnLoop) -> None:
+    async def main() -> None:
+        clock = ManualClock()
+        async with listening(None, Limits(max_idle_ms=1000), clock) as listener:
+            client = await Client.connect(listener)
+            client.send(bytes(1_000_000))
+            await client.receive()
+            (connection,) = listener.connections
+            assert connection._buffer.capacity > 1_000_000
+            clock.advance(250)
+            client.send(b"small")
+            await client.receive()
+            assert connection._buffer.capacity < 10_000
+
+    on_loop(main())
+
+
 def test_a_negative_idle_time_keeps_connections_and_gives_their_memory_back(on_loop: OnLoop) -> None:
     async def main() -> None:
         clock = ManualClock()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
 import signal
 import socket
 import struct
@@ -60,6 +61,18 @@ def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
         os.kill(broker.pid, signal.SIGINT)
         assert broker._process is not None
         assert broker._process.wait(timeout=5) == 130  # long before it would cut that client
+
+
+def test_it_takes_as_many_descriptors_as_it_may_have(tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    few = min(256, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (few, hard))
+    try:
+        with BrokerProcess(tmp_path) as broker:
+            (line,) = [line for line in Path(f"/proc/{broker.pid}/limits").read_text().splitlines() if line.startswith("Max open files")]
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert int(line.split()[3]) == min(hard if hard != resource.RLIM_INFINITY else 1 << 20, 1 << 20)
 
 
 def test_json_logs(tmp_path: Path) -> None:
