@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
@@ -23,8 +24,6 @@ T = TypeVar("T")
 
 TOPIC = "flights"
 PARTITIONS = 3
-#: Midnight UTC of 1 July 2013: the read from a timestamp starts here.
-SECOND_HALF_MS = 1_372_636_800_000
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 #: Sums of delays are exact in a double; this only forgives another order of addition.
 TOLERANCE_MINUTES = 0.001
@@ -94,8 +93,9 @@ def _read_with_spark(bootstrap: str, flights: Flights, folder: Path, master: str
             _check("rows", batch.rows, len(flights))
             _check("distinct (partition, offset)", batch.distinct_offsets, len(flights))
             _check("rows without key or headers", batch.without_headers, 0)
-            since = _timed("read from 2013-07-01T00:00Z by timestamp", lambda: reader.since(SECOND_HALF_MS))
-            _check("rows since then", since, flights.since(SECOND_HALF_MS))
+            half_ms = flights.half_ms()
+            since = _timed(f"read by timestamp, from {_iso(half_ms)}", lambda: reader.since(half_ms))
+            _check("rows since then", since, flights.since(half_ms))
             target, checkpoint = folder / "flights.parquet", folder / "checkpoint"
             batches, stored = _timed("stream, AvailableNow, into Parquet", lambda: reader.stream(target, checkpoint))
             _check("rows in the table", stored, len(flights), detail=f"in {batches} micro-batches")
@@ -137,6 +137,10 @@ def _farewell(data_dir: Path, bootstrap: str) -> None:
     _say(f"$ .venv/bin/minibroker serve --data-dir {folder} --port {port}")
     _say(f"$ .venv/bin/minibroker consume {TOPIC} -b {bootstrap} --count 3 -f '%T %k %v\\n'")
     _say(f'spark.read.format("kafka").option("kafka.bootstrap.servers", "{bootstrap}").option("subscribe", "{TOPIC}")')
+
+
+def _iso(timestamp_ms: int) -> str:
+    return datetime.fromtimestamp(timestamp_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%MZ")
 
 
 def _title(text: str) -> None:

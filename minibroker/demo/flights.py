@@ -56,6 +56,11 @@ class Flights:
                 headers=[("origin", str(values["origin"]).encode()), ("flight", str(values["flight"]).encode())],
             )
 
+    def half_ms(self) -> int:
+        """The hour in which half of the flights were through."""
+        hour_ms = 3_600_000
+        return int(self._table["timestamp_ms"].iloc[len(self._table) // 2]) // hour_ms * hour_ms
+
     def since(self, timestamp_ms: int) -> int:
         """How many flights were scheduled at or after `timestamp_ms`."""
         return int((self._table["timestamp_ms"] >= timestamp_ms).sum())

@@ -52,7 +52,8 @@ class FlightsReader:
 
     def since(self, timestamp_ms: int) -> int:
         """Count what the broker's look-up by timestamp leads to: it answers with offsets, and Spark reads from there."""
-        return int(self._batch(startingTimestamp=str(timestamp_ms), endingOffsets="latest").count())
+        options = {"startingTimestamp": str(timestamp_ms), "startingOffsetsByTimestampStrategy": "latest", "endingOffsets": "latest"}
+        return int(self._batch(**options).count())
 
     def stream(self, target: Path, checkpoint: Path) -> tuple[int, int]:
         """Append what is new since the checkpoint to Parquet; micro-batches with data in this run, rows in the table after it."""

@@ -1,0 +1,32 @@
+"""`make bench` in small: every load runs against a real broker process and gives its figures."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+RUN = Path(__file__).parents[2] / "benchmarks" / "run.py"
+
+
+def test_every_load_gives_its_figures() -> None:
+    command = [sys.executable, str(RUN), "--peer", "minibroker", "--rounds", "1", "--scale", "0.004", "--no-save"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stderr
+    for figure in (
+        "cold start ms",
+        "idle memory MB",
+        "MB for 1,000 connections",
+        "CPU us/request",
+        "CPU s/GB",
+        "requests/s",
+        "acknowledged p99 us",
+        "delivered p50 us",
+    ):
+        assert f"| {figure}" in done.stdout
+
+
+def test_an_unknown_load_is_refused() -> None:
+    done = subprocess.run([sys.executable, str(RUN), "--load", "magic"], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert "'magic' is not one of" in done.stderr
