@@ -75,7 +75,7 @@ def _fill(bootstrap: str, flights: Flights) -> None:
         acknowledged, errors = produce(bootstrap, TOPIC, flights.records(), bar.update)
     seconds = time.perf_counter() - started
     _check("acknowledged by the broker", acknowledged, len(flights), detail=errors[0] if errors else "")
-    _say(f"confluent-kafka, idempotent, lz4: {seconds:.1f} s, {acknowledged / seconds:,.0f} flights/s")
+    _say(f"confluent-kafka, idempotent, zstd: {seconds:.1f} s, {acknowledged / seconds:,.0f} flights/s")
     _command(bootstrap, "offsets", "--topic", TOPIC)
 
 

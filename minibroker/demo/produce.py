@@ -29,7 +29,7 @@ def produce(bootstrap_servers: str, topic: str, flights: Iterable[Flight], on_pr
         {
             "bootstrap.servers": bootstrap_servers,
             "enable.idempotence": True,
-            "compression.type": "lz4",
+            "compression.type": "zstd",
             "linger.ms": 20,
             "partitioner": "murmur2_random",  # the Java client's: a key is in the same partition whoever writes it
             "queue.buffering.max.messages": 200_000,
