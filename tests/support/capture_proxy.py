@@ -36,8 +36,18 @@ class CaptureProxy:
         self._listener = socket.create_server(("127.0.0.1", port))
         threading.Thread(target=self._accept, daemon=True).start()
 
+    @property
+    def port(self) -> int:
+        port: int = self._listener.getsockname()[1]
+        return port
+
     def close(self) -> None:
         self._listener.close()
+
+    def loses(self, frame: Captured) -> bool:
+        """Whether the connection dies instead of passing this frame on; for a subclass to say."""
+        del frame
+        return False
 
     def _accept(self) -> None:
         while True:
@@ -59,6 +69,9 @@ class CaptureProxy:
                     self._keep_request(data, waiting)
                 else:
                     self._keep_response(data, waiting)
+                if self.loses(self.frames[-1]):
+                    source.shutdown(socket.SHUT_RDWR)
+                    break
                 sink.sendall(data)
         with contextlib.suppress(OSError):
             sink.shutdown(socket.SHUT_WR)
