@@ -29,19 +29,19 @@ _numbers = count(time.time_ns() // 1_000_000)
 def produce(peer: Peer, scale: float) -> Figures:
     """Batches of 64 records of 1 kB from four connections into four partitions, five requests in flight on each."""
     batch = frames.record_batch(64, 1000)
-    return _produce(peer, batch, warm=_warm(3000, scale), total=max(200, int(512e6 * scale / len(batch))))
+    return _produce(peer, batch, scale, warm=12_000, total=max(200, int(512e6 * scale / len(batch))))
 
 
 def small(peer: Peer, scale: float) -> Figures:
     """One record of 100 bytes a request."""
-    return _produce(peer, frames.record_batch(1, 100), warm=_warm(30_000, scale), total=max(2000, int(60_000 * scale)))
+    return _produce(peer, frames.record_batch(1, 100), scale, warm=80_000, total=max(2000, int(60_000 * scale)))
 
 
-def _produce(peer: Peer, batch: bytes, *, warm: int, total: int) -> Figures:
+def _produce(peer: Peer, batch: bytes, scale: float, *, warm: int, total: int) -> Figures:
     topic = _new_topic(peer, LINKS)
     requests = [frames.produce(topic, partition, batch) for partition in range(LINKS)]
     with _pump(peer) as pump:
-        pump.run(warm, lambda link, _: requests[link.number], _produced(topic))
+        pump.run(_warm(warm, scale), lambda link, _: requests[link.number], _produced(topic))
         cpu = peer.cpu_seconds()
         seconds = pump.run(total, lambda link, _: requests[link.number], _produced(topic))
         cpu = peer.cpu_seconds() - cpu
@@ -76,7 +76,7 @@ def fetch(peer: Peer, scale: float) -> Figures:
     with _pump(peer) as pump:
         pump.run(fill, lambda _, number: requests[number % LINKS], _produced(topic))
     with _pump(peer, depth=1) as pump:
-        pump.run(_warm(500, scale), following, check)  # a JVM needs some hundred MB before it is warm
+        pump.run(_warm(2000, scale), following, check)
         read_bytes = 0
         cpu = peer.cpu_seconds()
         seconds = pump.run(max(100, int(1e9 * scale / FETCH_BYTES)), following, check)
@@ -101,7 +101,7 @@ def offsets(peer: Peer, scale: float) -> Figures:
     total = max(2000, int(50_000 * scale))
     with _pump(peer) as pump:
         pump.run(320, lambda _, number: fills[number % LINKS], _produced(topic))
-        pump.run(_warm(20_000, scale), lambda _, number: requests[number % 12], check)
+        pump.run(_warm(80_000, scale), lambda _, number: requests[number % 12], check)
         cpu = peer.cpu_seconds()
         seconds = pump.run(total, lambda _, number: requests[number % 12], check)
         cpu = peer.cpu_seconds() - cpu
@@ -113,7 +113,7 @@ def latency(peer: Peer, scale: float) -> Figures:
     topic = _new_topic(peer, 1)
     request = frames.produce(topic, 0, frames.record_batch(1, 100))
     with contextlib.closing(connect(peer.address)) as producer, contextlib.closing(connect(peer.address)) as consumer:
-        for _ in range(_warm(2000, scale)):
+        for _ in range(_warm(20_000, scale)):
             call(producer, request)
         acknowledged = sorted(_seconds(lambda: call(producer, request)) for _ in range(max(500, int(5000 * scale))))
         offset = _end_offset(producer, topic)
@@ -157,8 +157,8 @@ LOADS: dict[str, Callable[[Peer, float], Figures]] = {
 
 
 def _warm(requests: int, scale: float) -> int:
-    """How many requests come before the clock starts: fewer only for a load that is not meant to measure anything."""
-    return requests if scale >= 0.1 else max(20, requests // 100)
+    """Requests before the clock starts: the same number for every broker, enough that a JVM has compiled what is hot."""
+    return max(20, int(requests * min(scale, 1.0)))
 
 
 @contextlib.contextmanager
