@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import random
 import socket
 import struct
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import cramjam
+import lz4.frame
 import pytest
 
-from minibroker.schemas import k03_metadata, k18_api_versions, k19_create_topics, k21_delete_records
+from minibroker.records.compression import MAX_DECOMPRESSED_BYTES, Compression
+from minibroker.schemas import k00_produce, k03_metadata, k18_api_versions, k19_create_topics, k21_delete_records
 from minibroker.wire import codec
 from tests.golden import all_golden, golden
+from tests.records import lies
 from tests.support.broker_process import BrokerProcess
 
 MEGABYTE = 1 << 20
@@ -197,6 +203,38 @@ def test_names_that_collide_in_metrics_are_refused(broker: BrokerProcess) -> Non
     assert create(peer, "a.b") == 0
     assert create(peer, "a_b") == 17
     assert create(peer, "a.b") == 36
+
+
+def peak_bytes(broker: BrokerProcess) -> int:
+    """The most memory that the broker ever held."""
+    (line,) = [line for line in Path(f"/proc/{broker.pid}/status").read_text().splitlines() if line.startswith("VmHWM:")]
+    return int(line.split()[1]) * 1024
+
+
+def bombs() -> dict[str, bytes]:
+    """Batches below 1 MB whose payloads are much more when decompressed: 100 MB to 10 GB of zeros."""
+    zeros = bytes(100 * MEGABYTE)
+    zstd_blocks = (10 << 30 >> 17) - 1
+    payloads = {
+        Compression.GZIP: gzip.compress(zeros, 9),
+        Compression.LZ4: lz4.frame.compress(zeros),
+        Compression.SNAPPY: bytes(cramjam.snappy.compress_raw(zeros[: 15 * MEGABYTE])),
+        Compression.ZSTD: b"\x28\xb5\x2f\xfd\x00\x38" + b"\x02\x00\x10\x00" * zstd_blocks + b"\x03\x00\x10\x00",
+    }
+    return {kind.name: lies.with_payload(payload, 1, kind)(int(time.time() * 1000)) for kind, payload in payloads.items()}
+
+
+@pytest.mark.parametrize("kind", ["GZIP", "LZ4", "SNAPPY", "ZSTD"])
+def test_a_decompression_bomb_is_an_invalid_record(broker: BrokerProcess, kind: str) -> None:
+    peer = Peer(broker)
+    create(peer, "bombed")
+    partition = k00_produce.Partition(index=0, records=bombs()[kind])
+    asked = k00_produce.Request(acks=-1, timeout_ms=1000, topic_data=[k00_produce.Topic(name="bombed", partition_data=[partition])])
+    before = peak_bytes(broker)
+    answer = codec.decode(k00_produce.Response, peer.ask(request(0, 7, codec.encode(asked, 7, flexible=False)))[4:], 7, flexible=False)
+    assert [p.error_code for topic in answer.responses for p in topic.partition_responses] == [87]
+    assert peak_bytes(broker) - before < 2 * MAX_DECOMPRESSED_BYTES + 32 * MEGABYTE  # zlib doubles its buffer
+    assert sum(file.stat().st_size for file in (broker.data_dir / "bombed-0").glob("*.log")) == 0
 
 
 LAST = 0x7A7A7A7A  #: correlation id of the request behind a mutated one
