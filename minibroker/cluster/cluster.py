@@ -87,7 +87,7 @@ class Cluster:
             cluster = cls(config, files, clock, background, directories)
             cluster._load()
             cluster._open_logs()
-        except OSError as error:
+        except (OSError, KafkaError) as error:
             _release(directories)
             raise ConfigurationError(f"log.dirs: {error}") from error
         except BaseException:
@@ -216,7 +216,7 @@ class Cluster:
             log = partition.online_log
             partition.take_offline(UnknownTopicOrPartition())
             for directory in self.log_directories:
-                directory.logs.pop((name, partition.index), None)
+                directory.remove((name, partition.index))
             if log is not None:
                 try:
                     log.delete()
@@ -310,6 +310,9 @@ class Cluster:
             for partition in topic.partitions:
                 self._opener.count_placed(partition)
             self._open_partitions(topic, topic.partitions)
+        known = {(partition.topic, partition.index) for partition in partitions}
+        for directory in self.log_directories:
+            directory.settle(known)
 
     def _open_partitions(self, topic: Topic, partitions: Sequence[Partition]) -> None:
         config = log_config(self._log_config, topic.config)

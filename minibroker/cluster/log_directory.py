@@ -15,8 +15,9 @@ from __future__ import annotations
 import base64
 import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from threading import Lock
+from typing import NamedTuple
 from uuid import UUID, uuid4
 
 from minibroker.clock import Clock
@@ -38,6 +39,15 @@ _LOG = logging.getLogger(__name__)
 Offsets = dict[tuple[str, int], int]
 
 
+class Checkpoint(NamedTuple):
+    """What the three checkpoint files are to hold; the number says which of two is newer."""
+
+    number: int
+    recovery_points: Offsets
+    log_start_offsets: Offsets
+    high_watermarks: Offsets
+
+
 class LogDirectory:
     """A locked directory. Construction locks it; `claim` says whose it is; `load` reads what recovery needs."""
 
@@ -47,10 +57,14 @@ class LogDirectory:
         self.cluster_id = ""
         self.directory_id = UUID(int=0)
         self.was_clean = False  #: the last broker on it stopped in order
-        self.recovery_points: Offsets = {}  #: as they were at start
+        self.recovery_points: Offsets = {}  #: as they were at start, of partitions that are not open
         self.log_start_offsets: Offsets = {}
         self.logs: dict[tuple[str, int], PartitionLog] = {}  #: open ones; written by Cluster
+        self._checkpointed: set[tuple[str, int]] = set()  #: partitions that the files may speak of
+        self._is_behind = False  #: the files give a log more than it has
+        self._checkpoint_count = 0  #: checkpoints that were taken
         self._checkpoint_lock = Lock()
+        self._written_count = 0  #: guarded by the lock: the newest checkpoint that was written
         self._is_closing = False  #: guarded by the lock
         try:
             files.make_directory(path)
@@ -83,6 +97,41 @@ class LogDirectory:
         self.was_clean = take_clean_shutdown(self.files, f"{self.path}/{CLEAN_SHUTDOWN}")
         self.recovery_points = self._read(RECOVERY_POINT)
         self.log_start_offsets = self._read(LOG_START_OFFSET)
+        self._checkpointed = {*self.recovery_points, *self.log_start_offsets}
+
+    def forget(self, key: tuple[str, int]) -> None:
+        """A new log begins under this topic and partition: the checkpoints must not speak of an earlier one, on the disk neither.
+
+        Its offsets would hide the new log's records, or cut them after a crash. OSError when the files cannot be written.
+        """
+        self.recovery_points.pop(key, None)
+        self.log_start_offsets.pop(key, None)
+        if key in self._checkpointed:
+            self.write_checkpoints(self.checkpoint())
+            self._checkpointed = {*self.recovery_points, *self.log_start_offsets, *self.logs}
+
+    def add(self, key: tuple[str, int], log: PartitionLog) -> None:
+        """An opened log: from now on it says itself what the checkpoints hold of it."""
+        self.logs[key] = log
+        self._is_behind |= log.recovery_point < self.recovery_points.pop(key, 0)
+        self.log_start_offsets.pop(key, None)
+
+    def remove(self, key: tuple[str, int]) -> None:
+        """A partition of a deleted topic; the files may speak of it until there is another one of that name."""
+        for known in (self.logs, self.recovery_points, self.log_start_offsets):
+            known.pop(key, None)
+
+    def settle(self, known: Container[tuple[str, int]]) -> None:
+        """All partitions that are `known` were opened, or could not be: drop what the checkpoints say of others.
+
+        A log that lost its end must not be taken for synced up to where it ended once. OSError.
+        """
+        for offsets in (self.recovery_points, self.log_start_offsets):
+            for key in [key for key in offsets if key not in known]:
+                del offsets[key]
+        if self._is_behind:
+            self._is_behind = False
+            self.write_checkpoints(self.checkpoint())
 
     def _read(self, name: str) -> Offsets:
         try:
@@ -92,22 +141,26 @@ class LogDirectory:
             self.was_clean = False
             return {}
 
-    def checkpoint(self) -> tuple[Offsets, Offsets, Offsets]:
-        """What to write now: recovery points, log start offsets, high watermarks."""
+    def checkpoint(self) -> Checkpoint:
+        """What to write now. Partitions that could not be opened keep what was known of them."""
         logs = self.logs.items()
-        return (
-            {key: log.recovery_point for key, log in logs},
-            {key: log.log_start_offset for key, log in logs if log.log_start_offset > 0},
+        self._checkpoint_count += 1
+        self._checkpointed.update(self.logs)
+        return Checkpoint(
+            self._checkpoint_count,
+            self.recovery_points | {key: log.recovery_point for key, log in logs},
+            self.log_start_offsets | {key: log.log_start_offset for key, log in logs if log.log_start_offset > 0},
             {key: log.high_watermark for key, log in logs},
         )
 
-    def write_checkpoints(self, offsets: tuple[Offsets, Offsets, Offsets], *, is_last: bool = False) -> None:
-        """Replace the three files; may run in a worker thread. After the last time, a late worker writes nothing any more."""
+    def write_checkpoints(self, checkpoint: Checkpoint, *, is_last: bool = False) -> None:
+        """Replace the three files; may run in a worker thread. One that comes late, behind a newer or the last one, writes nothing."""
         with self._checkpoint_lock:
-            if self._is_closing:
+            if self._is_closing or checkpoint.number <= self._written_count:
                 return
             self._is_closing = is_last
-            for name, values in zip((RECOVERY_POINT, LOG_START_OFFSET, REPLICATION_OFFSET), offsets, strict=True):
+            self._written_count = checkpoint.number
+            for name, values in zip((RECOVERY_POINT, LOG_START_OFFSET, REPLICATION_OFFSET), checkpoint[1:], strict=True):
                 OffsetCheckpoint(self.files, f"{self.path}/{name}").write(values)
 
     def mark_clean(self) -> None:

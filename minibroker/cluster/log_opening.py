@@ -26,7 +26,7 @@ from minibroker.errors import CorruptLogError, KafkaError, KafkaStorageError
 from minibroker.log.log_config import LogConfig
 from minibroker.log.partition_log import PartitionLog
 from minibroker.storage.files import Files
-from minibroker.storage.log_file_names import DELETE_FOLDER, delete_folder_name, parse_folder_name
+from minibroker.storage.log_file_names import DELETE_FOLDER, delete_folder_name, parse_file_name, parse_folder_name
 from minibroker.storage.partition_metadata import NAME as PARTITION_METADATA
 from minibroker.storage.partition_metadata import read_topic_id, write_topic_id
 
@@ -79,7 +79,13 @@ class LogOpener:
             directory = self._directories[0]
         path = f"{directory.path}/{name}"
         try:
-            self._own(path, partition.topic_id, removed_topic_ids)
+            key = partition.topic, partition.index
+            if directory.recovery_points.get(key) and not self._files.exists(path):
+                _LOG.warning("%s is gone, with %d offsets or more: the partition begins anew", path, directory.recovery_points[key])
+            if not self._own(path, partition.topic_id, removed_topic_ids):
+                directory.forget(key)
+                self._files.make_directory(path)
+                write_topic_id(self._files, f"{path}/{PARTITION_METADATA}", partition.topic_id)
             log = PartitionLog.open(
                 Path(path),
                 config=config,
@@ -87,8 +93,8 @@ class LogOpener:
                 clock=self._clock,
                 background=self._background,
                 clean_shutdown=directory.was_clean,
-                recovery_point=directory.recovery_points.get((partition.topic, partition.index), 0),
-                log_start_offset=directory.log_start_offsets.get((partition.topic, partition.index), 0),
+                recovery_point=directory.recovery_points.get(key, 0),
+                log_start_offset=directory.log_start_offsets.get(key, 0),
                 producer_id_expiration_ms=producer_id_expiration_ms,
             )
             log.assign_leader_epoch(partition.leader_epoch)
@@ -98,24 +104,30 @@ class LogOpener:
             return
         partition.online_log = log
         partition.directory_id = directory.directory_id
-        directory.logs[partition.topic, partition.index] = log
+        directory.add(key, log)
 
     def count_placed(self, partition: Partition) -> None:
         """A partition of the metadata log is at home in its directory."""
         if partition.directory_id in self._placed:
             self._placed[partition.directory_id] += 1
 
-    def _own(self, path: str, topic_id: UUID, removed_topic_ids: set[UUID]) -> None:
+    def _own(self, path: str, topic_id: UUID, removed_topic_ids: set[UUID]) -> bool:
+        """Whether the folder is there and the topic's; what a deleted topic of that name left is put away."""
         metadata = f"{path}/{PARTITION_METADATA}"
         found = read_topic_id(self._files, metadata)
-        if found is not None and found != topic_id:
-            if found not in removed_topic_ids:
-                raise CorruptLogError(f"{metadata} has topic id {found}, the metadata log {topic_id}")
-            self._put_away(path)
-            found = None
         if found is None:
-            self._files.make_directory(path)
+            if not self._files.exists(path):
+                return False
+            if any(parse_file_name(name) for name in self._files.names(path)):
+                _LOG.warning("%s is missing or empty: it is written anew", metadata)
             write_topic_id(self._files, metadata, topic_id)
+            return True
+        if found == topic_id:
+            return True
+        if found not in removed_topic_ids:
+            raise CorruptLogError(f"{metadata} has topic id {found}, the metadata log {topic_id}")
+        self._put_away(path)
+        return False
 
     def _put_away(self, path: str) -> None:
         parent, _, name = path.rpartition("/")

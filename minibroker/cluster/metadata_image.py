@@ -94,7 +94,10 @@ class MetadataImage:
         )
 
     def _apply_partition_change(self, record: PartitionChangeRecord) -> None:
-        partition = self._topic(record.topic_id).partitions[record.partition_id]
+        topic = self._topic(record.topic_id)
+        if not 0 <= record.partition_id < len(topic.partitions):
+            raise ConfigurationError(f"the metadata log changes partition {record.partition_id} of topic {topic.name}, which it never made")
+        partition = topic.partitions[record.partition_id]
         if record.leader != _UNCHANGED_LEADER:
             partition.leader_epoch += 1
         if record.directories:

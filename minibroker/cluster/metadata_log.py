@@ -124,10 +124,10 @@ class MetadataLog:
             self._write(data)
         except OSError as error:
             raise KafkaStorageError(f"the metadata log cannot be written: {error}") from error
+        start_offset, self.log_end_offset = self.log_end_offset, end_offset
         if not self._leads:
             self.leader_epoch, self._leads = epoch, True
-            self._epochs.assign(epoch, self.log_end_offset)
-        self.log_end_offset = end_offset
+            self._note_epoch(epoch, start_offset)
         return end_offset - 1
 
     def close(self) -> None:
@@ -139,6 +139,13 @@ class MetadataLog:
     def _begin_epoch(self, epoch: int) -> None:
         path = f"{self._folder}/{QUORUM_STATE}"
         write_quorum_state(self._files, path, node_id=self._node_id, leader_epoch=epoch, data_version=self._quorum_version)
+
+    def _note_epoch(self, epoch: int, start_offset: int) -> None:
+        """The batch is on the disk, so nothing may fail any more: the file is derived from it, and Kafka makes it anew too."""
+        try:
+            self._epochs.assign(epoch, start_offset)
+        except OSError as error:
+            _LOG.warning("%s", error)
 
     def _load_epochs(self) -> None:
         try:

@@ -20,15 +20,23 @@ from minibroker.storage.segment import Segment
 class Flush:
     """Everything below `end_offset` that may not be on the disk yet. `run` once, `close` in any case (`end_flush` does)."""
 
-    __slots__ = ("_descriptors", "_directories", "_files", "end_offset")
+    __slots__ = ("_descriptors", "_directories", "_files", "end_offset", "folder_changes")
 
     def __init__(
-        self, files: Files, segments: Sequence[Segment], *, end_offset: int, index_paths: Iterable[str], directories: Sequence[str]
+        self,
+        files: Files,
+        segments: Sequence[Segment],
+        *,
+        end_offset: int,
+        index_paths: Iterable[str],
+        directories: Sequence[str],
+        folder_changes: int = 0,
     ) -> None:
         self._files = files
         self._descriptors: list[int] = []
         self._directories = directories
         self.end_offset = end_offset
+        self.folder_changes = folder_changes  #: those that `directories` make durable; none of them counts before `run` has returned
         try:
             for segment in segments:
                 self._descriptors.append(files.handles.duplicate(segment.log))

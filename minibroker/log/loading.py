@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 from minibroker.errors import CorruptLogError, CorruptMessage
@@ -77,7 +78,7 @@ class Loader:
             end_offset = self._log_start_offset
             self._producers.end_offset = end_offset
         elif clean_shutdown:
-            end_offset = self._open_clean(segments)
+            end_offset = self._open_clean(segments, recovery_point)
         else:
             end_offset = self._recover(segments, recovery_point)
         if end_offset < self._log_start_offset:
@@ -87,7 +88,7 @@ class Loader:
         self._epochs.truncate_from_end(end_offset + 1)  # one that begins at the end holds for what comes
         self._epochs.truncate_from_start(self._log_start_offset)
         self._producers.end_offset = end_offset
-        self._producers.remove_expired(self._now_ms)
+        self._producers.remove_expired(self._now_ms, partial(self._written_ms, segments))
         for segment in segments[:-1]:
             segment.forget_when_idle()
         recovered_to = end_offset if clean_shutdown else min(recovery_point, end_offset)
@@ -135,7 +136,11 @@ class Loader:
                 logger.warning("%s: an index without its log: removed", path)
                 self._files.remove(path)
         self._snapshots.offsets.sort()
-        return [self._open_segment(offset) for offset in base_offsets]
+        segments = [self._open_segment(offset) for offset in base_offsets]
+        for segment in segments[:-1]:
+            if segment.size == 0 and not self._config.is_compacted:
+                logger.warning("%s: is empty, its records were lost", segment.log.path)
+        return segments
 
     def _open_segment(self, base_offset: int) -> Segment:
         return Segment(
@@ -166,12 +171,19 @@ class Loader:
 
     # Where the log ends
 
-    def _open_clean(self, segments: list[Segment]) -> int:
+    def _open_clean(self, segments: list[Segment], recovery_point: int) -> int:
+        """A clean stop synced everything, so the recovery point, where one is known, was the log's end."""
         try:
             end_offset = segments[-1].next_offset()
+            problem = f"{self._directory} ends at offset {end_offset}, but at its stop it ended at {recovery_point}"
         except CorruptMessage as error:
-            logger.warning("%s: recovering, although the last shutdown was clean", error)
+            end_offset, problem = -1, str(error)
+        if end_offset < 0 or recovery_point not in {0, end_offset}:
+            logger.warning("%s: recovering, although the last shutdown was clean", problem)
             return self._recover(segments, segments[-1].base_offset)
+        if end_offset == recovery_point < self._log_start_offset:
+            logger.warning("%s: a log start offset of %d is beyond the log's end: ignored", self._directory, self._log_start_offset)
+            self._log_start_offset = segments[0].base_offset
         if self._snapshots.offsets or end_offset > self._log_start_offset:
             self._restore_producers(segments, end_offset)
         return end_offset
@@ -233,6 +245,11 @@ class Loader:
         return [self.create_segment(self._log_start_offset)], self._log_start_offset
 
     # Producers and epochs
+
+    def _written_ms(self, segments: list[Segment], offset: int) -> int:
+        """When the record at `offset` was written, at the latest."""
+        holding = [segment for segment in segments if segment.base_offset <= offset]
+        return self._files.modified_ms(holding[-1].log.path) if holding else 0
 
     def _restore_producers(self, segments: list[Segment], end_offset: int) -> None:
         """From the newest snapshot, then from the batches behind it."""

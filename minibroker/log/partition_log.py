@@ -93,7 +93,8 @@ class PartitionLog:
         self.leader_epoch = max(self._epochs.latest, 0)  #: stamped on what is appended
         self._epoch_is_known = self._epochs.latest >= 0
         self._last_flush_ms = clock.now_ms()
-        self._folder_is_dirty = True
+        self._folder_changes = 1  #: how often files appeared in the folder, or the folder itself
+        self._synced_changes = 0
         self.segments.active.roll_jitter_ms = random_jitter_ms(self.config)
         self.is_closed = False
         self.offline_cause: OSError | None = None
@@ -244,7 +245,7 @@ class PartitionLog:
             roll_jitter_ms=random_jitter_ms(self.config),
         )
         self.segments.add(segment)
-        self._folder_is_dirty = True
+        self._folder_changes += 1
         if self._background is not None:
             self._flush_rolled(self._background, segment.base_offset)
         return segment
@@ -408,18 +409,28 @@ class PartitionLog:
             for segment in indexed:
                 segment.save_indexes()
             index_paths = [path for segment in indexed for path in segment.paths()[1:]]
-            directories = [self.directory] if self._folder_is_dirty else []
+            directories = [self.directory] if self._synced_changes < self._folder_changes else []
+            if not self._synced_changes:
+                directories.append(os.path.dirname(self.directory) or ".")  # noqa: PTH120  paths are strings in the storage
             self._last_flush_ms = self._clock.now_ms()
-            self._folder_is_dirty = False
-            return Flush(self._files, segments, end_offset=end_offset, index_paths=index_paths, directories=directories)
+            return Flush(
+                self._files,
+                segments,
+                end_offset=end_offset,
+                index_paths=index_paths,
+                directories=directories,
+                folder_changes=self._folder_changes,
+            )
 
     def end_flush(self, flush: Flush, error: BaseException | None) -> None:
         """Take over what `flush.run` came to. A failure takes the log offline and raises KafkaStorageError."""
         flush.close()
         if error is None and self.offline_cause is None:
             self.recovery_point = max(self.recovery_point, flush.end_offset)
+            self._synced_changes = max(self._synced_changes, flush.folder_changes)
+        elif self.is_closed:
+            raise self._offline_error()  # deleted meanwhile: its folder has another name
         elif isinstance(error, OSError):
-            self._folder_is_dirty = True
             raise self._failed(error, is_fatal=error.errno not in OUT_OF_DESCRIPTORS) from error
         elif error is not None:
             raise error

@@ -150,12 +150,18 @@ class ProducerState:
             producer = self.producers[batch.producer_id] = Producer()
         producer.update(batch, base_offset)
 
-    def remove_expired(self, now_ms: int) -> None:
-        """Forget producers that wrote nothing for producer.id.expiration.ms; never one with an open transaction."""
+    def remove_expired(self, now_ms: int, written_ms: Callable[[int], int] | None = None) -> None:
+        """Forget producers that wrote nothing for producer.id.expiration.ms; never one with an open transaction.
+
+        `written_ms` tells when an offset was written, at the latest: the timestamps of records may be years old when they arrive, and
+        their producer must still know its batch again after a crash. (Kafka goes by the records alone.)
+        """
         expired = [
             producer_id
             for producer_id, producer in self.producers.items()
-            if producer.current_txn_first_offset < 0 and now_ms - producer.last_timestamp >= self.expiration_ms
+            if producer.current_txn_first_offset < 0
+            and now_ms - producer.last_timestamp >= self.expiration_ms
+            and not (written_ms and producer.batches and now_ms - written_ms(producer.batches[-1].last_offset) < self.expiration_ms)
         ]
         for producer_id in expired:
             del self.producers[producer_id]

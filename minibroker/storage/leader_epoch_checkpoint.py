@@ -79,7 +79,7 @@ class LeaderEpochCheckpoint:
     def truncate_from_start(self, start_offset: int) -> None:
         """Forget epochs that end at or below `start_offset`; the one that holds it begins there from now on."""
         first = bisect_right(self._start_offsets, start_offset) - 1
-        if first >= 0 and self._start_offsets[first] < start_offset:
+        if first > 0 or (first == 0 and self._start_offsets[0] < start_offset):
             del self._epochs[:first], self._start_offsets[:first]
             self._start_offsets[0] = start_offset
             self._write()

@@ -20,6 +20,7 @@ RECOVERY_POINT = "recovery-point-offset-checkpoint"
 LOG_START_OFFSET = "log-start-offset-checkpoint"
 REPLICATION_OFFSET = "replication-offset-checkpoint"
 CLEANER_OFFSET = "cleaner-offset-checkpoint"
+INT64_MAX = 2**63 - 1
 
 
 class OffsetCheckpoint:
@@ -37,7 +38,9 @@ class OffsetCheckpoint:
         for line in read_lines(self._files, self.path):
             if len(line) != 3 or not (line[1].isdecimal() and line[2].isdecimal()):
                 raise CorruptLogError(f"{self.path}: {' '.join(line)!r} is no topic, partition and offset")
-            offsets[line[0], int(line[1])] = int(line[2])
+            offsets[line[0], int(line[1])] = offset = int(line[2])
+            if offset > INT64_MAX:
+                raise CorruptLogError(f"{self.path}: {offset} is no offset")
         return offsets
 
     def write(self, offsets: Mapping[tuple[str, int], int], *, sync: bool = True) -> None:

@@ -35,10 +35,15 @@ def parse_uuid(text: str) -> uuid.UUID:
 
 
 def read_topic_id(files: Files, path: str) -> uuid.UUID | None:
-    """The topic id; None when the file is missing. CorruptLogError when it is none of ours."""
+    """The topic id; None when the file is missing, or empty: it is not synced, so a power loss may leave nothing or zeros in it.
+
+    CorruptLogError when it is none of ours.
+    """
     try:
         text = read_all(files, path).decode(errors="replace")
     except FileNotFoundError:
+        return None
+    if not text.strip("\0"):
         return None
     fields = dict(line.partition(": ")[::2] for line in text.splitlines())
     try:

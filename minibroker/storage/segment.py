@@ -159,7 +159,7 @@ class Segment:
     def rebuild_indexes(self, headers: Iterable[BatchHeader] | None = None) -> int:
         """Make both indexes anew from the batches (all of them unless given), as Kafka's recovery does; the next offset.
 
-        Stops at the first position without a batch.
+        Stops at the first position without a batch, or with one whose offset is not of this segment.
         """
         self.offset_index.reset()
         self.time_index.reset()
@@ -170,6 +170,8 @@ class Segment:
         self.first_timestamp = None
         try:
             for header in read_headers(self._files, self.log, 0, self.size) if headers is None else headers:
+                if not self.base_offset <= header.base_offset <= header.last_offset <= self.base_offset + MAX_RELATIVE_OFFSET:
+                    raise CorruptMessage(f"{self.log.path}: offset {header.base_offset} at position {header.position} cannot be here")
                 if self.first_timestamp is None:
                     self.first_timestamp = header.max_timestamp
                 if header.max_timestamp > largest.timestamp:
@@ -332,6 +334,9 @@ class Segment:
         """Batches from a place on before which none that ends at or above `start_offset` reaches `timestamp`."""
         self.trust_time_index()
         entry = self.time_index.lookup(timestamp)
+        if entry.timestamp != NO_TIMESTAMP and not self._time_entry_agrees(entry):
+            self._rebuild(f"or the time index beside it has a wrong entry {entry}")
+            entry = self.time_index.lookup(timestamp)
         return read_headers(self._files, self.log, self._start_for(max(entry.offset, start_offset)), self.size)
 
     def headers_from(self, offset: int) -> Iterable[BatchHeader]:

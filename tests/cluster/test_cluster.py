@@ -242,3 +242,71 @@ def test_a_newer_metadata_version_is_refused(tmp_path: Path) -> None:
     log.close()
     with pytest.raises(ConfigurationError, match=r"metadata\.version 31"):
         BrokerInMemory(folder=tmp_path)
+
+
+@pytest.mark.parametrize("clean", [True, False], ids=["stopped", "killed"])
+def test_a_topic_made_again_knows_nothing_of_the_offsets_before(clean: bool) -> None:
+    """The checkpoints on the disk still name the deleted topic's offsets: believed, they would cut acknowledged records."""
+    broker = BrokerInMemory(topics={"orders": 2})
+    for index in range(2):
+        broker.append("orders", index, records(500))
+        broker.cluster.partition("orders", index).advance_log_start_offset(450)
+    broker.clock.advance(60_000)
+    for _ in range(2):
+        broker.cluster.delete_topic("orders")
+        broker.cluster.create_topic("orders", partition_count=1)
+        broker.append("orders", 0, records(100))
+        broker = broker.restart(clean=clean)
+        log = broker.cluster.partition("orders", 0).log
+        assert (log.log_start_offset, log.log_end_offset) == (0, 100)
+    broker.cluster.create_partitions("orders", 2)
+    assert broker.cluster.partition("orders", 1).log.log_start_offset == 0
+
+
+def test_checkpoints_keep_what_is_known_of_a_partition_that_is_offline() -> None:
+    broker = BrokerInMemory(topics={"orders": 2})
+    broker.append("orders", 0, records(10))
+    broker.cluster.partition("orders", 0).advance_log_start_offset(7)
+    broker.cluster.close()
+    metadata = broker.folder / "orders-0" / "partition.metadata"
+    kept = metadata.read_bytes()
+    metadata.write_bytes(b"garbage")
+    hurt = BrokerInMemory(folder=broker.folder)
+    assert hurt.cluster.partition("orders", 0).online_log is None
+    hurt.clock.advance(60_000)
+    hurt.cluster.close()
+    metadata.write_bytes(kept)
+    assert BrokerInMemory(folder=broker.folder).cluster.partition("orders", 0).log.log_start_offset == 7
+
+
+def test_no_space_for_a_derived_file_leaves_the_metadata_log_as_it_is() -> None:
+    files = FaultyFiles()
+    first = BrokerInMemory(topics={"orders": 1}, files=files)
+    first.cluster.close()
+    broker = BrokerInMemory(folder=first.folder, files=files)
+    files.fail("rename", errno.ENOSPC, path_part="__cluster_metadata-0/leader-epoch-checkpoint")
+    broker.cluster.create_topic("second", partition_count=1)
+    broker.cluster.create_topic("third", partition_count=1)
+    assert set(broker.restart().cluster.topics) == {"orders", "second", "third"}
+
+
+@pytest.mark.parametrize("content", [b"", bytes(43)])
+def test_an_empty_partition_metadata_is_written_anew(content: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    """It is not synced: a power loss may leave that, and the records are synced."""
+    broker = BrokerInMemory(topics={"orders": 1})
+    broker.append("orders", 0, records(10))
+    (broker.folder / "orders-0" / "partition.metadata").write_bytes(content)
+    again = broker.restart(clean=False)
+    assert again.cluster.partition("orders", 0).log.log_end_offset == 10
+    assert "written anew" in caplog.text
+
+
+def test_a_full_disk_at_start_is_refused_in_one_line() -> None:
+    files = FaultyFiles()
+    broker = BrokerInMemory(topics={"orders": 1}, files=files)
+    broker.cluster.close(clean=False)
+    files.fail("write", errno.ENOSPC, times=9, path_part="__cluster_metadata-0")
+    with pytest.raises(ConfigurationError, match="No space left"):
+        BrokerInMemory(folder=broker.folder, files=files)
+    files.heal()
+    BrokerInMemory(folder=broker.folder, files=files)

@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from minibroker.clock import ManualClock
-from minibroker.cluster.log_directory import LogDirectory, open_directories, random_uuid
+from minibroker.cluster.log_directory import Checkpoint, LogDirectory, open_directories, random_uuid
 from minibroker.errors import ConfigurationError
 from minibroker.storage.files import RealFiles
 from minibroker.storage.partition_metadata import format_uuid
@@ -122,8 +122,8 @@ def test_random_ids_never_look_like_options_nor_are_reserved() -> None:
 
 def test_a_late_worker_does_not_undo_the_last_checkpoint(tmp_path: Path) -> None:
     (directory,) = opened(tmp_path)
-    old = ({("orders", 0): 1}, {("orders", 0): 1}, {("orders", 0): 1})
-    new = ({("orders", 0): 9}, {("orders", 0): 9}, {("orders", 0): 9})
+    old = Checkpoint(1, {("orders", 0): 1}, {("orders", 0): 1}, {("orders", 0): 1})
+    new = Checkpoint(2, {("orders", 0): 9}, {("orders", 0): 9}, {("orders", 0): 9})
     directory.write_checkpoints(new, is_last=True)
     directory.write_checkpoints(old)
     directory.release()

@@ -28,6 +28,7 @@ def open_log(tmp_path: Path, clock: ManualClock) -> OpenLog:
     def open_(**arguments: Any) -> PartitionLog:
         config = {name: arguments.pop(name) for name in list(arguments) if name in LogConfig._fields}
         arguments.setdefault("files", RealFiles())
-        return PartitionLog.open(tmp_path / "orders-0", config=LogConfig(**config), clock=clock, **arguments)
+        arguments.setdefault("clock", clock)
+        return PartitionLog.open(tmp_path / "orders-0", config=LogConfig(**config), **arguments)
 
     return open_

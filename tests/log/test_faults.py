@@ -168,6 +168,41 @@ def test_a_log_that_closes_meanwhile_does_not_mind(open_log: OpenLog, caplog: py
     assert not files._paths
 
 
+def test_a_new_segments_name_is_synced_before_its_records_count_as_flushed(open_log: OpenLog) -> None:
+    """Also while an earlier flush that was to sync the folder has not ended yet."""
+
+    class Noting(FaultyFiles):
+        folders: list[str] = []  # noqa: RUF012  one instance
+
+        def sync_directory(self, path: str) -> None:
+            self.folders.append(path)
+
+    background, files = LaterBackground(), Noting()
+    log = open_log(segment_bytes=200, background=background, files=files)
+    log.append(batch_of(b"x" * 60))
+    log.flush()
+    assert files.folders == [log.directory, str(Path(log.directory).parent)]
+    files.folders.clear()
+    for _ in range(3):
+        log.append(batch_of(b"x" * 60))
+    assert background.work
+    log.flush()
+    assert files.folders == [log.directory]
+    background.run()
+
+
+def test_a_flush_of_a_log_that_was_deleted_meanwhile_fails_quietly(open_log: OpenLog, caplog: pytest.LogCaptureFixture) -> None:
+    log = open_log()
+    told: list[OSError] = []
+    log.on_storage_error = lambda _, error: told.append(error)
+    log.append(batch_of(b"a"))
+    flush = log.begin_flush()
+    log.delete()
+    with pytest.raises(KafkaStorageError):
+        log.end_flush(flush, FileNotFoundError(errno.ENOENT, "the folder has another name"))
+    assert (told, caplog.records) == ([], [])
+
+
 def test_flushes_are_due_by_count_and_by_time(open_log: OpenLog, clock: ManualClock) -> None:
     log = open_log(flush_messages=3, flush_ms=1000)
     assert not log.flush_due(clock.now_ms() + 10_000)

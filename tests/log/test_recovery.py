@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from minibroker.clock import WallClock
 from minibroker.errors import OutOfOrderSequenceNumber
 from minibroker.log.partition_log import PartitionLog
 from tests.log.conftest import OpenLog
-from tests.support.log_batches import batch_of, idempotent_batch, read_values
+from tests.support.log_batches import NOW_MS, batch_of, idempotent_batch, read_values
 
 SMALL = {"segment_bytes": 1500, "index_interval_bytes": 200}
 
@@ -372,3 +373,56 @@ def test_a_clean_start_scans_nothing(open_log: OpenLog, tmp_path: Path, caplog: 
     assert log.log_end_offset == len(values)
     assert files.counts["read_at"] <= 10
     assert not caplog.records
+
+
+@pytest.mark.parametrize("clean_shutdown", [False, True])
+def test_records_of_years_ago_are_recognised_after_a_restart(clean_shutdown: bool, open_log: OpenLog) -> None:
+    """Their producer wrote a moment ago, whatever time the records tell."""
+    old = NOW_MS - 10 * 365 * 24 * 3_600_000
+    log = open_log(clock=WallClock())
+    log.append(idempotent_batch(7, 0, b"a", timestamp=old))
+    log.close(clean=clean_shutdown)
+    again = open_log(clock=WallClock(), clean_shutdown=clean_shutdown)
+    assert again.append(idempotent_batch(7, 0, b"a", timestamp=old)).duplicate
+
+
+@pytest.mark.parametrize("segment_bytes", [150, 1 << 20])
+def test_a_clean_stop_knows_where_the_log_ended(segment_bytes: int, open_log: OpenLog, caplog: pytest.LogCaptureFixture) -> None:
+    log = open_log(segment_bytes=segment_bytes)
+    for _ in range(4):
+        log.append(batch_of(b"x" * 60))
+    log.close()
+    path = Path(log.segments.active.log.path)
+    data = bytearray(path.read_bytes())
+    data[-(len(batch_of(b"x" * 60)))] ^= 0x10  # of the last batch's base offset, which no CRC is over
+    path.write_bytes(data)
+    again = open_log(segment_bytes=segment_bytes, clean_shutdown=True, recovery_point=4)
+    assert "at its stop it ended at 4" in caplog.text
+    assert again.log_end_offset == 3
+    assert list(read_values(again)) == [0, 1, 2]
+
+
+def test_a_log_start_offset_that_cannot_be_hides_nothing_after_a_clean_stop(open_log: OpenLog) -> None:
+    log = open_log()
+    log.append(batch_of(b"a", b"b"))
+    log.close()
+    assert list(read_values(open_log(clean_shutdown=True, recovery_point=2, log_start_offset=5))) == [0, 1]
+
+
+def test_a_wrong_entry_inside_the_time_index_changes_no_answer(open_log: OpenLog, caplog: pytest.LogCaptureFixture) -> None:
+    log = open_log(index_interval_bytes=1)
+    for number in range(20):
+        log.append(batch_of(b"x", timestamp=NOW_MS + number * 10))
+    log.close()
+    path = Path(log.directory, f"{0:020d}.timeindex")
+    good = path.read_bytes()
+    for entry in range(len(good) // 12 - 1):
+        data = bytearray(good)
+        data[entry * 12 + 11] = 19
+        path.write_bytes(data)
+        again = open_log(index_interval_bytes=1, clean_shutdown=True, recovery_point=20)
+        for number in range(20):
+            found = again.offset_for_timestamp(NOW_MS + number * 10)
+            assert found is not None
+            assert found.offset == number
+        again.close(clean=False)

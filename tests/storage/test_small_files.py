@@ -135,9 +135,7 @@ def test_ids_come_back(value: uuid.UUID) -> None:
     assert partition_metadata.parse_uuid(partition_metadata.format_uuid(value)) == value
 
 
-@pytest.mark.parametrize(
-    "text", [b"", b"junk", b"version: 1\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ", b"version: 0\ntopic_id: AAA", b"version: x\n"]
-)
+@pytest.mark.parametrize("text", [b"junk", b"version: 1\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ", b"version: 0\ntopic_id: AAA", b"version: x\n"])
 def test_garbage_is_no_partition_metadata(text: bytes, tmp_path: Path) -> None:
     (tmp_path / "m").write_bytes(text)
     with pytest.raises(CorruptLogError, match="/m"):
