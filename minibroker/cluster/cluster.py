@@ -41,10 +41,12 @@ from minibroker.errors import (
     InvalidConfig,
     InvalidReplicaAssignment,
     KafkaError,
+    KafkaStorageError,
     TopicAlreadyExists,
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
+from minibroker.log.partition_log import PartitionLog
 from minibroker.schemas.internal.topic_records import PartitionRecord, RemoveTopicRecord, TopicRecord
 from minibroker.storage.files import Files
 
@@ -105,10 +107,10 @@ class Cluster:
         """Close logs, write checkpoints and the clean-shutdown markers, release the locks."""
         if self._checkpoint_timer is not None:
             self._checkpoint_timer.cancel()
+        offline = any(partition.online_log is None for topic in self.topics.values() for partition in topic.partitions)
         for directory in self.log_directories:
-            closed = [_close_log(log, clean=clean) for log in directory.logs.values()]
-            offline = any(partition.online_log is None for topic in self.topics.values() for partition in topic.partitions)
-            if clean and all(closed):
+            closed = [_close_log(log, clean=clean) for log in list(directory.logs.values())]
+            if clean and all(closed) and directory.offline_cause is None:
                 try:
                     directory.write_checkpoints(directory.checkpoint(), is_last=True)
                     if not offline:
@@ -321,6 +323,20 @@ class Cluster:
             self._opener.open(partition, config, removed_topic_ids=self.image.removed_topic_ids, producer_id_expiration_ms=expiration_ms)
             if partition.online_log is not None:
                 partition.online_log.admit_producers(self._store.is_allocated_producer_id)
+                partition.online_log.on_storage_error = self._on_storage_error
+
+    def _on_storage_error(self, log: PartitionLog, error: OSError) -> None:
+        """A log's file system call failed: its directory may have to go."""
+        directory = next((each for each in self.log_directories if each.logs.get((log.topic, log.partition)) is log), None)
+        if directory is None or not directory.fails_by(log, error):
+            return
+        _LOG.error("%s is offline with its %d partitions until the next start: %s", directory.path, len(directory.logs), error)
+        lost = [self.topics[topic].partitions[index] for topic, index in directory.logs]
+        directory.take_offline(error)
+        for partition in lost:
+            partition.take_offline(KafkaStorageError(f"{directory.path} is offline: {error}"))
+        if all(each.offline_cause is not None for each in self.log_directories):
+            _LOG.error("every log directory is offline: nothing can be served before a restart")
 
     def _configure_logs(self, topics: Iterable[Topic]) -> None:
         for topic in topics:
@@ -334,6 +350,8 @@ class Cluster:
 
     def _write_checkpoints(self) -> None:
         for directory in self.log_directories:
+            if directory.offline_cause is not None:
+                continue
             self._background.submit(partial(directory.write_checkpoints, directory.checkpoint()), _warn_of_error)
         self._schedule_checkpoints()
 

@@ -8,14 +8,21 @@ log-start-offset-checkpoint        log start offsets inside a first segment (Del
 replication-offset-checkpoint      high watermarks; written for Apache Kafka, on one node it is the log end
 topic-partition/                   logs
 topic-partition.<id>-delete/       logs of deleted topics: removed at start
+
+When a disk fails a call on one log, nobody trusts it with the others: the directory goes offline with all its partitions until the broker
+starts again, as in Apache Kafka, and other directories go on. Errors that are none of the disk's (too few descriptors, a file that somebody
+removed) fail the call alone. When the last directory is gone the broker lives on and says so to whoever asks, where Kafka halts:
+its log and its answers (KAFKA_STORAGE_ERROR, LEADER_NOT_AVAILABLE) tell more than a port that is closed.
 """
 
 from __future__ import annotations
 
 import base64
+import errno
 import logging
 import os
 from collections.abc import Container, Iterable
+from contextlib import suppress
 from threading import Lock
 from typing import NamedTuple
 from uuid import UUID, uuid4
@@ -35,6 +42,11 @@ from minibroker.storage.offset_checkpoint import LOG_START_OFFSET, RECOVERY_POIN
 from minibroker.storage.partition_metadata import format_uuid, parse_uuid
 
 _LOG = logging.getLogger(__name__)
+
+#: What a failing, full or read-only disk says.
+DISK_ERRORS = frozenset(
+    {errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.ENODEV, errno.ENXIO, errno.ESTALE, errno.EUCLEAN, errno.EBADMSG}
+)
 
 Offsets = dict[tuple[str, int], int]
 
@@ -61,11 +73,12 @@ class LogDirectory:
         self.log_start_offsets: Offsets = {}
         self.logs: dict[tuple[str, int], PartitionLog] = {}  #: open ones; written by Cluster
         self._checkpointed: set[tuple[str, int]] = set()  #: partitions that the files may speak of
+        self.offline_cause: OSError | None = None  #: why it is not used until the next start
         self._is_behind = False  #: the files give a log more than it has
         self._checkpoint_count = 0  #: checkpoints that were taken
         self._checkpoint_lock = Lock()
         self._written_count = 0  #: guarded by the lock: the newest checkpoint that was written
-        self._is_closing = False  #: guarded by the lock
+        self._is_closing = False  #: nothing is written any more
         try:
             files.make_directory(path)
             self._lock = DirectoryLock(files, f"{path}/{LOCK}")
@@ -162,6 +175,21 @@ class LogDirectory:
             self._written_count = checkpoint.number
             for name, values in zip((RECOVERY_POINT, LOG_START_OFFSET, REPLICATION_OFFSET), checkpoint[1:], strict=True):
                 OffsetCheckpoint(self.files, f"{self.path}/{name}").write(values)
+
+    def fails_by(self, log: PartitionLog, error: OSError) -> bool:
+        """Whether what went wrong with one log is the end of this directory."""
+        if self.offline_cause is not None or log.is_closed:
+            return False
+        return error.errno in DISK_ERRORS or log.offline_cause is not None
+
+    def take_offline(self, cause: OSError) -> None:
+        """Close every log as it is; nothing is written any more, and the next start recovers."""
+        self.offline_cause = cause
+        self._is_closing = True  # without the lock: a worker may hold it that hangs on this disk
+        for log in self.logs.values():
+            with suppress(OSError):
+                log.close(clean=False)
+        self.logs.clear()
 
     def mark_clean(self) -> None:
         """The last thing that a stopping broker writes."""

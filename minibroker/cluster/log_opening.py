@@ -53,16 +53,29 @@ class LogOpener:
             for name in directory.folders():
                 if name.endswith(DELETE_FOLDER):
                     leftovers.append(name)
-                elif name in known_folders:
-                    self._homes.setdefault(name, directory)
+                elif name in known_folders and not self._is_left_behind(directory, name, removed_topic_ids):
+                    if self._homes.setdefault(name, directory) is not directory:
+                        _LOG.warning("%s is in %s too: the one there is not used", name, directory.path)
                 elif self._is_partition(name):
                     leftovers += self._stray(directory, name, removed_topic_ids)
             if leftovers:
                 self._background.submit(partial(directory.remove_leftovers, leftovers), _warn_of_error)
 
+    def _is_left_behind(self, directory: LogDirectory, name: str, removed_topic_ids: set[UUID]) -> bool:
+        """Whether it is of a deleted topic of that name, whose successor lives elsewhere. In a single directory `open` finds out."""
+        if len(self._directories) == 1:
+            return False
+        try:
+            return read_topic_id(self._files, f"{directory.path}/{name}/{PARTITION_METADATA}") in removed_topic_ids
+        except (CorruptLogError, OSError):
+            return False
+
     def choose_directory(self) -> UUID:
-        """The directory.id for a new partition: the one with the fewest."""
-        chosen = min(self._directories, key=lambda directory: self._placed[directory.directory_id])
+        """The directory.id for a new partition: the one with the fewest; KafkaStorageError when every directory is offline."""
+        online = [directory for directory in self._directories if directory.offline_cause is None]
+        if not online:
+            raise KafkaStorageError("every log directory is offline")
+        chosen = min(online, key=lambda directory: self._placed[directory.directory_id])
         self._placed[chosen.directory_id] += 1
         return chosen.directory_id
 

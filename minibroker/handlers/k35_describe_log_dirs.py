@@ -3,7 +3,8 @@
 Versions: 1 to 5; 2 is flexible, 3 has an error code for the whole, 4 tells of the volume, 5 whether a directory takes new partitions.
 Topics: null asks for all; otherwise those partitions that are there are answered and others left out, so that an empty list gives the
 directories alone. Every directory is answered, also one without any of them. Sizes are bytes of `.log` files. The metadata log is not
-listed; nor is a partition that is offline: nobody knows its size. A directory whose volume cannot be read is KAFKA_STORAGE_ERROR.
+listed; nor is a partition that is offline: nobody knows its size. A directory that is offline, or whose volume cannot be read, is
+KAFKA_STORAGE_ERROR.
 Not done: cordoned directories (KIP-1066), so is_cordoned is always false; moves between directories, so there are no future logs, and
 offset_lag is 0.
 """
@@ -28,6 +29,8 @@ def describe_log_dirs(ctx: RequestContext, request: schema.Request) -> schema.Re
 
 def _describe(directory: LogDirectory, wanted: Wanted | None) -> schema.LogDirResult:
     try:
+        if directory.offline_cause is not None:
+            raise directory.offline_cause
         total_bytes, usable_bytes = directory.volume_bytes()
     except OSError:
         return schema.LogDirResult(error_code=KafkaStorageError.code, log_dir=directory.absolute_path, topics=[])

@@ -33,7 +33,7 @@ from tests.support.log_batches import batch_of
 
 CONFIG = {"log.segment.bytes": "1100", "log.index.interval.bytes": "150"}
 OF_THE_BROKER = ("__cluster_metadata-0/", "meta.properties", ".lock")
-UNLUCKY = 4  #: random flips of each file
+UNLUCKY = 2  #: random flips of each file
 
 Values = dict[int, bytes | None]
 Contents = dict[str, tuple[UUID, dict[str, str], tuple[Values, bool], int]]
@@ -89,13 +89,13 @@ def fill(folder: Path, *, clean: bool) -> None:
     """Two partitions in several segments, one with deleted records, a configured topic, and one that was deleted and made again."""
     broker = BrokerInMemory(topics={"orders": 2, "again": 1, "few": 1}, folder=folder, config=CONFIG)
     producer_id = broker.cluster.allocate_producer_id()
-    for turn in range(12):
+    for turn in range(7):
         for index in range(2):
             values = [b"%d %d %d" % (index, turn, each) * 9 for each in range(3)]
             timestamp = ManualClock().now_ms() + turn
             batch = batch_of(*values, timestamp=timestamp, producer_id=producer_id, producer_epoch=0, base_sequence=turn * 3)
             broker.append("orders", index, bytes(batch))
-    broker.cluster.partition("orders", 1).advance_log_start_offset(20)
+    broker.cluster.partition("orders", 1).advance_log_start_offset(13)
     broker.append("few", 0, records(5))
     broker.cluster.delete_topic("again")
     broker.cluster.create_topic("again", partition_count=1, configs={"segment.bytes": "500"})
