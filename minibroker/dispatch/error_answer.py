@@ -21,6 +21,9 @@ _SYNONYMS = {
     "name": ("topic",),
 }
 
+#: fields by which a client finds again what it asked for; nothing else of a request is repeated: a timestamp or an offset would look found
+_IDENTIFYING = {*_SYNONYMS, "topic_id", "partition_id", "resource_type", "resource_name", "group_id", "transactional_id"}
+
 _ZERO: dict[str, Any] = {"bool": False, "string": "", "bytes": b"", "records": b"", "uuid": NIL_UUID, "float64": 0.0}
 
 
@@ -37,7 +40,7 @@ def _value(field: Field, request: Any, error: KafkaError, version: int) -> Any:
     if field.is_array:
         return _mirrored(field, request, error, version)
     if field.kind != "struct":
-        for name in (field.name, *_SYNONYMS.get(field.name, ())):
+        for name in (field.name, *_SYNONYMS.get(field.name, ())) if field.name in _IDENTIFYING else ():
             copied = getattr(request, name, None)
             if copied is not None:
                 return copied

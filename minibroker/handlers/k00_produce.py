@@ -18,20 +18,30 @@ from minibroker.dispatch.flush_queue import Failures
 from minibroker.dispatch.registry import handles
 from minibroker.errors import (
     BY_CODE,
+    CorruptMessage,
     InvalidRecord,
     InvalidRequiredAcks,
     KafkaError,
     KafkaStorageError,
+    MessageTooLarge,
+    RecordListTooLarge,
     TransactionalIdAuthorizationFailed,
+    UnsupportedCompressionType,
     WireError,
 )
 from minibroker.log.partition_log import PartitionLog
+from minibroker.records.batch import MAGIC_V2
 from minibroker.schemas import k00_produce as schema
 
 TOPIC_IDS_SINCE: Final = 13
 
 _ATTRIBUTES: Final = 22  #: position of the low byte of a batch's attributes
 _TRANSACTIONAL: Final = 0x10
+_MAGIC: Final = 16  #: position of the format's version
+
+#: refusals that come before Kafka looks at the log; with the others it tells where the log starts, and a Java producer that is
+#: told UNKNOWN_PRODUCER_ID without it just asks again
+_NO_LOG_START: Final = (CorruptMessage, KafkaStorageError, MessageTooLarge, RecordListTooLarge, UnsupportedCompressionType)
 
 Waiting = list[tuple[schema.PartitionResult, PartitionLog]]  #: results that hold only once their log is synced
 
@@ -81,19 +91,22 @@ def _check(request: schema.Request) -> None:
     for topic in request.topic_data:
         for partition in topic.partition_data:
             records = partition.records
-            if records is not None and len(records) > _ATTRIBUTES and records[_ATTRIBUTES] & _TRANSACTIONAL:
+            # In formats v0 and v1 there is part of a timestamp at this place.
+            if records is not None and len(records) > _ATTRIBUTES and records[_MAGIC] == MAGIC_V2 and records[_ATTRIBUTES] & _TRANSACTIONAL:
                 raise TransactionalIdAuthorizationFailed("transactional records without a transactional_id")
 
 
 def _append(ctx: RequestContext, topic: schema.Topic, asked: schema.Partition, waiting: Waiting) -> schema.PartitionResult:
+    log_start_offset = -1
     try:
         partition = _partition(ctx, topic, asked.index)
+        log_start_offset = partition.log.log_start_offset
         records = asked.records
         if not isinstance(records, memoryview) or not records:
             raise InvalidRecord("no record batch")
         appended = partition.append(records, produce_version=ctx.api_version)
     except KafkaError as error:
-        return _failed(asked.index, error)
+        return _failed(asked.index, error, -1 if isinstance(error, _NO_LOG_START) else log_start_offset)
     result = schema.PartitionResult(
         index=asked.index,
         error_code=0,
@@ -113,11 +126,12 @@ def _partition(ctx: RequestContext, topic: schema.Topic, index: int) -> Partitio
     return ctx.cluster.partition(topic.name, index)
 
 
-def _failed(index: int, error: KafkaError) -> schema.PartitionResult:
+def _failed(index: int, error: KafkaError, log_start_offset: int = -1) -> schema.PartitionResult:
     return schema.PartitionResult(
         index=index,
         error_code=error.code,
         base_offset=-1,
+        log_start_offset=log_start_offset,
         record_errors=[
             schema.RecordError(batch_index=position, batch_index_error_message=message)
             for position, message in getattr(error, "record_errors", ())

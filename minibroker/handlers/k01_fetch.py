@@ -36,7 +36,7 @@ ZSTD_SINCE: Final = 10
 TOPIC_IDS_SINCE: Final = 13
 LEADERS_SINCE: Final = 16
 
-_NO_EPOCH: Final = -1
+_NO_EPOCH: Final = -1  #: any negative epoch means this
 _EMPTY: Final = b""
 _NOT_DIVERGING: Final = schema.EpochEndOffset()
 _UNTOLD: Final = schema.LeaderIdAndEpoch()
@@ -100,7 +100,7 @@ class Reading:
                 partition = self._partition(topic, asked.partition)
             except KafkaError as error:
                 # Not urgent: Kafka lets the others be waited for, else a client with one lost topic would ask in circles.
-                results.append((topic, _failed(asked.partition, error)))
+                results.append((topic, _failed(asked.partition, error, aborted=[])))
                 continue
             is_waitable = True
             try:
@@ -130,9 +130,9 @@ class Reading:
     def _read_partition(self, partition: Partition, asked: schema.Partition, max_bytes: int, *, min_one: bool) -> schema.PartitionResult:
         if self._request.replica_id >= 0 or self._request.replica_state.replica_id >= 0:
             raise NotLeaderOrFollower(f"no replica of {partition.topic}-{partition.index} is assigned to another node")
-        partition.check_leader_epoch(asked.current_leader_epoch)
+        partition.check_leader_epoch(max(asked.current_leader_epoch, _NO_EPOCH))
         log = partition.log
-        diverging = _diverging(partition, asked) if asked.last_fetched_epoch != _NO_EPOCH else None
+        diverging = _diverging(partition, asked) if asked.last_fetched_epoch >= 0 else None
         if diverging is not None:
             return _result(partition, asked, _EMPTY, None, diverging)
         records = log.read(asked.fetch_offset, min(asked.partition_max_bytes, max_bytes), isolation=self._isolation, min_one=min_one)
@@ -177,9 +177,11 @@ def fetch(ctx: RequestContext, request: schema.Request) -> schema.Response | Del
 def on_error(ctx: RequestContext, request: schema.Request, error: KafkaError) -> schema.Response:
     """The whole request failed: the error once, and for clients that look there only, in each partition."""
     if ctx.api_version >= TOPIC_IDS_SINCE:
-        return schema.Response(error_code=error.code, responses=[])
-    results: list[Result] = [(topic.topic, _failed(asked.partition, error)) for topic in request.topics for asked in topic.partitions]
-    return schema.Response(error_code=error.code, responses=_by_topic(results))
+        return schema.Response(error_code=error.code, session_id=request.session_id, responses=[])
+    results: list[Result] = [
+        (topic.topic, _failed(asked.partition, error, aborted=[])) for topic in request.topics for asked in topic.partitions
+    ]
+    return schema.Response(error_code=error.code, session_id=request.session_id, responses=_by_topic(results))
 
 
 def _isolation(level: int) -> IsolationLevel:
@@ -222,9 +224,14 @@ def _result(
     )
 
 
-def _failed(index: int, error: KafkaError, leader: schema.LeaderIdAndEpoch = _UNTOLD) -> schema.PartitionResult:
+def _failed(
+    index: int,
+    error: KafkaError,
+    leader: schema.LeaderIdAndEpoch = _UNTOLD,
+    aborted: list[schema.AbortedTransaction] | None = None,
+) -> schema.PartitionResult:
     return schema.PartitionResult(
-        partition_index=index, error_code=error.code, high_watermark=-1, current_leader=leader, aborted_transactions=None, records=_EMPTY
+        partition_index=index, error_code=error.code, high_watermark=-1, current_leader=leader, aborted_transactions=aborted, records=_EMPTY
     )
 
 

@@ -41,14 +41,18 @@ _SINCE: Final = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LA
 
 @handles(schema)
 def list_offsets(ctx: RequestContext, request: schema.Request) -> schema.Response:
-    """Answer each partition on its own; one that is asked for twice is INVALID_REQUEST."""
+    """Answer each partition on its own; one that is asked for twice is INVALID_REQUEST, and answered once."""
     if request.isolation_level not in {IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED}:
         raise UnknownServerError(f"unknown isolation level {request.isolation_level}")  # Kafka's answer too
     doubled = _doubled(request) if sum(len(topic.partitions) for topic in request.topics) > 1 else frozenset()
     return schema.Response(
         topics=[
             schema.TopicResult(
-                name=topic.name, partitions=[_answer(ctx, request, topic.name, wanted, doubled) for wanted in topic.partitions]
+                name=topic.name,
+                partitions=[
+                    _answer(ctx, request, topic.name, wanted, doubled)
+                    for wanted in (_once(topic.partitions) if doubled else topic.partitions)
+                ],
             )
             for topic in request.topics
         ]
@@ -65,6 +69,10 @@ def _doubled(request: schema.Request) -> frozenset[tuple[str, int]]:
                 doubled.add(key)
             seen.add(key)
     return frozenset(doubled)
+
+
+def _once(partitions: list[schema.Partition]) -> list[schema.Partition]:
+    return list({partition.partition_index: partition for partition in partitions}.values())
 
 
 def _answer(

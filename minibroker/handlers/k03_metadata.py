@@ -15,7 +15,7 @@ from uuid import UUID
 from minibroker.cluster.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.topic import Topic
-from minibroker.cluster.topic_rules import check_name
+from minibroker.cluster.topic_rules import METADATA_TOPIC, check_name
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.registry import handles
 from minibroker.errors import InvalidRequest, KafkaError, LeaderNotAvailable
@@ -65,6 +65,7 @@ def _answer(ctx: RequestContext, request: schema.Request, key: UUID | str | None
             name=None if isinstance(key, UUID) else key or "",
             topic_id=key if isinstance(key, UUID) else NIL_UUID,
             partitions=[],
+            topic_authorized_operations=schema.OPERATIONS_NOT_ASKED_FOR if isinstance(key, UUID) else _operations(request),
         )
 
 
@@ -76,7 +77,7 @@ def _find(ctx: RequestContext, request: schema.Request, key: UUID | str | None) 
     topic = ctx.cluster.topics.get(key)
     if topic is not None:
         return topic
-    if request.allow_auto_topic_creation:
+    if request.allow_auto_topic_creation and key != METADATA_TOPIC:
         return ctx.cluster.auto_create_topic(key)
     check_name(key)
     return ctx.cluster.topic(key)
@@ -90,8 +91,12 @@ def _known(ctx: RequestContext, request: schema.Request, topic: Topic) -> schema
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
         partitions=[_partition(partition, replicas) for partition in topic.partitions],
-        topic_authorized_operations=TOPIC_OPERATIONS if request.include_topic_authorized_operations else schema.OPERATIONS_NOT_ASKED_FOR,
+        topic_authorized_operations=_operations(request),
     )
+
+
+def _operations(request: schema.Request) -> int:
+    return TOPIC_OPERATIONS if request.include_topic_authorized_operations else schema.OPERATIONS_NOT_ASKED_FOR
 
 
 def _partition(partition: Partition, replicas: list[int]) -> schema.PartitionResult:

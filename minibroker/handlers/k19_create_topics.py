@@ -1,7 +1,8 @@
 """CreateTopics (key 19): topics with partitions and configs, ready to be used when this answers.
 
 Versions: 2 to 7; 5 is flexible and answers with the configs in force, 7 with the topic id.
-Each topic is created or refused on its own, checked as Apache Kafka checks; a name given twice is refused. There is one replica:
+Each topic is created or refused on its own, checked as Apache Kafka checks; a name given twice is refused. A request for more than 10,000
+partitions in all its topics is refused as a whole: POLICY_VIOLATION. There is one replica:
 a larger replication factor is INVALID_REPLICATION_FACTOR. `validate_only` checks everything and creates nothing.
 `timeout_ms` is never used: the answer is final.
 """
@@ -12,9 +13,10 @@ from collections import Counter
 
 from minibroker.cluster.config_entries import topic_entries
 from minibroker.cluster.topic import Topic
+from minibroker.cluster.topic_rules import PARTITIONS_OF_REQUEST_MAX
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.registry import handles
-from minibroker.errors import InvalidReplicaAssignment, InvalidRequest, KafkaError
+from minibroker.errors import InvalidReplicaAssignment, InvalidRequest, KafkaError, PolicyViolation
 from minibroker.schemas import k19_create_topics as schema
 
 NOT_GIVEN = -1  #: num_partitions and replication_factor: the broker's default, or that of the assignments
@@ -25,9 +27,18 @@ def create_topics(ctx: RequestContext, request: schema.Request) -> schema.Respon
     """Answer each name once."""
     counts = Counter(topic.name for topic in request.topics)
     topics = {topic.name: topic for topic in request.topics}
+    if sum(_partition_count(ctx, topic) for topic in request.topics) > PARTITIONS_OF_REQUEST_MAX:
+        raise PolicyViolation("Excessively large number of partitions per request.")
     return schema.Response(
         topics=[_create(ctx, topic, is_single=counts[topic.name] == 1, validate_only=request.validate_only) for topic in topics.values()]
     )
+
+
+def _partition_count(ctx: RequestContext, wanted: schema.Topic) -> int:
+    """How many partitions are asked for, whether they may be or not."""
+    if wanted.assignments:
+        return len(wanted.assignments)
+    return ctx.cluster.default_partition_count(wanted.name) if wanted.num_partitions == NOT_GIVEN else max(wanted.num_partitions, 0)
 
 
 def _create(ctx: RequestContext, wanted: schema.Topic, *, is_single: bool, validate_only: bool) -> schema.TopicResult:
@@ -38,8 +49,8 @@ def _create(ctx: RequestContext, wanted: schema.Topic, *, is_single: bool, valid
             wanted.name,
             partition_count=None if wanted.num_partitions == NOT_GIVEN else wanted.num_partitions,
             replication_factor=wanted.replication_factor,
-            assignments=_assignments(wanted),
-            configs={config.name: config.value for config in wanted.configs},
+            assignments=_assignments(ctx, wanted),
+            configs=_configs(wanted),
             validate_only=validate_only,
         )
     except KafkaError as error:
@@ -47,19 +58,31 @@ def _create(ctx: RequestContext, wanted: schema.Topic, *, is_single: bool, valid
     return _created(ctx, topic)
 
 
-def _assignments(wanted: schema.Topic) -> dict[int, list[int]] | None:
+def _configs(wanted: schema.Topic) -> dict[str, str | None]:
+    return {config.name: config.value for config in wanted.configs}
+
+
+def _assignments(ctx: RequestContext, wanted: schema.Topic) -> dict[int, list[int]] | None:
     if not wanted.assignments:
         return None
+    problem = _problem(wanted)
+    if problem is not None:
+        ctx.cluster.create_topic(wanted.name, configs=_configs(wanted), validate_only=True)  # Kafka judges name and configs first
+        raise problem
+    return {assignment.partition_index: assignment.broker_ids for assignment in wanted.assignments}
+
+
+def _problem(wanted: schema.Topic) -> KafkaError | None:
+    """What speaks against the assignments before one looks into them."""
     if wanted.replication_factor != NOT_GIVEN:
-        raise InvalidRequest("A manual partition assignment was specified, but replication factor was not set to -1.")
+        return InvalidRequest("A manual partition assignment was specified, but replication factor was not set to -1.")
     if wanted.num_partitions != NOT_GIVEN:
-        raise InvalidRequest("A manual partition assignment was specified, but numPartitions was not set to -1.")
-    assignments: dict[int, list[int]] = {}
-    for assignment in wanted.assignments:
-        if assignment.partition_index in assignments:
-            raise InvalidReplicaAssignment(f"Found multiple manual partition assignments for partition {assignment.partition_index}")
-        assignments[assignment.partition_index] = assignment.broker_ids
-    return assignments
+        return InvalidRequest("A manual partition assignment was specified, but numPartitions was not set to -1.")
+    counts = Counter(assignment.partition_index for assignment in wanted.assignments)
+    for index, count in counts.items():
+        if count > 1:
+            return InvalidReplicaAssignment(f"Found multiple manual partition assignments for partition {index}")
+    return None
 
 
 def _created(ctx: RequestContext, topic: Topic) -> schema.TopicResult:

@@ -46,6 +46,7 @@ from minibroker.records.batch import (
     MAGIC_V2,
     MAX_TIMESTAMP_POSITION,
     NO_TIMESTAMP,
+    TRANSACTIONAL_FLAG,
     RecordBatch,
     TimestampType,
 )
@@ -58,6 +59,8 @@ DEEP_RECORD_COUNT = 32  #: batches of up to so many records are walked deeply, w
 INT64_MAX = 0x7FFF_FFFF_FFFF_FFFF
 ZSTD_SINCE_PRODUCE = 7
 MIN_BATCH_LENGTH = 14  #: Kafka's RECORD_OVERHEAD_V0, below which it takes a length for garbage
+
+_KEPT_ATTRIBUTES = LOG_APPEND_TIME_FLAG | TRANSACTIONAL_FLAG  #: by recompression; Kafka writes a new batch then
 
 _LENGTH = Struct(">i")
 _ATTRIBUTES = Struct(">h")
@@ -205,7 +208,7 @@ def _errors_of_records(batch: RecordBatch, rules: ProduceRules, now_ms: int) -> 
 
 
 def _recompress(batch: RecordBatch, payload: bytes | memoryview, kind: Compression, rules: ProduceRules) -> RecordBatch:
-    """The same records under another codec: the header keeps all but length, codec and CRC."""
+    """The same records under another codec: the header keeps all but length, codec, CRC, and attributes that no producer has to set."""
     packed = payload if kind is Compression.NONE else compress(kind, payload, rules.compression_level)
     size = HEADER_SIZE + len(packed)
     if size > rules.max_message_bytes:
@@ -213,7 +216,7 @@ def _recompress(batch: RecordBatch, payload: bytes | memoryview, kind: Compressi
     data = bytearray(batch.data[:HEADER_SIZE])
     data += packed
     _LENGTH.pack_into(data, 8, size - LOG_OVERHEAD)
-    _ATTRIBUTES.pack_into(data, ATTRIBUTES_POSITION, batch.attributes & ~COMPRESSION_MASK | kind)
+    _ATTRIBUTES.pack_into(data, ATTRIBUTES_POSITION, batch.attributes & _KEPT_ATTRIBUTES | kind)
     view = memoryview(data)
     _CRC.pack_into(view, CRC_POSITION, crc32c(view[ATTRIBUTES_POSITION:]))
     return RecordBatch(view)

@@ -70,6 +70,13 @@ def test_a_null_list_has_no_answers() -> None:
     assert error_answer(k03_metadata.Response, k03_metadata.Request(topics=None), UnknownServerError(), 12).topics == []
 
 
+def test_only_what_identifies_is_repeated() -> None:
+    asked = k02_list_offsets.Topic(name="orders", partitions=[k02_list_offsets.Partition(partition_index=3, timestamp=-2)])
+    answer = error_answer(k02_list_offsets.Response, k02_list_offsets.Request(replica_id=-1, topics=[asked]), UnknownServerError(), 3)
+    (partition,) = answer.topics[0].partitions
+    assert (partition.partition_index, partition.timestamp, partition.offset) == (3, -1, -1)
+
+
 def test_messages_are_passed_on() -> None:
     request = k19_create_topics.Request(
         topics=[k19_create_topics.Topic(name="orders", num_partitions=1, replication_factor=1, assignments=[], configs=[])], timeout_ms=1

@@ -229,3 +229,18 @@ def test_flush_ms_syncs_in_the_background(broker: BrokerInMemory) -> None:
     broker.clock.advance(200)
     assert log.unflushed_messages == 0
     timer.stop()
+
+
+def test_a_batch_of_another_format_is_not_taken_for_transactional(broker: BrokerInMemory) -> None:
+    old = bytearray(BATCH)
+    old[16], old[22] = 1, 0x10  # in format v1 part of a timestamp
+    first, second = schema.Partition(index=0, records=bytes(old)), schema.Partition(index=1, records=BATCH)
+    wanted = schema.Request(acks=-1, timeout_ms=1000, topic_data=[schema.Topic(name="orders", partition_data=[first, second])])
+    results = broker.ask(wanted, 12).responses[0].partition_responses
+    assert [each.error_code for each in results] == [InvalidRecord.code, 0]
+
+
+def test_where_the_log_starts_is_told_with_a_refusal_by_the_log(broker: BrokerInMemory) -> None:
+    unknown = request(records(1, producer_id=99_999, producer_epoch=0, base_sequence=0))
+    assert (produce(broker, unknown).error_code, produce(broker, unknown).log_start_offset) == (UnknownProducerId.code, 0)
+    assert produce(broker, request(corrupt(BATCH))).log_start_offset == -1

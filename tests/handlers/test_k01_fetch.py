@@ -300,3 +300,13 @@ def test_neighbours_of_one_topic_share_an_entry(broker: BrokerInMemory) -> None:
     wanted.topics.append(schema.Topic(topic="clicks", partitions=[partition(0)]))
     response = broker.ask(wanted, 12)
     assert [(topic.topic, len(topic.partitions)) for topic in response.responses] == [("orders", 2), ("clicks", 1)]
+
+
+def test_any_negative_epoch_means_none(broker: BrokerInMemory) -> None:
+    assert fetch(broker, request(partition(9, current_leader_epoch=-2, last_fetched_epoch=-3))).error_code == 0
+
+
+def test_a_request_that_fails_as_a_whole_keeps_its_session(broker: BrokerInMemory) -> None:
+    opened = broker.ask(request(partition(9), session_epoch=0), 12)
+    failed = broker.ask(request(session_id=opened.session_id, session_epoch=1, isolation_level=7), 12)
+    assert (failed.error_code, failed.session_id) == (-1, opened.session_id)

@@ -143,3 +143,16 @@ def test_an_offline_partition_has_no_leader(broker: BrokerInMemory) -> None:
         (0, 1, [1], []),
         (5, -1, [], [1]),
     ]
+
+
+def test_the_metadata_log_is_no_topic_to_be_made(broker: BrokerInMemory) -> None:
+    assert topics(broker, named("__cluster_metadata", create=True)) == [("__cluster_metadata", UnknownTopicOrPartition.code)]
+
+
+def test_authorized_operations_of_a_name_that_is_not_there(broker: BrokerInMemory) -> None:
+    wanted = schema.Request(
+        topics=[schema.Topic(name="nope"), schema.Topic(name=None, topic_id=ANY_ID)],
+        allow_auto_topic_creation=False,
+        include_topic_authorized_operations=True,
+    )
+    assert [topic.topic_authorized_operations for topic in broker.ask(wanted, 13).topics] == [3576, schema.OPERATIONS_NOT_ASKED_FOR]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from minibroker.errors import KafkaStorageError, TopicAlreadyExists
+from minibroker.errors import InvalidConfig, InvalidTopicException, KafkaStorageError, PolicyViolation, TopicAlreadyExists
 from minibroker.schemas import k19_create_topics as schema
 from minibroker.wire.schema import NIL_UUID
 from tests.handlers.kafka_answers import answered_versions, differences
@@ -73,3 +73,18 @@ def test_nothing_is_created_when_the_metadata_log_cannot_be_written(monkeypatch:
     assert broker.ask(request("orders")).topics[0].error_code == KafkaStorageError.code
     assert broker.cluster.topics == {}
     assert not (broker.folder / "orders-0").exists()
+
+
+def test_more_partitions_than_a_request_may_ask_for_in_all_its_topics() -> None:
+    broker = BrokerInMemory()
+    answers = broker.ask(request("a", "b", count=5_001)).topics
+    assert [answer.error_code for answer in answers] == [PolicyViolation.code] * 2
+    assert not broker.cluster.topics
+
+
+@pytest.mark.parametrize(("name", "config", "error"), [("..", {}, InvalidTopicException), ("a", {"retention_ms": "soon"}, InvalidConfig)])
+def test_name_and_configs_are_judged_before_assignments(name: str, config: dict[str, str], error: type[Exception]) -> None:
+    wanted = request(name, count=1, **config)  # a count beside assignments is wrong too
+    wanted.topics[0].assignments.append(schema.Assignment(partition_index=0, broker_ids=[1]))
+    (answer,) = BrokerInMemory().ask(wanted).topics
+    assert answer.error_code == error.code  # type: ignore[attr-defined]  every KafkaError has one

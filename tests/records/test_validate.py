@@ -127,6 +127,13 @@ def test_recompression_keeps_everything_but_the_codec(source: Compression, targe
     assert list(decode_records(batch)) == list(decode_records(RecordBatch(data)))
 
 
+def test_recompression_keeps_no_attribute_that_only_a_broker_sets() -> None:
+    data = bytearray(build_batch([Record(0, NOW_MS, b"k", b"v")], delete_horizon_ms=NOW_MS))
+    batch = validate_produced(memoryview(data), ProduceRules(compression=Compression.GZIP), now_ms=NOW_MS)
+    assert batch.attributes == Compression.GZIP
+    assert [record.timestamp for record in decode_records(batch)] == [NOW_MS]
+
+
 def test_recompression_under_log_append_time() -> None:
     data = build_batch(honest(NOW_MS - 1_000))
     rules = ProduceRules(compression=Compression.LZ4, timestamp_type=TimestampType.LOG_APPEND_TIME)

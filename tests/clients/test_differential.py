@@ -1,0 +1,40 @@
+"""The same random requests to us and to Apache Kafka 4.3.1: every answer is the same, but for what tests/differential/allowed.py names.
+
+The seed is printed; MINIBROKER_TEST_SEED runs another one.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.differential.allowed import RULES
+from tests.differential.run import Run
+from tests.differential.twins import Twins
+from tests.support.broker_process import BrokerProcess
+from tests.support.kafka_process import KafkaProcess
+
+pytestmark = [pytest.mark.java]
+
+OPERATIONS = 1600
+
+
+@pytest.mark.timeout(240)
+def test_two_brokers_answer_alike(tmp_path: Path) -> None:
+    seed = int(os.environ.get("MINIBROKER_TEST_SEED", "20261121"))
+    print(f"MINIBROKER_TEST_SEED={seed}")
+    (tmp_path / "ours").mkdir()
+    (tmp_path / "kafka").mkdir()
+    with KafkaProcess(tmp_path / "kafka") as kafka, BrokerProcess(tmp_path / "ours", "--set", "node.id=1") as ours:
+        run = Run(Twins(ours.bootstrap, kafka.bootstrap), seed)
+        run.run(OPERATIONS)
+        assert run.found == [], f"{len(run.found)} of {run.counts.total()} answers differ:\n" + "\n".join(run.found[:20])
+        assert len(run.counts) == 16, run.counts
+        assert ours.stop() == 0
+        assert "Traceback" not in ours.output
+
+
+def test_every_allowance_has_a_reason() -> None:
+    assert all(len(rule.reason) > 20 and rule.api_keys for rule in RULES)

@@ -1,0 +1,126 @@
+"""What we answer otherwise than Apache Kafka 4.3.1, on purpose, each with its reason. Everything else is a mistake of ours.
+
+A rule is a pattern over one line of twins.differences (`.path: ours X, Kafka's Y`) and the API whose answer it is in; `when` narrows it by
+the request. What both brokers draw for themselves (ids, ports, times of appending) is masked in twins.py, and what Kafka's hash maps
+leave to chance (the order of topics) is sorted in run.py.
+
+What the requests avoid, because one side does not answer or the two part ways for good:
+- null records: Apache Kafka 4.3.1 never answers such a Produce; we say INVALID_RECORD.
+- a transactional_id in Produce or InitProducerId: transactions are not served yet.
+- zstd for readers below Fetch 10: UNSUPPORTED_COMPRESSION_TYPE (KIP-110); Kafka 4 sends batches that these clients die on.
+- Metadata for a topic with neither name nor id: INVALID_REQUEST; Kafka passes over it, or trips when there is no other.
+- names to be created by Metadata: ours are there when it answers, Kafka's some time later.
+- several partitions in a Produce of which one has a lie in its framing (length, magic): Kafka refuses all of them, we that one.
+- producer ids that were never given out: UNKNOWN_PRODUCER_ID; Kafka takes them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from minibroker.schemas import (
+    k00_produce,
+    k01_fetch,
+    k02_list_offsets,
+    k19_create_topics,
+    k32_describe_configs,
+    k33_alter_configs,
+    k44_incremental_alter_configs,
+)
+from tests.differential.data import LIES_OF_FRAMING, Operation
+
+
+class Rule(NamedTuple):
+    """One difference that we stand by."""
+
+    reason: str
+    api_keys: tuple[int, ...]
+    pattern: str
+    when: Callable[[Operation], bool] = lambda _: True
+
+
+CONFIGS: Final = (k19_create_topics.API_KEY, k32_describe_configs.API_KEY)
+ALTERING: Final = (k33_alter_configs.API_KEY, k44_incremental_alter_configs.API_KEY)
+
+RULES: Final = (
+    Rule(
+        "Kafka with eligible leader replicas writes min.insync.replicas=1 into its cluster-wide configs at its first start",
+        CONFIGS,
+        r"config_source: ours 5, Kafka's 3$|synonyms: ours \(1\) .*min\.insync\.replicas.*, Kafka's \(2\)",
+    ),
+    Rule("a number is kept without the blanks around it", CONFIGS, r"\.value: ours '7', Kafka's ' 7 '$"),
+    Rule(
+        "why a batch was refused is said in words, Kafka leaves them out",
+        (k00_produce.API_KEY,),
+        r"error_message: ours 'words', Kafka's None$",
+    ),
+    Rule(
+        "where the log starts is told with a refusal; Kafka does not tell when it refuses before it looks at the log",
+        (k00_produce.API_KEY,),
+        r"log_start_offset: ours \d+, Kafka's -1$",
+    ),
+    Rule(
+        "a duplicate's log_append_time is told only where the topic has such times; Kafka tells the producer's own timestamp",
+        (k00_produce.API_KEY,),
+        r"log_append_time_ms: ours -1, Kafka's 'a time'$",
+    ),
+    Rule(
+        "of two things that are wrong, unknown partition and unreadable batch, we tell the first",
+        (k00_produce.API_KEY,),
+        r"error_code: ours (3|100), Kafka's 2$|error_message: ours None, Kafka's 'words'$",
+        lambda operation: any(lie in operation.note for lie in LIES_OF_FRAMING),
+    ),
+    Rule(
+        "read_committed: no aborted transactions is an empty list also when no batch fits into the limit; Kafka says null then",
+        (k01_fetch.API_KEY,),
+        r"aborted_transactions: ours \(0\) \[\], Kafka's None$",
+    ),
+    Rule(
+        "a topic that was deleted under a session is an unknown id; Kafka remembers its name and says unknown topic",
+        (k01_fetch.API_KEY,),
+        r"error_code: ours 100, Kafka's 3$",
+    ),
+    Rule(
+        "the largest timestamp is looked for above the log start; Kafka also finds deleted records",
+        (k02_list_offsets.API_KEY,),
+        r"\.(timestamp|offset): ours",
+        lambda operation: "timestamp=-3" in operation.note,
+    ),
+    Rule(
+        "of two things that are wrong, unknown topic and invalid config, we tell the first",
+        ALTERING,
+        r"error_code: ours (3|17), Kafka's (40|42|-1)$",
+    ),
+    Rule(
+        "an unknown operation is INVALID_REQUEST; Kafka trips over it",
+        ALTERING,
+        r"error_code: ours 42, Kafka's -1$|error_message: ours 'words', Kafka's None$",
+        lambda operation: "config_operation=9" in operation.note,
+    ),
+    Rule(
+        "a negative producer epoch is older than any, INVALID_PRODUCER_EPOCH; Kafka trips over it",
+        (k00_produce.API_KEY,),
+        r"error_code: ours 47, Kafka's -1$",
+        lambda operation: "epoch -1" in operation.note,
+    ),
+    Rule(
+        "of two things that are wrong, acks and a batch or partition, we tell the first",
+        (k00_produce.API_KEY,),
+        r"error_code: ours 21, Kafka's \d+$|error_message: ours None, Kafka's 'words'$",
+        lambda operation: re.match(r"acks (2|-2) ", operation.note) is not None,
+    ),
+    Rule(
+        "Kafka counts the part of a batch that it cuts off at a limit, we leave it out and have room for whole ones of the next partition",
+        (k01_fetch.API_KEY,),
+        r"records: ours \([1-9]\d*\) .*, Kafka's \(0\) \[\]$",
+        lambda operation: "'max_bytes': 52428800" not in operation.note,
+    ),
+)
+
+
+def is_allowed(operation: Operation, difference: str) -> bool:
+    """Whether one of RULES covers a line of differences."""
+    key = operation.schema.API_KEY
+    return any(key in rule.api_keys and re.search(rule.pattern, difference) and rule.when(operation) for rule in RULES)
