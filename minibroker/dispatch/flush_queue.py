@@ -1,19 +1,23 @@
 """Group commit: requests that may be answered only after an fsync share one.
 
-All logs that were asked for in one turn of the loop are synced together in the background; what is asked for while a
-sync runs goes with the next one. A failed fsync is never retried: the log goes offline, and every request that waited for it fails.
+All logs that were asked for in one turn of the loop are synced together in the background; what is asked for while a sync runs goes
+with the next one. Many logs are synced in groups, one after the other: each needs descriptors while its sync lasts.
+A failed fsync is never retried: the log goes offline, and every request that waited for it fails.
 """
 
 from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Iterable
+from typing import Final
 
 from minibroker.background import Background
 from minibroker.clock import Clock
 from minibroker.errors import KafkaStorageError
 from minibroker.log.flush import Flush
 from minibroker.log.partition_log import PartitionLog
+
+_GROUP: Final = 64  #: logs that are synced at once
 
 Failures = dict[PartitionLog, KafkaStorageError]
 Done = Callable[[Failures], None]
@@ -42,17 +46,21 @@ class FlushQueue:
     def _start(self) -> None:
         logs, self._logs = self._logs, {}
         waiting, self._waiting = self._waiting, []
+        self._sync_some([*logs], {}, waiting)
+
+    def _sync_some(self, logs: list[PartitionLog], failures: Failures, waiting: list[Done]) -> None:
         started: Started = []
-        failures: Failures = {}
-        for each in logs:
+        for each in logs[:_GROUP]:
             try:
                 started.append((each, each.begin_flush()))
             except KafkaStorageError as error:
                 failures[each] = error
         flushes = [flush for _, flush in started]
-        self._background.submit(lambda: _sync(flushes), lambda results: self._finish(started, results, failures, waiting))
+        self._background.submit(lambda: _sync(flushes), lambda results: self._finish(started, results, logs[_GROUP:], failures, waiting))
 
-    def _finish(self, started: Started, results: Results | BaseException, failures: Failures, waiting: list[Done]) -> None:
+    def _finish(
+        self, started: Started, results: Results | BaseException, rest: list[PartitionLog], failures: Failures, waiting: list[Done]
+    ) -> None:
         if isinstance(results, BaseException):
             # No file system said so, but nobody knows what is on the disk: as bad as a failed fsync.
             results = [OSError(errno.EIO, f"the sync did not end: {results!r}")] * len(started)
@@ -61,6 +69,9 @@ class FlushQueue:
                 each.end_flush(flush, error)
             except KafkaStorageError as failure:
                 failures[each] = failure
+        if rest:
+            self._sync_some(rest, failures, waiting)
+            return
         self._is_busy = bool(self._waiting)
         if self._is_busy:
             self._start()

@@ -101,3 +101,18 @@ def test_a_worker_that_died_fails_them_all() -> None:
     done(MemoryError())
     ((_, failures),) = fixture.done
     assert len(failures) == 1
+
+
+def test_many_logs_are_synced_in_groups_and_answered_once() -> None:
+    """Each begun flush holds descriptors: a thousand partitions must not need a thousand of them."""
+    fixture = Fixture()
+    logs = [Log(fails=index in {3, 990}) for index in range(1000)]
+    fixture.flush("a", *logs)
+    fixture.clock.advance(0)
+    while fixture.background.submitted:
+        assert fixture.done == []
+        assert sum(log.steps == ["begin"] for log in logs) <= 64
+        fixture.background.finish()
+    assert all(log.steps == ["begin", "run", "end"] for log in logs)
+    ((name, failures),) = fixture.done
+    assert (name, set(failures)) == ("a", {logs[3], logs[990]})
