@@ -356,7 +356,8 @@ class Segment:
         self._time_index_trusted = True
         self.time_index.loaded()
         if self.size and (self.time_index.is_damaged or not self._time_entry_agrees(self.time_index.last())):
-            self._rebuild("or the time index beside it is missing or wrong")
+            is_plain = not self.time_index.is_damaged and not self.time_index.count  # as when no record has a timestamp
+            self._rebuild("or the time index beside it is missing or wrong", logging.DEBUG if is_plain else logging.WARNING)
 
     def _time_entry_agrees(self, entry: TimestampEntry) -> bool:
         if entry.timestamp == NO_TIMESTAMP:

@@ -13,6 +13,8 @@ import pytest
 from minibroker.clock import WallClock
 from minibroker.errors import OutOfOrderSequenceNumber
 from minibroker.log.partition_log import PartitionLog
+from minibroker.records.builder import build_batch
+from minibroker.records.record import Record
 from tests.log.conftest import OpenLog
 from tests.support.log_batches import NOW_MS, batch_of, idempotent_batch, read_values
 
@@ -426,3 +428,11 @@ def test_a_wrong_entry_inside_the_time_index_changes_no_answer(open_log: OpenLog
             assert found is not None
             assert found.offset == number
         again.close(clean=False)
+
+
+def test_records_without_timestamps_are_no_damage(open_log: OpenLog, caplog: pytest.LogCaptureFixture) -> None:
+    log = open_log()
+    log.append(memoryview(build_batch([Record(0, -1, b"key", b"value")])))
+    log.close()
+    assert open_log(clean_shutdown=True).offset_for_timestamp(0) is None
+    assert not caplog.records
