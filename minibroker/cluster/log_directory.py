@@ -83,10 +83,10 @@ class LogDirectory:
             files.make_directory(path)
             self._lock = DirectoryLock(files, f"{path}/{LOCK}")
             self.meta = read_meta_properties(files, f"{path}/{META_PROPERTIES}")
-        except OSError as error:
-            raise ConfigurationError(f"log.dirs: {path} cannot be used: {error.strerror}") from error
-        except ConfigurationError:
+        except BaseException as error:
             self.release()
+            if isinstance(error, OSError):
+                raise ConfigurationError(f"log.dirs: {path} cannot be used: {error.strerror}") from error
             raise
 
     def claim(self, cluster_id: str, node_id: int, clock: Clock) -> None:
@@ -242,7 +242,7 @@ def open_directories(files: Files, paths: Iterable[str], *, cluster_id: str | No
     try:
         directories.extend(LogDirectory(files, path) for path in paths)
         _claim_all(directories, cluster_id, node_id, clock)
-    except (OSError, ConfigurationError) as error:
+    except BaseException as error:
         for directory in directories:
             directory.release()
         if isinstance(error, OSError):

@@ -92,8 +92,9 @@ class MetadataLog:
                     pending.append(record)
                 elif not isinstance(record, NoOpRecord):
                     yield record
-        if not segments:
-            write_topic_id(self._files, f"{self._folder}/{PARTITION_METADATA}", METADATA_TOPIC_ID)
+        topic_id_path = f"{self._folder}/{PARTITION_METADATA}"
+        if not (segments and self._files.exists(topic_id_path)):
+            write_topic_id(self._files, topic_id_path, METADATA_TOPIC_ID)
             self._files.sync_directory(self._folder)
             self._files.sync_directory(self._folder.rpartition("/")[0] or "/")
         self._load_epochs()

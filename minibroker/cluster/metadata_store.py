@@ -38,9 +38,11 @@ class MetadataStore:
         Raises:
             ConfigurationError: damage, contradictions, or a metadata.version that is not known.
         """
+        is_new = True  # also when the first start died behind the batch that begins its epoch
         for record in self.log.replay():
+            is_new = False
             self.image.apply(record)
-        if self.log.log_end_offset == 0:
+        if is_new:
             self.commit([FeatureLevelRecord(name=METADATA_VERSION_FEATURE, feature_level=METADATA_VERSION)])
         level = self.image.features.get(METADATA_VERSION_FEATURE, 0)
         if not MIN_METADATA_VERSION <= level <= METADATA_VERSION:
