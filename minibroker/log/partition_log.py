@@ -396,9 +396,9 @@ class PartitionLog:
     # Durability
 
     def flush_due(self, now_ms: int) -> bool:
-        """Whether flush.messages or flush.ms ask for a flush."""
+        """Whether flush.messages or flush.ms ask for a flush; a clock that was set back must not put it off."""
         unflushed = self.log_end_offset - self.recovery_point
-        return unflushed >= self.config.flush_messages or (unflushed > 0 and now_ms - self._last_flush_ms >= self.config.flush_ms)
+        return unflushed >= self.config.flush_messages or (unflushed > 0 and abs(now_ms - self._last_flush_ms) >= self.config.flush_ms)
 
     def begin_flush(self, end_offset: int | None = None, *, with_active_indexes: bool = False) -> Flush:
         """Collect what is to be synced so that all below `end_offset` (the log end) is on the disk; see log/flush.py."""

@@ -209,6 +209,7 @@ def test_flushes_are_due_by_count_and_by_time(open_log: OpenLog, clock: ManualCl
     log.append(batch_of(b"a", b"b"))
     assert not log.flush_due(clock.now_ms())
     assert log.flush_due(clock.now_ms() + 1000)
+    assert log.flush_due(clock.now_ms() - 86_400_000)
     log.append(batch_of(b"c"))
     assert log.flush_due(clock.now_ms())
     log.flush()
