@@ -9,6 +9,7 @@ broker.clock.advance(500); pending.answer()
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import sys
 import tempfile
@@ -77,6 +78,13 @@ class Pending:
         return decode(self._api.Response, frame[position:], self._version, flexible=self._api.flexible(self._version))
 
 
+def _end(cluster: Cluster, folder: Path | None) -> None:
+    with contextlib.suppress(Exception):
+        cluster.close(clean=False)
+    if folder is not None:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 class BrokerInMemory:
     """Its folder is temporary and goes with it, unless `folder` is given."""
 
@@ -89,14 +97,13 @@ class BrokerInMemory:
         files: Files | None = None,
         clock: ManualClock | None = None,
     ) -> None:
-        if folder is None:
-            folder = Path(tempfile.mkdtemp(prefix="minibroker-test-"))
-            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-        self.folder = folder
+        self.folder = folder or Path(tempfile.mkdtemp(prefix="minibroker-test-"))
         self.clock = clock or ManualClock()
         self.background = InlineBackground()
-        self.config = BrokerConfig({"log.dirs": str(folder), "listeners": "PLAINTEXT://localhost:9092"} | dict(config or {}))
+        self.config = BrokerConfig({"log.dirs": str(self.folder), "listeners": "PLAINTEXT://localhost:9092"} | dict(config or {}))
         self.cluster = Cluster.open(self.config, files or RealFiles(), self.clock, self.background)
+        # A test run makes hundreds of these: what one has open must go with it.
+        self._end = weakref.finalize(self, _end, self.cluster, self.folder if folder is None else None)
         self.services = Services(
             config=self.config, cluster=self.cluster, clock=self.clock, background=self.background, registry=registry.load()
         )
