@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
+import signal
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -19,6 +20,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=os.environ.get("MINIBROKER_TEST_BOOTSTRAP"),
         help="run the tests of clients against this broker, e.g. an Apache Kafka, instead of a minibroker of their own",
     )
+
+
+def pytest_configure() -> None:
+    """A shell that starts something in the background has it ignore SIGINT, and children inherit that: Ctrl-C is tested here."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
