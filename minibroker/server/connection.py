@@ -138,6 +138,7 @@ class Connection(asyncio.BufferedProtocol):
         finally:
             self._in_turn = False
         self._end_turn()
+        self._listener.wakefulness.turn()
 
     def _go_on(self) -> None:
         """Others had their turn."""

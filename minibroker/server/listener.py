@@ -19,6 +19,7 @@ from minibroker.clock import Clock, Timer
 from minibroker.dispatch.context import ConnectionInfo
 from minibroker.dispatch.dispatcher import Dispatcher
 from minibroker.server.connection import Connection
+from minibroker.server.wakefulness import Wakefulness
 
 log = logging.getLogger(__name__)
 
@@ -62,6 +63,7 @@ class Listener:
         self._clock = clock
         self._census = census or Census()
         self._servers: list[asyncio.Server] = []
+        self.wakefulness = Wakefulness(self.at_end_of_turn)
         self._sweep_timer: Timer | None = None
         idle_ms = limits().max_idle_ms
         self._sweep_ms = min(max(idle_ms // 4, 1), _SWEEP_MAX_MS) if idle_ms >= 0 else _SWEEP_MAX_MS
