@@ -19,6 +19,7 @@ from minibroker.errors import (
 )
 
 NAME_LENGTH_MAX = 249
+_NAME_SHOWN_MAX = 4096  #: characters of a senseless name that a message repeats
 PARTITIONS_OF_REQUEST_MAX = 10_000
 METADATA_TOPIC = "__cluster_metadata"
 _LEGAL = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
@@ -32,11 +33,16 @@ def check_name(name: str) -> None:
     elif name in {".", ".."}:
         problem = f"'{name}' is not allowed"
     elif len(name) > NAME_LENGTH_MAX:
-        problem = f"the length of '{name}' is longer than the max allowed length {NAME_LENGTH_MAX}"
+        problem = f"the length of '{shortened(name)}' is longer than the max allowed length {NAME_LENGTH_MAX}"
     elif not _LEGAL.issuperset(name):
         problem = f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
     if problem is not None:
         raise InvalidTopicException(f"Topic name is invalid: {problem}")
+
+
+def shortened(name: str) -> str:
+    """A name of any length as a message can carry it: strings of the protocol end at 32,767 bytes."""
+    return name if len(name) <= _NAME_SHOWN_MAX else f"{name[:_NAME_SHOWN_MAX]}..."
 
 
 def check_new_name(name: str) -> None:

@@ -153,7 +153,7 @@ class Connection(asyncio.BufferedProtocol):
         self.is_active = True
         if isinstance(answer, InFlight):
             self._queue.append(answer)
-            answer.on_done(self._advance)
+            answer.on_done(lambda: self._completed(answer))
         elif self._queue:
             self._queue.append(answer)
             self._queued_size += size_of(answer)
@@ -165,6 +165,12 @@ class Connection(asyncio.BufferedProtocol):
         last = self._queue[-1]
         if isinstance(last, InFlight):
             last.step_aside()
+
+    def _completed(self, answer: InFlight) -> None:
+        """An answer came that had to wait; it may have to wait on for those before it, and counts as long as it does."""
+        if answer.answer is not None:
+            self._queued_size += size_of(answer.answer)
+        self._advance()
 
     def _advance(self) -> None:
         """An answer came: send it and those behind it, as far as the order allows; go on with what was held."""
@@ -178,6 +184,7 @@ class Connection(asyncio.BufferedProtocol):
                 if first.answer is None:
                     self.close()
                 else:
+                    self._queued_size -= size_of(first.answer)
                     self._gather(first.answer)
             else:
                 queue.popleft()

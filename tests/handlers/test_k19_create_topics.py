@@ -88,3 +88,10 @@ def test_name_and_configs_are_judged_before_assignments(name: str, retention_ms:
     wanted.topics[0].assignments.append(schema.Assignment(partition_index=0, broker_ids=[1]))
     (answer,) = BrokerInMemory().ask(wanted).topics
     assert answer.error_code == error.code
+
+
+@pytest.mark.parametrize("version", [2, 7])
+def test_a_name_as_long_as_a_string_can_be(version: int) -> None:
+    (answer,) = BrokerInMemory().ask(request("x" * 32_700), version).topics
+    assert answer.error_code == InvalidTopicException.code
+    assert answer.error_message.startswith("Topic name is invalid: the length of 'xxx")

@@ -86,6 +86,29 @@ def test_a_parked_request_steps_aside_for_the_one_behind_it(on_loop: OnLoop) -> 
     on_loop(main())
 
 
+def test_answers_behind_one_that_waits_are_counted(on_loop: OnLoop) -> None:
+    """Fetches step aside for each other behind a Produce that waits for its fsync: their answers must not pile up without a bound."""
+
+    async def main() -> None:
+        script = Script()
+        async with listening(script) as listener:
+            client = await Client.connect(listener)
+            count, size = 40, 100_000
+            client.send(b"fsync", *([b"park" + bytes(size)] * count))
+            await until(lambda: bool(listener.connections))
+            (connection,) = listener.connections
+            await until(lambda: not connection._is_reading)
+            assert len(script.seen) < 10
+            assert connection._queued_size < WRITE_HIGH_WATER + 2 * size
+            script.waiting[0].finish([frame(b"synced")])
+            assert await client.receive() == b"synced"
+            for _ in range(count - 1):
+                assert len(await client.receive()) == len(b"aside park") + size
+            assert connection._queued_size == 0
+
+    on_loop(main())
+
+
 def test_a_client_that_does_not_read_is_held(on_loop: OnLoop) -> None:
     async def main() -> None:
         script = Script()
