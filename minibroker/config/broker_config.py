@@ -51,7 +51,7 @@ class BrokerConfig:
     request_timeout_ms: int
     max_connections: int
     max_connections_per_ip: int
-    max_connections_per_ip_overrides: str
+    max_connections_per_ip_overrides: Mapping[str, int]
     auto_create_topics_enable: bool
     default_replication_factor: int
     delete_topic_enable: bool
@@ -189,7 +189,13 @@ class BrokerConfig:
         self._apply_identity(values)
         self._apply_times(values)
         self._apply_listeners(values)
-        self.topic_partition_count_map = _partition_counts(_items(values["topic.partition.count.map"]))
+        self.topic_partition_count_map = _counts(
+            "topic.partition.count.map", _items(values["topic.partition.count.map"]), "topic:count", "orders:6,clicks:3"
+        )
+        overrides = str(values["max.connections.per.ip.overrides"] or "").split(",")
+        self.max_connections_per_ip_overrides = _counts(
+            "max.connections.per.ip.overrides", [each for each in map(str.strip, overrides) if each], "address:count", "10.0.0.7:100,::1:5"
+        )
 
     def _apply_identity(self, values: Mapping[str, Value]) -> None:
         node_id, broker_id = (self.static.get(name, "").strip() for name in ("node.id", "broker.id"))
@@ -237,15 +243,14 @@ def _items(value: Value) -> tuple[str, ...]:
     return value if isinstance(value, tuple) else ()
 
 
-def _partition_counts(items: tuple[str, ...]) -> dict[str, int]:
+def _counts(name: str, items: Iterable[str], form: str, example: str) -> dict[str, int]:
+    """The property `name` as a mapping; the first part of an item may have colons of its own."""
     counts: dict[str, int] = {}
     for item in items:
-        topic, colon, count = item.rpartition(":")
-        if not colon or not topic or not (count.isascii() and count.isdigit()) or int(count) < 1:
-            raise ConfigurationError(
-                f"topic.partition.count.map: {item!r} is not topic:count with a count of 1 or more, e.g. orders:6,clicks:3"
-            )
-        counts[topic] = int(count)
+        key, colon, count = item.rpartition(":")
+        if not colon or not key or not (count.isascii() and count.isdigit()) or int(count) < 1:
+            raise ConfigurationError(f"{name}: {item!r} is not {form} with a count of 1 or more, e.g. {example}")
+        counts[key] = int(count)
     return counts
 
 

@@ -131,14 +131,13 @@ class Broker:
 
 def limits_of(config: BrokerConfig) -> Limits:
     """What connections may ask for. Socket buffers are the system's own, which adapt, unless the operator sizes them."""
-    overrides = dict(item.rsplit(":", 1) for item in config.max_connections_per_ip_overrides.split(",") if item)
     return Limits(
         request_max_bytes=config.socket_request_max_bytes,
         queued_max_requests=config.queued_max_requests,
         max_idle_ms=config.connections_max_idle_ms,
         max_connections=config.max_connections,
         max_connections_per_ip=config.max_connections_per_ip,
-        max_connections_per_ip_overrides={host.strip(): int(count) for host, count in overrides.items()},
+        max_connections_per_ip_overrides=config.max_connections_per_ip_overrides,
         send_buffer_bytes=config.socket_send_buffer_bytes if "socket.send.buffer.bytes" in config.static else -1,
         receive_buffer_bytes=config.socket_receive_buffer_bytes if "socket.receive.buffer.bytes" in config.static else -1,
     )

@@ -12,7 +12,7 @@ import errno
 import logging
 import socket
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from minibroker.clock import Clock, Timer
@@ -37,7 +37,7 @@ class Limits(NamedTuple):
     max_idle_ms: int = 600_000  #: connections.max.idle.ms; negative: never closed
     max_connections: int = 2**31 - 1  #: over all listeners
     max_connections_per_ip: int = 2**31 - 1
-    max_connections_per_ip_overrides: dict[str, int] = {}  # noqa: RUF012  read only
+    max_connections_per_ip_overrides: Mapping[str, int] = {}
     send_buffer_bytes: int = -1  #: -1: as the system has it
     receive_buffer_bytes: int = -1
 

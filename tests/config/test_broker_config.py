@@ -120,6 +120,7 @@ def test_environment_that_is_not_configuration(variable: str) -> None:
         ({"log.retention.ms": "0"}, "use -1 to keep everything"),
         ({"topic.partition.count.map": "orders"}, "'orders' is not topic:count"),
         ({"topic.partition.count.map": "orders:0"}, "'orders:0' is not topic:count"),
+        ({"max.connections.per.ip.overrides": "10.0.0.7"}, "'10.0.0.7' is not address:count"),
         ({"listeners": "9092"}, "listeners: '9092' is not NAME://HOST:PORT"),
         ({"listeners": "PLAINTEXT://:70000"}, "is not NAME://HOST:PORT"),
         ({"listeners": ""}, "listeners: at least one is needed"),
