@@ -6,6 +6,7 @@ that nobody here reads is refused with INVALID_CONFIG, where Kafka stores it for
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -16,7 +17,7 @@ from minibroker.cluster.topic_rules import check_name
 from minibroker.config.broker_properties import BROKER_PROPERTIES
 from minibroker.config.definition import LIST
 from minibroker.config.topic_properties import TOPIC_PROPERTIES
-from minibroker.errors import InvalidConfig, InvalidRequest, UnknownTopicOrPartition
+from minibroker.errors import InvalidConfig, InvalidRequest, KafkaError, UnknownTopicOrPartition
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
 
@@ -55,8 +56,28 @@ def check_node_id(cluster: Cluster, name: str) -> None:
         raise InvalidRequest(f"Unexpected broker id, expected {node_id}, but received {name}")
 
 
-def alter(cluster: Cluster, resource_type: int, name: str, changes: Sequence[Change], *, is_full: bool, validate_only: bool) -> None:
-    """Apply changes to a resource's overrides; `is_full` replaces all of them (AlterConfigs). Raises KafkaError kinds."""
+def alter_each(
+    cluster: Cluster, wanted: Sequence[tuple[int, str, Sequence[Change]]], *, is_full: bool, validate_only: bool
+) -> list[KafkaError | None]:
+    """Apply the changes of each (resource type, name, changes) on its own, whole; for each what refused it, None when nothing did.
+
+    `is_full` replaces all overrides of a resource (AlterConfigs). One that is named twice is refused both times.
+    """
+    times = Counter((resource_type, name) for resource_type, name, _ in wanted)
+    refusals: list[KafkaError | None] = []
+    for resource_type, name, changes in wanted:
+        try:
+            if times[resource_type, name] > 1:
+                raise InvalidRequest("Each resource must appear at most once.")
+            _alter(cluster, resource_type, name, changes, is_full=is_full, validate_only=validate_only)
+        except KafkaError as error:
+            refusals.append(error)
+        else:
+            refusals.append(None)
+    return refusals
+
+
+def _alter(cluster: Cluster, resource_type: int, name: str, changes: Sequence[Change], *, is_full: bool, validate_only: bool) -> None:
     check_resource(cluster, resource_type, name)
     _check_changes(changes)
     if resource_type == BROKER_RESOURCE:

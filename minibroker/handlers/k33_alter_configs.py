@@ -6,34 +6,28 @@ Each resource is altered or refused on its own, whole; one that is named twice i
 
 from __future__ import annotations
 
-from minibroker.cluster.config_changes import SET, Change, alter
+from minibroker.cluster.config_changes import SET, Change, alter_each
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.registry import handles
-from minibroker.errors import InvalidRequest, KafkaError
 from minibroker.schemas import k33_alter_configs as schema
 
 
 @handles(schema)
 def alter_configs(ctx: RequestContext, request: schema.Request) -> schema.Response:
     """Answer each resource on its own."""
-    keys = [(resource.resource_type, resource.resource_name) for resource in request.resources]
+    wanted = [
+        (resource.resource_type, resource.resource_name, [Change(config.name, SET, config.value) for config in resource.configs])
+        for resource in request.resources
+    ]
+    refusals = alter_each(ctx.cluster, wanted, is_full=True, validate_only=request.validate_only)
     return schema.Response(
         responses=[
-            _alter(ctx, resource, is_single=keys.count(key) == 1, validate_only=request.validate_only)
-            for key, resource in zip(keys, request.resources, strict=True)
+            schema.ResourceResult(
+                error_code=error.code if error else 0,
+                error_message=str(error) if error else None,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+            for resource, error in zip(request.resources, refusals, strict=True)
         ]
-    )
-
-
-def _alter(ctx: RequestContext, resource: schema.Resource, *, is_single: bool, validate_only: bool) -> schema.ResourceResult:
-    code, message = 0, None
-    changes = [Change(config.name, SET, config.value) for config in resource.configs]
-    try:
-        if not is_single:
-            raise InvalidRequest("Each resource must appear at most once.")
-        alter(ctx.cluster, resource.resource_type, resource.resource_name, changes, is_full=True, validate_only=validate_only)
-    except KafkaError as error:
-        code, message = error.code, str(error)
-    return schema.ResourceResult(
-        error_code=code, error_message=message, resource_type=resource.resource_type, resource_name=resource.resource_name
     )
