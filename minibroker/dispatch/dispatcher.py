@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, NoReturn, cast
 
 from minibroker.dispatch.context import ConnectionInfo, RequestContext, Services
 from minibroker.dispatch.delayed import NO_RESPONSE, Delayed, Work
@@ -104,31 +105,36 @@ class Dispatcher:
             return InFlight(self, plan, ctx, request, answer)
         if answer is None:
             log.error("%s returned nothing", plan.handle.__module__)
-            return self._error(plan, ctx, request, UnknownServerError())
+            return cast("Answer", self.run(plan, ctx, request, _fail))
         return answer
 
     def run(self, plan: Plan, ctx: RequestContext, request: Any, work: Work) -> Answer | Delayed | None:
-        """Run `work` and encode what it returns; errors become answers. None and a Delayed are passed through."""
-        try:
-            response = work()
-            if response is None or isinstance(response, Delayed):
-                return response
-            if response is NO_RESPONSE:
-                return []
-            return plan.encode(response, ctx.correlation_id)
-        except WireError:
-            raise
-        except KafkaError as error:
-            return self._error(plan, ctx, request, error)
-        except Exception:
-            log.exception("%s version %d of client %r at %s failed", plan.api.name, plan.version, ctx.client_id, ctx.connection.client_host)
-            return self._error(plan, ctx, request, UnknownServerError())
+        """Run `work` and encode what it returns; errors become answers, and when those fail too, WireError.
 
-    def _error(self, plan: Plan, ctx: RequestContext, request: Any, error: KafkaError) -> Answer:
-        response = plan.on_error(ctx, request, error) if plan.on_error else error_answer(plan.api.Response, request, error, plan.version)
-        if response is NO_RESPONSE:
-            raise WireError(f"{plan.api.name} wants no answer and failed: {error}")
-        return plan.encode(response, ctx.correlation_id)
+        None and a Delayed are passed through.
+        """
+        is_error = False
+        while True:
+            try:
+                response = work()
+                if response is None or isinstance(response, Delayed):
+                    return response
+                if response is NO_RESPONSE:
+                    return []
+                return plan.encode(response, ctx.correlation_id)
+            except WireError:
+                raise
+            except KafkaError as error:
+                failure = error
+            except Exception:
+                log.exception(
+                    "%s version %d of client %r at %s failed", plan.api.name, plan.version, ctx.client_id, ctx.connection.client_host
+                )
+                failure = UnknownServerError()
+            if is_error:
+                raise WireError(f"{plan.api.name} version {plan.version} failed, and so did the answer that says it")
+            is_error = True
+            work = partial(_error_response, plan, ctx, request, failure)
 
     def _new_plan(self, api: int) -> Plan | None:
         """The plan of an API and version seen for the first time; None for ApiVersions of an unknown version."""
@@ -142,6 +148,18 @@ class Dispatcher:
             raise WireError(f"{handler.api.name} version {version} is not supported")
         plan = self._plans[api] = Plan(handler, version)
         return plan
+
+
+def _fail() -> NoReturn:
+    raise UnknownServerError
+
+
+def _error_response(plan: Plan, ctx: RequestContext, request: Any, error: KafkaError) -> Any:
+    """What the API says to a request that failed as a whole; WireError where it can say nothing."""
+    response = plan.on_error(ctx, request, error) if plan.on_error else error_answer(plan.api.Response, request, error, plan.version)
+    if response is NO_RESPONSE:
+        raise WireError(f"{plan.api.name} wants no answer and failed: {error}")
+    return response
 
 
 def _signed(number: int) -> int:

@@ -2,8 +2,8 @@
 
 Versions: 4 to 18; 12 is flexible; from 13 topics are named by id; from 7 sessions (coordinator/fetch_session.py).
 Partitions are read in order until max_bytes are full; the first one with records gives at least one batch, however large.
-The answer waits until there are min_bytes, for at most max_wait_ms; a partition with an error or a diverging epoch ends the wait,
-and so does another request behind this one on its connection (Apache Kafka lets it wait).
+The answer waits until there are min_bytes, for at most max_wait_ms; a partition with an error or a diverging epoch ends the wait, or one
+that is deleted meanwhile, and so does another request behind this one on its connection (Apache Kafka lets it wait).
 Before version 10 a client cannot read zstd: a partition that would give it such a batch is UNSUPPORTED_COMPRESSION_TYPE.
 Not done: followers. A request with a replica_id is answered with NOT_LEADER_OR_FOLLOWER: this broker has assigned no replicas.
 """
@@ -47,7 +47,7 @@ _ATTRIBUTES: Final = 22  #: position of the low byte of a batch's attributes
 class Reading:
     """One Fetch: what it asks for, and the way to read it again when more has come."""
 
-    __slots__ = ("_context", "_ctx", "_isolation", "_max_bytes", "_min_bytes", "_request", "_seen_size", "_short_by")
+    __slots__ = ("_context", "_ctx", "_isolation", "_max_bytes", "_min_bytes", "_request", "_seen", "_short_by", "_watched")
 
     def __init__(self, ctx: RequestContext, request: schema.Request, context: FetchContext) -> None:
         self._ctx = ctx
@@ -57,12 +57,16 @@ class Reading:
         self._max_bytes = min(request.max_bytes, ctx.config.fetch_max_bytes)
         self._min_bytes = min(request.min_bytes, self._max_bytes)
         self._short_by = 0  #: bytes that were missing at the last reading
-        self._seen_size = 0  #: bytes in all logs at the last reading
+        self._watched: list[Partition] = []  #: those that were there when the wait began
+        self._seen: list[tuple[int, int]] = []  #: size and log start offset of each log at the last reading
 
     def attempt(self, is_last: bool) -> schema.Response | None:
         """The response, or None while there is too little."""
-        if not is_last and self._short_by > 1 and self._log_size() - self._seen_size < self._short_by:
-            return None
+        if not is_last and self._watched:
+            if any(partition.online_log is None for partition in self._watched):
+                is_last = True  # deleted, or its disk failed: that is told at once
+            elif self._short_by > 1 and not self._may_be_enough():
+                return None
         results, size, is_urgent = self._read()
         if is_last or is_urgent or size >= self._min_bytes:
             return self._respond(results)
@@ -70,21 +74,30 @@ class Reading:
         if readable >= self._min_bytes:
             return self._respond(results)
         self._short_by = self._min_bytes - readable
-        self._seen_size = self._log_size() if self._short_by > 1 else 0
+        self._seen = [_extent(partition) for partition in self._watched]
         return None
 
-    def watched(self) -> list[Partition]:
-        """The partitions whose growth may end the wait; none when every one of them failed."""
+    def watch(self) -> list[Partition]:
+        """Begin to wait: the partitions whose growth may end it; none when every one of them failed."""
         found = []
         for topic, asked in self._context.partitions():
             try:
                 found.append(self._partition(topic, asked.partition))
             except KafkaError:
                 continue
+        self._watched = found
+        self._seen = [_extent(partition) for partition in found]
         return found
 
-    def _log_size(self) -> int:
-        return sum(partition.online_log.size for partition in self.watched() if partition.online_log is not None)
+    def _may_be_enough(self) -> bool:
+        """Whether the logs grew by what was missing; one that lost records or was compacted meanwhile cannot be told by its size."""
+        grown = 0
+        for partition, (seen_size, seen_start) in zip(self._watched, self._seen, strict=True):
+            size, start = _extent(partition)
+            if size < seen_size or start != seen_start:
+                return True
+            grown += size - seen_size
+        return grown >= self._short_by
 
     def _partition(self, topic: TopicKey, index: int) -> Partition:
         if isinstance(topic, str):
@@ -171,7 +184,7 @@ def fetch(ctx: RequestContext, request: schema.Request) -> schema.Response | Del
     response = reading.attempt(request.max_wait_ms <= 0)
     if response is not None:
         return response
-    return ctx.purgatory.park(reading.watched(), request.max_wait_ms, reading.attempt)
+    return ctx.purgatory.park(reading.watch(), request.max_wait_ms, reading.attempt)
 
 
 def on_error(ctx: RequestContext, request: schema.Request, error: KafkaError) -> schema.Response:
@@ -182,6 +195,12 @@ def on_error(ctx: RequestContext, request: schema.Request, error: KafkaError) ->
         (topic.topic, _failed(asked.partition, error, aborted=[])) for topic in request.topics for asked in topic.partitions
     ]
     return schema.Response(error_code=error.code, session_id=request.session_id, responses=_by_topic(results))
+
+
+def _extent(partition: Partition) -> tuple[int, int]:
+    """Bytes in its log, and where that starts."""
+    log = partition.log
+    return log.size, log.log_start_offset
 
 
 def _isolation(level: int) -> IsolationLevel:

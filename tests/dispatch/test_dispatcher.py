@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import pytest
 
+from minibroker.dispatch import dispatcher as dispatcher_module
 from minibroker.dispatch import plan as plan_module
 from minibroker.dispatch.delayed import Delayed
 from minibroker.dispatch.dispatcher import Dispatcher, InFlight
@@ -191,6 +192,31 @@ def test_an_error_while_waiting_is_answered(broker: BrokerInMemory, error: Excep
         delayed.resolve(fail)
     assert isinstance(waiting, InFlight)
     assert serving.response(waiting.answer).topics[0].error_code == getattr(error, "code", -1)
+
+
+@pytest.mark.parametrize("error", [RuntimeError("on top"), CorruptMessage("on top"), None])
+def test_an_error_whose_answer_fails_too_closes(broker: BrokerInMemory, error: Exception | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At once, and behind a wait: there the connection must not go on waiting for an answer that never comes."""
+
+    def fail(*_: Any) -> Any:
+        raise CorruptMessage
+
+    def fail_again(*_: Any) -> Any:
+        if error is not None:
+            raise error
+        return k03_metadata.Response(brokers=[], topics=None)  # type: ignore[arg-type]  # cannot be encoded
+
+    monkeypatch.setattr(dispatcher_module, "error_answer", fail_again)
+    with Serving(broker, fail) as serving, pytest.raises(WireError):
+        serving.begin()
+    delayed = Delayed()
+    closed: list[object] = []
+    with Serving(broker, lambda ctx, request: delayed) as serving:
+        waiting = serving.begin()
+        assert isinstance(waiting, InFlight)
+        waiting.on_done(lambda: closed.append(waiting.answer))
+        delayed.resolve(fail)
+    assert closed == [None]
 
 
 def test_a_cancelled_request_is_never_answered(broker: BrokerInMemory) -> None:

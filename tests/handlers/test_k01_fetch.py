@@ -288,6 +288,29 @@ class TestSessions:
         assert broker.ask(request(session_id=opened.session_id, session_epoch=5), 12).error_code == 71
         assert broker.ask(request(session_id=opened.session_id, session_epoch=1), 17).error_code == 106
 
+    @pytest.mark.parametrize("min_bytes", [1, 1 << 20])
+    @pytest.mark.parametrize(("version", "code"), [(12, 3), (17, 100)])
+    def test_a_topic_deleted_under_a_wait(self, version: int, code: int, min_bytes: int, broker: BrokerInMemory) -> None:
+        wanted = request(partition(10), partition(0, 1), wait_ms=500, min_bytes=min_bytes)
+        wanted.topics.append(schema.Topic(topic="clicks", partitions=[partition(0)]))
+        parked = broker.begin(by_id(broker, wanted) if version > 12 else wanted, version)
+        assert not parked.is_done
+        broker.cluster.delete_topic("orders")
+        broker.clock.advance(0)
+        assert [result.error_code for result in results(parked.answer())] == [code, code, 0]
+
+    def test_records_that_are_deleted_meanwhile_do_not_hide_those_that_come(self, broker: BrokerInMemory) -> None:
+        parked = broker.begin(request(partition(10), wait_ms=500, min_bytes=200), 12)
+        log = broker.cluster.partition("orders", 0).log
+        size = log.size
+        log._roll()
+        broker.cluster.partition("orders", 0).advance_log_start_offset(10)
+        for _ in range(3):
+            broker.append("orders", 0, records(1))
+            broker.clock.advance(0)
+        assert log.size < size
+        assert parked.is_done
+
     def test_a_deleted_topic_in_a_session(self, broker: BrokerInMemory) -> None:
         opened = broker.ask(by_id(broker, request(partition(10), session_epoch=0)), 17)
         broker.cluster.delete_topic("orders")
