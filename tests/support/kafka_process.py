@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import subprocess
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
@@ -36,9 +37,10 @@ class KafkaProcess:
 
     With `data_dir` it opens a directory that another broker filled, instead of formatting one of its own. Such a directory names no
     voters (KIP-853 keeps them in the log), so they come from the configuration, as in clusters made before Kafka 3.9.
+    `settings` are more lines of its server.properties.
     """
 
-    def __init__(self, folder: Path, data_dir: Path | None = None) -> None:
+    def __init__(self, folder: Path, data_dir: Path | None = None, *, settings: Mapping[str, str] | None = None) -> None:
         self.data_dir = data_dir or folder / "data"
         self.port, controller_port = free_port(), free_port()
         quorum = f"controller.quorum.voters=1@127.0.0.1:{controller_port}"
@@ -46,14 +48,21 @@ class KafkaProcess:
             quorum = f"controller.quorum.bootstrap.servers=127.0.0.1:{controller_port}"
         self._output = folder / "out.txt"
         properties = folder / "server.properties"
-        properties.write_text(PROPERTIES.format(quorum=quorum, port=self.port, controller_port=controller_port, data_dir=self.data_dir))
+        text = PROPERTIES.format(quorum=quorum, port=self.port, controller_port=controller_port, data_dir=self.data_dir)
+        properties.write_text(text + "".join(f"{name}={value}\n" for name, value in (settings or {}).items()))
         java = ["java", "-Xmx512m", "-XX:TieredStopAtLevel=1", "-cp", f"{kafka_jars()}/*"]
         if data_dir is None:
             tool = [*java, "kafka.tools.StorageTool", "format", "--standalone", "-t", CLUSTER_ID, "-c", str(properties)]
             subprocess.run(tool, check=True, capture_output=True)
+        self._command = [*java, "kafka.Kafka", str(properties)]
+        self.start()
+
+    def start(self) -> None:
+        """Also again, after `stop` or `kill`: on the same folder and port."""
         with self._output.open("wb") as output:
-            command = [*java, "kafka.Kafka", str(properties)]
-            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, cwd=folder)
+            self._process = subprocess.Popen(
+                self._command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, cwd=self._output.parent
+            )
         self._wait_until_ready()
 
     @property
@@ -63,6 +72,11 @@ class KafkaProcess:
     def stop(self) -> None:
         self._process.terminate()
         self._process.wait(60)
+
+    def kill(self) -> None:
+        """SIGKILL, and wait until it is gone."""
+        self._process.kill()
+        self._process.wait()
 
     def __enter__(self) -> Self:
         return self
