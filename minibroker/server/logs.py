@@ -44,3 +44,9 @@ def set_up(log_format: str = "text", level: str = "warning", stream: TextIO | No
     root.setLevel(logging.WARNING)
     logging.getLogger("minibroker").setLevel(level.upper())
     logging.getLogger("asyncio").setLevel(logging.ERROR)
+
+
+def in_use() -> tuple[str, str]:
+    """Format and level that `set_up` was given, for a process of ours to log alike."""
+    is_json = any(isinstance(handler.formatter, JsonFormatter) for handler in logging.getLogger().handlers)
+    return "json" if is_json else "text", logging.getLevelName(logging.getLogger("minibroker").getEffectiveLevel()).lower()

@@ -86,6 +86,10 @@ class RealFiles:
     def __init__(self, *, max_open_files: int | None = None) -> None:
         self.handles = HandlePool(self, max_open_files or default_max_open_files())
 
+    def __reduce__(self) -> tuple[type[RealFiles], tuple[()]]:
+        # The file system goes along with work for another process; what is open here does not.
+        return RealFiles, ()
+
     close = staticmethod(os.close)
     duplicate = staticmethod(os.dup)
     read_at = staticmethod(os.pread)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, cast
 
-from minibroker.background import Background
+from minibroker.background import Background, InlineBackground
 from minibroker.clock import ManualClock
 from minibroker.dispatch.flush_queue import Failures, FlushQueue
 from minibroker.errors import KafkaStorageError
 from minibroker.log.partition_log import PartitionLog
 
 
-class SlowBackground:
+class SlowBackground(InlineBackground):
     """Work is done when the test says so."""
 
     def __init__(self) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from minibroker.background import InlineBackground
 from minibroker.clock import ManualClock
 from minibroker.errors import KafkaStorageError
 from minibroker.log.log_config import LogConfig
@@ -121,7 +122,7 @@ def test_a_flush_in_flight_covers_what_was_there_when_it_began(open_log: OpenLog
     assert log.recovery_point == 5
 
 
-class LaterBackground:
+class LaterBackground(InlineBackground):
     """Work that a test runs when it likes."""
 
     def __init__(self) -> None:

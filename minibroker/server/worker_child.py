@@ -1,0 +1,74 @@
+"""A process that computes for the broker: the other end of server/worker_processes.py.
+
+    standard input    work:    size (4 bytes, big-endian), then a pickled callable
+    standard output   results: size, then a pickled pair of (whether it was raised, what was returned or raised)
+    standard error    the broker's own, for log lines
+
+It ends when its input does, also in the middle of its work: so it outlives no broker, not even one that was killed. It is nice, so that
+requests go first, and in a process group of its own: Ctrl-C at a terminal is the broker's to answer.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle  # what comes was written by our own parent process
+import struct
+import sys
+import threading
+from queue import SimpleQueue
+from typing import Final, NoReturn
+
+from minibroker.server import logs
+
+SIZE: Final = struct.Struct(">I")
+_NICENESS: Final = 10
+
+
+def main() -> NoReturn:
+    """Work until the input ends; arguments: log format, log level."""
+    os.nice(_NICENESS)
+    answers = os.dup(1)
+    os.dup2(2, 1)  # whatever prints must not print among the answers
+    logs.set_up(sys.argv[1], sys.argv[2])
+    works: SimpleQueue[bytes] = SimpleQueue()
+    threading.Thread(target=_receive, args=(works,), daemon=True).start()
+    while True:
+        answer = _answer(works.get())
+        _write(answers, SIZE.pack(len(answer)) + answer)
+
+
+def _answer(work: bytes) -> bytes:
+    try:
+        return pickle.dumps((False, pickle.loads(work)()))  # noqa: S301  from our parent
+    except Exception as error:  # noqa: BLE001  whatever the work raised is its result
+        return pickle.dumps((True, _picklable(error)))
+
+
+def _picklable(error: Exception) -> Exception:
+    try:
+        pickle.loads(pickle.dumps(error))  # noqa: S301  our own
+    except Exception:  # noqa: BLE001  an exception may refuse in any way
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    return error
+
+
+def _receive(works: SimpleQueue[bytes]) -> NoReturn:
+    """In a thread: pass work on, and end the process, whatever it does, when the broker is gone or wants no more."""
+    while True:
+        works.put(_read(SIZE.unpack(_read(SIZE.size))[0]))
+
+
+def _read(size: int) -> bytes:
+    data = bytearray()
+    while len(data) < size:
+        chunk = os.read(0, size - len(data))
+        if not chunk:
+            os._exit(0)
+        data += chunk
+    return bytes(data)
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]

@@ -1,0 +1,177 @@
+"""Work that computes for seconds, such as compaction, in processes beside the broker: its loop shares no interpreter lock with them.
+
+A process starts with the first work, is used again, and ends when there was none for a while: the memory that it took goes with it.
+A broker that never compacts never has one. Each piece of work has a thread that waits for its result. What work and results look like on
+the way is said in server/worker_child.py. A process that dies, or that is killed because its work is given up, is WorkLost to who waits.
+
+Everything here runs on the loop's thread but what is said to run in a thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import pickle  # what comes was written by our own child process
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from typing import IO, Any, Final, TypeVar, cast
+
+from minibroker.background import WorkLost
+from minibroker.server import logs
+from minibroker.server.worker_child import SIZE
+
+T = TypeVar("T")
+
+IDLE_S: Final = 10.0
+#: Modules are found where the broker found them, as by multiprocessing's spawned processes.
+_START: Final = "import sys; sys.path[:] = sys.argv.pop().split('\\n'); from minibroker.server.worker_child import main; main()"
+
+
+class Worker:
+    """One process; its methods may wait and are for threads, but `kill`."""
+
+    def __init__(self) -> None:
+        command = [sys.executable, "-c", _START, *logs.in_use(), "\n".join(sys.path)]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0)  # noqa: S603  ourselves
+        self._input, self._output = cast("IO[bytes]", self._process.stdin), cast("IO[bytes]", self._process.stdout)
+
+    @property
+    def pid(self) -> int:
+        """Of the process."""
+        return self._process.pid
+
+    def call(self, work: bytes) -> Any:
+        """What pickled `work` returned; raises what it raised, WorkLost when the process is gone."""
+        try:
+            self._input.write(SIZE.pack(len(work)) + work)
+            self._input.flush()
+            (size,) = SIZE.unpack(_read(self._output, SIZE.size))
+            is_raised, result = pickle.loads(_read(self._output, size))  # noqa: S301  from our child
+        except (OSError, EOFError) as error:
+            self.kill()
+            self.end()
+            raise WorkLost(f"the worker process is gone, status {self._process.returncode}") from error
+        if is_raised:
+            raise result
+        return result
+
+    def kill(self) -> None:
+        """End it in the middle of its work; `call` raises WorkLost."""
+        self._process.kill()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it can be given work."""
+        return self._process.poll() is None
+
+    def end(self) -> None:
+        """End it, and wait until it is gone."""
+        for pipe in (self._input, self._output):
+            with contextlib.suppress(OSError):
+                pipe.close()
+        self._process.wait()
+
+
+def _read(pipe: IO[bytes], size: int) -> bytes:
+    data = pipe.read(size)
+    if len(data) < size:
+        raise EOFError
+    return data
+
+
+class _Job:
+    """A piece of work, from `submit` to `done`."""
+
+    def __init__(self, worker: Worker | None) -> None:
+        self._lock = threading.Lock()  #: guards what both threads touch
+        self._worker = worker
+        self.is_given_up = False
+
+    def run(self, work: Callable[[], T]) -> tuple[Worker | None, T | BaseException]:
+        """In a thread: the result, and the worker if it can be used again."""
+        try:
+            data = pickle.dumps(work)
+            worker = self._started()
+        except Exception as error:  # noqa: BLE001  no descriptors, no memory, not picklable: the result
+            return self._worker, error
+        try:
+            return worker, worker.call(data)
+        except WorkLost as error:
+            return None, error
+        except Exception as error:  # noqa: BLE001  whatever the work raised is its result
+            return worker, error
+
+    def _started(self) -> Worker:
+        worker = self._worker or Worker()
+        with self._lock:
+            self._worker = worker
+            if self.is_given_up:
+                worker.kill()
+        return worker
+
+    def give_up(self) -> None:
+        """Kill the process, now or as soon as it is there."""
+        with self._lock:
+            self.is_given_up = True
+            if self._worker is not None:
+                self._worker.kill()
+
+
+class WorkerProcesses:
+    """As many processes as there is work at one time: who submits keeps the number low."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, *, idle_s: float = IDLE_S) -> None:
+        self._loop = loop
+        self._idle_s = idle_s
+        self._jobs: dict[_Job, threading.Thread] = {}  #: under way
+        self._idle: dict[Worker, asyncio.TimerHandle] = {}
+
+    def submit(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> Callable[[], None]:
+        """Run `work` in a process, then `done(result or exception)` on the loop; returns what gives the work up."""
+        job = _Job(self._take_idle())
+
+        def run() -> None:
+            worker, result = job.run(work)
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                self._loop.call_soon_threadsafe(finish, worker, result)
+
+        def finish(worker: Worker | None, result: T | BaseException) -> None:
+            if job in self._jobs:  # else `close` has ended it
+                del self._jobs[job]
+                if worker is not None:
+                    delay_s = 0 if job.is_given_up else self._idle_s
+                    self._idle[worker] = self._loop.call_later(delay_s, self._end, worker)
+            done(result)
+
+        def give_up() -> None:
+            if job in self._jobs:
+                job.give_up()
+
+        self._jobs[job] = threading.Thread(target=run, name="minibroker-worker", daemon=True)
+        self._jobs[job].start()
+        return give_up
+
+    def _take_idle(self) -> Worker | None:
+        for worker in self._idle:
+            if worker.is_alive:
+                self._idle.pop(worker).cancel()
+                return worker
+        return None
+
+    def _end(self, worker: Worker) -> None:
+        del self._idle[worker]
+        threading.Thread(target=worker.end, name="minibroker-worker-end", daemon=True).start()
+
+    def close(self) -> None:
+        """End every process; work under way is lost."""
+        jobs, self._jobs = self._jobs, {}
+        for job in jobs:
+            job.give_up()
+        for thread in jobs.values():
+            thread.join()
+        for worker, timer in self._idle.items():
+            timer.cancel()
+            worker.end()
+        self._idle.clear()
