@@ -19,9 +19,8 @@
 
 All numbers are big-endian and signed, crc excepted. Sources: KIP-98, org.apache.kafka.common.record.DefaultRecordBatch.
 
-Formats v0 and v1 share the first 17 bytes but for what lies at 12. A batch of theirs is refused with UnsupportedForMessageFormat,
-never with CorruptMessage: a log that holds them is old, not broken, and must not be truncated. They get their place beside this
-module, in `legacy.py`.
+Formats v0 and v1 share the first 17 bytes but for what lies at 12. `RecordBatch` refuses a batch of theirs with
+UnsupportedForMessageFormat, never with CorruptMessage; `read_batch` and `split_batches` see it as a `LegacyBatch` (legacy.py).
 
 What owns the bytes: the view keeps a memoryview and never copies. `assign_offsets` and `stamp_log_append_time` write into it;
 a view made before them shows what was there before.
@@ -238,11 +237,21 @@ def _unreadable(view: memoryview, position: int) -> CorruptMessage | Unsupported
         return CorruptMessage(f"no record batch at position {position}: batch length {batch_length}, magic {magic}")
     if size > remaining:
         return CorruptMessage(f"torn record batch at position {position}: {remaining} of {size} bytes")
-    return UnsupportedForMessageFormat(f"message format v{magic} at position {position}: only v2 is read")
+    return UnsupportedForMessageFormat(f"message format v{magic} at position {position}")
+
+
+def read_batch(data: Buffer, position: int = 0) -> RecordBatch:
+    """The batch at `position`, of whatever format: CorruptMessage when there is no whole one."""
+    try:
+        return RecordBatch(data, position)
+    except UnsupportedForMessageFormat:
+        from minibroker.records.legacy import LegacyBatch  # noqa: PLC0415  it imports this module, and is seldom needed
+
+        return LegacyBatch(data, position)
 
 
 def split_batches(data: Buffer, *, allow_partial: bool = False) -> Iterator[RecordBatch]:
-    """Yield the batches that lie end to end in `data`, CRC unchecked.
+    """Yield the batches that lie end to end in `data`, of whatever format, CRC unchecked.
 
     Raises CorruptMessage at the first position without a whole batch. With `allow_partial` a batch that `data` cuts off at its end
     finishes the iteration instead, as in a Fetch response or a read of so many bytes from a segment; impossible lengths still raise.
@@ -252,7 +261,7 @@ def split_batches(data: Buffer, *, allow_partial: bool = False) -> Iterator[Reco
     while position < end:
         if allow_partial and _is_cut_off(view, position, end - position):
             return
-        batch = RecordBatch(view, position)
+        batch = read_batch(view, position)
         yield batch
         position += batch.size
 
@@ -262,7 +271,9 @@ def _is_cut_off(view: memoryview, position: int, remaining: int) -> bool:
     if remaining < LOG_OVERHEAD:
         return True
     batch_length: int = _unpack_length(view, position + 8)[0]
-    return batch_length >= HEADER_SIZE - LOG_OVERHEAD and remaining < LOG_OVERHEAD + batch_length
+    may_be_legacy = remaining <= MAGIC_POSITION or view[position + MAGIC_POSITION] < MAGIC_V2
+    least = MIN_LEGACY_SIZE if may_be_legacy else HEADER_SIZE
+    return batch_length >= least - LOG_OVERHEAD and remaining < LOG_OVERHEAD + batch_length
 
 
 def assign_offsets(data: memoryview, base_offset: int, partition_leader_epoch: int) -> None:

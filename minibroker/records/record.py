@@ -12,7 +12,7 @@ Source: KIP-98, org.apache.kafka.common.record.DefaultRecord.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from minibroker.errors import InvalidRecord
 from minibroker.records.compression import MAX_DECOMPRESSED_BYTES, Compression, decompress
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
+MAGIC_V2 = 2
 MAX_VARINT_BITS = 35
 MAX_VARLONG_BITS = 70
 
@@ -39,9 +40,15 @@ class Record(NamedTuple):
 def decode_records(batch: RecordBatch, *, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> Iterator[Record]:
     """Yield the records of `batch`, strictly: what does not add up raises InvalidRecord when the iteration reaches it.
 
-    The payload is decompressed at the start, to `max_bytes` at most. Checked are each record's length, its offset against the
-    batch's and against the one before, lengths and header counts against the bytes that remain, the record count, leftover bytes.
+    Batches of formats v0 and v1 are read as legacy.py says. Of those of v2 the payload is decompressed at the start, to `max_bytes` at
+    most. Checked are each record's length, its offset against the batch's and against the one before, lengths and header counts against
+    the bytes that remain, the record count, leftover bytes.
     """
+    if batch.magic < MAGIC_V2:
+        from minibroker.records import legacy  # noqa: PLC0415  it imports this module, and is seldom needed
+
+        yield from legacy.decode_legacy(cast("legacy.LegacyBatch", batch), max_bytes=max_bytes)
+        return
     kind = batch.compression
     payload = bytes(batch.payload) if kind is Compression.NONE else decompress(kind, batch.payload, max_bytes=max_bytes)
     log_append_time = batch.max_timestamp if batch.timestamp_type else None

@@ -26,11 +26,12 @@ compressed frame are INVALID_RECORD; Kafka stores some of these, and readers fai
 UNSUPPORTED_COMPRESSION_TYPE, and a broken or bloated compressed payload INVALID_RECORD, where Kafka answers UNKNOWN_SERVER_ERROR or
 has no bound.
 
-Formats v0 and v1 come with Produce below 3, in an issue of their own; they convert to v2 in front of step 2.
+Formats v0 and v1 come with Produce below 3, and only there: convert.py makes a batch of format v2 of them instead of all this.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from struct import Struct
 from typing import NamedTuple
 
@@ -52,11 +53,12 @@ from minibroker.records.batch import (
 )
 from minibroker.records.checksum import crc32c
 from minibroker.records.compression import MAX_DECOMPRESSED_BYTES, Compression, compress, decompress
-from minibroker.records.record import decode_records
+from minibroker.records.record import Record, decode_records
 from minibroker.records.walk import walk_records
 
 DEEP_RECORD_COUNT = 32  #: batches of up to so many records are walked deeply, whatever the rules say
 INT64_MAX = 0x7FFF_FFFF_FFFF_FFFF
+V2_SINCE_PRODUCE = 3
 ZSTD_SINCE_PRODUCE = 7
 MIN_BATCH_LENGTH = 14  #: Kafka's RECORD_OVERHEAD_V0, below which it takes a length for garbage
 
@@ -88,6 +90,15 @@ def validate_produced(data: memoryview, rules: ProduceRules, *, now_ms: int, pro
     `data` must be writable: small corrections are made in it. The batch returned lies in `data`, or in new memory when it had to be
     compressed anew. `produce_version` None stands for the newest.
     """
+    if (
+        produce_version is not None
+        and produce_version < V2_SINCE_PRODUCE
+        and len(data) > MAGIC_POSITION
+        and data[MAGIC_POSITION] < MAGIC_V2
+    ):
+        from minibroker.records.convert import upgrade_produced  # noqa: PLC0415  it imports this module, and is seldom needed
+
+        return upgrade_produced(data, rules, now_ms=now_ms)
     batch = _only_batch(data, produce_version)
     _check_batch(batch, rules)
     payload: bytes | memoryview = batch.payload
@@ -98,7 +109,7 @@ def validate_produced(data: memoryview, rules: ProduceRules, *, now_ms: int, pro
     min_delta, max_delta, keyless = walk_records(payload, record_count, deep=deep)
     least, most = batch.base_timestamp + min_delta, batch.base_timestamp + max_delta
     if not _fits(batch, least, most, rules, now_ms) or (keyless and rules.is_compacted):
-        error = _errors_of_records(batch, rules, now_ms)
+        error = errors_of_records(batch, decode_records(batch, max_bytes=rules.max_decompressed_bytes), rules, now_ms)
         if error is not None:
             raise error
     if rules.compression is not None and rules.compression is not batch.compression:
@@ -155,7 +166,7 @@ def _check_batch(batch: RecordBatch, rules: ProduceRules) -> None:
     if batch.base_offset != 0:
         raise InvalidRecord(f"the base offset of a produced record batch should be 0, but it is {batch.base_offset}")
     if batch.size > rules.max_message_bytes:
-        raise _too_large(batch.size, rules)
+        raise too_large(batch.size, rules)
     if not batch.check_crc():
         raise CorruptMessage(f"record batch is corrupt (stored crc = {batch.crc})")
     if batch.last_offset_delta < 0:
@@ -168,7 +179,8 @@ def _check_batch(batch: RecordBatch, rules: ProduceRules) -> None:
         raise InvalidRecord(f"invalid sequence number {batch.base_sequence} in record batch with producer id {batch.producer_id}")
 
 
-def _too_large(size: int, rules: ProduceRules) -> MessageTooLarge:
+def too_large(size: int, rules: ProduceRules) -> MessageTooLarge:
+    """The answer to a batch of `size` bytes that is above the limit."""
     return MessageTooLarge(f"the record batch size is {size} bytes which exceeds the maximum configured value of {rules.max_message_bytes}")
 
 
@@ -181,11 +193,11 @@ def _fits(batch: RecordBatch, least: int, most: int, rules: ProduceRules, now_ms
     return now_ms - least <= rules.timestamp_before_max_ms and most - now_ms <= rules.timestamp_after_max_ms
 
 
-def _errors_of_records(batch: RecordBatch, rules: ProduceRules, now_ms: int) -> KafkaError | None:
-    """Ask each record for itself, as LogValidator.validateRecord: the key first, then the timestamp."""
+def errors_of_records(batch: RecordBatch, records: Iterable[Record], rules: ProduceRules, now_ms: int) -> KafkaError | None:
+    """Ask each of the `records` of `batch` for itself, as LogValidator.validateRecord: the key first, then the timestamp."""
     found: list[tuple[int, str]] = []
     kind: type[KafkaError] = InvalidRecord
-    for index, record in enumerate(decode_records(batch, max_bytes=rules.max_decompressed_bytes)):
+    for index, record in enumerate(records):
         if rules.is_compacted and record.key is None:
             found.append((index, "Compacted topic cannot accept message without key"))
         elif rules.timestamp_type is TimestampType.CREATE_TIME:
@@ -212,7 +224,7 @@ def _recompress(batch: RecordBatch, payload: bytes | memoryview, kind: Compressi
     packed = payload if kind is Compression.NONE else compress(kind, payload, rules.compression_level)
     size = HEADER_SIZE + len(packed)
     if size > rules.max_message_bytes:
-        raise _too_large(size, rules)
+        raise too_large(size, rules)
     data = bytearray(batch.data[:HEADER_SIZE])
     data += packed
     _LENGTH.pack_into(data, 8, size - LOG_OVERHEAD)

@@ -1,0 +1,237 @@
+"""Messages of formats v0 and v1, which old clients send and old segments hold, seen as batches.
+
+    position  size  field
+           0     8  offset          of the message; of a compressed set the offset of its last message
+           8     4  message_size    bytes that follow this field
+          12     4  crc             CRC-32 (IEEE, as in zlib) of everything from magic to the end
+          16     1  magic           0 or 1
+          17     1  attributes      bits 0-2 compression: none, gzip, snappy, lz4; v1: 3 timestamp type (1: LogAppendTime)
+          18     8  timestamp       v1 only: epoch ms, -1 for none; of a compressed set the largest, or with LogAppendTime everyone's
+       18|26     4  key_length      -1: null; then the key
+                 4  value_length    -1: null; then the value
+
+All numbers are big-endian and signed, crc excepted. There are no headers, producers, control records or leader epochs.
+
+A message with a codec in its attributes is a set: no key, and its value are messages of the same layout end to end, compressed together,
+none of which is compressed in turn. Their offsets are absolute in v0; in v1 they count from 0 (gaps stay), and the set's own
+offset is the last one's: base = offset - last inner offset. A set with offset 0, as librdkafka sends it, counts from 0 as well. A v0 set in
+lz4 has the header checksum that the first Java clients computed wrongly (lz4_header.py); readers pass over it.
+
+So `LegacyBatch` is one message or one set: a RecordBatch whose format cannot say most things. base_offset, last_offset_delta and
+record_count of a compressed set are known only after it was decompressed, which the first question for one of them does.
+
+Sources: KIP-31, KIP-32, org.apache.kafka.common.record.LegacyRecord and AbstractLegacyRecordBatch. Stricter than those: lengths below -1,
+bytes behind the value or behind the last whole inner message, inner CRCs that are wrong, also when reading from a log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import Struct
+from typing import TYPE_CHECKING, Any, NamedTuple
+from zlib import crc32
+
+from minibroker.errors import CorruptMessage, InvalidRecord
+from minibroker.records.batch import (
+    COMPRESSION_MASK,
+    LOG_APPEND_TIME_FLAG,
+    LOG_OVERHEAD,
+    MAGIC_POSITION,
+    NO_PARTITION_LEADER_EPOCH,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+    RecordBatch,
+)
+from minibroker.records.compression import MAX_DECOMPRESSED_BYTES, Compression, decompress
+from minibroker.records.record import Record
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+MAGIC_V0 = 0
+MAGIC_V1 = 1
+MIN_SIZES = (26, 34)  #: bytes of a message without key and value, by its magic
+TIMESTAMP_POSITION = 18
+
+HEAD = Struct(">qiIBB")
+_unpack_head = HEAD.unpack_from
+_unpack_timestamp = Struct(">q").unpack_from
+_unpack_length = Struct(">i").unpack_from
+_COMPUTED = ("base_offset", "last_offset_delta", "record_count")
+
+
+class Message(NamedTuple):
+    """One message as it lies in its set; `offset` is what is written there."""
+
+    offset: int
+    magic: int
+    timestamp: int  #: epoch ms, -1 for none; its own, whatever the set says
+    key: bytes | None
+    value: bytes | None
+
+
+class LegacyBatch(RecordBatch):
+    """One message or compressed set of format v0 or v1, seen through `data`, from `position` on.
+
+    Raises CorruptMessage when the bytes there cannot be one. Neither the CRC nor what is inside is looked at.
+    """
+
+    __slots__ = ("offset",)
+
+    offset: int  #: the only one that its head tells: that of its last record
+
+    def __init__(self, data: Buffer, position: int = 0) -> None:
+        view = memoryview(data)
+        remaining = len(view) - position
+        if remaining < MIN_SIZES[0]:
+            raise CorruptMessage(f"{remaining} bytes at position {position} are less than a message")
+        self.offset, self.batch_length, self.crc, self.magic, attributes = _unpack_head(view, position)
+        self.size = size = LOG_OVERHEAD + self.batch_length
+        if self.magic > MAGIC_V1 or size < MIN_SIZES[self.magic]:
+            raise CorruptMessage(f"no message at position {position}: size {self.batch_length}, magic {self.magic}")
+        if size > remaining:
+            raise CorruptMessage(f"torn message at position {position}: {remaining} of {size} bytes")
+        self.data = view[position : position + size]
+        self.attributes = attributes & (COMPRESSION_MASK | LOG_APPEND_TIME_FLAG if self.magic else COMPRESSION_MASK)
+        self.max_timestamp = _unpack_timestamp(self.data, TIMESTAMP_POSITION)[0] if self.magic else NO_TIMESTAMP
+        self.base_timestamp = self.max_timestamp
+        self.partition_leader_epoch = NO_PARTITION_LEADER_EPOCH
+        self.producer_id = NO_PRODUCER_ID
+        self.producer_epoch = NO_PRODUCER_EPOCH
+        self.base_sequence = NO_SEQUENCE
+        if not attributes & COMPRESSION_MASK:
+            self.base_offset = self.offset
+            self.last_offset_delta = 0
+            self.record_count = 1
+
+    if not TYPE_CHECKING:  # it would make every misspelt attribute an int
+
+        def __getattr__(self, name: str) -> Any:
+            """What only the records of a compressed set tell; InvalidRecord and CorruptMessage as `decode_legacy`."""
+            if name not in _COMPUTED:
+                raise AttributeError(name)
+            records = list(decode_legacy(self))
+            self.base_offset = records[0].offset
+            self.last_offset_delta = self.offset - self.base_offset
+            self.record_count = len(records)
+            return getattr(self, name)
+
+    @property
+    def payload(self) -> memoryview:
+        """The value: of a compressed set its messages, compressed as `compression` says. InvalidRecord when there is none."""
+        start, stop = _value_bounds(self.data, self.magic)
+        if start < 0:
+            raise InvalidRecord("a compressed message set whose value is null")
+        return self.data[start:stop]
+
+    @property
+    def last_offset(self) -> int:
+        """Offset of the last record."""
+        return self.offset
+
+    @property
+    def next_offset(self) -> int:
+        """The offset after this batch."""
+        return self.offset + 1
+
+    def check_crc(self) -> bool:
+        """Whether the bytes from magic to the end are those that the writer summed."""
+        return crc32(self.data[MAGIC_POSITION:]) == self.crc
+
+    def __repr__(self) -> str:
+        return f"LegacyBatch(offset={self.offset}, size={self.size}, magic={self.magic}, attributes={self.attributes:#x})"
+
+
+def decode_legacy(batch: LegacyBatch, *, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> Iterator[Record]:
+    """Yield the records of `batch`, with absolute offsets and the timestamps that hold.
+
+    Raises InvalidRecord for what does not add up, CorruptMessage for a wrong CRC inside; `max_bytes` bounds the decompression.
+    """
+    yield from records_of(batch, messages_of(batch, max_bytes=max_bytes))
+
+
+def records_of(batch: LegacyBatch, messages: list[Message]) -> Iterator[Record]:
+    """The `messages` of `batch` as records; InvalidRecord when their offsets do not fit to the batch's."""
+    base_offset = 0
+    if batch.is_compressed and batch.magic == MAGIC_V1 and batch.offset:
+        base_offset = batch.offset - messages[-1].offset
+        if base_offset < 0:
+            raise InvalidRecord(f"a message set of offset {batch.offset} whose last message has offset {messages[-1].offset}")
+    log_append_time = batch.max_timestamp if batch.timestamp_type else None
+    for offset, magic, timestamp, key, value in messages:
+        yield Record(base_offset + offset, log_append_time if log_append_time is not None and magic else timestamp, key, value)
+
+
+def messages_of(batch: LegacyBatch, *, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> list[Message]:
+    """The messages inside a compressed set, at least one, or the one that `batch` is itself; errors as `decode_legacy`."""
+    if not batch.is_compressed:
+        key, value = _key_and_value(bytes(batch.data), 0, batch.size, batch.magic)
+        return [Message(batch.offset, batch.magic, batch.max_timestamp, key, value)]
+    content = _decompressed(batch, max_bytes)
+    messages: list[Message] = []
+    position, end = 0, len(content)
+    while position < end:
+        if end - position < MIN_SIZES[0]:
+            raise InvalidRecord(f"{end - position} bytes are left over behind {len(messages)} messages")
+        offset, size, crc, magic, attributes = _unpack_head(content, position)
+        stop = position + LOG_OVERHEAD + size
+        if magic > MAGIC_V1 or stop - position < MIN_SIZES[magic] or stop > end:
+            raise InvalidRecord(f"no message at position {position} of {end} in a set: size {size}, magic {magic}")
+        if attributes & COMPRESSION_MASK:
+            raise InvalidRecord("a compressed message inside a compressed message set")
+        if crc32(content[position + MAGIC_POSITION : stop]) != crc:
+            raise CorruptMessage(f"message {len(messages)} of a compressed set is corrupt (stored crc = {crc})")
+        timestamp: int = _unpack_timestamp(content, position + TIMESTAMP_POSITION)[0] if magic else NO_TIMESTAMP
+        messages.append(Message(offset, magic, timestamp, *_key_and_value(content, position, stop, magic)))
+        position = stop
+    if not messages:
+        raise InvalidRecord("a compressed message set without messages")
+    return messages
+
+
+def _decompressed(batch: LegacyBatch, max_bytes: int) -> bytes:
+    kind = batch.compression
+    if kind is Compression.ZSTD:
+        raise InvalidRecord(f"zstd in message format v{batch.magic}, which has no such codec")
+    payload: Buffer = batch.payload
+    if kind is Compression.LZ4 and batch.magic == MAGIC_V0:
+        from minibroker.records.lz4_header import with_right_checksum  # noqa: PLC0415  hardly ever needed
+
+        payload = with_right_checksum(payload)
+    return decompress(kind, payload, max_bytes=max_bytes)
+
+
+def _key_and_value(data: bytes, position: int, stop: int, magic: int) -> tuple[bytes | None, bytes | None]:
+    """Key and value of the message from `position` to `stop`, which they must fill."""
+    start, key_stop = _field(data, position + MIN_SIZES[magic] - 8, stop)
+    key = None if start < 0 else data[start:key_stop]
+    start, value_stop = _field(data, key_stop, stop)
+    if value_stop != stop:
+        raise InvalidRecord(f"{stop - value_stop} bytes are left over behind a message's value")
+    return key, None if start < 0 else data[start:value_stop]
+
+
+def _value_bounds(data: memoryview, magic: int) -> tuple[int, int]:
+    """Where the value of the one message in `data` starts, -1 when it is null, and where it stops."""
+    _, key_stop = _field(data, MIN_SIZES[magic] - 8, len(data))
+    start, stop = _field(data, key_stop, len(data))
+    if stop != len(data):
+        raise InvalidRecord(f"{len(data) - stop} bytes are left over behind a message's value")
+    return start, stop
+
+
+def _field(data: bytes | memoryview, position: int, stop: int) -> tuple[int, int]:
+    """Where a field starts, whose length is at `position`, -1 when it is null, and where it stops."""
+    if stop - position < 4:
+        raise InvalidRecord(f"a length where {stop - position} bytes remain")
+    length: int = _unpack_length(data, position)[0]
+    position += 4
+    if length < 0:
+        if length != -1:
+            raise InvalidRecord(f"a length of {length}")
+        return -1, position
+    if length > stop - position:
+        raise InvalidRecord(f"{length} bytes announced where the message has {stop - position}")
+    return position, position + length

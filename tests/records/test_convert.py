@@ -1,0 +1,171 @@
+"""Up to v2 and down to v0 and v1, against what Apache Kafka 3.9.1 made of the same (tests/golden/capture_legacy.py)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from minibroker.errors import CorruptMessage, InvalidRecord, InvalidTimestamp, KafkaError, MessageTooLarge, UnsupportedCompressionType
+from minibroker.records.batch import RecordBatch, TimestampType, split_batches
+from minibroker.records.builder import build_batch
+from minibroker.records.compression import Compression
+from minibroker.records.convert import downgrade
+from minibroker.records.legacy_builder import build_message_set
+from minibroker.records.record import Record, decode_records
+from minibroker.records.validate import ProduceRules, validate_produced
+from tests.golden.capture_legacy import legacy_golden
+from tests.records.test_legacy import NOW_MS, OLD_CODECS, decoded, records_in, some
+
+DOWN = [entry for entry in legacy_golden() if entry["kind"] == "down"]
+SETS = [entry for entry in legacy_golden() if entry["kind"] == "set"]
+UNTIMED = ProduceRules(timestamp_after_max_ms=2**63 - 1)
+
+
+def upgraded(data: bytes | bytearray, rules: ProduceRules = UNTIMED, now_ms: int = NOW_MS, version: int = 2) -> RecordBatch:
+    return validate_produced(memoryview(bytearray(data)), rules, now_ms=now_ms, produce_version=version)
+
+
+@pytest.mark.parametrize("entry", DOWN, ids=lambda entry: f"{entry['name']}_to_v{entry['magic']}")
+def test_down_as_kafka_converts_it(entry: dict[str, Any]) -> None:
+    data = bytes.fromhex(entry["data"])
+    if "error" in entry:
+        assert entry["error"] == "UnsupportedCompressionTypeException"
+        with pytest.raises(UnsupportedCompressionType):
+            downgrade(data, entry["magic"], entry["first_offset"])
+        return
+    ours = bytes(downgrade(data, entry["magic"], entry["first_offset"]))
+    theirs = bytes.fromhex(entry["converted"])
+    assert decoded(ours) == records_in(entry)
+    our_batches, their_batches = list(split_batches(ours)), list(split_batches(theirs))
+    assert [described(batch) for batch in our_batches] == [described(batch) for batch in their_batches]
+    assert all(batch.check_crc() for batch in our_batches)
+    assert all(our.data == their.data for our, their in zip(our_batches, their_batches, strict=True) if not our.is_compressed)
+
+
+def described(batch: RecordBatch) -> tuple[int, ...]:
+    """All that the head of a message tells, its size and CRC left out: those depend on the codec's library."""
+    return batch.magic, batch.attributes, batch.base_offset, batch.last_offset, batch.max_timestamp, batch.record_count
+
+
+def test_down_gives_back_what_is_old_enough() -> None:
+    data = bytes(build_message_set(some(3), 1)) + bytes(build_message_set(some(2, 0, 43), 0))
+    assert downgrade(data, 1, 41) is data
+    assert [batch.magic for batch in split_batches(downgrade(data, 0, 41))] == [0] * 4  # the record before 41 is left out
+
+
+def test_down_leaves_out_headers_and_times_before_the_epoch() -> None:
+    data = build_batch([Record(0, -5, b"k", b"v", (("trace", b"1"),))], base_offset=7)
+    assert decoded(bytes(downgrade(data, 1, 0))) == [Record(7, -1, b"k", b"v")]
+
+
+def test_down_does_not_unpack_bombs() -> None:
+    data = build_batch([Record(0, NOW_MS, None, bytes(1_000_000))], compression=Compression.GZIP)
+    with pytest.raises(InvalidRecord, match="100000 bytes"):
+        downgrade(data, 1, 0, max_bytes=100_000)
+
+
+@pytest.mark.parametrize("entry", SETS, ids=lambda entry: f"v{entry['magic']}_{entry['codec']}_{entry['append_time']}")
+@pytest.mark.parametrize("codec", [None, *Compression])
+def test_up_keeps_the_records(entry: dict[str, Any], codec: Compression | None) -> None:
+    batch = upgraded(bytes.fromhex(entry["data"]), UNTIMED._replace(compression=codec))
+    records = [record._replace(offset=index) for index, record in enumerate(records_in(entry))]
+    assert [*decode_records(batch)] == records
+    assert batch.check_crc()
+    assert batch.magic == 2
+    assert batch.compression is (Compression.from_name(entry["codec"]) if codec is None else codec)
+    assert batch.max_timestamp == max(record.timestamp for record in records)
+    assert batch.timestamp_type is TimestampType.CREATE_TIME
+    assert (batch.base_offset, batch.last_offset_delta, batch.record_count, batch.producer_id) == (0, 3, 4, -1)
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("codec", OLD_CODECS)
+@given(data=st.data())
+def test_up_and_down_again_changes_nothing_but_offsets(magic: int, codec: Compression, data: st.DataObject) -> None:
+    fields = st.none() | st.binary(max_size=30)
+    records = [
+        Record(index, data.draw(st.integers(-1, 2**50)) if magic else -1, data.draw(fields), data.draw(fields))
+        for index in range(data.draw(st.integers(1, 6)))
+    ]
+    written = bytes(build_message_set(records, magic, compression=codec))
+    assert bytes(downgrade(upgraded(written).data, magic, 0)) == written
+
+
+def test_up_stamps_the_time_of_the_append() -> None:
+    batch = upgraded(build_message_set(some(3), 1), ProduceRules(timestamp_type=TimestampType.LOG_APPEND_TIME), now_ms=NOW_MS + 5)
+    assert (batch.timestamp_type, batch.max_timestamp) == (TimestampType.LOG_APPEND_TIME, NOW_MS + 5)
+    assert [record.timestamp for record in decode_records(batch)] == [NOW_MS + 5] * 3
+
+
+def test_up_ignores_the_offsets_of_clients() -> None:
+    """Old clients number from 0, from 1, or not at all."""
+    for offsets in ([0, 0, 0], [1, 2, 3], [9, 9, 0]):
+        data = b"".join(bytes(build_message_set([Record(offset, NOW_MS, b"k", b"v")], 1)) for offset in offsets)
+        assert [record.offset for record in decode_records(upgraded(data))] == [0, 1, 2]
+
+
+def test_a_partial_message_at_the_end_is_left_out() -> None:
+    data = bytes(build_message_set(some(3), 1))
+    for cut in (1, 20, 40):
+        assert upgraded(data[:-cut]).record_count == 2
+
+
+def test_newer_versions_do_not_take_them() -> None:
+    with pytest.raises(InvalidRecord, match="magic version 2"):
+        upgraded(build_message_set(some(1), 1), version=3)
+
+
+def test_old_versions_take_batches_too() -> None:
+    """Some clients send v2 in old requests, and Kafka has always taken it."""
+    assert upgraded(build_batch(some(3)), version=0).record_count == 3
+
+
+PLAIN = bytes(build_message_set(some(2), 1))
+PLAIN_V0 = bytes(build_message_set(some(2, 0), 0))
+ZIPPED = bytes(build_message_set(some(2), 1, compression=Compression.GZIP))
+COMPACTED = UNTIMED._replace(is_compacted=True)
+
+
+@pytest.mark.parametrize(
+    ("data", "rules", "kind"),
+    [
+        (PLAIN[:20], UNTIMED, InvalidRecord),
+        (PLAIN[:8] + (13).to_bytes(4) + PLAIN[12:], UNTIMED, CorruptMessage),
+        (PLAIN + PLAIN[:8] + (-1).to_bytes(4, signed=True) + PLAIN[12:], UNTIMED, CorruptMessage),
+        (PLAIN[:-1] + b"!", UNTIMED, CorruptMessage),
+        (PLAIN + PLAIN_V0, UNTIMED, InvalidRecord),
+        (PLAIN_V0 + bytes(build_batch(some(1))), UNTIMED, InvalidRecord),
+        (bytes(build_batch(some(1))) + PLAIN_V0, UNTIMED, InvalidRecord),
+        (ZIPPED + ZIPPED, UNTIMED, InvalidRecord),
+        (PLAIN + ZIPPED, UNTIMED, InvalidRecord),
+        (PLAIN, UNTIMED._replace(max_message_bytes=40), MessageTooLarge),
+        (bytes(build_message_set(some(20), 1)), UNTIMED._replace(max_message_bytes=100), MessageTooLarge),
+        (PLAIN, ProduceRules(timestamp_after_max_ms=-10_000), InvalidTimestamp),
+        (PLAIN, ProduceRules(timestamp_before_max_ms=-10_000), InvalidTimestamp),
+        (bytes(build_message_set([Record(0, NOW_MS, None, b"v")], 1)), COMPACTED, InvalidRecord),
+        (bytes(build_message_set([Record(0, -1, None, b"v")], 0, compression=Compression.GZIP)), COMPACTED, InvalidRecord),
+        (
+            bytes(build_message_set(some(1), 1, timestamp_type=TimestampType.LOG_APPEND_TIME)),
+            ProduceRules(timestamp_type=TimestampType.LOG_APPEND_TIME),
+            InvalidTimestamp,
+        ),
+    ],
+)
+def test_what_is_refused(data: bytes, rules: ProduceRules, kind: type[KafkaError]) -> None:
+    with pytest.raises(kind):
+        upgraded(data, rules)
+
+
+def test_messages_without_a_time_are_never_out_of_bounds() -> None:
+    rules = ProduceRules(timestamp_before_max_ms=0, timestamp_after_max_ms=0)
+    assert upgraded(PLAIN_V0, rules).max_timestamp == -1
+
+
+def test_errors_of_records_are_listed() -> None:
+    records = [Record(0, NOW_MS, b"k", b"v"), Record(0, NOW_MS, None, b"v")]
+    with pytest.raises(InvalidRecord) as caught:
+        upgraded(build_message_set(records, 1, compression=Compression.LZ4), COMPACTED)
+    assert [index for index, _ in caught.value.record_errors] == [1]
