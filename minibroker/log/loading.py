@@ -14,18 +14,17 @@ Doing it twice, or being killed half way, changes nothing. Source: LogLoader of 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
 from functools import partial
 from typing import NamedTuple
 
 from minibroker.errors import CorruptLogError, CorruptMessage
 from minibroker.log.log_config import LogConfig
 from minibroker.log.producer_state import ProducerState
+from minibroker.log.segment_recovery import SegmentRecovery
 from minibroker.log.segments import Segments
 from minibroker.log.snapshots import Snapshots
-from minibroker.records.batch import RecordBatch
 from minibroker.storage import leader_epoch_checkpoint
-from minibroker.storage.batch_scan import BatchHeader, read_batches, read_headers
+from minibroker.storage.batch_scan import read_batches, read_headers
 from minibroker.storage.files import Files
 from minibroker.storage.leader_epoch_checkpoint import LeaderEpochCheckpoint
 from minibroker.storage.log_file_names import CLEANED, DELETED, LOG, SNAPSHOT, SWAP, file_name, parse_file_name
@@ -215,24 +214,27 @@ class Loader:
         may_have_gaps = not is_last or self._config.is_compacted
         if limit_offset is None:
             limit_offset = segment.base_offset + MAX_RELATIVE_OFFSET + 1
-        valid = _ValidBatches(segment, self._files, expected_offset, limit_offset, self._note_recovered, may_have_gaps=may_have_gaps)
-        segment.rebuild_indexes(valid)
+        valid = SegmentRecovery(
+            segment,
+            self._files,
+            expected_offset=expected_offset,
+            limit_offset=limit_offset,
+            may_have_gaps=may_have_gaps,
+            epochs=self._epochs,
+            producers=self._producers,
+        )
+        valid.run()
         if valid.size < segment.size:
             lost = segment.size - valid.size
             logger.warning("%s: cut %d bytes off at position %d: %s", segment.log.path, lost, valid.size, valid.problem)
             segment.truncate(valid.size)
-        segment.save_indexes()
+        if not is_last:
+            segment.save_indexes()  # those of the last one are written when it rolls or closes; a crash before that recovers it again
         is_whole = valid.problem is None
         if is_whole and valid.next_offset < limit_offset and not (is_last or valid.is_compacted or self._config.is_compacted):
             logger.warning("%s: ends at offset %d, but %d comes next: its end was lost", segment.log.path, valid.next_offset, limit_offset)
             is_whole = False
         return valid.next_offset, is_whole
-
-    def _note_recovered(self, batch: RecordBatch) -> None:
-        if batch.partition_leader_epoch > self._epochs.latest:
-            self._epochs.assign(batch.partition_leader_epoch, batch.base_offset)
-        if batch.producer_id >= 0:
-            self._producers.update(batch, batch.base_offset)
 
     def _start_over(self, segments: list[Segment], end_offset: int) -> tuple[list[Segment], int]:
         """Every record that is left lies below the log start offset: begin again there, as Kafka does."""
@@ -286,58 +288,3 @@ class Loader:
             for header in read_headers(self._files, segment.log, 0, segment.size):
                 if header.leader_epoch > self._epochs.latest:
                     self._epochs.assign(header.leader_epoch, header.base_offset)
-
-
-class _ValidBatches:
-    """The headers of a segment's batches up to the first that must not be believed; then says where and why it stopped.
-
-    A base offset is not under the CRC. It must not go back, nor reach the next segment; and in the last segment, which no compaction
-    has seen, it leaves no gap. `is_compacted`: records are missing between those that are there, so some may be missing at the end.
-    """
-
-    def __init__(
-        self,
-        segment: Segment,
-        files: Files,
-        expected_offset: int,
-        limit_offset: int,
-        note: Callable[[RecordBatch], None],
-        *,
-        may_have_gaps: bool,
-    ) -> None:
-        self._segment = segment
-        self._files = files
-        self._note = note
-        self._limit_offset = limit_offset
-        self._may_have_gaps = may_have_gaps
-        self.next_offset = expected_offset
-        self.is_compacted = False
-        self.size = 0
-        self.problem: str | None = None
-
-    def __iter__(self) -> Iterator[BatchHeader]:
-        segment = self._segment
-        try:
-            for batch in read_batches(self._files, segment.log, 0, segment.size):
-                self.problem = self._judge(batch)
-                if self.problem is not None:
-                    return
-                header = BatchHeader(
-                    self.size, batch.size, batch.base_offset, batch.last_offset, batch.max_timestamp, batch.partition_leader_epoch
-                )
-                self._note(batch)
-                if batch.base_offset != self.next_offset or batch.record_count != batch.last_offset_delta + 1:
-                    self.is_compacted = True
-                self.next_offset = batch.next_offset
-                self.size += batch.size
-                yield header
-        except CorruptMessage as error:
-            self.problem = str(error)
-
-    def _judge(self, batch: RecordBatch) -> str | None:
-        if not batch.check_crc():
-            return "the CRC of the batch is wrong"
-        follows = batch.base_offset == self.next_offset or (self._may_have_gaps and batch.base_offset > self.next_offset)
-        if not follows or batch.last_offset_delta < 0 or batch.last_offset >= self._limit_offset:
-            return f"offsets {batch.base_offset} to {batch.last_offset} where {self.next_offset} is the next"
-        return None

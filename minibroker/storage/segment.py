@@ -156,24 +156,21 @@ class Segment:
         self.positions, self._older_positions = {}, {}
         self._largest = self.first_timestamp = None
 
-    def rebuild_indexes(self, headers: Iterable[BatchHeader] | None = None) -> int:
-        """Make both indexes anew from the batches (all of them unless given), as Kafka's recovery does; the next offset.
+    def rebuild_indexes(self) -> int:
+        """Make both indexes anew from the batches, as Kafka's recovery does; the next offset.
 
         Stops at the first position without a batch, or with one whose offset is not of this segment.
         """
-        self.offset_index.reset()
-        self.time_index.reset()
-        self._time_index_trusted = True
+        self.begin_rebuild()
         largest = TimestampEntry(NO_TIMESTAMP, self.base_offset)
         last_entry_position, next_offset = 0, self.base_offset
-        self._bytes_since_index_entry = 0
-        self.first_timestamp = None
+        first_timestamp = None
         try:
-            for header in read_headers(self._files, self.log, 0, self.size) if headers is None else headers:
+            for header in read_headers(self._files, self.log, 0, self.size):
                 if not self.base_offset <= header.base_offset <= header.last_offset <= self.base_offset + MAX_RELATIVE_OFFSET:
                     raise CorruptMessage(f"{self.log.path}: offset {header.base_offset} at position {header.position} cannot be here")
-                if self.first_timestamp is None:
-                    self.first_timestamp = header.max_timestamp
+                if first_timestamp is None:
+                    first_timestamp = header.max_timestamp
                 if header.max_timestamp > largest.timestamp:
                     largest = TimestampEntry(header.max_timestamp, header.last_offset)
                 if header.position - last_entry_position > self.index_interval_bytes:
@@ -182,9 +179,21 @@ class Segment:
                     last_entry_position = header.position
                 next_offset = header.last_offset + 1
         finally:
-            self._largest = largest
-            self.time_index.maybe_append(*largest)
+            self.end_rebuild(largest, first_timestamp)
         return next_offset
+
+    def begin_rebuild(self) -> None:
+        """Drop both indexes; who walks over the batches fills them as Kafka's recovery does, and then calls `end_rebuild`."""
+        self.offset_index.reset()
+        self.time_index.reset()
+        self._time_index_trusted = True
+        self._bytes_since_index_entry = 0
+
+    def end_rebuild(self, largest: TimestampEntry, first_timestamp: int | None) -> None:
+        """The walk is over: the largest timestamp with the last offset of its batch, and that of the first batch."""
+        self._largest = largest
+        self.first_timestamp = first_timestamp
+        self.time_index.maybe_append(*largest)
 
     def save_indexes(self) -> None:
         """Write index entries that are only in memory. Not synced."""
@@ -364,6 +373,11 @@ class Segment:
             return False
         header = self.find(entry.offset)
         return header is not None and header.max_timestamp == entry.timestamp and header.last_offset == entry.offset
+
+    @property
+    def modified_ms(self) -> int:
+        """When the `.log` was last written to, as the file system says."""
+        return self._files.modified_ms(self.log.path)
 
     # Life
 
