@@ -1,17 +1,26 @@
 """Walks over the batches of a `.log` file: their headers only, or whole.
 
 A `.log` is batches end to end, nothing between, before or behind. What a walk meets instead raises CorruptMessage with file and position.
+Old segments hold messages and compressed sets of formats v0 and v1 (records/legacy.py), which count as batches here.
 """
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator
 from struct import Struct
 from typing import NamedTuple
 
-from minibroker.errors import CorruptMessage, UnsupportedForMessageFormat
-from minibroker.records.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC_V2, RecordBatch
+from minibroker.errors import CorruptMessage
+from minibroker.records.batch import (
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    MAGIC_V2,
+    MIN_LEGACY_SIZE,
+    NO_PARTITION_LEADER_EPOCH,
+    NO_TIMESTAMP,
+    RecordBatch,
+    read_batch,
+)
 from minibroker.storage.files import FileHandle, Files
 
 HEADER_CHUNK = 32 * 1024
@@ -22,9 +31,16 @@ _HEAD = Struct(">qiibxxxxxxi8xq")
 unpack_head = _HEAD.unpack_from
 HEAD_SIZE = _HEAD.size
 
+#: offset, message_size, magic, and in v1 the timestamp
+_unpack_legacy_head = Struct(">qi4xbxq").unpack_from
+_MIN_V1_SIZE = 34
+
 
 class BatchHeader(NamedTuple):
-    """What a look-up needs of a batch, and where it lies."""
+    """What a look-up needs of a batch, and where it lies.
+
+    Of an old compressed set the head tells no base offset: it is given the last one, and a leader epoch of -1.
+    """
 
     position: int
     size: int
@@ -43,13 +59,39 @@ def read_headers(files: Files, handle: FileHandle, position: int, end: int, *, c
             chunk = files.read_at(handle.opened(), min(chunk_size, end - position), position)
             chunk_position, index = position, 0
             if len(chunk) < HEAD_SIZE:
-                raise CorruptMessage(f"{handle.path}: {len(chunk)} bytes at position {position} are no batch")
+                yield (header := _old_header(handle, chunk, 0, position, end))
+                position += header.size
+                continue
         base_offset, batch_length, leader_epoch, magic, last_offset_delta, max_timestamp = unpack_head(chunk, index)
         size = LOG_OVERHEAD + batch_length
         if magic != MAGIC_V2 or size < HEADER_SIZE or position + size > end or last_offset_delta < 0:
-            raise CorruptMessage(f"{handle.path}: no batch at position {position}")
+            yield (header := _old_header(handle, chunk, index, position, end))
+            position += header.size
+            continue
         yield BatchHeader(position, size, base_offset, base_offset + last_offset_delta, max_timestamp, leader_epoch)
         position += size
+
+
+def _old_header(handle: FileHandle, chunk: bytes, index: int, position: int, end: int) -> BatchHeader:
+    """`legacy_header`, or CorruptMessage."""
+    header = legacy_header(chunk, index, position, end)
+    if header is None:
+        raise CorruptMessage(f"{handle.path}: no batch at position {position}")
+    return header
+
+
+def legacy_header(data: bytes, index: int, position: int, end: int) -> BatchHeader | None:
+    """The head of the message of format v0 or v1 at `index` of `data`, which is `position` in its file; None when there can be none.
+
+    It must be whole below position `end`; what is behind its head is not looked at.
+    """
+    if len(data) - index < MIN_LEGACY_SIZE:
+        return None
+    offset, message_size, magic, timestamp = _unpack_legacy_head(data, index)
+    size = LOG_OVERHEAD + message_size
+    if offset < 0 or not 0 <= magic < MAGIC_V2 or size < (_MIN_V1_SIZE if magic else MIN_LEGACY_SIZE) or position + size > end:
+        return None
+    return BatchHeader(position, size, offset, offset, timestamp if magic else NO_TIMESTAMP, NO_PARTITION_LEADER_EPOCH)
 
 
 def read_batches(files: Files, handle: FileHandle, position: int, end: int, *, chunk_size: int = BATCH_CHUNK) -> Iterator[RecordBatch]:
@@ -57,28 +99,18 @@ def read_batches(files: Files, handle: FileHandle, position: int, end: int, *, c
     while position < end:
         chunk = files.read_at(handle.opened(), min(chunk_size, end - position), position)
         index = 0
-        while len(chunk) - index >= HEADER_SIZE:
+        while len(chunk) - index >= MIN_LEGACY_SIZE:
             size = LOG_OVERHEAD + int.from_bytes(chunk[index + 8 : index + 12], "big", signed=True)
-            if index + size > len(chunk) and index + size <= end - position and size >= HEADER_SIZE:
+            if index + size > len(chunk) and index + size <= end - position and size >= MIN_LEGACY_SIZE:
                 break  # goes on behind the chunk
             try:
-                batch = RecordBatch(chunk, index)
-            except UnsupportedForMessageFormat:
-                if is_legacy(memoryview(chunk)[index:]):
-                    raise
-                raise CorruptMessage(f"{handle.path}: no batch at position {position + index}") from None
+                batch = read_batch(chunk, index)
             except CorruptMessage as error:
                 raise CorruptMessage(f"{handle.path}: no batch at position {position + index}: {error}") from None
             yield batch
             index += size
         if index == 0:
-            if end - position < HEADER_SIZE or len(chunk) < min(chunk_size, end - position):
+            if end - position < MIN_LEGACY_SIZE or len(chunk) < min(chunk_size, end - position):
                 raise CorruptMessage(f"{handle.path}: {end - position} bytes at position {position} are no batch")
             chunk_size = max(chunk_size, size)
         position += index
-
-
-def is_legacy(data: memoryview) -> bool:
-    """Whether a message of format v0 or v1 starts here: its CRC-32 tells it from a batch whose magic byte was damaged."""
-    size = LOG_OVERHEAD + int.from_bytes(data[8:12], "big", signed=True)
-    return 26 <= size <= len(data) and zlib.crc32(data[16:size]) == int.from_bytes(data[12:16], "big")

@@ -17,8 +17,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from minibroker.errors import CorruptMessage
-from minibroker.records.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC_V2, RecordBatch
-from minibroker.storage.batch_scan import HEAD_SIZE, BatchHeader, read_headers, unpack_head
+from minibroker.records.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC_V2, MIN_LEGACY_SIZE, RecordBatch, read_batch
+from minibroker.storage.batch_scan import HEAD_SIZE, BatchHeader, legacy_header, read_headers, unpack_head
 from minibroker.storage.files import APPEND, Files, write_all
 from minibroker.storage.log_file_names import DELETED, LOG, OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX, file_name
 from minibroker.storage.offset_index import OffsetIndex
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MAX_RELATIVE_OFFSET = 2**31 - 1
+MAX_SEGMENT_SIZE = 2**31 - 1
 RECENT_POSITIONS = 64
 
 
@@ -249,7 +250,10 @@ class Segment:
             base_offset, batch_length, _, magic, last_offset_delta, _ = unpack_head(data, index)
             size = LOG_OVERHEAD + batch_length
             if magic != MAGIC_V2 or size < HEADER_SIZE or index + size > len(data):
-                break
+                old = legacy_header(data, index, index, len(data))
+                if old is None:
+                    break
+                base_offset, size, last_offset_delta = old.last_offset, old.size, 0
             index += size
             next_offset = base_offset + last_offset_delta + 1
         if next_offset is not None:
@@ -262,25 +266,25 @@ class Segment:
         self.positions[offset] = position
 
     def _batch_size(self, data: bytes, position: int, end: int) -> int:
-        if len(data) < HEAD_SIZE:
-            raise CorruptMessage(f"{self.log.path}: {len(data)} bytes at position {position} are no batch")
-        _, batch_length, _, magic, _, _ = unpack_head(data, 0)
-        size: int = LOG_OVERHEAD + batch_length
-        if magic != MAGIC_V2 or not HEADER_SIZE <= size <= end - position:
+        if len(data) >= HEAD_SIZE:
+            _, batch_length, _, magic, _, _ = unpack_head(data, 0)
+            size: int = LOG_OVERHEAD + batch_length
+            if magic == MAGIC_V2 and HEADER_SIZE <= size <= end - position:
+                return size
+        old = legacy_header(data, 0, position, end)
+        if old is None:
             raise CorruptMessage(f"{self.log.path}: no batch at position {position}")
-        return size
+        return old.size
 
-    @staticmethod
-    def _agrees(data: bytes, index: int, last_offset: int) -> bool:
+    def _agrees(self, data: bytes, index: int, last_offset: int) -> bool:
         """Whether a batch at `index` ends with `last_offset` (or below: Kafka before 4 indexed several batches by the last one)."""
-        if len(data) - index < HEAD_SIZE:
-            return False
-        base_offset, batch_length, _, magic, last_offset_delta, _ = unpack_head(data, index)
-        return bool(
-            magic == MAGIC_V2
-            and batch_length >= HEADER_SIZE - LOG_OVERHEAD
-            and 0 <= base_offset <= base_offset + last_offset_delta <= last_offset
-        )
+        if len(data) - index >= HEAD_SIZE:
+            base_offset, batch_length, _, magic, last_offset_delta, _ = unpack_head(data, index)
+            if magic == MAGIC_V2:
+                is_long_enough = batch_length >= HEADER_SIZE - LOG_OVERHEAD
+                return bool(is_long_enough and 0 <= base_offset <= base_offset + last_offset_delta <= last_offset)
+        old = legacy_header(data, index, 0, MAX_SEGMENT_SIZE)
+        return old is not None and self.base_offset <= old.last_offset <= last_offset
 
     def find(self, offset: int, end: int | None = None) -> BatchHeader | None:
         """The first batch below position `end` whose last offset reaches `offset`; None when all lie below."""
@@ -298,8 +302,8 @@ class Segment:
         entry = self.offset_index.lookup(offset)
         if entry.position == 0:
             return 0
-        if entry.position + HEAD_SIZE <= self.size:
-            head = self._files.read_at(self.log.opened(), HEAD_SIZE, entry.position)
+        if entry.position + MIN_LEGACY_SIZE <= self.size:
+            head = self._files.read_at(self.log.opened(), min(HEAD_SIZE, self.size - entry.position), entry.position)
             if self._agrees(head, 0, entry.offset):
                 return entry.position
         self._rebuild(f"has a wrong entry {entry}")
@@ -356,7 +360,7 @@ class Segment:
 
     def batch_at(self, header: BatchHeader) -> RecordBatch:
         """A batch, whole."""
-        return RecordBatch(self._files.read_at(self.log.opened(), header.size, header.position))
+        return read_batch(self._files.read_at(self.log.opened(), header.size, header.position))
 
     def trust_time_index(self) -> None:
         """See once that the time index ends as the `.log` does: its last entry is what look-ups skip segments by."""

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import random
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from minibroker.errors import CorruptMessage, UnsupportedForMessageFormat
-from minibroker.records.batch import assign_offsets
+from minibroker.errors import CorruptMessage
+from minibroker.records.batch import assign_offsets, split_batches
+from minibroker.records.builder import build_batch
+from minibroker.records.compression import Compression
+from minibroker.records.legacy_builder import build_message_set
+from minibroker.records.record import Record
 from minibroker.storage.batch_scan import read_batches, read_headers
 from minibroker.storage.files import APPEND, FileHandle, RealFiles
 from tests.support.log_batches import batch_of
@@ -74,14 +77,66 @@ def test_a_length_that_lies_reads_no_further_than_the_file(tmp_path: Path) -> No
     handle.close()
 
 
-def test_an_old_format_is_told_from_damage(tmp_path: Path) -> None:
-    body = bytes([1, 0]) + bytes(8) + (-1).to_bytes(4, "big", signed=True) + (60).to_bytes(4, "big") + bytes(60)
-    message = bytes(8) + (len(body) + 4).to_bytes(4, "big") + zlib.crc32(body).to_bytes(4, "big") + body
-    handle = log_of(tmp_path, message)
-    with pytest.raises(UnsupportedForMessageFormat):
-        list(read_batches(files, handle, 0, len(message)))
+def old_log() -> bytes:
+    """Messages of 26 bytes and more, compressed sets, and a batch between them."""
+    untimed = [Record(index, -1, None, None) for index in range(3)]
+    timed = [Record(index, 1000 + index, b"key", b"value" * index) for index in range(3, 6)]
+    return b"".join(
+        bytes(part)
+        for part in (
+            build_message_set(untimed, 0),
+            build_message_set(timed, 1),
+            build_message_set([record._replace(offset=record.offset + 3) for record in timed], 1, compression=Compression.GZIP),
+            build_batch([Record(9, 5, None, b"new")], base_offset=9, partition_leader_epoch=2),
+            build_message_set([record._replace(offset=record.offset + 10) for record in untimed], 0, compression=Compression.LZ4),
+            build_message_set([untimed[0]._replace(offset=13)], 0),
+        )
+    )
+
+
+OLD_OFFSETS = [0, 1, 2, 3, 4, 5, 8, 9, 12, 13]
+
+
+@pytest.mark.parametrize("chunk_size", [43, 61, 70, 100, 150, 4096])
+def test_old_formats_are_walked_like_batches(tmp_path: Path, chunk_size: int) -> None:
+    data = old_log()
+    handle = log_of(tmp_path, data)
+    headers = list(read_headers(files, handle, 0, len(data), chunk_size=chunk_size))
+    batches = list(read_batches(files, handle, 0, len(data), chunk_size=chunk_size))
+    assert [header.last_offset for header in headers] == [batch.last_offset for batch in batches] == OLD_OFFSETS
+    assert [header.max_timestamp for header in headers] == [batch.max_timestamp for batch in batches]
+    assert [header.size for header in headers] == [batch.size for batch in batches]
+    assert [header.position + header.size for header in headers][-1] == len(data)
+    assert [header.leader_epoch for header in headers] == [-1] * 7 + [2] + [-1] * 2
+    assert all(batch.check_crc() for batch in batches)
+    assert b"".join(bytes(batch.data) for batch in batches) == data
     handle.close()
-    handle = log_of(tmp_path, message[:-1] + b"x")
+
+
+def test_torn_old_messages_end_the_walk(tmp_path: Path) -> None:
+    data = old_log()
+    ends = [0]
+    for batch in split_batches(data):
+        ends.append(ends[-1] + batch.size)
+    for end in range(1, len(data)):
+        handle = log_of(tmp_path, data[:end])
+        for walk in (read_headers, read_batches):
+            found: list[int] = []
+            if end in ends:
+                found = [each.size for each in walk(files, handle, 0, end)]
+            else:
+                with pytest.raises(CorruptMessage, match="position"):
+                    found.extend(each.size for each in walk(files, handle, 0, end))
+            assert sum(found) == max(known for known in ends if known <= end)
+        handle.close()
+
+
+@pytest.mark.parametrize("field", [(0, b"\xff" * 8), (8, bytes(4)), (8, b"\x7f\xff\xff\xff"), (16, b"\x03"), (16, b"\xff")])
+def test_heads_that_cannot_be_of_an_old_message(tmp_path: Path, field: tuple[int, bytes]) -> None:
+    data = bytearray(build_message_set([Record(0, 5, b"key", b"value " * 9)], 1))
+    position, lie = field
+    data[position : position + len(lie)] = lie
+    handle = log_of(tmp_path, bytes(data))
     with pytest.raises(CorruptMessage):
-        list(read_batches(files, handle, 0, len(message)))
+        list(read_headers(files, handle, 0, len(data)))
     handle.close()
