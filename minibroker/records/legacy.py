@@ -113,6 +113,8 @@ class LegacyBatch(RecordBatch):
             if name not in _COMPUTED:
                 raise AttributeError(name)
             records = list(decode_legacy(self))
+            if records[-1].offset != self.offset:
+                raise InvalidRecord(f"a message set of offset {self.offset} whose last message has offset {records[-1].offset}")
             self.base_offset = records[0].offset
             self.last_offset_delta = self.offset - self.base_offset
             self.record_count = len(records)

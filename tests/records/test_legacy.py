@@ -190,6 +190,13 @@ def test_a_set_whose_offset_is_below_its_messages() -> None:
         decoded(batch)
 
 
+def test_a_set_of_v0_has_the_offset_of_its_last_message_once_it_is_in_a_log() -> None:
+    batch = read_batch(b"".join([(43).to_bytes(8), bytes(one_set(some(3, 0), 0, Compression.GZIP).data)[8:]]))
+    assert [record.offset for record in decode_records(batch)] == [40, 41, 42]  # a client may write what it likes
+    with pytest.raises(InvalidRecord, match="offset 43 whose last message has offset 42"):
+        _ = batch.base_offset
+
+
 def wrapped(content: bytes, magic: int = 1, codec: int = Compression.GZIP, value: bytes | None = b"") -> bytes:
     """A set with a right CRC around `content`."""
     out = bytearray()

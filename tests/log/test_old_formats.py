@@ -1,0 +1,208 @@
+"""Logs that hold message formats v0 and v1, as old Kafka left them: read, found by offset and time, indexed, recovered, gone on with."""
+
+from __future__ import annotations
+
+import bisect
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from minibroker.errors import OffsetOutOfRange
+from minibroker.log.partition_log import PartitionLog
+from minibroker.log.results import IsolationLevel, TimestampOffset
+from minibroker.records.batch import split_batches
+from minibroker.records.builder import build_batch
+from minibroker.records.compression import Compression
+from minibroker.records.legacy_builder import build_message_set
+from minibroker.records.record import Record, decode_records
+from tests.golden.capture_legacy import legacy_golden
+from tests.log.conftest import OpenLog
+from tests.records.test_legacy import NOW_MS, OLD_CODECS
+from tests.support.log_batches import batch_of, read_batches
+
+SEGMENTS = {entry["codec"]: entry for entry in legacy_golden() if entry["kind"] == "segment"}
+GOLDEN_COUNT = 48
+SMALL_INDEX = {"index_interval_bytes": 300, "segment_index_bytes": 4096}
+
+
+def put(folder: Path, base_offset: int, log: bytes, **others: bytes) -> Path:
+    folder = folder / "orders-0"
+    folder.mkdir(exist_ok=True)
+    for suffix, data in {"log": log, **others}.items():
+        (folder / f"{base_offset:020}.{suffix}").write_bytes(data)
+    return folder / f"{base_offset:020}.log"
+
+
+def put_golden(folder: Path, codec: str, *, with_indexes: bool) -> Path:
+    entry = SEGMENTS[codec]
+    indexes = {name: bytes.fromhex(entry[name]) for name in ("index", "timeindex")} if with_indexes else {}
+    return put(folder, 50, bytes.fromhex(entry["log"]), **indexes)
+
+
+def records_in(log: PartitionLog) -> list[Record]:
+    return [record for batch in read_batches(log) for record in decode_records(batch)]
+
+
+def agree(log: PartitionLog, records: list[Record], *, times: list[int]) -> None:
+    """Every read and look-up gives what a walk over `records` gives."""
+    offsets = [record.offset for record in records]
+    for offset in range(log.log_start_offset, log.log_end_offset):
+        for max_bytes in (0, 60, 200, 1000, 1 << 20):
+            got = list(split_batches(log.read(offset, max_bytes, isolation=IsolationLevel.READ_UNCOMMITTED)))
+            wanted = bisect.bisect_left(offsets, offset)
+            assert got[0].last_offset >= offset
+            assert got[0].base_offset <= offsets[wanted]
+            assert all(batch.check_crc() for batch in got)
+            assert len(got) == 1 or sum(batch.size for batch in got) <= max_bytes
+    with pytest.raises(OffsetOutOfRange):
+        log.read(log.log_start_offset - 1, 1, isolation=None)
+    for time in times:
+        found = next((record for record in records if record.timestamp >= time), None)
+        told = log.offset_for_timestamp(time)
+        assert told == (None if found is None else TimestampOffset(found.timestamp, found.offset, told.leader_epoch if told else -1))
+
+
+@pytest.mark.parametrize("codec", SEGMENTS)
+@pytest.mark.parametrize("with_indexes", [True, False])
+@pytest.mark.parametrize("clean_shutdown", [True, False])
+def test_a_segment_of_kafka(
+    open_log: OpenLog, tmp_path: Path, caplog: pytest.LogCaptureFixture, codec: str, with_indexes: bool, clean_shutdown: bool
+) -> None:
+    """Formats v0, v1 and v2, with Kafka's indexes or without: the same reads, and no complaint."""
+    put_golden(tmp_path, codec, with_indexes=with_indexes)
+    with caplog.at_level(logging.WARNING):
+        log = open_log(clean_shutdown=clean_shutdown, log_start_offset=50, **SMALL_INDEX)
+    assert (log.log_start_offset, log.log_end_offset, log.leader_epoch) == (50, 50 + GOLDEN_COUNT, 0)
+    records = records_in(log)
+    assert [record.offset for record in records] == list(range(50, 50 + GOLDEN_COUNT))
+    assert {record.timestamp for record in records[:16]} == {-1}
+    assert [batch.magic for batch in read_batches(log)] == ([0] * 16 + [1] * 16 if codec == "none" else [0] * 4 + [1] * 4) + [2] * 4
+    agree(log, records, times=[0, NOW_MS - 5000, NOW_MS, NOW_MS + 71, NOW_MS + 9000, NOW_MS + 9001])
+    assert log.max_timestamp_offset() == TimestampOffset(NOW_MS + 9000, 50 + 19, -1)
+    assert [text for text in caplog.messages if "is missing or empty" not in text] == []
+    log.close()
+
+
+@pytest.mark.parametrize("codec", SEGMENTS)
+def test_kafkas_indexes_are_used(open_log: OpenLog, tmp_path: Path, codec: str) -> None:
+    """Each entry is found right by the batch that it points to; none is made anew."""
+    put_golden(tmp_path, codec, with_indexes=True)
+    log = open_log(clean_shutdown=True, log_start_offset=50, **SMALL_INDEX)
+    segment = log.segments.active
+    entries = segment.offset_index.entries()
+    assert len(entries) >= 3
+    for entry in entries:
+        found = segment.find(entry.offset)
+        assert found is not None
+        assert (found.position, found.last_offset) == (entry.position, entry.offset)
+    assert segment.largest_timestamp() == (NOW_MS + 9000, 50 + 19)
+    log.close()
+    for name in ("index", "timeindex"):
+        assert (tmp_path / "orders-0" / f"{50:020}.{name}").read_bytes() == bytes.fromhex(SEGMENTS[codec][name])
+
+
+@pytest.mark.parametrize("codec", SEGMENTS)
+def test_a_tail_torn_at_every_byte(open_log: OpenLog, tmp_path: Path, codec: str) -> None:
+    data = bytes.fromhex(SEGMENTS[codec]["log"])
+    sizes, position = {0: 50}, 0
+    for batch in split_batches(data):
+        position += batch.size
+        sizes[position] = batch.next_offset
+    for size in range(0, len(data), 7):
+        path = put(tmp_path, 50, data[:size])
+        log = open_log(log_start_offset=50)
+        whole = max(known for known in sizes if known <= size)
+        assert (log.log_end_offset, path.stat().st_size) == (sizes[whole], whole)
+        log.close(clean=False)
+
+
+@pytest.mark.parametrize("codec", SEGMENTS)
+def test_a_flipped_byte_in_an_old_message_ends_the_log(open_log: OpenLog, tmp_path: Path, codec: str) -> None:
+    data = bytes.fromhex(SEGMENTS[codec]["log"])
+    sizes, position = [], 0
+    for batch in split_batches(data):
+        sizes.append((position, batch))
+        position += batch.size
+    for index in (0, 2, 5, 7):
+        start, batch = sizes[index]
+        for place in (0, 6, 8, 10, 12, 16, 17, 20, batch.size - 1):
+            bad = bytearray(data)
+            bad[start + place] ^= 0x21
+            put(tmp_path, 50, bytes(bad))
+            log = open_log(log_start_offset=50)
+            assert (log.log_end_offset, log.size) == (50 if index == 0 else sizes[index - 1][1].next_offset, start), place
+            log.close(clean=False)
+
+
+@pytest.mark.parametrize("codec", SEGMENTS)
+def test_it_goes_on_in_format_v2(open_log: OpenLog, tmp_path: Path, codec: str) -> None:
+    put_golden(tmp_path, codec, with_indexes=True)
+    log = open_log(log_start_offset=50, **SMALL_INDEX)
+    assert log.append(batch_of(b"new", b"newer")).base_offset == 98
+    assert log.append(memoryview(build_message_set([Record(0, NOW_MS, b"k", b"old")], 1)), produce_version=2).base_offset == 100
+    log.close()
+    log = open_log(clean_shutdown=True, recovery_point=101, **SMALL_INDEX)
+    assert [(record.offset, record.value) for record in records_in(log)][-3:] == [(98, b"new"), (99, b"newer"), (100, b"old")]
+    assert read_batches(log)[-1].magic == 2
+    log.close()
+
+
+def test_a_compacted_old_log_has_gaps(open_log: OpenLog, tmp_path: Path) -> None:
+    """Compaction keeps inner offsets: those of a v1 set still count from where it began."""
+    kept = [Record(offset, NOW_MS + offset, b"%d" % offset, b"v") for offset in (3, 7, 8, 20, 40)]
+    data = build_message_set(kept[:3], 1, compression=Compression.GZIP) + build_message_set(kept[3:], 1)
+    put(tmp_path, 0, bytes(data))
+    log = open_log(cleanup_policy=frozenset({"compact"}))
+    assert records_in(log) == kept
+    agree(log, kept, times=[record.timestamp for record in kept])
+
+
+def test_v0_alone_has_no_time(open_log: OpenLog, tmp_path: Path) -> None:
+    records = [Record(offset, -1, None, b"v%d" % offset) for offset in range(40)]
+    put(tmp_path, 0, bytes(build_message_set(records, 0)))
+    log = open_log(**SMALL_INDEX)
+    assert log.max_timestamp_offset() is None
+    agree(log, records, times=[0, 1, NOW_MS])
+    assert [record.timestamp for record in records_in(log)] == [-1] * 40
+
+
+@st.composite
+def logs(draw: st.DrawFn) -> tuple[list[Record], list[bytes]]:
+    """Records, and the entries of all formats that hold them."""
+    records: list[Record] = []
+    entries: list[bytes] = []
+    for _ in range(draw(st.integers(1, 12))):
+        magic, codec = draw(st.integers(0, 2)), draw(st.sampled_from(OLD_CODECS))
+        timestamps = st.integers(-1, 100) if magic else st.just(-1)
+        found = [
+            Record(len(records) + index, draw(timestamps), None, draw(st.binary(max_size=60))) for index in range(draw(st.integers(1, 5)))
+        ]
+        if magic == 2:
+            entries.append(bytes(build_batch(found, base_offset=len(records), compression=codec, partition_leader_epoch=0)))
+        else:
+            data = build_message_set(found, magic, compression=codec)
+            entries += [bytes(batch.data) for batch in split_batches(data)]
+        records += found
+    return records, entries
+
+
+@given(case=logs(), interval=st.integers(0, 400), clean=st.booleans(), data=st.data())
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_mixture_of_formats(open_log: OpenLog, tmp_path: Path, case: tuple[list[Record], list[bytes]], **drawn: Any) -> None:
+    records, entries = case
+    for path in tmp_path.glob("orders-0/*"):
+        path.unlink()
+    cut = drawn["data"].draw(st.integers(0, len(entries[-1]) - 1))
+    put(tmp_path, 0, b"".join(entries)[: sum(map(len, entries)) - cut])
+    if cut:
+        lost = next(iter(split_batches(entries[-1])))
+        records = [record for record in records if record.offset < lost.base_offset]
+    log = open_log(index_interval_bytes=drawn["interval"], clean_shutdown=drawn["clean"] and not cut)
+    assert records_in(log) == records
+    assert log.log_end_offset == len(records)
+    agree(log, records, times=[0, 20, 50, 99, 100])
+    log.close()
