@@ -16,6 +16,7 @@ from uuid import UUID
 
 from minibroker.background import Background
 from minibroker.clock import Clock, Timer
+from minibroker.cluster.cleaner import Cleaner
 from minibroker.cluster.log_directory import LogDirectory, open_directories, random_uuid
 from minibroker.cluster.log_opening import LogOpener
 from minibroker.cluster.metadata_image import ALL_BROKERS, BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage
@@ -73,6 +74,9 @@ class Cluster:
         self._opener = LogOpener(files, clock, background, self.log_directories)
         self._log_config = broker_log_config(config)
         self._checkpoint_timer: Timer | None = None
+        self.cleaner = Cleaner(
+            config, self.log_directories, files=files, clock=clock, background=background, on_storage_error=self._on_storage_error
+        )
 
     @classmethod
     def open(cls, config: BrokerConfig, files: Files, clock: Clock, background: Background) -> Self:
@@ -96,6 +100,7 @@ class Cluster:
             _release(directories)
             raise
         cluster._schedule_checkpoints()
+        cluster.cleaner.start()
         return cluster
 
     @property
@@ -107,6 +112,7 @@ class Cluster:
         """Close logs, write checkpoints and the clean-shutdown markers, release the locks."""
         if self._checkpoint_timer is not None:
             self._checkpoint_timer.cancel()
+        self.cleaner.stop()
         offline = any(partition.online_log is None for topic in self.topics.values() for partition in topic.partitions)
         for directory in self.log_directories:
             closed = [_close_log(log, clean=clean) for log in list(directory.logs.values())]
@@ -220,6 +226,7 @@ class Cluster:
             for directory in self.log_directories:
                 directory.remove((name, partition.index))
             if log is not None:
+                self.cleaner.give_up(log)
                 try:
                     log.delete()
                 except (OSError, KafkaError) as error:
@@ -242,6 +249,11 @@ class Cluster:
         if not validate_only:
             self._store.commit(self._partition_records(topic.topic_id, current, count))
             self._open_partitions(topic, topic.partitions[current:])
+
+    def compact(self, name: str | None = None) -> None:
+        """Compact one topic, or every compacted one, now, as far as there is anything to do; its size changes when the work is done."""
+        topics = self.topics.values() if name is None else (self.topic(name),)
+        self.cleaner.compact(partition.online_log for topic in topics for partition in topic.partitions if partition.online_log is not None)
 
     # Configs
 
@@ -332,6 +344,8 @@ class Cluster:
             return
         _LOG.error("%s is offline with its %d partitions until the next start: %s", directory.path, len(directory.logs), error)
         lost = [self.topics[topic].partitions[index] for topic, index in directory.logs]
+        for each in directory.logs.values():
+            self.cleaner.give_up(each)
         directory.take_offline(error)
         for partition in lost:
             partition.take_offline(KafkaStorageError(f"{directory.path} is offline: {error}"))
@@ -344,6 +358,7 @@ class Cluster:
             for partition in topic.partitions:
                 if partition.online_log is not None:
                     partition.online_log.update_config(config)
+        self.cleaner.reconsider()
 
     def _schedule_checkpoints(self) -> None:
         self._checkpoint_timer = self._clock.call_later_ms(self.config.log_flush_offset_checkpoint_interval_ms, self._write_checkpoints)

@@ -6,6 +6,7 @@ meta.properties                    cluster.id, node.id, directory.id
 recovery-point-offset-checkpoint   recovery of a log begins here after an unclean stop
 log-start-offset-checkpoint        log start offsets inside a first segment (DeleteRecords)
 replication-offset-checkpoint      high watermarks; written for Apache Kafka, on one node it is the log end
+cleaner-offset-checkpoint          how far compaction has come (cleaner_offsets.py)
 topic-partition/                   logs
 topic-partition.<id>-delete/       logs of deleted topics: removed at start
 
@@ -28,6 +29,7 @@ from typing import NamedTuple
 from uuid import UUID, uuid4
 
 from minibroker.clock import Clock
+from minibroker.cluster.cleaner_offsets import CleanerOffsets
 from minibroker.errors import ConfigurationError, CorruptLogError
 from minibroker.log.partition_log import PartitionLog
 from minibroker.storage.clean_shutdown import NAME as CLEAN_SHUTDOWN
@@ -71,6 +73,7 @@ class LogDirectory:
         self.was_clean = False  #: the last broker on it stopped in order
         self.recovery_points: Offsets = {}  #: as they were at start, of partitions that are not open
         self.log_start_offsets: Offsets = {}
+        self.cleaner_offsets = CleanerOffsets(files, path)
         self.logs: dict[tuple[str, int], PartitionLog] = {}  #: open ones; written by Cluster
         self._checkpointed: set[tuple[str, int]] = set()  #: partitions that the files may speak of
         self.offline_cause: OSError | None = None  #: why it is not used until the next start
@@ -111,6 +114,7 @@ class LogDirectory:
         self.recovery_points = self._read(RECOVERY_POINT)
         self.log_start_offsets = self._read(LOG_START_OFFSET)
         self._checkpointed = {*self.recovery_points, *self.log_start_offsets}
+        self.cleaner_offsets.load()
 
     def forget(self, key: tuple[str, int]) -> None:
         """A new log begins under this topic and partition: the checkpoints must not speak of an earlier one, on the disk neither.
@@ -119,6 +123,7 @@ class LogDirectory:
         """
         self.recovery_points.pop(key, None)
         self.log_start_offsets.pop(key, None)
+        self.cleaner_offsets.forget(key)
         if key in self._checkpointed:
             self.write_checkpoints(self.checkpoint())
             self._checkpointed = {*self.recovery_points, *self.log_start_offsets, *self.logs}
@@ -128,11 +133,13 @@ class LogDirectory:
         self.logs[key] = log
         self._is_behind |= log.recovery_point < self.recovery_points.pop(key, 0)
         self.log_start_offsets.pop(key, None)
+        self.cleaner_offsets.check(key, log.log_end_offset)
 
     def remove(self, key: tuple[str, int]) -> None:
         """A partition of a deleted topic; the files may speak of it until there is another one of that name."""
         for known in (self.logs, self.recovery_points, self.log_start_offsets):
             known.pop(key, None)
+        self.cleaner_offsets.remove(key)
 
     def settle(self, known: Container[tuple[str, int]]) -> None:
         """All partitions that are `known` were opened, or could not be: drop what the checkpoints say of others.
@@ -142,6 +149,7 @@ class LogDirectory:
         for offsets in (self.recovery_points, self.log_start_offsets):
             for key in [key for key in offsets if key not in known]:
                 del offsets[key]
+        self.cleaner_offsets.settle(known)
         if self._is_behind:
             self._is_behind = False
             self.write_checkpoints(self.checkpoint())
@@ -185,6 +193,7 @@ class LogDirectory:
     def take_offline(self, cause: OSError) -> None:
         """Close every log as it is; nothing is written any more, and the next start recovers."""
         self.offline_cause = cause
+        self.cleaner_offsets.close()
         self._is_closing = True  # without the lock: a worker may hold it that hangs on this disk
         for log in self.logs.values():
             with suppress(OSError):
@@ -216,6 +225,7 @@ class LogDirectory:
 
     def release(self) -> None:
         """Let another process in; harmless when repeated or when the lock was never held."""
+        self.cleaner_offsets.close()
         lock = getattr(self, "_lock", None)
         if lock is not None:
             lock.release()
