@@ -11,7 +11,8 @@ from minibroker.cli.dump_items import Item, problem
 from minibroker.cli.dump_json import control_record_to_json, metadata_record_to_json
 from minibroker.cli.record_json import TIMESTAMP_TYPES, bytes_to_json
 from minibroker.errors import KafkaError, WireError
-from minibroker.records.batch import LOG_OVERHEAD, RecordBatch, increment_sequence
+from minibroker.records.batch import LOG_OVERHEAD, RecordBatch, increment_sequence, read_batch
+from minibroker.records.legacy import LegacyBatch, messages_of, records_of
 from minibroker.records.record import Record, decode_records
 
 HEAD_BYTES = LOG_OVERHEAD + 5  #: up to the magic byte: enough to know how much to read
@@ -51,25 +52,26 @@ def dump_batches(path: Path, options: BatchOptions) -> Iterator[Item]:
             if end < size and position + batch_size > end:
                 return
             try:
-                batch = RecordBatch(os.pread(file.fileno(), min(max(batch_size, HEAD_BYTES), size - position), position))
+                batch = read_batch(os.pread(file.fileno(), min(max(batch_size, HEAD_BYTES), size - position), position))
             except KafkaError as error:
                 yield {"type": "note", "note": f"Found {size - position} invalid bytes at the end of {path.name}"}
                 yield problem(str(path), f"no record batch, nor in the {size - position} bytes from there on: {_reason(error)}", position)
                 return
             yield from _batch(path, batch, position, options)
-            if previous is not None and batch.base_offset <= previous.last_offset:
-                yield problem(str(path), f"offset {batch.base_offset} follows {previous.last_offset}", position)
+            if previous is not None and _known_offset(batch) <= previous.last_offset:
+                yield problem(str(path), f"offset {_known_offset(batch)} follows {previous.last_offset}", position)
             previous = batch
             position += batch.size
 
 
 def _batch(path: Path, batch: RecordBatch, position: int, options: BatchOptions) -> Iterator[Item]:
     is_valid = batch.check_crc()
+    base_offset, count = _base_offset_and_count(batch)
     yield {
         "type": "batch",
-        "base_offset": batch.base_offset,
+        "base_offset": base_offset,
         "last_offset": batch.last_offset,
-        "count": batch.record_count,
+        "count": count,
         "base_sequence": batch.base_sequence,
         "last_sequence": batch.last_sequence,
         "producer_id": batch.producer_id,
@@ -79,7 +81,7 @@ def _batch(path: Path, batch: RecordBatch, position: int, options: BatchOptions)
         "is_control": batch.is_control,
         "delete_horizon_ms": batch.base_timestamp if batch.has_delete_horizon else None,
         "position": position,
-        "timestamp_type": TIMESTAMP_TYPES[batch.timestamp_type],
+        "timestamp_type": _timestamp_type(batch),
         "timestamp": batch.max_timestamp,
         "size": batch.size,
         "magic": batch.magic,
@@ -88,29 +90,41 @@ def _batch(path: Path, batch: RecordBatch, position: int, options: BatchOptions)
         "is_valid": is_valid,
     }
     if not is_valid:
-        yield problem(str(path), f"the batch at offset {batch.base_offset} has a wrong CRC", position)
+        yield problem(str(path), f"the batch at offset {_known_offset(batch)} has a wrong CRC", position)
     if options.deep and is_valid:
         try:
+            if isinstance(batch, LegacyBatch):
+                yield from _messages(batch, options)
+                return
             for record in decode_records(batch):
                 if options.skip_metadata and batch.is_control:
                     yield {"type": "note", "note": ""}  # as DumpLogSegments has it
                 else:
                     yield _record(batch, record, options)
         except (KafkaError, WireError) as error:
-            yield problem(str(path), f"the batch at offset {batch.base_offset} cannot be read: {error}", position)
+            yield problem(str(path), f"the batch at offset {_known_offset(batch)} cannot be read: {error}", position)
+
+
+def _messages(batch: LegacyBatch, options: BatchOptions) -> Iterator[Item]:
+    """Those of formats v0 and v1 have a CRC each, and neither sequences nor headers."""
+    messages = messages_of(batch)
+    for message, record in zip(messages, records_of(batch, messages), strict=True):
+        item = _record(batch, record, options)
+        if not options.skip_metadata:
+            item |= {"magic": message.magic, "is_valid": True, "crc": message.crc}  # a wrong one would have raised
+        yield item
 
 
 def _record(batch: RecordBatch, record: Record, options: BatchOptions) -> Item:
     item: Item = {"type": "record"}
     if not options.skip_metadata:
-        delta = record.offset - batch.base_offset
         item |= {
             "offset": record.offset,
-            "timestamp_type": TIMESTAMP_TYPES[batch.timestamp_type],
+            "timestamp_type": _timestamp_type(batch),
             "timestamp": record.timestamp,
             "key_size": -1 if record.key is None else len(record.key),
             "value_size": -1 if record.value is None else len(record.value),
-            "sequence": increment_sequence(batch.base_sequence, delta) if batch.base_sequence >= 0 else -1,
+            "sequence": increment_sequence(batch.base_sequence, record.offset - batch.base_offset) if batch.base_sequence >= 0 else -1,
             "header_keys": [name for name, _ in record.headers],
         }
     if batch.is_control:
@@ -121,6 +135,22 @@ def _record(batch: RecordBatch, record: Record, options: BatchOptions) -> Item:
         item["key"], item["value"] = bytes_to_json(record.key), bytes_to_json(record.value)
         item["headers"] = [{"key": name, "value": bytes_to_json(content)} for name, content in record.headers]
     return item
+
+
+def _base_offset_and_count(batch: RecordBatch) -> tuple[int | None, int | None]:
+    """What an old compressed set tells only when it can be decompressed."""
+    try:
+        return batch.base_offset, batch.record_count
+    except KafkaError:
+        return None, None
+
+
+def _known_offset(batch: RecordBatch) -> int:
+    return batch.offset if isinstance(batch, LegacyBatch) else batch.base_offset
+
+
+def _timestamp_type(batch: RecordBatch) -> str:
+    return TIMESTAMP_TYPES[batch.timestamp_type] if batch.magic else "NoTimestampType"
 
 
 def _compression(batch: RecordBatch) -> str:

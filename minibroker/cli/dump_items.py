@@ -33,16 +33,22 @@ def _file(item: Item) -> str:
 
 
 def _batch(item: Item) -> str:
-    words = (
+    words = f"offset: {item['last_offset']}" if item["magic"] < 2 else _batch_of_v2(item)
+    return (
+        f"{words} position: {item['position']} {item['timestamp_type']}: {item['timestamp']} size: {item['size']} magic: {item['magic']}"
+        f" compresscodec: {item['compression']} crc: {item['crc']} isvalid: {_bool(item['is_valid'])}"
+    )
+
+
+def _batch_of_v2(item: Item) -> str:
+    return (
         f"baseOffset: {item['base_offset']} lastOffset: {item['last_offset']} count: {item['count']}"
         f" baseSequence: {item['base_sequence']} lastSequence: {item['last_sequence']}"
         f" producerId: {item['producer_id']} producerEpoch: {item['producer_epoch']}"
         f" partitionLeaderEpoch: {item['partition_leader_epoch']}"
         f" isTransactional: {_bool(item['is_transactional'])} isControl: {_bool(item['is_control'])}"
-        f" deleteHorizonMs: {_optional(item['delete_horizon_ms'])} position: {item['position']}"
-        f" {item['timestamp_type']}: {item['timestamp']} size: {item['size']} magic: {item['magic']}"
+        f" deleteHorizonMs: {_optional(item['delete_horizon_ms'])}"
     )
-    return f"{words} compresscodec: {item['compression']} crc: {item['crc']} isvalid: {_bool(item['is_valid'])}"
 
 
 def _record(item: Item) -> str:
@@ -50,8 +56,12 @@ def _record(item: Item) -> str:
     if "offset" in item:
         words += (
             f" offset: {item['offset']} {item['timestamp_type']}: {item['timestamp']} keySize: {item['key_size']}"
-            f" valueSize: {item['value_size']} sequence: {item['sequence']} headerKeys: [{','.join(item['header_keys'])}]"
+            f" valueSize: {item['value_size']}"
         )
+        if "crc" in item:
+            words += f" isValid: {_bool(item['is_valid'])} crc: {item['crc']}"
+        else:
+            words += f" sequence: {item['sequence']} headerKeys: [{','.join(item['header_keys'])}]"
     if "control" in item:
         words += " " + _control(item)
     if item.get("key") is not None:

@@ -70,6 +70,7 @@ class Message(NamedTuple):
     timestamp: int  #: epoch ms, -1 for none; its own, whatever the set says
     key: bytes | None
     value: bytes | None
+    crc: int  #: of a message inside a set it is right: others are not let through
 
 
 class LegacyBatch(RecordBatch):
@@ -162,7 +163,7 @@ def records_of(batch: LegacyBatch, messages: list[Message]) -> Iterator[Record]:
         if base_offset < 0:
             raise InvalidRecord(f"a message set of offset {batch.offset} whose last message has offset {messages[-1].offset}")
     log_append_time = batch.max_timestamp if batch.timestamp_type else None
-    for offset, magic, timestamp, key, value in messages:
+    for offset, magic, timestamp, key, value, _ in messages:
         yield Record(base_offset + offset, log_append_time if log_append_time is not None and magic else timestamp, key, value)
 
 
@@ -170,7 +171,7 @@ def messages_of(batch: LegacyBatch, *, max_bytes: int = MAX_DECOMPRESSED_BYTES) 
     """The messages inside a compressed set, at least one, or the one that `batch` is itself; errors as `decode_legacy`."""
     if not batch.is_compressed:
         key, value = _key_and_value(bytes(batch.data), 0, batch.size, batch.magic)
-        return [Message(batch.offset, batch.magic, batch.max_timestamp, key, value)]
+        return [Message(batch.offset, batch.magic, batch.max_timestamp, key, value, batch.crc)]
     content = _decompressed(batch, max_bytes)
     messages: list[Message] = []
     position, end = 0, len(content)
@@ -186,7 +187,7 @@ def messages_of(batch: LegacyBatch, *, max_bytes: int = MAX_DECOMPRESSED_BYTES) 
         if crc32(content[position + MAGIC_POSITION : stop]) != crc:
             raise CorruptMessage(f"message {len(messages)} of a compressed set is corrupt (stored crc = {crc})")
         timestamp: int = _unpack_timestamp(content, position + TIMESTAMP_POSITION)[0] if magic else NO_TIMESTAMP
-        messages.append(Message(offset, magic, timestamp, *_key_and_value(content, position, stop, magic)))
+        messages.append(Message(offset, magic, timestamp, *_key_and_value(content, position, stop, magic), crc))
         position = stop
     if not messages:
         raise InvalidRecord("a compressed message set without messages")

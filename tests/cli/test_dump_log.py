@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import shutil
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from minibroker.records.batch import read_batch
 from minibroker.records.builder import build_batch
+from minibroker.records.legacy_builder import build_message_set, write_message
 from minibroker.records.record import Record
 from tests.cli.conftest import Cluster, Commands
 from tests.support import java
@@ -18,6 +21,8 @@ DUMPED = Path(__file__).parent / "dumped"
 ZEROS = "0" * 20
 LOG = f"tx-0/{ZEROS}.log"
 DATA_FILES = [f"tx-0/{ZEROS}{suffix}" for suffix in (".log", ".index", ".timeindex", ".txnindex")] + [f"tx-0/{4:020}.snapshot"]
+OLD_LOGS = [f"old-{number}/{50:020}.log" for number in (0, 1)]
+OLD_FILES = [OLD_LOGS[0], *(f"old-0/{50:020}{suffix}" for suffix in (".index", ".timeindex")), OLD_LOGS[1]]
 METADATA_FILES = [f"__cluster_metadata-0/{ZEROS}.log", f"__cluster_metadata-0/{ZEROS}-0000000000.checkpoint"]
 
 
@@ -39,6 +44,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("limited", [LOG], ["--max-bytes", "400"]),
         ("sanity", [f"tx-0/{ZEROS}.index"], ["--index-sanity-check"]),
         ("metadata", METADATA_FILES, ["--cluster-metadata-decoder"]),
+        ("old", OLD_FILES, ["--print-data-log"]),
+        ("old_shallow", OLD_LOGS, []),
+        ("old_content", OLD_LOGS[:1], ["--print-data-log", "--skip-record-metadata"]),
     ],
 )
 def test_prints_what_kafka_prints(offline: Commands, folder: Path, expected: str, files: list[str], options: list[str]) -> None:
@@ -205,3 +213,26 @@ def test_says_what_dump_log_segments_says(cli: Commands, cluster: Cluster, fresh
     shutil.copy(cluster.data_dir / "__cluster_metadata-0" / metadata.name, metadata)
     expected = java.run_tool(java.DUMP_LOG_SEGMENTS, "--cluster-metadata-decoder", "--files", str(metadata))
     assert cli("dump-log", str(metadata), "--cluster-metadata-decoder").out == expected
+
+
+def test_damage_in_old_formats(offline: Commands, folder: Path) -> None:
+    """A wrong CRC of a set, one inside a set, and a set that cannot be decompressed."""
+    good = (folder / OLD_LOGS[0]).read_bytes()
+    first = read_batch(good)
+    inner = bytearray(build_message_set([Record(50, -1, b"k", b"v")], 0))
+    inner[-1] ^= 1
+    for name, value, problem in (
+        ("inner", zlib.compress(inner, wbits=31), "message 0 of a compressed set is corrupt"),
+        ("broken", b"no gzip", "a broken gzip payload"),
+    ):
+        wrapped = bytearray()
+        write_message(wrapped, Record(53, -1, None, value), 0, 1)
+        (folder / OLD_LOGS[0]).write_bytes(bytes(wrapped) + good[first.size :])
+        found = items(offline, OLD_LOGS[0], "--deep-iteration", code=1)
+        assert (found[1]["base_offset"], found[1]["last_offset"], found[1]["count"], found[1]["is_valid"]) == (None, 53, None, True), name
+        assert problem in str(found[2]["problem"])
+        assert found[3]["base_offset"] == 54
+    (folder / OLD_LOGS[0]).write_bytes(good[:30] + b"!" + good[31:])
+    found = items(offline, OLD_LOGS[0], "--deep-iteration", code=1)
+    assert found[2]["problem"] == "the batch at offset 53 has a wrong CRC"
+    assert found[3]["magic"] == 0
