@@ -52,3 +52,8 @@ class LogConfig(NamedTuple):
     def is_compacted(self) -> bool:
         """Every record needs a key."""
         return "compact" in self.cleanup_policy
+
+    @property
+    def max_segment_ms(self) -> int:
+        """segment.ms, or less: a record must leave the segment that grows before max.compaction.lag.ms is over."""
+        return min(self.segment_ms, self.max_compaction_lag_ms) if self.is_compacted else self.segment_ms

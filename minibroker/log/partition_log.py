@@ -8,7 +8,7 @@ KafkaStorageError (its `__cause__` is the OSError) and `on_storage_error` is tol
 what that means for its other logs. After a failed fsync, or a failed write that could not be cut off again, nobody knows what the file
 holds: the log is offline, `offline_cause` says why, and every call raises KafkaStorageError until it is opened anew.
 
-Places for later: retention and compaction work on `segments`; transactions move last_stable_offset in `_follow_log_end`.
+Places for later: transactions move last_stable_offset in `_follow_log_end`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from minibroker.background import Background
+from minibroker.background import Background, InlineBackground
 from minibroker.clock import Clock
 from minibroker.errors import (
     CorruptLogError,
@@ -37,7 +37,9 @@ from minibroker.log.loading import Loader
 from minibroker.log.log_config import LogConfig
 from minibroker.log.produce_rules import produce_rules
 from minibroker.log.results import AbortedTransaction, Appended, EpochEndOffset, IsolationLevel, TimestampOffset
-from minibroker.log.rolling import must_roll, random_jitter_ms
+from minibroker.log.retention import Retention
+from minibroker.log.rolling import is_overdue, must_roll, random_jitter_ms
+from minibroker.log.write_times import WriteTimes
 from minibroker.records.batch import NO_TIMESTAMP, RecordBatch, assign_offsets
 from minibroker.records.validate import validate_produced
 from minibroker.storage.files import OUT_OF_DESCRIPTORS, Files
@@ -88,6 +90,9 @@ class PartitionLog:
         self._producers = loaded.producers
         self._snapshots = loaded.snapshots
         self._epochs = loaded.epochs
+        self._retention = Retention(files)
+        self._write_times = WriteTimes(clock.now_ms(), self.log_end_offset)
+        self._deletion_waits = False  #: for a sync of the folder
         self._is_held = False
         self.high_watermark = self.last_stable_offset = self.log_end_offset
         self.leader_epoch = max(self._epochs.latest, 0)  #: stamped on what is appended
@@ -251,7 +256,7 @@ class PartitionLog:
         return segment
 
     def _flush_rolled(self, background: Background, end_offset: int) -> None:
-        """Sync what is complete. Nobody waits for it: a failure is logged, and the log is offline then."""
+        """Sync what is complete. Only deletions wait for it: a failure is logged, and the log is offline then."""
         try:
             flush = self.begin_flush(end_offset)
         except KafkaStorageError:
@@ -263,6 +268,8 @@ class PartitionLog:
                 return
             with suppress(KafkaStorageError):
                 self.end_flush(flush, result if isinstance(result, BaseException) else None)
+                if self._deletion_waits:
+                    self._delete_below_start()
 
         background.submit(flush.run, done)
 
@@ -362,15 +369,47 @@ class PartitionLog:
         if offset <= self.log_start_offset:
             return
         with self._watched():
+            self._begin_at(offset)
+
+    def enforce_retention(self, now_ms: int, *, limit: int | None = None) -> int:
+        """Delete the segments, `limit` at most, that log/retention.py finds; how many. One that grows for too long rolls.
+
+        The log start moves at once; the files go when the names of those that stay are on the disk. Raises KafkaStorageError.
+        """
+        with self._watched():
+            if is_overdue(self.segments.active, self.config, now_ms, self._files):
+                self._roll()
+            below_start, count = self._retention.expired_count(
+                list(self.segments),
+                self.config,
+                log_start_offset=self.log_start_offset,
+                high_watermark=self.high_watermark,
+                log_end_offset=self.log_end_offset,
+                now_ms=now_ms,
+                limit=limit,
+            )
+            if count == len(self.segments):
+                self._roll()
+            self._begin_at(max(self.segments.nth(count).base_offset, self.log_start_offset))
+        return count - below_start
+
+    def _begin_at(self, offset: int) -> None:
+        if offset > self.log_start_offset:
             self.log_start_offset = offset
             self._epochs.truncate_from_start(offset)
-            self._delete_segments(self.segments.take_below(offset))
+        if self.segments.floor(offset).base_offset > self.segments.nth(0).base_offset:
+            self._delete_below_start()
 
-    def _delete_segments(self, taken: Sequence[Segment]) -> None:
-        if not taken:
+    def _delete_below_start(self) -> None:
+        """Of a log that lost the name of its newest segment, and older ones too, nobody would know where it ended."""
+        self._deletion_waits = self._synced_changes < self._folder_changes
+        if self._deletion_waits:
+            self._flush_rolled(self._background or InlineBackground(), self.log_end_offset)
             return
-        paths = [path for segment in taken for path in segment.mark_deleted()]
-        self._snapshots.remove_below(min(self.segments.floor(self.log_start_offset).base_offset, self.log_start_offset))
+        with self._watched():
+            taken = self.segments.take_below(self.log_start_offset)
+            paths = [path for segment in taken for path in segment.mark_deleted()]
+            paths += self._snapshots.retire_below(min(self.segments.nth(0).base_offset, self.log_start_offset))
         self._remove_later(lambda: remove_files(self._files, paths))
 
     def _remove_later(self, work: Callable[[], None]) -> None:
@@ -389,9 +428,12 @@ class PartitionLog:
         """From now on a producer id that the log does not know must have been given out: InitProducerId keeps the account."""
         self._producers.is_allocated = is_allocated
 
-    def remove_expired_producers(self) -> None:
-        """Forget producers that wrote nothing for producer.id.expiration.ms."""
-        self._producers.remove_expired(self._clock.now_ms())
+    def remove_expired_producers(self, expiration_ms: int) -> None:
+        """Forget producers that wrote nothing for so long (producer.id.expiration.ms)."""
+        now_ms = self._clock.now_ms()
+        self._write_times.note(now_ms, self.log_end_offset, expiration_ms)
+        self._producers.expiration_ms = expiration_ms
+        self._producers.remove_expired(now_ms, self._write_times.written_ms)
 
     # Durability
 

@@ -34,6 +34,10 @@ class Segments:
         """The segment that may hold `offset`, and all after it."""
         return self._segments[max(bisect_right(self._base_offsets, offset) - 1, 0) :]
 
+    def nth(self, index: int) -> Segment:
+        """By place: 0 is the oldest."""
+        return self._segments[index]
+
     def floor(self, offset: int) -> Segment:
         """The segment that may hold `offset`."""
         return self._segments[max(bisect_right(self._base_offsets, offset) - 1, 0)]

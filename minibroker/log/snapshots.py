@@ -9,12 +9,13 @@ from __future__ import annotations
 import logging
 from bisect import bisect_right
 from collections.abc import Iterable
+from contextlib import suppress
 
 from minibroker.errors import CorruptLogError
 from minibroker.log.producer_state import ProducerState
 from minibroker.storage import producer_snapshot
 from minibroker.storage.files import Files, read_all, replace_file
-from minibroker.storage.log_file_names import SNAPSHOT, file_name
+from minibroker.storage.log_file_names import DELETED, SNAPSHOT, file_name
 
 logger = logging.getLogger(__name__)
 
@@ -64,7 +65,13 @@ class Snapshots:
             del self.offsets[index]
             self._files.remove(self.path(offset))
 
-    def remove_below(self, offset: int) -> None:
-        """Delete those that no recovery will ask for: of segments that are gone."""
-        for old in [known for known in self.offsets if known < offset]:
-            self.remove(old)
+    def retire_below(self, offset: int) -> list[str]:
+        """Rename those that no recovery will ask for, of segments that are gone, out of the way; what is to be removed later."""
+        retired = []
+        while self.offsets and self.offsets[0] < offset:
+            path = self.path(self.offsets[0])
+            with suppress(FileNotFoundError):
+                self._files.rename(path, path + DELETED)
+                retired.append(path + DELETED)
+            del self.offsets[0]
+        return retired

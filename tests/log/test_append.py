@@ -224,11 +224,11 @@ def test_sequences_wrap(open_log: OpenLog) -> None:
 
 
 def test_producers_expire(open_log: OpenLog, clock: ManualClock) -> None:
-    log = open_log(producer_id_expiration_ms=1000)
+    log = open_log()
     log.append(idempotent_batch(5, 0))
-    log.remove_expired_producers()
+    log.remove_expired_producers(1000)
     with pytest.raises(OutOfOrderSequenceNumber):
         log.append(idempotent_batch(5, 9))
     clock.advance(1000)
-    log.remove_expired_producers()
+    log.remove_expired_producers(1000)
     log.append(idempotent_batch(5, 9))
