@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.differential.allowed import RULES
+from tests.differential.log_run import SETTINGS, LogRun
 from tests.differential.run import Run
 from tests.differential.twins import Twins
 from tests.support.broker_process import BrokerProcess
@@ -19,6 +20,7 @@ from tests.support.kafka_process import KafkaProcess
 pytestmark = [pytest.mark.java]
 
 OPERATIONS = 1600
+LOG_OPERATIONS = 2400
 
 
 @pytest.mark.timeout(240)
@@ -33,6 +35,24 @@ def test_two_brokers_answer_alike(tmp_path: Path) -> None:
         assert run.found == [], f"{len(run.found)} of {run.counts.total()} answers differ:\n" + "\n".join(run.found[:20])
         assert len(run.counts) == 16, run.counts
         assert ours.stop() == 0
+        assert "Traceback" not in ours.output
+
+
+@pytest.mark.timeout(300)
+def test_two_logs_are_alike(tmp_path: Path) -> None:
+    """Small segments, timestamps of every kind, records deleted anywhere, both brokers restarted, once in order and once by SIGKILL."""
+    seed = int(os.environ.get("MINIBROKER_TEST_SEED", "20261121"))
+    print(f"MINIBROKER_TEST_SEED={seed}")
+    (tmp_path / "ours").mkdir()
+    (tmp_path / "kafka").mkdir()
+    settings = [word for name, value in SETTINGS.items() for word in ("--set", f"{name}={value}")]
+    with (
+        KafkaProcess(tmp_path / "kafka", settings=SETTINGS) as kafka,
+        BrokerProcess(tmp_path / "ours", "--set", "node.id=1", *settings) as ours,
+    ):
+        run = LogRun(Twins(ours.bootstrap, kafka.bootstrap), seed, (ours, kafka))
+        run.run(LOG_OPERATIONS)
+        assert run.found == [], f"{len(run.found)} of {run.counts.total()} answers differ:\n" + "\n".join(run.found[:20])
         assert "Traceback" not in ours.output
 
 

@@ -89,6 +89,12 @@ RULES: Final = (
         lambda operation: "timestamp=-3" in operation.note,
     ),
     Rule(
+        "where the first segment that has a record so late has it below the log start, we look into the next one; Kafka gives up",
+        (k02_list_offsets.API_KEY,),
+        r"\.(timestamp|offset): ours [^,]*, Kafka's -1$",
+        lambda operation: operation.note.startswith("behind the log start "),
+    ),
+    Rule(
         "of two things that are wrong, unknown topic and invalid config, we tell the first",
         ALTERING,
         r"error_code: ours (3|17), Kafka's (40|42|-1)$",
@@ -114,7 +120,7 @@ RULES: Final = (
     Rule(
         "Kafka counts the part of a batch that it cuts off at a limit, we leave it out and have room for whole ones of the next partition",
         (k01_fetch.API_KEY,),
-        r"records: ours \([1-9]\d*\) .*, Kafka's \(0\) \[\]$",
+        r"records: ours \([1-9]\d*\) .*, Kafka's \(\d+\) \[",
         lambda operation: "'max_bytes': 52428800" not in operation.note,
     ),
 )

@@ -68,6 +68,9 @@ class Session:
 class Data:
     """Draws requests; what it knows of the topics is what the answers said."""
 
+    acks: tuple[tuple[int, ...], tuple[int, ...]] = (-1, 1, 0, 2, -2), (60, 30, 5, 2, 2)
+    isolation_levels: tuple[tuple[int, ...], tuple[int, ...]] = (0, 1, 2), (495, 495, 10)
+
     def __init__(self, random: Random, twins: Twins, now_ms: int) -> None:
         self.random = random
         self.twins = twins
@@ -137,7 +140,7 @@ class Data:
             place = next(iter(batches))
             lie = LIES[next(name for name in self.told if name in LIES_OF_FRAMING)].data(self.now_ms)
             batches = {place: (lie, lie)}
-        acks = draw.choices((-1, 1, 0, 2, -2), (60, 30, 5, 2, 2))[0]
+        acks = draw.choices(*self.acks)[0]
 
         def make(side: int) -> k00_produce.Request:
             topics: dict[str, list[k00_produce.Partition]] = {}
@@ -169,12 +172,20 @@ class Data:
         batch = bytes(build_batch(self.records(), compression=codec))
         return batch, batch
 
+    def producer_records(self) -> list[Record]:
+        """What an idempotent producer sends."""
+        return self.records()
+
+    def plays_tricks(self, _topic: str) -> bool:
+        """Whether producers of a topic send again what they sent, or leave something out."""
+        return True
+
     def _idempotent(self, topic: str, index: int, codec: Compression) -> tuple[bytes, bytes]:
         draw = self.random
         producer = draw.choice(self.producers)
-        records = self.records()
+        records = self.producer_records()
         sequence = producer.next.get((topic, index), 0)
-        trick = draw.random()
+        trick = draw.random() if self.plays_tricks(topic) else 1
         if trick < 0.2:
             sequence = max(0, sequence - draw.choice((1, 3, 20)))  # perhaps a duplicate
         elif trick < 0.25:
@@ -183,7 +194,7 @@ class Data:
             sequence = draw.choice((INT32_MAX, 0, -1))
         elif sequence + len(records) < INT32_MAX:
             producer.next[topic, index] = sequence + len(records)
-        epoch = producer.epoch + draw.choices((0, 1, -1), (95, 3, 2))[0]
+        epoch = producer.epoch + draw.choices((0, 1, -1), (95, 3, 2) if trick < 1 else (1, 0, 0))[0]
         self.told.append(f"producer {producer.number} epoch {epoch} sequence {sequence} x {len(records)}")
         ids = self.twins.producer_ids[producer.number]
         ours, kafkas = (
@@ -272,7 +283,7 @@ class Data:
             "max_wait_ms": draw.choice((0, 1, 5, 10)),
             "min_bytes": draw.choice((0, 1, 1, 1, 500, INT32_MAX)),
             "max_bytes": draw.choice((52_428_800, 52_428_800, 0, 1, 700, 10_000)) if session_epoch == NO_SESSION_EPOCH else 52_428_800,
-            "isolation_level": draw.choice((0, 0, 1, 1) if draw.random() < 0.99 else (2,)),
+            "isolation_level": draw.choices(*self.isolation_levels)[0],
         }
         if version >= 7:
             common["session_epoch"] = session_epoch

@@ -71,6 +71,8 @@ class Twins:
         self.peers = (Peer(ours), Peer(kafkas))
         self.topic_ids: dict[str, tuple[UUID, UUID]] = {}  #: also of topics that are gone, under another name
         self.append_times_from_ms = 2**63  #: record timestamps from then on are the brokers' own
+        self.append_times_until_ms = 2**63
+        self.free = set(_FREE)  #: names of fields that are not compared
         self.producer_ids: list[tuple[int, int]] = []
         self._names: tuple[dict[Any, str], dict[Any, str]] = ({}, {})
         for unknown in range(20):
@@ -115,7 +117,7 @@ class Twins:
         return value
 
     def _field(self, name: str, value: Any, side: int) -> Any:
-        if name in _FREE:
+        if name in self.free:
             return "*"
         if name == "session_id":
             return "a session" if value else value
@@ -123,7 +125,7 @@ class Twins:
             return None if value is None else "words"
         if name == "producer_id" and value >= 0:
             return self._names[side].get(("producer", value), "new producer")
-        if name == "timestamp" and value >= self.append_times_from_ms:
+        if name == "timestamp" and self.append_times_from_ms <= value < self.append_times_until_ms:
             return "a time"
         if name == "log_append_time_ms" and value >= 0:
             return "a time"
@@ -147,7 +149,7 @@ class Twins:
         return {
             "base_offset": batch.base_offset,
             "last_offset_delta": batch.last_offset_delta,
-            "leader_epoch": batch.partition_leader_epoch,
+            "leader_epoch": "*" if "leader_epoch" in self.free else batch.partition_leader_epoch,
             "attributes": batch.attributes,
             "crc": batch.check_crc(),
             "max_timestamp": "*" if is_stamped else batch.max_timestamp,
@@ -171,8 +173,9 @@ def differences(ours: Any, kafkas: Any, path: str = "") -> list[str]:
     if isinstance(ours, Mapping) and isinstance(kafkas, Mapping):
         keys = [*ours, *(key for key in kafkas if key not in ours)]
         return [each for key in keys for each in differences(ours.get(key), kafkas.get(key), f"{path}.{key}")]
-    if isinstance(ours, list) and isinstance(kafkas, list) and len(ours) == len(kafkas):
-        return [each for index, pair in enumerate(zip(ours, kafkas, strict=True)) for each in differences(*pair, f"{path}[{index}]")]
+    if isinstance(ours, list) and isinstance(kafkas, list) and (len(ours) == len(kafkas) or path.endswith(".records")):
+        found = [each for index, pair in enumerate(zip(ours, kafkas, strict=False)) for each in differences(*pair, f"{path}[{index}]")]
+        return found if len(ours) == len(kafkas) else [*found, f"{path}: ours {_short(ours)}, Kafka's {_short(kafkas)}"]
     return [] if ours == kafkas else [f"{path}: ours {_short(ours)}, Kafka's {_short(kafkas)}"]
 
 
