@@ -1,6 +1,7 @@
 """Requests as bytes, written by hand: a load must not depend on the code that it measures.
 
-Versions that every broker of the comparison serves, none of them flexible: Produce 7, Fetch 11, ListOffsets 5, CreateTopics 2.
+Versions that every broker of the comparison serves, none of them flexible: Produce 7, Fetch 11, ListOffsets 5, CreateTopics 2,
+IncrementalAlterConfigs 0.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import os
 import struct
 import time
+from collections.abc import Iterable, Mapping
 
 from crc32c import crc32c
 
@@ -45,15 +47,44 @@ def record_batch(records: int, value_size: int) -> bytes:
     for number in range(records):
         record = b"\0" + varint(0) + varint(number) + varint(-1) + varint(value_size) + value + varint(0)
         body += varint(len(record)) + record
+    return _batch(records, bytes(body))
+
+
+def keyed_batch(keys: Iterable[bytes], value: bytes) -> bytes:
+    """A batch of format v2: records with these keys, each with the same value."""
+    tail = varint(len(value)) + value + varint(0)
+    parts = []
+    for number, key in enumerate(keys):
+        head = b"\0\0" + varint(number) + varint(len(key))
+        parts += [varint(len(head) + len(key) + len(tail)), head, key, tail]
+    return _batch(number + 1, b"".join(parts))
+
+
+def _batch(records: int, body: bytes) -> bytes:
     now_ms = time.time_ns() // 1_000_000
     checked = struct.pack(">hiqqqhii", 0, records - 1, now_ms, now_ms, -1, -1, -1, records) + body
     rest = struct.pack(">ibI", -1, 2, crc32c(checked)) + checked
     return struct.pack(">qi", 0, len(rest)) + rest
 
 
-def create_topic(topic: bytes, partitions: int) -> bytes:
-    """CreateTopics v2: one topic with defaults."""
-    return frame(19, 2, struct.pack(">i", 1) + string(topic) + struct.pack(">ihiiib", partitions, 1, 0, 0, 30_000, 0))
+def create_topic(topic: bytes, partitions: int, configs: Mapping[bytes, bytes] | None = None) -> bytes:
+    """CreateTopics v2: one topic."""
+    pairs = b"".join(string(name) + string(value) for name, value in (configs or {}).items())
+    settings = struct.pack(">i", len(configs or {})) + pairs
+    return frame(
+        19, 2, struct.pack(">i", 1) + string(topic) + struct.pack(">ihi", partitions, 1, 0) + settings + struct.pack(">ib", 30_000, 0)
+    )
+
+
+def alter_topic(topic: bytes, name: bytes, value: bytes) -> bytes:
+    """IncrementalAlterConfigs v0: set one config of a topic."""
+    setting = struct.pack(">i", 1) + string(name) + b"\0" + string(value)
+    return frame(44, 0, struct.pack(">ib", 1, 2) + string(topic) + setting + b"\0")
+
+
+def alter_topic_error(answer: bytearray) -> int:
+    """The error code of the one resource."""
+    return int(struct.unpack_from(">h", answer, BODY + 4 + 4)[0])
 
 
 def create_topic_error(answer: bytearray, topic: bytes) -> int:

@@ -9,7 +9,7 @@ import contextlib
 import socket
 import struct
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import count
 
 import frames
@@ -38,12 +38,12 @@ def small(peer: Peer, scale: float) -> Figures:
 
 
 def _produce(peer: Peer, batch: bytes, scale: float, *, warm: int, total: int) -> Figures:
-    topic = _new_topic(peer, LINKS)
+    topic = new_topic(peer, LINKS)
     requests = [frames.produce(topic, partition, batch) for partition in range(LINKS)]
-    with _pump(peer) as pump:
-        pump.run(_warm(warm, scale), lambda link, _: requests[link.number], _produced(topic))
+    with pumping(peer) as pump:
+        pump.run(_warm(warm, scale), lambda link, _: requests[link.number], check_produced(topic))
         cpu = peer.cpu_seconds()
-        seconds = pump.run(total, lambda link, _: requests[link.number], _produced(topic))
+        seconds = pump.run(total, lambda link, _: requests[link.number], check_produced(topic))
         cpu = peer.cpu_seconds() - cpu
     return {
         "requests/s": total / seconds,
@@ -55,7 +55,7 @@ def _produce(peer: Peer, batch: bytes, scale: float, *, warm: int, total: int) -
 
 def fetch(peer: Peer, scale: float) -> Figures:
     """Four consumers, each reading its own partition from the start in answers of at most 1 MiB, again and again."""
-    topic = _new_topic(peer, LINKS)
+    topic = new_topic(peer, LINKS)
     fill = max(100, int(512e6 * min(scale, 1.0) / 64_000))
     batch = frames.record_batch(64, 1000)
     requests = [frames.produce(topic, partition, batch) for partition in range(LINKS)]
@@ -73,9 +73,9 @@ def fetch(peer: Peer, scale: float) -> Figures:
         link.offset = 0 if after == link.offset else after
         read_bytes += end - position
 
-    with _pump(peer) as pump:
-        pump.run(fill, lambda _, number: requests[number % LINKS], _produced(topic))
-    with _pump(peer, depth=1) as pump:
+    with pumping(peer) as pump:
+        pump.run(fill, lambda _, number: requests[number % LINKS], check_produced(topic))
+    with pumping(peer, depth=1) as pump:
         pump.run(_warm(2000, scale), following, check)
         read_bytes = 0
         cpu = peer.cpu_seconds()
@@ -86,7 +86,7 @@ def fetch(peer: Peer, scale: float) -> Figures:
 
 def offsets(peer: Peer, scale: float) -> Figures:
     """ListOffsets for earliest, latest and a timestamp in turn, over partitions of 5 MB."""
-    topic = _new_topic(peer, LINKS)
+    topic = new_topic(peer, LINKS)
     batch = frames.record_batch(64, 1000)
     fills = [frames.produce(topic, partition, batch) for partition in range(LINKS)]
     now_ms = time.time_ns() // 1_000_000
@@ -99,8 +99,8 @@ def offsets(peer: Peer, scale: float) -> Figures:
             raise LoadError(f"ListOffsets error {error}")
 
     total = max(2000, int(50_000 * scale))
-    with _pump(peer) as pump:
-        pump.run(320, lambda _, number: fills[number % LINKS], _produced(topic))
+    with pumping(peer) as pump:
+        pump.run(320, lambda _, number: fills[number % LINKS], check_produced(topic))
         pump.run(_warm(80_000, scale), lambda _, number: requests[number % 12], check)
         cpu = peer.cpu_seconds()
         seconds = pump.run(total, lambda _, number: requests[number % 12], check)
@@ -110,7 +110,7 @@ def offsets(peer: Peer, scale: float) -> Figures:
 
 def latency(peer: Peer, scale: float) -> Figures:
     """One client that waits for each acknowledgement; then from a produce to the answer of a Fetch that was waiting for it."""
-    topic = _new_topic(peer, 1)
+    topic = new_topic(peer, 1)
     request = frames.produce(topic, 0, frames.record_batch(1, 100))
     with contextlib.closing(connect(peer.address)) as producer, contextlib.closing(connect(peer.address)) as consumer:
         for _ in range(_warm(20_000, scale)):
@@ -129,10 +129,10 @@ def latency(peer: Peer, scale: float) -> Figures:
             offset += 1
         delivered.sort()
     return {
-        "acknowledged p50 us": _percentile(acknowledged, 0.50),
-        "acknowledged p99 us": _percentile(acknowledged, 0.99),
-        "delivered p50 us": _percentile(delivered, 0.50),
-        "delivered p99 us": _percentile(delivered, 0.99),
+        "acknowledged p50 us": percentile_us(acknowledged, 0.50),
+        "acknowledged p99 us": percentile_us(acknowledged, 0.99),
+        "delivered p50 us": percentile_us(delivered, 0.50),
+        "delivered p99 us": percentile_us(delivered, 0.99),
     }
 
 
@@ -162,19 +162,20 @@ def _warm(requests: int, scale: float) -> int:
 
 
 @contextlib.contextmanager
-def _pump(peer: Peer, depth: int = DEPTH) -> Iterator[Pump]:
-    pump = Pump(peer.address, links=LINKS, depth=depth)
+def pumping(peer: Peer, depth: int = DEPTH, links: int = LINKS) -> Iterator[Pump]:
+    """Connections to a broker, closed in the end."""
+    pump = Pump(peer.address, links=links, depth=depth)
     try:
         yield pump
     finally:
         pump.close()
 
 
-def _new_topic(peer: Peer, partitions: int) -> bytes:
+def new_topic(peer: Peer, partitions: int, configs: Mapping[bytes, bytes] | None = None) -> bytes:
     """Make a topic and wait until each partition takes a write: a leader is not there at once everywhere."""
     topic = f"bench-{next(_numbers)}".encode()
     with contextlib.closing(connect(peer.address)) as connection:
-        error = frames.create_topic_error(call(connection, frames.create_topic(topic, partitions)), topic)
+        error = frames.create_topic_error(call(connection, frames.create_topic(topic, partitions, configs)), topic)
         if error:
             raise LoadError(f"CreateTopics error {error}")
         deadline = time.monotonic() + READY_TIMEOUT_S
@@ -187,7 +188,9 @@ def _new_topic(peer: Peer, partitions: int) -> bytes:
     return topic
 
 
-def _produced(topic: bytes) -> Callable[[Link, bytearray, int, int], None]:
+def check_produced(topic: bytes) -> Callable[[Link, bytearray, int, int], None]:
+    """What a pump does with the answers to Produce."""
+
     def check(_: Link, answer: bytearray, start: int, __: int) -> None:
         error = frames.produce_error(answer, start, topic)
         if error:
@@ -207,5 +210,6 @@ def _seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - started
 
 
-def _percentile(ordered: list[float], part: float) -> float:
+def percentile_us(ordered: list[float], part: float) -> float:
+    """Of seconds."""
     return ordered[min(len(ordered) - 1, int(len(ordered) * part))] * 1e6

@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from pathlib import Path
 
 KAFKA_VERSION = "4.3.1"
@@ -62,11 +63,17 @@ class Peer(ABC):
 
     name: str
 
-    def __init__(self) -> None:
+    def __init__(self, properties: Mapping[str, str] | None = None) -> None:
+        self.properties = dict(properties or {})
         self.folder = Path(tempfile.mkdtemp(prefix=f"bench-{self.name}-"))
         self.port = free_port()
         self.cold_start_ms = 0.0
         self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def data_dir(self) -> Path:
+        """Its log directory."""
+        return self.folder / "data"
 
     @property
     def pid(self) -> int:
@@ -125,10 +132,39 @@ class Peer(ABC):
         fields = Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
+    def tree_cpu_seconds(self) -> float:
+        """The same with the processes that it has started: those that are there and those that have ended."""
+        total = 0.0
+        for pid in (self.pid, *_children(self.pid)):
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+                total += sum(int(field) for field in fields[11:15]) / os.sysconf("SC_CLK_TCK")
+        return total
+
     def memory_mb(self) -> float:
         """Resident set, MB of 2**20 bytes."""
-        status = Path(f"/proc/{self.pid}/status").read_text()
+        return _resident_mb(self.pid)
+
+    def tree_memory_mb(self) -> float:
+        """The same with all processes that it has started."""
+        return sum(_resident_mb(pid) for pid in (self.pid, *_children(self.pid)))
+
+
+def _resident_mb(pid: int) -> float:
+    """Of one process; 0 when it is gone."""
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError, StopIteration):
+        status = Path(f"/proc/{pid}/status").read_text()
         return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS")) / 1024
+    return 0.0
+
+
+def _children(pid: int) -> list[int]:
+    """Processes that `pid` has started and that are still there."""
+    found = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            found += [int(child) for child in (task / "children").read_text().split()]
+    return found
 
 
 class Minibroker(Peer):
@@ -138,7 +174,8 @@ class Minibroker(Peer):
 
     def command(self) -> list[str]:
         """As a user starts it."""
-        return [sys.executable, "-m", "minibroker", "serve", "--port", str(self.port), "--data-dir", str(self.folder / "data")]
+        settings = [part for name, value in self.properties.items() for part in ("--set", f"{name}={value}")]
+        return [sys.executable, "-m", "minibroker", "serve", "--port", str(self.port), "--data-dir", str(self.data_dir), *settings]
 
 
 class ApacheKafka(Peer):
@@ -146,8 +183,8 @@ class ApacheKafka(Peer):
 
     name = f"kafka {KAFKA_VERSION}"
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, properties: Mapping[str, str] | None = None) -> None:
+        super().__init__(properties)
         self._libraries = CACHE / f"kafka-{KAFKA_VERSION}"
         self._properties = self.folder / "server.properties"
 
@@ -157,11 +194,12 @@ class ApacheKafka(Peer):
         if shutil.which("java") is None:
             raise Unavailable("no java on this machine")
         self._fetch()
-        data = self.folder / "data"
+        data = self.data_dir
         if data.exists():
             return
         data.mkdir()
-        self._properties.write_text(SERVER_PROPERTIES.format(port=self.port, controller=free_port(), folder=data))
+        more = "".join(f"{name}={value}\n" for name, value in self.properties.items())
+        self._properties.write_text(SERVER_PROPERTIES.format(port=self.port, controller=free_port(), folder=data) + more)
         tool = ["java", "-cp", self._class_path, "kafka.tools.StorageTool", "format", "--standalone"]
         subprocess.run([*tool, "-t", "AAAAAAAAAAAAAAAAAAAAAQ", "-c", str(self._properties)], check=True, capture_output=True)
 
