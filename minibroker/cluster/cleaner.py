@@ -60,6 +60,7 @@ class _Run:
         self.directory = directory
         self.log = log
         self.plan = plan
+        self.log_start_offset = log.log_start_offset
         self.give_up: Callable[[], None] = _nothing
 
 
@@ -228,7 +229,10 @@ class Cleaner:
         del self._running[run.log]
         if run.log.offline_cause is not None:
             return  # the folder may have another name, or the disk is gone
-        if isinstance(result, BaseException):
+        if isinstance(result, FileNotFoundError) and run.log.log_start_offset > run.log_start_offset:
+            self._discard(run)  # retention took segments away under it
+            self._resting.add(run.log)
+        elif isinstance(result, BaseException):
             self._discard(run)
             self._failed(run.log, result)
         else:

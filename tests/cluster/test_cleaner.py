@@ -341,6 +341,19 @@ def test_a_lost_process_is_tried_again_but_not_for_ever(tmp_path: Path, caplog: 
     assert caplog.text.count("it is tried again") == 2
 
 
+def test_segments_that_retention_took_are_no_failure(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    processes = Processes()
+    room = Room(tmp_path, processes, log_cleaner_backoff_ms=1000)
+    log = room.log("orders")
+    for count in range(1, 6):
+        room.clock.advance(1000)
+        log.log_start_offset += 1
+        processes.finish(FileNotFoundError(errno.ENOENT, "gone"))
+        assert log.plans[-1].discarded == 1
+        assert len(log.asked) == count
+    assert caplog.text == ""
+
+
 def test_a_result_that_the_log_does_not_want_rests_until_the_next_interval(tmp_path: Path) -> None:
     room = Room(tmp_path, log_cleaner_backoff_ms=1000)
     log = room.log("orders", is_wanted=False)
