@@ -1,6 +1,8 @@
 """Produce (key 0): append record batches to partitions.
 
-Versions: 3 to 13; 9 is flexible; 13 names topics by id.
+Versions: 0 to 13; 9 is flexible; 13 names topics by id.
+Below 3 a partition's records are a message set of format v0 or v1: the log takes it as one batch of format v2 (records/convert.py). One
+without a whole message is no error there, and appends nothing (base_offset -1), as in Apache Kafka 3.9; Kafka 4 closes the connection.
 acks=1 and acks=-1 mean the same on one node: appended, and synced first where `flush.messages` asks for it (one fsync for all
 requests that arrived in the same turn of the loop). acks=0 has no answer at all; an error then closes the connection.
 Not done: transactions. A transactional_id is answered with TRANSACTIONAL_ID_AUTHORIZATION_FAILED, which no client retries (as in
@@ -9,6 +11,7 @@ InitProducerId); so is a transactional batch without one, as in Kafka. Nothing i
 
 from __future__ import annotations
 
+from struct import Struct
 from typing import Final
 
 from minibroker.cluster.partition import Partition
@@ -32,12 +35,15 @@ from minibroker.errors import (
 from minibroker.log.partition_log import PartitionLog
 from minibroker.records.batch import MAGIC_V2
 from minibroker.schemas import k00_produce as schema
+from minibroker.wire.schema import Buffer
 
+BATCHES_SINCE: Final = 3
 TOPIC_IDS_SINCE: Final = 13
 
 _ATTRIBUTES: Final = 22  #: position of the low byte of a batch's attributes
 _TRANSACTIONAL: Final = 0x10
 _MAGIC: Final = 16  #: position of the format's version
+_SIZE: Final = Struct(">8xi")  #: of a message, which counts from behind itself
 
 #: refusals that come before Kafka looks at the log; with the others it tells where the log starts, and a Java producer that is
 #: told UNKNOWN_PRODUCER_ID without it just asks again
@@ -102,6 +108,8 @@ def _append(ctx: RequestContext, topic: schema.Topic, asked: schema.Partition, w
         partition = _partition(ctx, topic, asked.index)
         log_start_offset = partition.log.log_start_offset
         records = asked.records
+        if ctx.api_version < BATCHES_SINCE and records is not None and _has_no_message(records):
+            return schema.PartitionResult(index=asked.index, error_code=0, base_offset=-1)
         if not isinstance(records, memoryview) or not records:
             raise InvalidRecord("no record batch")
         appended = partition.append(records, produce_version=ctx.api_version)
@@ -124,6 +132,11 @@ def _partition(ctx: RequestContext, topic: schema.Topic, index: int) -> Partitio
     if ctx.api_version >= TOPIC_IDS_SINCE:
         return ctx.cluster.partition_by_id(topic.topic_id, index)
     return ctx.cluster.partition(topic.name, index)
+
+
+def _has_no_message(records: Buffer) -> bool:
+    """Whether the message set ends before its first message does."""
+    return len(records) < _SIZE.size or len(records) - _SIZE.size < _SIZE.unpack_from(records)[0]
 
 
 def _failed(index: int, error: KafkaError, log_start_offset: int = -1) -> schema.PartitionResult:

@@ -1,10 +1,13 @@
 """Fetch (key 1): read record batches, waiting for them if asked to.
 
-Versions: 4 to 18; 12 is flexible; from 13 topics are named by id; from 7 sessions (coordinator/fetch_session.py).
-Partitions are read in order until max_bytes are full; the first one with records gives at least one batch, however large.
+Versions: 0 to 18; 12 is flexible; from 13 topics are named by id; from 7 sessions (coordinator/fetch_session.py).
+Partitions are read in order until max_bytes are full; the first one with records gives at least one batch, however large (below 3, where
+there is no max_bytes, each one does: Apache Kafka 3.9 answers nothing there, and an old consumer stands still before a large batch).
+Below 4 records are converted down to the message format that the client knows (log/old_readers.py).
 The answer waits until there are min_bytes, for at most max_wait_ms; a partition with an error or a diverging epoch ends the wait, or one
 that is deleted meanwhile, and so does another request behind this one on its connection (Apache Kafka lets it wait).
-Before version 10 a client cannot read zstd: a partition that would give it such a batch is UNSUPPORTED_COMPRESSION_TYPE.
+Before version 10 a client cannot read zstd: it gets what lies before such a batch, and there UNSUPPORTED_COMPRESSION_TYPE.
+Before version 6 KAFKA_STORAGE_ERROR is told as NOT_LEADER_OR_FOLLOWER, which every client retries, as in Kafka.
 Not done: followers. A request with a replica_id is answered with NOT_LEADER_OR_FOLLOWER: this broker has assigned no replicas.
 """
 
@@ -21,17 +24,21 @@ from minibroker.dispatch.registry import handles
 from minibroker.errors import (
     FencedLeaderEpoch,
     KafkaError,
+    KafkaStorageError,
     NotLeaderOrFollower,
     OffsetOutOfRange,
     UnknownServerError,
-    UnsupportedCompressionType,
 )
+from minibroker.log.old_readers import before_zstd, read_messages
 from minibroker.log.partition_log import PartitionLog
 from minibroker.log.results import IsolationLevel
-from minibroker.records.compression import Compression
 from minibroker.schemas import k01_fetch as schema
-from minibroker.wire.schema import Buffer
+from minibroker.wire.schema import Buffer, replace
 
+TIMESTAMPS_SINCE: Final = 2  #: message format v1
+MAX_BYTES_SINCE: Final = 3
+BATCHES_SINCE: Final = 4  #: message format v2
+STORAGE_ERROR_SINCE: Final = 6
 ZSTD_SINCE: Final = 10
 TOPIC_IDS_SINCE: Final = 13
 LEADERS_SINCE: Final = 16
@@ -40,8 +47,11 @@ _NO_EPOCH: Final = -1  #: any negative epoch means this
 _EMPTY: Final = b""
 _NOT_DIVERGING: Final = schema.EpochEndOffset()
 _UNTOLD: Final = schema.LeaderIdAndEpoch()
-_BATCH: Final = Struct(">qi11xi")  #: base_offset, batch_length (without these 12 bytes), last_offset_delta
-_ATTRIBUTES: Final = 22  #: position of the low byte of a batch's attributes
+_SIZE: Final = Struct(">8xi")  #: of a batch or message, without these 12 bytes
+_BATCH: Final = Struct(">q15xi")  #: base_offset, last_offset_delta
+_MESSAGE: Final = Struct(">q")  #: offset; of a compressed set, that of its last message
+_MAGIC: Final = 16  #: position of the format's version
+_MAGIC_V2: Final = 2
 
 
 class Reading:
@@ -117,7 +127,9 @@ class Reading:
                 continue
             is_waitable = True
             try:
-                result = self._read_partition(partition, asked, max(self._max_bytes - size, 0), min_one=size == 0)
+                result = self._read_partition(
+                    partition, asked, max(self._max_bytes - size, 0), min_one=size == 0 or self._is_unlimited(size)
+                )
             except KafkaError as error:
                 result = _failed(asked.partition, error, self._leader(partition, error))
                 is_urgent = True
@@ -148,11 +160,22 @@ class Reading:
         diverging = _diverging(partition, asked) if asked.last_fetched_epoch >= 0 else None
         if diverging is not None:
             return _result(partition, asked, _EMPTY, None, diverging)
-        records = log.read(asked.fetch_offset, min(asked.partition_max_bytes, max_bytes), isolation=self._isolation, min_one=min_one)
-        if self._ctx.api_version < ZSTD_SINCE and _has_zstd(records):
-            raise UnsupportedCompressionType(f"zstd batches need Fetch version {ZSTD_SINCE}")
+        max_bytes = min(asked.partition_max_bytes, max_bytes)
+        version = self._ctx.api_version
+        records: Buffer
+        if version >= BATCHES_SINCE:
+            records = log.read(asked.fetch_offset, max_bytes, isolation=self._isolation, min_one=min_one)
+            if version < ZSTD_SINCE:
+                records = before_zstd(records)
+        else:
+            magic = 1 if version >= TIMESTAMPS_SINCE else 0
+            records = read_messages(log, asked.fetch_offset, max_bytes, magic=magic, isolation=self._isolation, min_one=min_one)
         aborted = _aborted(log, asked.fetch_offset, records) if self._isolation is IsolationLevel.READ_COMMITTED else None
         return _result(partition, asked, records, aborted)
+
+    def _is_unlimited(self, size: int) -> bool:
+        """Whether each partition may have its whole batch, in a request that names no limit for all of them."""
+        return self._ctx.api_version < MAX_BYTES_SINCE and size < self._max_bytes
 
     def _leader(self, partition: Partition, error: KafkaError) -> schema.LeaderIdAndEpoch:
         """Whom to ask instead, for a client whose metadata are old (KIP-951)."""
@@ -165,6 +188,8 @@ class Reading:
             session_id, told = self._context.answer(results)
         except KafkaError as error:
             return schema.Response(error_code=error.code, responses=[])
+        if self._ctx.api_version < STORAGE_ERROR_SINCE:
+            told = [(topic, _without_storage_error(result)) for topic, result in told]
         endpoints: list[schema.NodeEndpoint] = []
         if any(result.error_code and result.current_leader is not _UNTOLD for _, result in told):
             node = self._ctx.cluster.node
@@ -265,19 +290,19 @@ def _aborted(log: PartitionLog, first_offset: int, records: Buffer) -> list[sche
 def _last_offset(records: Buffer) -> int:
     position = last_offset = 0
     while position < len(records):
-        base_offset, batch_length, last_offset_delta = _BATCH.unpack_from(records, position)
-        last_offset = base_offset + last_offset_delta
-        position += 12 + batch_length
+        if records[position + _MAGIC] < _MAGIC_V2:
+            last_offset = _MESSAGE.unpack_from(records, position)[0]
+        else:
+            base_offset, last_offset_delta = _BATCH.unpack_from(records, position)
+            last_offset = base_offset + last_offset_delta
+        position += 12 + _SIZE.unpack_from(records, position)[0]
     return last_offset
 
 
-def _has_zstd(records: Buffer) -> bool:
-    position = 0
-    while position + _ATTRIBUTES < len(records):
-        if records[position + _ATTRIBUTES] & 7 == Compression.ZSTD:
-            return True
-        position += 12 + _BATCH.unpack_from(records, position)[1]
-    return False
+def _without_storage_error(result: schema.PartitionResult) -> schema.PartitionResult:
+    if result.error_code != KafkaStorageError.code:
+        return result
+    return replace(result, error_code=NotLeaderOrFollower.code)
 
 
 def _by_topic(results: list[Result]) -> list[schema.TopicResult]:

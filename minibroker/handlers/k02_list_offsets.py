@@ -1,15 +1,18 @@
 """ListOffsets (key 2): the earliest and latest offsets of partitions, or the first at a point in time.
 
-Versions: 1 to 11; 6 is flexible.
+Versions: 0 to 11; 6 is flexible.
 
     timestamp  means                                   from version   answers (timestamp, offset)
     >= 0       first record at or after that time      1              its timestamp and offset; (-1, -1) when there is none
-    -1         latest                                  1              (-1, high watermark; under read_committed the last stable offset)
-    -2         earliest                                1              (-1, log start)
+    -1         latest                                  0              (-1, high watermark; under read_committed the last stable offset)
+    -2         earliest                                0              (-1, log start)
     -3         the record with the largest timestamp   7              its timestamp and offset; (-1, -1) of an empty log
     -4         earliest on the local disk              8              as -2
     -5         last in tiered storage                  9              (-1, -1): there is none
     -6         earliest still to be tiered             11             (-1, -1), as Kafka answers without tiered storage
+
+Version 0 knows no timestamps of records: it answers up to max_num_offsets offsets where segments begin, the largest first, down from the
+last segment that was written to at `timestamp` or before; -1 down from the high watermark, -2 the log start alone.
 
 A timestamp that its version does not know is UNSUPPORTED_VERSION, any other negative one too. A record beyond what the reader may
 see (high watermark, last stable offset) is not found. leader_epoch is that of the record, or of the log end for -1.
@@ -23,6 +26,7 @@ from minibroker.cluster.partition import Partition
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.registry import handles
 from minibroker.errors import InvalidRequest, KafkaError, UnknownServerError, UnsupportedVersion
+from minibroker.log.old_readers import offsets_before
 from minibroker.log.results import IsolationLevel
 from minibroker.schemas import k02_list_offsets as schema
 
@@ -36,7 +40,7 @@ EARLIEST_PENDING_UPLOAD: Final = -6
 CONSUMER: Final = -1
 NOT_FOUND: Final = (-1, -1, -1)  #: timestamp, offset, leader_epoch
 
-_SINCE: Final = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
+_SINCE: Final = {LATEST: 0, EARLIEST: 0, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 
 
 @handles(schema)
@@ -44,6 +48,8 @@ def list_offsets(ctx: RequestContext, request: schema.Request) -> schema.Respons
     """Answer each partition on its own; one that is asked for twice is INVALID_REQUEST, and answered once."""
     if request.isolation_level not in {IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED}:
         raise UnknownServerError(f"unknown isolation level {request.isolation_level}")  # Kafka's answer too
+    if ctx.api_version == 0:
+        return _of_segments(ctx, request)
     doubled = _doubled(request) if sum(len(topic.partitions) for topic in request.topics) > 1 else frozenset()
     return schema.Response(
         topics=[
@@ -57,6 +63,35 @@ def list_offsets(ctx: RequestContext, request: schema.Request) -> schema.Respons
             for topic in request.topics
         ]
     )
+
+
+def _of_segments(ctx: RequestContext, request: schema.Request) -> schema.Response:
+    """Version 0; a partition that is asked for twice is answered twice."""
+    return schema.Response(
+        topics=[
+            schema.TopicResult(
+                name=topic.name, partitions=[_answer_of_segments(ctx, request, topic.name, wanted) for wanted in topic.partitions]
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _answer_of_segments(ctx: RequestContext, request: schema.Request, topic: str, wanted: schema.Partition) -> schema.PartitionResult:
+    index = wanted.partition_index
+    try:
+        if wanted.timestamp < EARLIEST:
+            raise UnsupportedVersion(f"timestamp {wanted.timestamp} in version 0")
+        if wanted.max_num_offsets < 0:
+            raise UnknownServerError(f"{wanted.max_num_offsets} offsets")  # Kafka's answer too
+        partition = ctx.cluster.partition(topic, index)
+        found = offsets_before(partition.log, wanted.timestamp, wanted.max_num_offsets, now_ms=ctx.clock.now_ms())
+        end_offset = _end_for(partition, request)
+        if found and found[0] > end_offset:
+            found = [end_offset, *(offset for offset in found if offset <= end_offset)]
+    except KafkaError as error:
+        return schema.PartitionResult(partition_index=index, error_code=error.code)
+    return schema.PartitionResult(partition_index=index, error_code=0, old_style_offsets=found)
 
 
 def _doubled(request: schema.Request) -> frozenset[tuple[str, int]]:

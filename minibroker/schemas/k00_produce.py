@@ -1,5 +1,8 @@
 """Produce, API key 0: append record batches to partitions.
 
+v0   answer without throttle_time_ms; a message set of format v0 or v1 (v1 from Produce 2 on), which the broker converts
+v1   throttle_time_ms
+v2   log_append_time_ms (KIP-32)
 v3   transactional_id; batches of message format v2 (KIP-98)
 v4   KAFKA_STORAGE_ERROR may be answered
 v5   log_start_offset, so that a producer can tell deleted records from lost ones
@@ -20,14 +23,14 @@ from __future__ import annotations
 from minibroker.wire.schema import NIL_UUID, Int16, Int32, Int64, Records, String, Uuid, field, struct
 
 API_KEY = 0
-VERSIONS = (3, 13)
+VERSIONS = (0, 13)
 FLEXIBLE_SINCE = 9
 
 
 @struct
 class Partition:
     index: Int32
-    records: Records | None  #: one record batch; null is refused by the broker, not by the wire format
+    records: Records | None  #: one record batch, below v3 a message set; null is refused by the broker, not by the wire format
 
 
 @struct
@@ -39,7 +42,7 @@ class Topic:
 
 @struct
 class Request:
-    transactional_id: String | None = field(default=None)
+    transactional_id: String | None = field(since=3, default=None)
     acks: Int16  #: 0 nobody, 1 the leader, -1 every in-sync replica; nothing else is valid
     timeout_ms: Int32  #: how long to wait for the other replicas
     topic_data: list[Topic]
@@ -62,7 +65,7 @@ class PartitionResult:
     index: Int32
     error_code: Int16
     base_offset: Int64  #: offset given to the first record, -1 on error
-    log_append_time_ms: Int64 = field(default=-1)  #: -1 when the topic keeps the producer's timestamps
+    log_append_time_ms: Int64 = field(since=2, default=-1)  #: -1 when the topic keeps the producer's timestamps
     log_start_offset: Int64 = field(since=5, default=-1)
     record_errors: list[RecordError] = field(since=8, default=())
     error_message: String | None = field(since=8, default=None)
@@ -87,5 +90,5 @@ class NodeEndpoint:
 @struct
 class Response:
     responses: list[TopicResult]
-    throttle_time_ms: Int32 = field(default=0)
+    throttle_time_ms: Int32 = field(since=1, default=0)
     node_endpoints: list[NodeEndpoint] = field(since=10, tag=0, default=())  #: the leaders named in current_leader

@@ -1,5 +1,9 @@
 """Fetch, API key 1: read record batches, waiting for them if asked to.
 
+v0   message sets of format v0; what does not fit is cut off in the middle of a message
+v1   throttle_time_ms
+v2   message sets of format v1, with timestamps (KIP-32)
+v3   max_bytes for the whole answer; at least one message whole (KIP-74)
 v4   isolation_level, last_stable_offset, aborted_transactions; batches of message format v2 (KIP-98)
 v5   log_start_offset on both sides (KIP-107)
 v6   KAFKA_STORAGE_ERROR may be answered
@@ -16,7 +20,7 @@ v16  node_endpoints (KIP-951)
 v17  replica_directory_id (KIP-853)
 v18  high_watermark that a replica already knows, so that it hears of a new one (KIP-1166)
 
-Partitions are served in the order of the request. max_bytes and partition_max_bytes are not absolute: the first batch of
+Partitions are served in the order of the request. From v3 on max_bytes and partition_max_bytes are not absolute: the first batch of
 the first partition that has data is always returned whole (KIP-74).
 """
 
@@ -25,7 +29,7 @@ from __future__ import annotations
 from minibroker.wire.schema import NIL_UUID, Int8, Int16, Int32, Int64, Records, String, Uuid, field, struct
 
 API_KEY = 1
-VERSIONS = (4, 18)
+VERSIONS = (0, 18)
 FLEXIBLE_SINCE = 12
 
 
@@ -68,8 +72,8 @@ class Request:
     replica_state: ReplicaState = field(since=15, tag=1, default=ReplicaState)
     max_wait_ms: Int32
     min_bytes: Int32
-    max_bytes: Int32 = field(default=2**31 - 1)
-    isolation_level: Int8 = field(default=0)  #: 0 read_uncommitted, 1 read_committed
+    max_bytes: Int32 = field(since=3, default=2**31 - 1)
+    isolation_level: Int8 = field(since=4, default=0)  #: 0 read_uncommitted, 1 read_committed
     session_id: Int32 = field(since=7, default=0)  #: 0 when there is no session yet
     session_epoch: Int32 = field(since=7, default=-1)  #: 0 opens a session, -1 closes it or asks for none, else counts up
     topics: list[Topic]  #: within a session: what is new or has changed
@@ -106,12 +110,12 @@ class PartitionResult:
     partition_index: Int32
     error_code: Int16
     high_watermark: Int64
-    last_stable_offset: Int64 = field(default=-1)  #: all transactions below it are decided
+    last_stable_offset: Int64 = field(since=4, default=-1)  #: all transactions below it are decided
     log_start_offset: Int64 = field(since=5, default=-1)
     diverging_epoch: EpochEndOffset = field(since=12, tag=0, default=EpochEndOffset)  #: records beyond it differ from the leader's
     current_leader: LeaderIdAndEpoch = field(since=12, tag=1, default=LeaderIdAndEpoch)
     snapshot_id: SnapshotId = field(since=12, tag=2, default=SnapshotId)  #: for replicas that ask below log_start_offset
-    aborted_transactions: list[AbortedTransaction] | None  #: under read_committed, those within the records; null otherwise
+    aborted_transactions: list[AbortedTransaction] | None = field(since=4, default=())  #: within the records; null: read_uncommitted
     preferred_read_replica: Int32 = field(since=11, default=-1)
     records: Records | None
 
@@ -133,7 +137,7 @@ class NodeEndpoint:
 
 @struct
 class Response:
-    throttle_time_ms: Int32 = field(default=0)
+    throttle_time_ms: Int32 = field(since=1, default=0)
     error_code: Int16 = field(since=7, default=0)  #: of the session, not of a partition
     session_id: Int32 = field(since=7, default=0)  #: 0 when the fetch is not part of a session
     responses: list[TopicResult]  #: within a session: what has data, an error or changed offsets

@@ -1,5 +1,6 @@
 """ListOffsets, API key 2: offsets of partitions by timestamp or by name.
 
+v0   up to max_num_offsets offsets where segments begin, by the time of the last write to each
 v1   one offset with its timestamp for each partition
 v2   isolation_level; throttle_time_ms (KIP-98)
 v3   answer carries throttle_time_ms before the quota delay, not after it
@@ -18,7 +19,7 @@ from __future__ import annotations
 from minibroker.wire.schema import Int8, Int16, Int32, Int64, String, field, struct
 
 API_KEY = 2
-VERSIONS = (1, 11)
+VERSIONS = (0, 11)
 FLEXIBLE_SINCE = 6
 
 
@@ -27,6 +28,7 @@ class Partition:
     partition_index: Int32
     current_leader_epoch: Int32 = field(since=4, default=-1)  #: -1 asks for no fencing
     timestamp: Int64  #: ms since 1970 for the first record at or after it; -1 latest, -2 earliest, -3 to -6 above
+    max_num_offsets: Int32 = field(until=0, default=1)
 
 
 @struct
@@ -47,8 +49,9 @@ class Request:
 class PartitionResult:
     partition_index: Int32
     error_code: Int16
-    timestamp: Int64 = field(default=-1)  #: of the record found by timestamp, else -1
-    offset: Int64 = field(default=-1)  #: -1 when no record is that late
+    old_style_offsets: list[Int64] = field(until=0, default=())  #: the largest first
+    timestamp: Int64 = field(since=1, default=-1)  #: of the record found by timestamp, else -1
+    offset: Int64 = field(since=1, default=-1)  #: -1 when no record is that late
     leader_epoch: Int32 = field(since=4, default=-1)
 
 

@@ -14,6 +14,7 @@ from minibroker.errors import (
     CorruptMessage,
     InvalidRecord,
     InvalidRequiredAcks,
+    KafkaError,
     KafkaStorageError,
     OutOfOrderSequenceNumber,
     TransactionalIdAuthorizationFailed,
@@ -23,7 +24,10 @@ from minibroker.errors import (
     UnsupportedCompressionType,
     WireError,
 )
+from minibroker.records.batch import split_batches
 from minibroker.records.compression import Compression
+from minibroker.records.legacy_builder import build_message_set
+from minibroker.records.record import Record
 from minibroker.schemas import k00_produce as schema
 from minibroker.wire.schema import Buffer
 from tests.support.broker_in_memory import BrokerInMemory, records
@@ -244,3 +248,56 @@ def test_where_the_log_starts_is_told_with_a_refusal_by_the_log(broker: BrokerIn
     unknown = request(records(1, producer_id=99_999, producer_epoch=0, base_sequence=0))
     assert (produce(broker, unknown).error_code, produce(broker, unknown).log_start_offset) == (UnknownProducerId.code, 0)
     assert produce(broker, request(corrupt(BATCH))).log_start_offset == -1
+
+
+class TestBeforeVersion3:
+    """Message sets of format v0 and v1. What they hold is judged in tests/records; codes are those of Kafka 3.9.1."""
+
+    MESSAGES = build_message_set([Record(0, 1000, b"k", b"v"), Record(1, 1000, None, b"w")], 0)
+
+    @pytest.mark.parametrize("version", [0, 1, 2])
+    @pytest.mark.parametrize("magic", [0, 1])
+    def test_messages_become_a_batch(self, broker: BrokerInMemory, version: int, magic: int) -> None:
+        data = build_message_set([Record(0, broker.clock.now_ms(), b"k", b"v"), Record(0, broker.clock.now_ms(), None, b"w")], magic)
+        for base_offset in (0, 2):
+            result = produce(broker, request(data), version)
+            assert (result.error_code, result.base_offset, result.log_append_time_ms) == (0, base_offset, -1)
+        (batch, _) = split_batches(broker.cluster.partition("orders", 0).log.read(0, 1 << 20, isolation=None))
+        assert (batch.magic, batch.record_count, batch.max_timestamp) == (2, 2, broker.clock.now_ms() if magic else -1)
+
+    @pytest.mark.parametrize("version", [0, 1, 2])
+    @pytest.mark.parametrize("size", [0, 11, 12, 25, 27])
+    def test_no_whole_message_is_no_error(self, broker: BrokerInMemory, size: int, version: int) -> None:
+        result = produce(broker, request(self.MESSAGES[:size]), version)
+        assert (result.error_code, result.base_offset) == (0, -1)
+        assert end(broker) == 0
+
+    def test_a_message_that_is_cut_off_behind_a_whole_one_is_left_out(self, broker: BrokerInMemory) -> None:
+        assert produce(broker, request(self.MESSAGES[:-1]), 0).base_offset == 0
+        assert end(broker) == 1
+
+    @pytest.mark.parametrize(
+        ("data", "version", "error"),
+        [
+            (None, 0, InvalidRecord),
+            (corrupt(bytes(MESSAGES)), 0, CorruptMessage),
+            (MESSAGES + build_message_set([Record(2, 1000, b"k", b"v")], 1), 2, InvalidRecord),
+            (BATCH + BATCH, 2, InvalidRecord),
+            (MESSAGES, 3, InvalidRecord),
+        ],
+        ids=["null", "crc", "two formats", "two batches", "messages in v3"],
+    )
+    def test_refused(self, broker: BrokerInMemory, data: Buffer | None, version: int, error: type[KafkaError]) -> None:
+        assert produce(broker, request(data), version).error_code == error.code
+        assert end(broker) == 0
+
+    def test_a_batch_of_format_v2_is_taken_too(self, broker: BrokerInMemory) -> None:
+        assert produce(broker, request(records(3)), 0).base_offset == 0
+        assert produce(broker, request(STRAY), 0).error_code == TransactionalIdAuthorizationFailed.code
+        assert end(broker) == 3
+
+    def test_no_acks(self, broker: BrokerInMemory) -> None:
+        assert broker.ask(request(self.MESSAGES, acks=0), 0) is None
+        assert end(broker) == 2
+        with pytest.raises(WireError):
+            broker.ask(request(corrupt(bytes(self.MESSAGES)), acks=0), 0)

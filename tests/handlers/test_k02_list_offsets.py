@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from minibroker.clock import ManualClock
 from minibroker.errors import FencedLeaderEpoch, InvalidRequest, UnknownLeaderEpoch, UnknownTopicOrPartition, UnsupportedVersion
 from minibroker.schemas import k02_list_offsets as schema
+from minibroker.wire.schema import replace
 from tests.support.broker_in_memory import BrokerInMemory, records
 
 START_MS = ManualClock().now_ms()
@@ -68,7 +70,7 @@ def test_an_empty_partition(broker: BrokerInMemory, timestamp: int, offset: int,
     assert found(broker, request(timestamp, 1)) == (-1, offset, epoch)
 
 
-@pytest.mark.parametrize(("timestamp", "since"), [(-1, 1), (-2, 1), (-3, 7), (-4, 8), (-5, 9), (-6, 11)])
+@pytest.mark.parametrize(("timestamp", "since"), [(-1, 0), (-2, 0), (-3, 7), (-4, 8), (-5, 9), (-6, 11)])
 def test_versions_of_special_timestamps(broker: BrokerInMemory, timestamp: int, since: int) -> None:
     for version in range(schema.VERSIONS[0], schema.VERSIONS[1] + 1):
         expected = 0 if version >= since else UnsupportedVersion.code
@@ -122,3 +124,82 @@ def test_a_partition_asked_for_twice_is_refused_once(broker: BrokerInMemory) -> 
 
 def test_an_unknown_isolation_level_fails_as_a_whole(broker: BrokerInMemory) -> None:
     assert ask(broker, request(-1, isolation_level=5), 5).error_code == -1
+
+
+class TestVersion0:
+    """Offsets where segments begin, by the time of the last write to each: what Kafka 3.9.1 answered for such a log."""
+
+    @pytest.fixture
+    def old(self) -> Iterator[BrokerInMemory]:
+        """orders-0 has segments from offsets 0, 3 and 6, written to at 1, 2 and 3 s of START_MS, and ends at 8."""
+        broker = BrokerInMemory(topics={"orders": 2})
+        log = broker.cluster.partition("orders", 0).log
+        for offset in range(8):
+            if offset in {3, 6}:
+                log._roll()
+            broker.append("orders", 0, records(1))
+        for number, segment in enumerate(log.segments, 1):
+            os.utime(segment.log.path, (START_MS / 1000 + number, START_MS / 1000 + number))
+        broker.clock.advance(10_000)
+        yield broker
+        broker.cluster.close()
+
+    @staticmethod
+    def offsets(broker: BrokerInMemory, timestamp: int, count: int, index: int = 0) -> list[int]:
+        wanted = request(timestamp, index)
+        wanted = replace(
+            wanted, topics=[replace(wanted.topics[0], partitions=[replace(wanted.topics[0].partitions[0], max_num_offsets=count)])]
+        )
+        result = ask(broker, wanted, 0)
+        assert result.error_code == 0
+        return list(result.old_style_offsets)
+
+    @pytest.mark.parametrize(
+        ("timestamp", "count", "found"),
+        [
+            (-1, 1, [8]),
+            (-1, 3, [8, 6, 3]),
+            (-1, 100, [8, 6, 3, 0]),
+            (-1, 0, []),
+            (-2, 100, [0]),
+            (-2, 0, []),
+            (START_MS + 999, 100, []),
+            (START_MS + 1000, 100, [0]),
+            (START_MS + 2999, 100, [3, 0]),
+            (START_MS + 3000, 1, [6]),
+            (START_MS + 9_999, 100, [6, 3, 0]),
+            (START_MS + 10_000, 100, [8, 6, 3, 0]),
+            (2**62, 2, [8, 6]),
+        ],
+    )
+    def test_look_ups(self, old: BrokerInMemory, timestamp: int, count: int, found: list[int]) -> None:
+        assert self.offsets(old, timestamp, count) == found
+
+    def test_an_empty_partition(self, old: BrokerInMemory) -> None:
+        assert [self.offsets(old, timestamp, 100, 1) for timestamp in (-1, -2, 2**62, 0)] == [[0], [0], [0], []]
+
+    def test_below_the_log_start_is_the_log_start(self, old: BrokerInMemory) -> None:
+        old.cluster.partition("orders", 0).log.advance_log_start_offset(4)
+        assert self.offsets(old, -1, 100) == [8, 6, 4]
+        assert self.offsets(old, -2, 100) == [4]
+
+    def test_above_the_high_watermark_is_the_high_watermark(self, old: BrokerInMemory) -> None:
+        log = old.cluster.partition("orders", 0).log
+        log.hold_high_watermark()
+        log._roll()
+        old.append("orders", 0, records(1))
+        assert self.offsets(old, -1, 100) == [8, 8, 6, 3, 0]  # two above it are one, as in Kafka; the segment from 8 on is not above it
+        assert self.offsets(old, -1, 2) == [8, 8]
+
+    def test_errors(self, old: BrokerInMemory) -> None:
+        assert ask(old, request(-1, topic="nope"), 0).error_code == UnknownTopicOrPartition.code
+        assert ask(old, request(-1, 7), 0).error_code == UnknownTopicOrPartition.code
+        assert ask(old, request(-3), 0).error_code == UnsupportedVersion.code
+        wanted = request(-1)
+        wanted.topics[0].partitions[0] = schema.Partition(partition_index=0, timestamp=-1, max_num_offsets=-1)
+        assert ask(old, wanted, 0).error_code == -1
+
+    def test_a_partition_asked_for_twice_is_answered_twice(self, old: BrokerInMemory) -> None:
+        wanted = request(-1)
+        wanted.topics[0].partitions.append(schema.Partition(partition_index=0, timestamp=-2))
+        assert [result.old_style_offsets for result in old.ask(wanted, 0).topics[0].partitions] == [[8], [0]]

@@ -1,4 +1,4 @@
-"""Every message that the package declares, under Kafka's name, with the versions that Kafka 4.3.1 knows."""
+"""Every message that the package declares, under Kafka's name, with the versions that Kafka 4.3.1 knows, or 3.9.1 still did."""
 
 from __future__ import annotations
 
@@ -31,6 +31,16 @@ class Message(NamedTuple):
     def versions(self) -> range:
         """All that Kafka knows, whether we serve them or not."""
         return range(self.kafka.versions.first, self.kafka.versions.last + 1)
+
+    @property
+    def current_versions(self) -> range:
+        """Those that Kafka 4.3.1 knows; other implementations follow it."""
+        return range(self.kafka.current_since, self.kafka.versions.last + 1)
+
+    @property
+    def old_versions(self) -> range:
+        """Those that Kafka 4 no longer knows."""
+        return range(self.kafka.versions.first, self.kafka.current_since)
 
     def flexible(self, version: int) -> bool:
         """Whether the version is a flexible one."""

@@ -1,6 +1,7 @@
 """Apache Kafka 4.3.1 as a peer: our values as Kafka's JSON, and the bytes that Kafka's own classes make of them.
 
-`kafka_4_3_1_records.jsonl` holds such bytes for every metadata and control record, which no Python library knows. Write it anew with
+`kafka_4_3_1_records.jsonl` holds such bytes for every metadata and control record, which no Python library knows, and
+`kafka_3_9_1_records.jsonl` what Kafka 3.9.1 made of the versions that Kafka 4 no longer knows. Write them anew with
     python -m tests.schemas.kafka_itself
 """
 
@@ -17,10 +18,12 @@ from typing import Any, NamedTuple
 
 from minibroker.wire.schema import fields_of
 from tests.schemas.declared import Message, messages, our_name
+from tests.schemas.kafka_fields import OLD_VERSION
 from tests.schemas.values import samples
-from tests.support.java import kafka_jars
+from tests.support.java import KAFKA_VERSION, kafka_jars
 
 RECORDS = Path(__file__).with_name("kafka_4_3_1_records.jsonl")
+OLD_RECORDS = Path(__file__).with_name("kafka_3_9_1_records.jsonl")
 PROGRAM = Path(__file__).with_name("KafkaWrites.java")
 
 
@@ -65,11 +68,11 @@ def _json(names: dict[str, str], path: str, version: int, content: Any) -> Any:
     return content
 
 
-def write_with_kafka(tasks: Iterable[tuple[Message, int, Any]]) -> list[Sample]:
+def write_with_kafka(tasks: Iterable[tuple[Message, int, Any]], kafka_version: str = KAFKA_VERSION) -> list[Sample]:
     """Let Kafka's classes write our values; one JVM for all of them."""
     values = [(message.kafka.name, version, kafka_json(message, version, value)) for message, version, value in tasks]
     lines = "".join(json.dumps({"message": name, "version": version, "value": value}) + "\n" for name, version, value in values)
-    command = ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", f"{kafka_jars()}/*", str(PROGRAM)]
+    command = ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", f"{kafka_jars(kafka_version)}/*", str(PROGRAM)]
     done = subprocess.run(command, input=lines, capture_output=True, text=True, encoding="utf-8", check=False, timeout=120)
     assert done.returncode == 0, done.stderr
     answers = [line.split(" ") for line in done.stdout.splitlines()]
@@ -81,18 +84,27 @@ def record_messages() -> list[Message]:
     return [message for message in messages().values() if message.kafka.kind in ("metadata", "data")]
 
 
+def old_messages() -> list[Message]:
+    """Those with versions that Kafka 4 no longer knows."""
+    return [message for message in messages().values() if message.old_versions]
+
+
 def read_records() -> list[Sample]:
     """The committed bytes."""
-    rows = map(json.loads, RECORDS.read_text().splitlines())
+    rows = map(json.loads, (RECORDS.read_text() + OLD_RECORDS.read_text()).splitlines())
     return [Sample(message, version, value, key, bytes.fromhex(data)) for message, version, value, key, data in rows]
 
 
 def write_records() -> None:
     """Write the committed bytes anew."""
-    every = [(each, version) for each in record_messages() for version in each.versions]
+    _write(RECORDS, ((each, version) for each in record_messages() for version in each.versions), KAFKA_VERSION)
+    _write(OLD_RECORDS, ((each, version) for each in old_messages() for version in each.old_versions), OLD_VERSION)
+
+
+def _write(file: Path, every: Iterable[tuple[Message, int]], kafka_version: str) -> None:
     tasks = [(each, version, value) for each, version in every for value in samples(each.struct, version, random_ones=2)]
-    lines = [json.dumps([*sample[:4], sample.data.hex()], ensure_ascii=False) for sample in write_with_kafka(tasks)]
-    RECORDS.write_text("".join(line + "\n" for line in lines))
+    lines = [json.dumps([*sample[:4], sample.data.hex()], ensure_ascii=False) for sample in write_with_kafka(tasks, kafka_version)]
+    file.write_text("".join(line + "\n" for line in lines))
 
 
 if __name__ == "__main__":

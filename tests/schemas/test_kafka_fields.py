@@ -12,7 +12,19 @@ import pytest
 from minibroker.schemas.internal import control_records, metadata_records
 from minibroker.wire.schema import LAST_VERSION, MISSING, NIL_UUID, Field, default_of, fields_of
 from tests.schemas.declared import Message, messages, our_name, schema_modules
-from tests.schemas.kafka_fields import JARS, TABLES, VERSION, KafkaField, Range, extract, read_tables
+from tests.schemas.kafka_fields import (
+    JARS,
+    OLD_JARS,
+    OLD_TABLES,
+    OLD_VERSION,
+    TABLES,
+    VERSION,
+    KafkaField,
+    Range,
+    extract,
+    extract_old,
+    read_tables,
+)
 from tests.support.java import cache_folder
 
 ZEROES: dict[str, Any] = {"string": "", "bool": False, "float64": 0.0, "bytes": b"", "uuid": NIL_UUID, "records": None}
@@ -124,11 +136,13 @@ def test_control_types_know_the_versions_of_kafka() -> None:
         assert tables[each.struct.__name__].versions == (0, each.max_version)
 
 
-def test_tables_are_what_the_jars_hold() -> None:
-    jars = cache_folder() / f"kafka-{VERSION}"
-    if not all((jars / f"{jar}-{VERSION}.jar").exists() for jar in JARS):
-        pytest.skip(f"no jars of Kafka {VERSION} in {jars}; tests of Kafka's tools put them there")
-    extracted = extract(jars)
-    committed = json.loads(TABLES.read_text())
+@pytest.mark.parametrize("version", [VERSION, OLD_VERSION])
+def test_tables_are_what_the_jars_hold(version: str) -> None:
+    is_old = version == OLD_VERSION
+    jars = cache_folder() / (f"kafka-clients-{version}" if is_old else f"kafka-{version}")
+    if not all((jars / f"{jar}-{version}.jar").exists() for jar in (OLD_JARS if is_old else JARS)):
+        pytest.skip(f"no jars of Kafka {version} in {jars}; tests of Kafka's tools and of old clients put them there")
+    extracted = extract_old(jars) if is_old else extract(jars)
+    committed = json.loads((OLD_TABLES if is_old else TABLES).read_text())
     assert committed["messages"] == extracted["messages"]
     assert committed["jars"] == extracted["jars"]

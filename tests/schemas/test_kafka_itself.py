@@ -1,4 +1,5 @@
-"""Our bytes against those of Kafka's own classes: committed ones for every record of the metadata log, live ones for everything."""
+"""Our bytes against those of Kafka's own classes: committed ones for every record of the metadata log and for the versions
+that Kafka 4 dropped, live ones for everything that Kafka 4 knows."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ import pytest
 from minibroker.schemas.internal.metadata_records import BY_ID
 from tests.schemas.codecs import CODECS, Codec
 from tests.schemas.declared import messages
-from tests.schemas.kafka_itself import Sample, kafka_json, read_records, record_messages, write_with_kafka
+from tests.schemas.kafka_itself import Sample, kafka_json, old_messages, read_records, record_messages, write_with_kafka
 from tests.schemas.values import samples
 
 
@@ -30,8 +31,17 @@ def test_records_that_kafka_wrote(name: str, codec: Codec) -> None:
     assert seen == set(messages()[name].versions)
 
 
+@pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec.name)
+@pytest.mark.parametrize("name", [message.kafka.name for message in old_messages()])
+def test_old_versions_that_kafka_3_9_1_wrote(name: str, codec: Codec) -> None:
+    old = [sample for sample in read_records() if sample.message == name]
+    for sample in old:
+        check(sample, codec)
+    assert {sample.version for sample in old} == set(messages()[name].old_versions)
+
+
 def test_record_ids_are_those_of_kafka() -> None:
-    ids = {sample.key: sample.message for sample in read_records() if sample.key >= 0}
+    ids = {sample.key: sample.message for sample in read_records() if messages()[sample.message].kafka.kind == "metadata"}
     assert ids == {record_id: record_type.struct.__name__ for record_id, record_type in BY_ID.items()}
 
 
@@ -40,7 +50,7 @@ def test_kafka_writes_the_same_for_every_message_and_version() -> None:
     tasks = [
         (message, version, value)
         for message in messages().values()
-        for version in message.versions
+        for version in message.current_versions
         for value in samples(message.struct, version, random_ones=6)
     ]
     for (message, version, value), sample in zip(tasks, write_with_kafka(tasks), strict=True):

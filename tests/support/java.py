@@ -29,11 +29,11 @@ DUMP_LOG_SEGMENTS = "org.apache.kafka.tools.DumpLogSegments"
 _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
 <groupId>minibroker.tests</groupId><artifactId>kafka-tools</artifactId><version>1</version>
 <dependencies>
-<dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{version}</version></dependency>
-<dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-tools</artifactId><version>{version}</version></dependency>
-<dependency><groupId>org.slf4j</groupId><artifactId>slf4j-simple</artifactId><version>1.7.36</version></dependency>
+{dependencies}
 </dependencies></project>
 """
+_DEPENDENCY = "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>"
+_LOGGING = "org.slf4j:slf4j-simple:1.7.36"
 
 
 def cache_folder() -> Path:
@@ -49,8 +49,13 @@ def require_java() -> None:
 
 def kafka_jars(version: str = KAFKA_VERSION) -> Path:
     """The folder with Kafka's jars; fetched at the first call, by one process at a time."""
+    return jars(f"kafka-{version}", f"org.apache.kafka:kafka_2.13:{version}", f"org.apache.kafka:kafka-tools:{version}", _LOGGING)
+
+
+def jars(name: str, *coordinates: str) -> Path:
+    """The folder `name` of the cache, with the jars of these Maven coordinates (group:artifact:version) and all that they need."""
     require_java()
-    folder = cache_folder() / f"kafka-{version}"
+    folder = cache_folder() / name
     done = folder / ".done"
     if not done.exists():
         if shutil.which("mvn") is None:
@@ -59,7 +64,8 @@ def kafka_jars(version: str = KAFKA_VERSION) -> Path:
         with (folder / ".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not done.exists():
-                (folder / "pom.xml").write_text(_POM.format(version=version))
+                dependencies = "\n".join(_DEPENDENCY.format(*each.split(":")) for each in coordinates)
+                (folder / "pom.xml").write_text(_POM.format(dependencies=dependencies))
                 subprocess.run(["mvn", "-B", "-q", "dependency:copy-dependencies", f"-DoutputDirectory={folder}"], cwd=folder, check=True)
                 done.touch()
     return folder

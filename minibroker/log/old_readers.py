@@ -1,0 +1,85 @@
+"""What clients of before Kafka 0.11 read: message sets of format v0 or v1, and offsets by the time of the last write to a segment.
+
+A batch in a newer format than a client knows is converted down (records/convert.py), one after the other, until the client's limit is
+reached: old formats take more bytes a record, and one converted batch may be larger than the limit. Whatever converts to nothing
+(control batches) is passed over, or its reader would ask for the same offset for ever. A batch compressed with zstd, which has no place
+in the old formats, ends what can be read; at the first place it is UNSUPPORTED_COMPRESSION_TYPE.
+
+Sources: UnifiedLog.legacyFetchOffsetsBefore, Partition.legacyFetchOffsetsForTimestamp and LazyDownConversionRecords of Apache Kafka 3.9.1.
+"""
+
+from __future__ import annotations
+
+from minibroker.errors import CorruptMessage, KafkaError, UnsupportedCompressionType
+from minibroker.log.partition_log import PartitionLog
+from minibroker.log.results import IsolationLevel
+from minibroker.records.batch import RecordBatch, split_batches
+from minibroker.records.compression import Compression
+from minibroker.wire.schema import Buffer
+
+LATEST = -1
+EARLIEST = -2
+
+
+def read_messages(log: PartitionLog, offset: int, max_bytes: int, *, magic: int, isolation: IsolationLevel, min_one: bool) -> bytes:
+    """Messages of format `magic` or older from `offset` on: at most `max_bytes`, but with `min_one` those of one batch.
+
+    Raises what PartitionLog.read raises, CorruptMessage for a batch whose CRC is wrong (a new one would hide that), and
+    UnsupportedCompressionType.
+    """
+    chunks: list[Buffer] = []
+    size = 0
+    next_offset = offset
+    while not chunks and (data := log.read(next_offset, max_bytes, isolation=isolation, min_one=min_one)):
+        for batch in split_batches(data):
+            try:
+                converted: Buffer = batch.data if batch.magic <= magic else _converted(batch, magic, offset)
+            except KafkaError:
+                if chunks:
+                    break
+                raise
+            if chunks and size + len(converted) > max_bytes:
+                break
+            if converted:
+                chunks.append(converted)
+                size += len(converted)
+            next_offset = batch.next_offset
+    return b"".join(chunks)
+
+
+def _converted(batch: RecordBatch, magic: int, first_offset: int) -> Buffer:
+    if not batch.check_crc():
+        raise CorruptMessage(f"the batch at offset {batch.base_offset} does not match its CRC")
+    from minibroker.records.convert import downgrade  # noqa: PLC0415  most brokers never need it, and all of them start
+
+    return memoryview(downgrade(batch.data, magic, first_offset))
+
+
+def before_zstd(data: Buffer) -> Buffer:
+    """What a reader may have that knows format v2 but not zstd (Fetch below 10). Raises UnsupportedCompressionType at the first place."""
+    position = 0
+    for batch in split_batches(data):
+        if batch.compression is Compression.ZSTD:
+            if not position:
+                raise UnsupportedCompressionType("zstd batches need Fetch version 10")
+            return memoryview(data)[:position]
+        position += batch.size
+    return data
+
+
+def offsets_before(log: PartitionLog, timestamp: int, max_count: int, *, now_ms: int) -> list[int]:
+    """Up to `max_count` offsets where segments begin, and the log end, of those written to last at `timestamp` or before; largest first.
+
+    LATEST: from the log end down; EARLIEST: the first one alone. Offsets below the log start are the log start.
+    """
+    segments = list(log.segments)
+    offsets = [max(segment.base_offset, log.log_start_offset) for segment in segments]
+    if segments[-1].size:
+        offsets.append(log.log_end_offset)
+    count = len(offsets)
+    if timestamp == EARLIEST:
+        count = 1
+    elif timestamp != LATEST:
+        while count and (segments[count - 1].modified_ms if count <= len(segments) else now_ms) > timestamp:
+            count -= 1
+    return offsets[max(count - max_count, 0) : count][::-1]

@@ -1,0 +1,146 @@
+"""What readers of before format v2 are given: converted batch by batch, within their limit, past what converts to nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from minibroker.errors import CorruptMessage, OffsetOutOfRange, UnsupportedCompressionType
+from minibroker.log.old_readers import before_zstd, read_messages
+from minibroker.log.partition_log import PartitionLog
+from minibroker.log.results import IsolationLevel
+from minibroker.records.batch import RecordBatch, split_batches
+from minibroker.records.compression import Compression
+from minibroker.records.control import ControlType, EndTransactionMarker, build_end_transaction_batch
+from minibroker.records.record import Record, decode_records
+from minibroker.wire.schema import Buffer
+from tests.log.conftest import OpenLog
+from tests.support.broker_in_memory import records
+
+UNCOMMITTED = IsolationLevel.READ_UNCOMMITTED
+OLD_CODECS = [Compression.NONE, Compression.GZIP, Compression.SNAPPY, Compression.LZ4]
+
+
+def append(log: PartitionLog, batch: bytes | bytearray) -> None:
+    log.append(memoryview(bytearray(batch)))
+
+
+def append_marker(log: PartitionLog) -> None:
+    marker = EndTransactionMarker(ControlType.COMMIT, 0)
+    data = build_end_transaction_batch(marker, timestamp=log._clock.now_ms(), producer_id=log.log_end_offset, producer_epoch=0)
+    log.append_batches(memoryview(data), [RecordBatch(data)])
+
+
+def read(log: PartitionLog, offset: int, max_bytes: int = 1 << 20, *, magic: int = 1, min_one: bool = True) -> bytes:
+    return read_messages(log, offset, max_bytes, magic=magic, isolation=UNCOMMITTED, min_one=min_one)
+
+
+def records_of(data: Buffer) -> list[Record]:
+    return [record for batch in split_batches(data) for record in decode_records(batch)]
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("codec", OLD_CODECS)
+def test_records_keep_their_offsets_and_what_the_format_has(open_log: OpenLog, codec: Compression, magic: int) -> None:
+    log = open_log()
+    for _ in range(3):
+        append(log, records(4, compression=codec))
+    stored = records_of(log.read(0, 1 << 20, isolation=UNCOMMITTED))
+    data = read(log, 0, magic=magic)
+    assert {batch.magic for batch in split_batches(data)} == {magic}
+    assert {batch.compression for batch in split_batches(data)} == {codec}
+    assert records_of(data) == [record._replace(timestamp=record.timestamp if magic else -1) for record in stored]
+
+
+@pytest.mark.parametrize("offset", range(9))
+def test_from_any_offset_on(open_log: OpenLog, offset: int) -> None:
+    log = open_log()
+    for codec in (Compression.NONE, Compression.GZIP, Compression.NONE):
+        append(log, records(3, compression=codec))
+    found = [record.offset for record in records_of(read(log, offset))]
+    # A compressed set is given whole, and its reader passes over what it did not ask for.
+    assert found == list(range(3 if offset in {4, 5} else offset, 9))
+
+
+def test_the_end_and_beyond(open_log: OpenLog) -> None:
+    log = open_log()
+    append(log, records(2))
+    assert read(log, 2) == b""
+    with pytest.raises(OffsetOutOfRange):
+        read(log, 3)
+
+
+def test_the_limit_holds_for_what_was_converted(open_log: OpenLog) -> None:
+    """100 records of 10 bytes take 45 bytes each in v1 and 17 in v2."""
+    log = open_log()
+    for _ in range(10):
+        append(log, records(100))
+    stored = len(log.read(0, 1 << 20, isolation=UNCOMMITTED))
+    whole = len(read(log, 0))
+    assert whole > 2 * stored
+    data = read(log, 0, stored)
+    assert stored * 0.7 < len(data) <= stored
+    assert len(records_of(data)) % 100 == 0
+
+
+@pytest.mark.parametrize("max_bytes", [0, 1, 100, 1000])
+def test_at_least_one_batch_whole(open_log: OpenLog, max_bytes: int) -> None:
+    log = open_log()
+    append(log, records(100))
+    append(log, records(100))
+    assert len(records_of(read(log, 0, max_bytes))) == 100
+    assert read(log, 0, max_bytes, min_one=False) == b""
+
+
+def test_control_batches_are_passed_over(open_log: OpenLog) -> None:
+    log = open_log()
+    append(log, records(2))
+    for _ in range(5):
+        append_marker(log)
+    append(log, records(1))
+    append_marker(log)
+    assert [record.offset for record in records_of(read(log, 0))] == [0, 1, 7]
+    assert [record.offset for record in records_of(read(log, 2, 1))] == [7]  # read on, or its reader would ask for 2 for ever
+    assert read(log, 8) == b""
+
+
+def test_over_the_end_of_a_segment(open_log: OpenLog) -> None:
+    log = open_log()
+    append(log, records(1))
+    append_marker(log)
+    log._roll()
+    append(log, records(1))
+    assert [record.offset for record in records_of(read(log, 1))] == [2]
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_zstd_ends_what_can_be_read(open_log: OpenLog, magic: int) -> None:
+    log = open_log()
+    for codec in (Compression.NONE, Compression.ZSTD, Compression.NONE):
+        append(log, records(2, compression=codec))
+    assert [record.offset for record in records_of(read(log, 0, magic=magic))] == [0, 1]
+    with pytest.raises(UnsupportedCompressionType):
+        read(log, 2, magic=magic)
+    assert [record.offset for record in records_of(read(log, 4, magic=magic))] == [4, 5]
+
+
+def test_a_wrong_crc_is_not_hidden_by_a_new_one(open_log: OpenLog) -> None:
+    log = open_log()
+    append(log, records(1))
+    append(log, records(1))
+    with open(log.segments.active.log.path, "r+b") as file:  # noqa: PTH123
+        file.seek(-1, 2)
+        last = file.read(1)
+        file.seek(-1, 2)
+        file.write(bytes([last[0] ^ 1]))
+    assert [record.offset for record in records_of(read(log, 0))] == [0]
+    with pytest.raises(CorruptMessage):
+        read(log, 1)
+
+
+def test_before_zstd() -> None:
+    plain, zstd = records(2), records(2, compression=Compression.ZSTD)
+    assert bytes(before_zstd(plain + plain)) == plain + plain
+    assert bytes(before_zstd(plain + zstd + plain)) == plain
+    assert before_zstd(b"") == b""
+    with pytest.raises(UnsupportedCompressionType):
+        before_zstd(zstd + plain)

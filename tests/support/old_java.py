@@ -1,0 +1,144 @@
+"""Java clients of old versions, each in a JVM of its own that is told on standard input what to do (tests/clients/java).
+
+Up to 0.10.0 a KafkaConsumer asks for a group coordinator even with an assigned partition, so those versions read with the SimpleConsumer of
+the broker's own jar. From 0.10.2 on KafkaConsumer reads what it was assigned and where it was told to.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import shutil
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple, Self
+
+import pytest
+
+from tests.support.java import cache_folder, jars, require_java
+
+SOURCES = Path(__file__).parents[1] / "clients" / "java"
+LOGGING = "org.slf4j:slf4j-simple:1.7.36"
+FIRST_WITH_KAFKA_CONSUMER = (0, 10, 2)
+
+VERSIONS = ("0.8.2.2", "0.9.0.1", "0.10.0.1", "0.10.2.2", "0.11.0.3", "1.1.1", "2.0.1", "2.8.2", "3.9.1")
+
+
+class OldRecord(NamedTuple):
+    """One record as these programs write and read it; None where it is null, absent, or unknown to the version."""
+
+    timestamp: int | None
+    key: str | None
+    value: str | None
+    header: str | None = None  #: value of the one header "h"
+
+
+class Found(NamedTuple):
+    """One record read; `headers` is "h=value"."""
+
+    offset: int
+    timestamp: int | None
+    key: str | None
+    value: str | None
+    headers: str | None
+
+
+class ClientError(Exception):
+    """What the client threw at last."""
+
+
+def number(version: str) -> tuple[int, ...]:
+    """A version to compare with."""
+    return tuple(map(int, version.split(".")))
+
+
+def client_jars(version: str) -> Path:
+    """The jars of a version: the client's, and for the oldest the broker's, in which SimpleConsumer is."""
+    if number(version) < FIRST_WITH_KAFKA_CONSUMER:
+        return jars(f"kafka-{version}", f"org.apache.kafka:kafka_2.11:{version}", LOGGING)
+    return jars(f"kafka-clients-{version}", f"org.apache.kafka:kafka-clients:{version}", LOGGING)
+
+
+def _program(version: str) -> tuple[str, Path]:
+    """Main class and folder of the compiled program; compiled once against the oldest version that it is for."""
+    main, oldest = ("SimpleClient", VERSIONS[0]) if number(version) < FIRST_WITH_KAFKA_CONSUMER else ("AssigningClient", "0.10.2.2")
+    sources = [SOURCES / "Conversation.java", SOURCES / f"{main}.java"]
+    sources_hash = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
+    folder = cache_folder() / f"programs-{main}-{sources_hash}"
+    if not (folder / f"{main}.class").exists():
+        if shutil.which("javac") is None:
+            pytest.skip("javac is not installed")
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / ".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            command = ["javac", "--release", "8", "-nowarn", "-Xlint:-options", "-cp", f"{client_jars(oldest)}/*", "-d", str(folder)]
+            subprocess.run([*command, *map(str, sources)], check=True)
+    return main, folder
+
+
+class OldJavaClient:
+    """A client of `version` that speaks to HOST:PORT; it starts with its first command and ends with the context."""
+
+    def __init__(self, version: str, bootstrap: str) -> None:
+        require_java()
+        self.version = version
+        self.knows_timestamps = number(version) >= (0, 10)
+        self.knows_headers = number(version) >= (0, 11)
+        self.knows_zstd = number(version) >= (2, 1)
+        main, folder = _program(version)
+        memory = ["-Xmx128m", "-Xss512k", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"]
+        quiet = ["-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-Dfile.encoding=UTF-8"]
+        command = ["java", *memory, *quiet, "-cp", f"{folder}:{client_jars(version)}/*", main, *bootstrap.split(":")]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, encoding="utf-8"
+        )
+
+    def produce(self, topic: str, partition: int, codec: str, records: Iterable[OldRecord]) -> list[int]:
+        """Write records with one producer; their offsets. Raises ClientError."""
+        words = [_word(field) for record in records for field in record]
+        return [int(line) for line in self._ask("produce", topic, partition, codec, *words)]
+
+    def consume(self, topic: str, partition: int, offset: int, count: int) -> list[Found]:
+        """Read `count` records from `offset` on. Raises ClientError."""
+        rows = [line.split("\t") for line in self._ask("consume", topic, partition, offset, count)]
+        return [
+            Found(int(row[0]), None if row[1] == "-" else int(row[1]), *(None if word == "-" else word for word in row[2:])) for row in rows
+        ]
+
+    def offsets(self, topic: str, partition: int, timestamp: int) -> list[int]:
+        """ListOffsets: one offset, of the oldest versions all that there are. Raises ClientError."""
+        return [int(line) for line in self._ask("offsets", topic, partition, timestamp)]
+
+    def _ask(self, *words: object) -> list[str]:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write("\t".join(map(str, words)) + "\n")
+        self._process.stdin.flush()
+        lines: list[str] = []
+        for line in self._process.stdout:
+            text = line.rstrip("\n")
+            if text == "ok":
+                return lines
+            if text.startswith("failed "):
+                raise ClientError(text.removeprefix("failed "))
+            lines.append(text)
+        raise ClientError(f"the JVM ended with {self._process.wait()}")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._process.stdin is not None
+        with contextlib.suppress(OSError):
+            self._process.stdin.close()
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def _word(field: int | str | None) -> str:
+    return "-" if field is None else str(field)
