@@ -32,7 +32,6 @@ from minibroker.config.broker_config import BrokerConfig
 from minibroker.errors import CorruptLogError, KafkaError, KafkaStorageError
 from minibroker.log.partition_log import PartitionLog
 from minibroker.storage.files import Files, RealFiles
-from minibroker.storage.throttled_files import ThrottledFiles
 
 _LOG = logging.getLogger(__name__)
 
@@ -219,6 +218,8 @@ class Cleaner:
     def _throttled(self) -> Files:
         share = self._config.log_cleaner_io_max_bytes_per_second / max(self._config.log_cleaner_threads, 1)
         if 0 < share < _UNTHROTTLED and type(self._files) is RealFiles:
+            from minibroker.storage.throttled_files import ThrottledFiles  # noqa: PLC0415  rarely asked for
+
             return ThrottledFiles(share)
         return self._files
 
