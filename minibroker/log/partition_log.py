@@ -428,12 +428,14 @@ class PartitionLog:
         """From now on a producer id that the log does not know must have been given out: InitProducerId keeps the account."""
         self._producers.is_allocated = is_allocated
 
-    def remove_expired_producers(self, expiration_ms: int) -> None:
-        """Forget producers that wrote nothing for so long (producer.id.expiration.ms)."""
+    def remove_expired_producers(self, expiration_ms: int) -> int:
+        """Forget producers that wrote nothing for so long (producer.id.expiration.ms); how many were looked at."""
         now_ms = self._clock.now_ms()
         self._write_times.note(now_ms, self.log_end_offset, expiration_ms)
         self._producers.expiration_ms = expiration_ms
+        count = len(self._producers.producers)
         self._producers.remove_expired(now_ms, self._write_times.written_ms)
+        return count
 
     # Durability
 
