@@ -46,6 +46,9 @@ class Files(Protocol):
     def truncate(self, descriptor: int, size: int) -> None:
         """Cut the file."""
 
+    def next_data(self, descriptor: int, position: int) -> int | None:
+        """Where behind `position` bytes were ever written; None when only a hole follows: zeros that take no room."""
+
     def sync(self, descriptor: int) -> None:
         """Return when everything written so far is on the disk."""
 
@@ -57,6 +60,9 @@ class Files(Protocol):
 
     def modified_ms(self, path: str) -> int:
         """When a file was last written, in epoch milliseconds."""
+
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        """Say when a file was last written: what replaces it keeps its time."""
 
     def names(self, path: str) -> list[str]:
         """Names in a folder, in no order."""
@@ -104,6 +110,15 @@ class RealFiles:
         """A new file descriptor; a new file is rw-r--r--, as Kafka's."""
         return os.open(path, flags, 0o644)
 
+    def next_data(self, descriptor: int, position: int) -> int | None:
+        """Where the next bytes are that were written; None when only a hole follows."""
+        try:
+            return os.lseek(descriptor, position, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno == errno.ENXIO:
+                return None
+            raise
+
     def sync_directory(self, path: str) -> None:
         """Make creations, renames and removals in a folder durable."""
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -119,6 +134,10 @@ class RealFiles:
     def modified_ms(self, path: str) -> int:
         """When a file was last written."""
         return os.stat(path).st_mtime_ns // 1_000_000
+
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        """Say when a file was last written."""
+        os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
 
     def make_directory(self, path: str) -> None:
         """Create a folder and those above it."""
@@ -261,6 +280,24 @@ def read_all(files: Files, path: str) -> bytes:
             chunks.append(chunk)
             position += len(chunk)
         return b"".join(chunks)
+    finally:
+        files.close(descriptor)
+
+
+def read_preallocated(files: Files, path: str, *, chunk_size: int = 1 << 17) -> tuple[bytearray, int]:
+    """The bytes of a file without the hole that it may end with, and its size: Kafka's indexes are 10 MB of which little is written."""
+    descriptor = files.handles.open_path(path, READ_ONLY)
+    try:
+        data = bytearray()
+        while True:
+            chunk = files.read_at(descriptor, chunk_size, len(data))
+            data += chunk
+            if len(chunk) < chunk_size:
+                return data, len(data)
+            position = files.next_data(descriptor, len(data))
+            if position is None:
+                return data, files.size(path)
+            data += bytes(position - len(data))
     finally:
         files.close(descriptor)
 

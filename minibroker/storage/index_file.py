@@ -13,7 +13,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import ClassVar
 
-from minibroker.storage.files import APPEND, Files, read_all, replace_file, write_all
+from minibroker.storage.files import APPEND, Files, read_preallocated, replace_file, write_all
 
 REWRITE = -1
 
@@ -53,15 +53,15 @@ class IndexFile:
         """The entries; reads the file at the first call."""
         if self._data is None:
             try:
-                data = bytearray(read_all(self._files, self.path))
+                data, file_size = read_preallocated(self._files, self.path)
             except FileNotFoundError:
                 data = bytearray()
                 self._saved_size, self.is_damaged = REWRITE, True
             else:
-                file_size = len(data)
                 size = len(data.rstrip(b"\0"))
                 size += -size % self.ENTRY.size  # zeros at the end of the last entry are its own
                 self.is_damaged = size > file_size or file_size % self.ENTRY.size != 0
+                data += bytes(max(min(size, file_size) - len(data), 0))
                 del data[size if size <= file_size else size - self.ENTRY.size :]
                 self._saved_size = file_size if len(data) == file_size else REWRITE
             self._data = data
