@@ -23,6 +23,10 @@ from minibroker.wire.api import Api, api_of
 
 CLIENT_ID = "minibroker-cli"
 
+#: API key -> lowest version that this client speaks, where a broker serves older ones too: it writes and reads message format v2, and
+#: asks for one offset at a time
+LEAST = {0: 3, 1: 4, 2: 1}
+
 
 class Connection:
     """Sends requests to one broker and receives the answers."""
@@ -57,6 +61,7 @@ class Connection:
         low: int
         high: int
         low, high = schema.VERSIONS
+        low = max(low, LEAST.get(schema.API_KEY, low))
         if most is not None:
             high = min(high, most)
         name = api_of(schema).name

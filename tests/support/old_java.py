@@ -87,6 +87,7 @@ class OldJavaClient:
         self.knows_timestamps = number(version) >= (0, 10)
         self.knows_headers = number(version) >= (0, 11)
         self.knows_zstd = number(version) >= (2, 1)
+        self.reads_with_kafka_consumer = number(version) >= FIRST_WITH_KAFKA_CONSUMER
         main, folder = _program(version)
         memory = ["-Xmx128m", "-Xss512k", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"]
         quiet = ["-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-Dfile.encoding=UTF-8"]

@@ -39,7 +39,7 @@ public abstract class Conversation {
             List<String> answer = new ArrayList<String>();
             String last = "ok";
             try {
-                answer = answer(line.split("\t"));
+                answer = answer(line.split("\t", -1));
             } catch (Throwable failure) {
                 Throwable cause = failure;
                 while (cause.getCause() != null) {
@@ -95,7 +95,7 @@ public abstract class Conversation {
     /** The fullest record that this version has a constructor for. */
     @SuppressWarnings("unchecked")
     private static ProducerRecord<byte[], byte[]> record(String topic, int partition, List<String> words) throws Exception {
-        Long timestamp = Long.valueOf(words.get(0));
+        Long timestamp = words.get(0).equals("-") ? null : Long.valueOf(words.get(0));
         byte[] key = bytes(words.get(1)), value = bytes(words.get(2)), header = bytes(words.get(3));
         Constructor<?> fullest = null;
         for (Constructor<?> each : ProducerRecord.class.getConstructors()) {

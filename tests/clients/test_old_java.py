@@ -1,0 +1,161 @@
+"""Java clients of ten years at one topic: each version writes in all its codecs, and each reads what all of them wrote.
+
+Up to 0.10.0 they read with SimpleConsumer: KafkaConsumer of 0.9 and 0.10.0 asks for a group coordinator even with an assigned partition.
+One JVM a version serves the whole module (tests/support/old_java.py).
+
+Apache Kafka 3.9.1 passes these tests too (--bootstrap-server), but for zstd: there clients of before 2.1 die of an unknown codec, or of the
+bytes that fill a Fetch whose conversion failed half way.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import NamedTuple
+
+import pytest
+
+from minibroker.client.address import Address
+from minibroker.client.connection import connect
+from minibroker.client.deadline import Deadline
+from tests.clients.adapters import CLIENTS, Read, Sent
+from tests.support.old_java import VERSIONS, ClientError, Found, OldJavaClient, OldRecord
+
+pytestmark = [pytest.mark.java]
+
+FETCH = 1
+OLD_CODECS = ("none", "gzip", "snappy", "lz4")
+START_MS = 1_700_000_000_000
+MODERN = [Sent(b"modern", b"with a header", (("h", b"x"),), START_MS + 5000), Sent(None, b"and without", (), START_MS + 5001)]
+BATCHES, ZSTD = 0, 1  #: partitions
+
+each_version = pytest.mark.parametrize("version", VERSIONS)
+
+
+class Written(NamedTuple):
+    """What is in partition BATCHES: the record at each offset, and the client that wrote it (None: a modern one)."""
+
+    topic: str
+    records: list[OldRecord]
+    writers: list[OldJavaClient | None]
+
+
+@pytest.fixture(scope="module")
+def clients(bootstrap: str) -> Iterator[dict[str, OldJavaClient]]:
+    with ExitStack() as stack:
+        host, port = bootstrap.split(":")
+        connection = connect(Address(host, int(port)), Deadline(10_000))
+        oldest = next(api.min_version for api in connection.api_versions.api_keys if api.api_key == FETCH)
+        connection.close()
+        if oldest > 0:
+            pytest.skip("this broker serves no client of before 2017")
+        yield {version: stack.enter_context(OldJavaClient(version, bootstrap)) for version in VERSIONS}
+
+
+def new_topic(bootstrap: str) -> str:
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    name = f"old-java-{os.getpid()}"
+    admin.create_topics([NewTopic(name, 2, 1, config={"retention.ms": "-1"})])[name].result(timeout=30)
+    return name
+
+
+def records_of(version: str, codec: str, first: int) -> list[OldRecord]:
+    """A plain one, a tombstone, one without a key, one of 2,000 bytes, an empty one; the header is of those who know headers."""
+    values = ["värde", None, "keyless", "long " * 400, ""]
+    keys = ["key", "key", None, version, ""]
+    return [OldRecord(START_MS + first + i, keys[i], values[i], f"{version} {codec}") for i in range(len(values))]
+
+
+@pytest.fixture(scope="module")
+def written(bootstrap: str, clients: dict[str, OldJavaClient]) -> Written:
+    topic = new_topic(bootstrap)
+    written = Written(topic, [], [])
+    for version, client in clients.items():
+        for codec in OLD_CODECS:
+            records = records_of(version, codec, len(written.records))
+            offsets = client.produce(topic, BATCHES, codec, records)
+            assert offsets == list(range(len(written.records), len(written.records) + len(records)))
+            written.records.extend(records)
+            written.writers.extend([client] * len(records))
+    CLIENTS["aiokafka"].write(bootstrap, topic, MODERN, partition=BATCHES)
+    written.records.extend([OldRecord(START_MS + 5000, "modern", "with a header", "x"), OldRecord(START_MS + 5001, None, "and without")])
+    written.writers.extend([None, None])
+    return written
+
+
+def timestamp_of(record: OldRecord, writer: OldJavaClient | None) -> int | None:
+    return record.timestamp if writer is None or writer.knows_timestamps else -1
+
+
+def header_of(record: OldRecord, writer: OldJavaClient | None) -> str | None:
+    return record.header if writer is None or writer.knows_headers else None
+
+
+def as_read_by(reader: OldJavaClient, written: Written) -> list[Found]:
+    """All records, as far as both their writers and this reader can say them."""
+    found = []
+    for offset, (record, writer) in enumerate(zip(written.records, written.writers, strict=True)):
+        timestamp = timestamp_of(record, writer) if reader.knows_timestamps else None
+        header = header_of(record, writer) if reader.knows_headers else None
+        found.append(Found(offset, timestamp, record.key, record.value, header and f"h={header}"))
+    return found
+
+
+@each_version
+def test_each_reads_what_all_wrote(clients: dict[str, OldJavaClient], written: Written, version: str) -> None:
+    wanted = as_read_by(clients[version], written)
+    assert clients[version].consume(written.topic, BATCHES, 0, len(wanted)) == wanted
+
+
+@each_version
+def test_from_the_middle_of_a_batch(clients: dict[str, OldJavaClient], written: Written, version: str) -> None:
+    wanted = as_read_by(clients[version], written)
+    for offset in (8, len(wanted) // 2 + 1):  # of a gzip set, and of one between
+        assert clients[version].consume(written.topic, BATCHES, offset, 20)[:20] == wanted[offset : offset + 20]
+
+
+def test_a_modern_client_reads_what_all_wrote(bootstrap: str, written: Written) -> None:
+    def encoded(text: str | None) -> bytes | None:
+        return None if text is None else text.encode()
+
+    wanted = []
+    for offset, (record, writer) in enumerate(zip(written.records, written.writers, strict=True)):
+        header = header_of(record, writer)
+        headers = () if header is None else (("h", encoded(header)),)
+        wanted.append(Read(offset, Sent(encoded(record.key), encoded(record.value), headers, timestamp_of(record, writer) or 0)))
+    assert CLIENTS["aiokafka"].read(bootstrap, written.topic, count=len(wanted), partition=BATCHES) == wanted
+
+
+@each_version
+def test_where_the_log_begins_and_ends(clients: dict[str, OldJavaClient], written: Written, version: str) -> None:
+    client = clients[version]
+    assert client.offsets(written.topic, BATCHES, -2) == [0]
+    assert client.offsets(written.topic, BATCHES, -1)[0] == len(written.records)
+    if client.reads_with_kafka_consumer:  # the others know but the time of a segment's last write
+        assert client.offsets(written.topic, BATCHES, START_MS + 5001) == [len(written.records) - 1]
+
+
+@pytest.fixture(scope="module")
+def zstd_from_1(clients: dict[str, OldJavaClient], written: Written) -> str:
+    """The topic whose partition ZSTD holds a plain record at offset 0, and zstd batches behind it."""
+    clients["0.8.2.2"].produce(written.topic, ZSTD, "none", [OldRecord(None, None, "plain")])
+    for version in ("2.8.2", "3.9.1"):
+        clients[version].produce(written.topic, ZSTD, "zstd", [OldRecord(START_MS, "k", version)] * 2)
+    return written.topic
+
+
+@each_version
+def test_zstd_is_read_by_those_who_know_it(clients: dict[str, OldJavaClient], zstd_from_1: str, version: str) -> None:
+    client = clients[version]
+    if client.knows_zstd:
+        values = [found.value for found in client.consume(zstd_from_1, ZSTD, 0, 5)]
+        assert values == ["plain", "2.8.2", "2.8.2", "3.9.1", "3.9.1"]
+        return
+    # The others get what is before it. Behind that, KafkaConsumer asks again and again; SimpleConsumer says what it was told.
+    assert [found.value for found in client.consume(zstd_from_1, ZSTD, 0, 1)] == ["plain"]
+    if not client.reads_with_kafka_consumer:
+        with pytest.raises(ClientError, match="error 76"):
+            client.consume(zstd_from_1, ZSTD, 1, 1)
