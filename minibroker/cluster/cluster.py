@@ -10,15 +10,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import Any, Self
 from uuid import UUID
 
 from minibroker.background import Background
-from minibroker.clock import Clock, Timer
+from minibroker.clock import Clock
 from minibroker.cluster.cleaner import Cleaner
 from minibroker.cluster.log_directory import LogDirectory, open_directories, random_uuid
 from minibroker.cluster.log_opening import LogOpener
+from minibroker.cluster.maintenance import Maintenance
 from minibroker.cluster.metadata_image import ALL_BROKERS, BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage
 from minibroker.cluster.metadata_log import FOLDER
 from minibroker.cluster.metadata_store import MetadataStore, config_record
@@ -73,9 +73,16 @@ class Cluster:
         self._background = background
         self._opener = LogOpener(files, clock, background, self.log_directories)
         self._log_config = broker_log_config(config)
-        self._checkpoint_timer: Timer | None = None
         self.cleaner = Cleaner(
             config, self.log_directories, files=files, clock=clock, background=background, on_storage_error=self._on_storage_error
+        )
+        self._maintenance = Maintenance(
+            config,
+            self._partitions,
+            self.log_directories,
+            clock=clock,
+            background=background,
+            is_busy=lambda log: log in self.cleaner.running,
         )
 
     @classmethod
@@ -99,7 +106,7 @@ class Cluster:
         except BaseException:
             _release(directories)
             raise
-        cluster._schedule_checkpoints()
+        cluster._maintenance.start()
         cluster.cleaner.start()
         return cluster
 
@@ -110,8 +117,7 @@ class Cluster:
 
     def close(self, *, clean: bool = True) -> None:
         """Close logs, write checkpoints and the clean-shutdown markers, release the locks."""
-        if self._checkpoint_timer is not None:
-            self._checkpoint_timer.cancel()
+        self._maintenance.stop()
         self.cleaner.stop()
         offline = any(partition.online_log is None for topic in self.topics.values() for partition in topic.partitions)
         for directory in self.log_directories:
@@ -250,6 +256,10 @@ class Cluster:
             self._store.commit(self._partition_records(topic.topic_id, current, count))
             self._open_partitions(topic, topic.partitions[current:])
 
+    def enforce_retention(self, name: str | None = None) -> int:
+        """Delete what retention of one topic, or of every one, no longer keeps, now; how many segments. UnknownTopicOrPartition."""
+        return self._maintenance.enforce_retention(self._partitions() if name is None else self.topic(name).partitions)
+
     def compact(self, name: str | None = None) -> None:
         """Compact one topic, or every compacted one, now, as far as there is anything to do; its size changes when the work is done."""
         topics = self.topics.values() if name is None else (self.topic(name),)
@@ -287,6 +297,9 @@ class Cluster:
         return self._store.allocate_producer_id()
 
     # Inside
+
+    def _partitions(self) -> list[Partition]:
+        return [partition for topic in self.topics.values() for partition in topic.partitions]
 
     def _partition_records(self, topic_id: UUID, first: int, end: int) -> list[PartitionRecord]:
         node = [self.config.node_id]
@@ -353,22 +366,15 @@ class Cluster:
             _LOG.error("every log directory is offline: nothing can be served before a restart")
 
     def _configure_logs(self, topics: Iterable[Topic]) -> None:
+        changed = []
         for topic in topics:
             config = log_config(self._log_config, topic.config)
             for partition in topic.partitions:
-                if partition.online_log is not None:
+                if partition.online_log is not None and partition.online_log.config != config:
                     partition.online_log.update_config(config)
+                    changed.append(partition)
         self.cleaner.reconsider()
-
-    def _schedule_checkpoints(self) -> None:
-        self._checkpoint_timer = self._clock.call_later_ms(self.config.log_flush_offset_checkpoint_interval_ms, self._write_checkpoints)
-
-    def _write_checkpoints(self) -> None:
-        for directory in self.log_directories:
-            if directory.offline_cause is not None:
-                continue
-            self._background.submit(partial(directory.write_checkpoints, directory.checkpoint()), _warn_of_error)
-        self._schedule_checkpoints()
+        self._maintenance.check(changed)
 
 
 def _close_log(log: Any, *, clean: bool) -> bool:
@@ -384,8 +390,3 @@ def _release(directories: Sequence[LogDirectory]) -> None:
     for directory in directories:
         with suppress(OSError):
             directory.release()
-
-
-def _warn_of_error(result: Any) -> None:
-    if isinstance(result, BaseException):
-        _LOG.warning("checkpoints could not be written: %s", result)

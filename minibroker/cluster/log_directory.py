@@ -4,7 +4,7 @@
 meta.properties                    cluster.id, node.id, directory.id
 .kafka_cleanshutdown               there only while no broker runs and the last one stopped in order
 recovery-point-offset-checkpoint   recovery of a log begins here after an unclean stop
-log-start-offset-checkpoint        log start offsets inside a first segment (DeleteRecords)
+log-start-offset-checkpoint        log start offsets (DeleteRecords; behind retention the first segment tells)
 replication-offset-checkpoint      high watermarks; written for Apache Kafka, on one node it is the log end
 cleaner-offset-checkpoint          how far compaction has come (cleaner_offsets.py)
 topic-partition/                   logs
@@ -50,6 +50,8 @@ DISK_ERRORS = frozenset(
     {errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.ENODEV, errno.ENXIO, errno.ESTALE, errno.EUCLEAN, errno.EBADMSG}
 )
 
+CHECKPOINTS = (RECOVERY_POINT, LOG_START_OFFSET, REPLICATION_OFFSET)
+
 Offsets = dict[tuple[str, int], int]
 
 
@@ -80,7 +82,7 @@ class LogDirectory:
         self._is_behind = False  #: the files give a log more than it has
         self._checkpoint_count = 0  #: checkpoints that were taken
         self._checkpoint_lock = Lock()
-        self._written_count = 0  #: guarded by the lock: the newest checkpoint that was written
+        self._written: dict[str, tuple[int, Offsets | None]] = {}  #: guarded by the lock: number and values of what each file holds
         self._is_closing = False  #: nothing is written any more
         try:
             files.make_directory(path)
@@ -174,15 +176,22 @@ class LogDirectory:
             {key: log.high_watermark for key, log in logs},
         )
 
-    def write_checkpoints(self, checkpoint: Checkpoint, *, is_last: bool = False) -> None:
-        """Replace the three files; may run in a worker thread. One that comes late, behind a newer or the last one, writes nothing."""
+    def write_checkpoints(self, checkpoint: Checkpoint, names: Container[str] = CHECKPOINTS, *, is_last: bool = False) -> None:
+        """Replace the three files, or those of `names`, where they have changed; may run in a worker thread.
+
+        One that comes late, behind a newer or the last one, writes nothing. OSError.
+        """
         with self._checkpoint_lock:
-            if self._is_closing or checkpoint.number <= self._written_count:
+            if self._is_closing:
                 return
             self._is_closing = is_last
-            self._written_count = checkpoint.number
-            for name, values in zip((RECOVERY_POINT, LOG_START_OFFSET, REPLICATION_OFFSET), checkpoint[1:], strict=True):
-                OffsetCheckpoint(self.files, f"{self.path}/{name}").write(values)
+            for name, values in zip(CHECKPOINTS, checkpoint[1:], strict=True):
+                number, known = self._written.get(name, (0, None))
+                if name in names and checkpoint.number > number:
+                    self._written[name] = checkpoint.number, None  # nobody knows while it is written
+                    if values != known:
+                        OffsetCheckpoint(self.files, f"{self.path}/{name}").write(values)
+                    self._written[name] = checkpoint.number, values
 
     def fails_by(self, log: PartitionLog, error: OSError) -> bool:
         """Whether what went wrong with one log is the end of this directory."""

@@ -16,7 +16,8 @@ from minibroker.config.listeners import Listener
 from minibroker.errors import ConfigurationError, InvalidConfig
 from tests.config.kafka_configs import BROKER_CONFIGS
 
-NOT_KAFKAS = {"cluster.id", "topic.partition.count.map", "producer.id.expiration.check.interval.ms"}  # the last is one, but internal
+#: Not Kafka's, or internal to it.
+NOT_KAFKAS = {"cluster.id", "topic.partition.count.map", "producer.id.expiration.check.interval.ms", "log.initial.task.delay.ms"}
 OTHER_DEFAULTS = {
     "broker.id", "node.id", "log.dir", "listeners", "group.initial.rebalance.delay.ms", "offsets.topic.replication.factor",
     "transaction.state.log.min.isr", "transaction.state.log.replication.factor", "metadata.log.segment.bytes",
