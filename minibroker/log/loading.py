@@ -23,6 +23,7 @@ from minibroker.log.producer_state import ProducerState
 from minibroker.log.segment_recovery import SegmentRecovery
 from minibroker.log.segments import Segments
 from minibroker.log.snapshots import Snapshots
+from minibroker.log.swapping import TEMPORARY, finish_interrupted_work
 from minibroker.storage import leader_epoch_checkpoint
 from minibroker.storage.batch_scan import read_batches, read_headers
 from minibroker.storage.files import Files
@@ -31,8 +32,6 @@ from minibroker.storage.log_file_names import CLEANED, DELETED, LOG, SNAPSHOT, S
 from minibroker.storage.segment import MAX_RELATIVE_OFFSET, Segment
 
 logger = logging.getLogger(__name__)
-
-TEMPORARY = ".tmp"
 
 
 class LoadedLog(NamedTuple):
@@ -66,7 +65,7 @@ class Loader:
         """Open what is there; an empty folder becomes an empty log."""
         names = set(self._files.names(self._directory))
         if any(name.endswith((DELETED, CLEANED, SWAP, TEMPORARY)) for name in names):
-            names = self._finish_interrupted_work(names)
+            names = finish_interrupted_work(self._files, self._directory, names)
         segments = self._find_segments(names)
         is_new = not segments
         if is_new:
@@ -96,33 +95,6 @@ class Loader:
         )
 
     # Files
-
-    def _finish_interrupted_work(self, names: set[str]) -> set[str]:
-        """Delete what was on its way out, and put a compaction's finished segments in their place."""
-        for name in sorted(names):
-            if name.endswith((DELETED, CLEANED, TEMPORARY)):
-                self._files.remove(f"{self._directory}/{name}")
-        for name in sorted(names):
-            if name.endswith(LOG + SWAP):
-                self._finish_swap(int(name[:20]), names)
-            elif name.endswith(SWAP):
-                self._files.remove(f"{self._directory}/{name}")
-        return set(self._files.names(self._directory))
-
-    def _finish_swap(self, base_offset: int, names: set[str]) -> None:
-        """The new `.log` replaces every old segment whose base offset lies within it; its indexes are made anew."""
-        path = f"{self._directory}/{file_name(base_offset, LOG)}"
-        handle = self._files.handles.handle(path + SWAP, 0)
-        end_offset = base_offset
-        for header in read_headers(self._files, handle, 0, self._files.size(path + SWAP)):
-            end_offset = header.last_offset + 1
-        handle.close()
-        for name in names:
-            found = parse_file_name(name)
-            if found is not None and base_offset <= found[0] < max(end_offset, base_offset + 1) and found[1] != SNAPSHOT:
-                self._files.remove(f"{self._directory}/{name}")
-        self._files.rename(path + SWAP, path)
-        logger.warning("%s: finished an interrupted compaction", path)
 
     def _find_segments(self, names: set[str]) -> list[Segment]:
         found = [parsed for parsed in map(parse_file_name, names) if parsed is not None]

@@ -31,6 +31,7 @@ from minibroker.errors import (
     UnsupportedForMessageFormat,
 )
 from minibroker.log import timestamps
+from minibroker.log.compaction import Cleanable, Compacted, Compaction, make_plan, measure
 from minibroker.log.deletion import remove_files, remove_folder, remove_later
 from minibroker.log.flush import Flush
 from minibroker.log.loading import Loader
@@ -39,6 +40,7 @@ from minibroker.log.produce_rules import produce_rules
 from minibroker.log.results import AbortedTransaction, Appended, EpochEndOffset, IsolationLevel, TimestampOffset
 from minibroker.log.retention import Retention
 from minibroker.log.rolling import is_overdue, must_roll, random_jitter_ms
+from minibroker.log.swapping import swap_all
 from minibroker.log.write_times import WriteTimes
 from minibroker.records.batch import NO_TIMESTAMP, RecordBatch, assign_offsets
 from minibroker.records.validate import validate_produced
@@ -436,6 +438,39 @@ class PartitionLog:
         count = len(self._producers.producers)
         self._producers.remove_expired(now_ms, self._write_times.written_ms)
         return count
+
+    # Compaction: see log/compaction.py
+
+    def cleanable(self, first_dirty_offset: int, now_ms: int) -> Cleanable:
+        """How much lies below and above `first_dirty_offset`, which is within the log."""
+        with self._watched():
+            return measure(self.segments, self.config, first_dirty_offset, self.last_stable_offset, now_ms)
+
+    def begin_compaction(self, first_dirty_offset: int, now_ms: int, *, offset_map_bytes: int) -> Compaction | None:
+        """A plan for all that is cleanable; None when nothing is. Only one may be at work at one time."""
+        found = self.cleanable(first_dirty_offset, now_ms)
+        if not found.dirty_bytes:
+            return None
+        with self._watched():
+            end_offset, producers = found.first_uncleanable_offset, self._producers.producers
+            return make_plan(self.segments, self.config, producers, first_dirty_offset, end_offset, now_ms, offset_map_bytes)
+
+    def end_compaction(self, compacted: Compacted) -> bool:
+        """Let what a plan's run wrote replace what it was made from; False when that has changed meanwhile.
+
+        Not synced: the folder must be before anybody relies on `compacted.next_dirty_offset`. A failure takes the log offline.
+        """
+        if self.offline_cause is not None:
+            return False
+        try:
+            paths = swap_all(self._files, self.segments, self._snapshots, compacted.groups, self.config)
+        except OSError as error:
+            raise self._failed(error, is_fatal=True) from error
+        if paths is None:
+            return False
+        self._folder_changes += 1
+        self._remove_later(lambda: remove_files(self._files, paths))
+        return True
 
     # Durability
 

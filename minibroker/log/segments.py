@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from minibroker.storage.segment import Segment
 
@@ -55,6 +55,17 @@ class Segments:
         taken = self._segments[:count]
         del self._segments[:count], self._base_offsets[:count]
         return taken
+
+    def replace(self, replaced: Sequence[Segment], segment: Segment) -> None:
+        """`segment` takes the place of neighbours, none of which is the one that grows."""
+        first = self._segments.index(replaced[0])
+        self._segments[first : first + len(replaced)] = [segment]
+        self._base_offsets[first : first + len(replaced)] = [segment.base_offset]
+
+    @property
+    def directory(self) -> str:
+        """Where they all lie."""
+        return self.active.directory
 
     @property
     def size(self) -> int:

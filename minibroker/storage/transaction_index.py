@@ -13,7 +13,7 @@ The file exists only when there is an entry. Source: AbortedTxn and TransactionI
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from struct import Struct
 from typing import NamedTuple
 
@@ -22,6 +22,7 @@ from minibroker.storage.files import APPEND, Files, read_all, write_all
 
 VERSION = 0
 _ENTRY = Struct(">hqqqq")
+ENTRY_SIZE = _ENTRY.size
 
 
 class AbortedTxn(NamedTuple):
@@ -79,6 +80,11 @@ class TransactionIndex:
             if entry.last_stable_offset >= end_offset:
                 return found, True
         return found, False
+
+
+def encode(entries: Iterable[AbortedTxn]) -> bytes:
+    """The bytes of a file with these entries."""
+    return b"".join(_ENTRY.pack(VERSION, *entry) for entry in entries)
 
 
 def decode(data: bytes, path: str) -> list[AbortedTxn]:

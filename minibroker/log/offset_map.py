@@ -1,0 +1,76 @@
+"""The last record of each key in a stretch of a log, within a bound of memory.
+
+    fill     batch by batch, in offset order, from `first_offset` on; when the next key would be one too many the map is full, and
+             `end_offset` says how far it reaches: the rest is for another compaction
+    freeze   then `live` holds the codes (offset and tombstone bit, see records/key_walk.py) of all last records, in order
+
+A key of up to 32 bytes stands for itself, a longer one is its digest of 33 bytes, so no two are mistaken for each other but with the
+odds of 264 bits. Apache Kafka's SkimpyOffsetMap keeps 24 bytes a key, MD5 and offset; a dict takes more, and a tenth of the time.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterable
+from typing import Final
+
+from minibroker.records.key_walk import map_key, note_keys, walk_keys
+from minibroker.records.record import Record
+
+#: What a key takes: its bytes object (80 at most), the code (32), its place in the dict (up to 60 on the average), in `live` (8).
+BYTES_A_KEY: Final = 160
+
+
+class OffsetMap:
+    """See above. `latest` is for reading."""
+
+    __slots__ = ("_max_keys", "end_offset", "first_offset", "has_tombstones", "is_full", "latest", "live")
+
+    def __init__(self, first_offset: int, max_bytes: int) -> None:
+        self._max_keys = max(max_bytes // BYTES_A_KEY, 1)
+        self.latest: dict[bytes, int] = {}  #: key to code
+        self.live = array("q")
+        self.has_tombstones = False  #: some last record is one; known once frozen
+        self.first_offset = first_offset
+        self.end_offset = first_offset  #: records below it, from first_offset on, are in the map
+        self.is_full = False
+
+    def add(self, data: bytes, position: int, stop: int, *, count: int, base_offset: int, last_offset: int) -> None:
+        """Add the batch whose records lie in data[position:stop]; InvalidRecord."""
+        if base_offset >= self.first_offset and len(self.latest) + count <= self._max_keys:
+            note_keys(self.latest, data, position, stop, count, base_offset)
+            self.end_offset = last_offset + 1
+        else:
+            self._add_slowly(((code, key) for _, code, key in walk_keys(data, position, stop, count, base_offset)), last_offset)
+
+    def add_records(self, records: Iterable[Record], last_offset: int) -> None:
+        """Add a batch of an old format, decoded."""
+        codes = ((2 * each.offset | (each.value is None), None if each.key is None else map_key(each.key)) for each in records)
+        self._add_slowly(codes, last_offset)
+
+    def _add_slowly(self, records: Iterable[tuple[int, bytes | None]], last_offset: int) -> None:
+        latest = self.latest
+        for code, key in records:
+            if key is None or code >> 1 < self.first_offset:
+                continue
+            if len(latest) >= self._max_keys and key not in latest:
+                self.is_full = True
+                return
+            latest[key] = code
+            self.end_offset = (code >> 1) + 1
+        self.pass_over(last_offset)
+
+    def pass_over(self, last_offset: int) -> None:
+        """Nothing below or at `last_offset` is to be added any more: a control batch, an aborted one, a gap."""
+        self.end_offset = max(self.end_offset, last_offset + 1)
+
+    def freeze(self) -> None:
+        """Nothing more is added."""
+        self.live = array("q", sorted(self.latest.values()))
+        self.has_tombstones = any(code & 1 for code in self.live)
+
+    def live_codes(self, base_offset: int, last_offset: int) -> array[int]:
+        """The codes of last records within these offsets, both included."""
+        low = bisect_left(self.live, 2 * base_offset)
+        return self.live[low : bisect_left(self.live, 2 * last_offset + 2, low)]
