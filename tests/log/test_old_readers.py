@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-import pytest
+from pathlib import Path
 
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from minibroker.clock import ManualClock
 from minibroker.errors import CorruptMessage, OffsetOutOfRange, UnsupportedCompressionType
+from minibroker.log.log_config import LogConfig
 from minibroker.log.old_readers import before_zstd, read_messages
 from minibroker.log.partition_log import PartitionLog
 from minibroker.log.results import IsolationLevel
 from minibroker.records.batch import RecordBatch, split_batches
+from minibroker.records.builder import build_batch
 from minibroker.records.compression import Compression
 from minibroker.records.control import ControlType, EndTransactionMarker, build_end_transaction_batch
+from minibroker.records.legacy_builder import build_message_set
 from minibroker.records.record import Record, decode_records
+from minibroker.storage.files import RealFiles
 from minibroker.wire.schema import Buffer
 from tests.log.conftest import OpenLog
 from tests.support.broker_in_memory import records
@@ -135,6 +144,63 @@ def test_a_wrong_crc_is_not_hidden_by_a_new_one(open_log: OpenLog) -> None:
     assert [record.offset for record in records_of(read(log, 0))] == [0]
     with pytest.raises(CorruptMessage):
         read(log, 1)
+
+
+@pytest.mark.parametrize("stored", [0, 1])
+@pytest.mark.parametrize("codec", OLD_CODECS)
+def test_what_old_kafka_left_is_given_as_it_is(open_log: OpenLog, tmp_path: Path, codec: Compression, stored: int) -> None:
+    """To a reader that knows its format; converted to one that does not."""
+    folder = tmp_path / "orders-0"
+    folder.mkdir()
+    now_ms = ManualClock().now_ms()
+    sets = [
+        build_message_set([Record(3 * i + k, now_ms + k, b"k", b"v%d" % k) for k in range(3)], stored, compression=codec) for i in range(3)
+    ]
+    (folder / f"{0:020}.log").write_bytes(b"".join(sets))
+    log = open_log()
+    append(log, records(2))
+    assert read(log, 0, magic=1)[: sum(map(len, sets))] == b"".join(sets)
+    found = records_of(read(log, 0, magic=0))
+    assert {batch.magic for batch in split_batches(read(log, 0, magic=0))} == {0}
+    assert [(record.offset, record.timestamp) for record in found] == [(offset, -1) for offset in range(11)]
+    assert [record.value for record in found[:9]] == [b"v0", b"v1", b"v2"] * 3
+
+
+KINDS = st.sampled_from(["none", "gzip", "lz4", "marker", "roll", "large"])
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(st.tuples(KINDS, st.integers(1, 12)), min_size=1, max_size=12),
+    st.integers(0, 40),
+    st.sampled_from([0, 50, 300, 1000, 5000]),
+    st.sampled_from([0, 1]),
+)
+def test_who_goes_on_from_where_it_is_sees_every_record_once(
+    tmp_path_factory: pytest.TempPathFactory, parts: list[tuple[str, int]], first: int, max_bytes: int, magic: int
+) -> None:
+    log = PartitionLog.open(tmp_path_factory.mktemp("log") / "orders-0", config=LogConfig(), files=RealFiles(), clock=ManualClock())
+    written: list[int] = []
+    for kind, count in parts:
+        if kind == "marker":
+            append_marker(log)
+        elif kind == "roll":
+            if log.segments.active.size:
+                log._roll()
+        else:
+            written += range(log.log_end_offset, log.log_end_offset + count)
+            value = b"x" * (400 if kind == "large" else 1)
+            codec = Compression.NONE if kind == "large" else Compression.from_name(kind)
+            append(log, build_batch([Record(i, ManualClock().now_ms(), None, value) for i in range(count)], compression=codec))
+    offset = first = min(first, log.log_end_offset)
+    seen: list[int] = []
+    while data := read(log, offset, max_bytes, magic=magic):
+        found = [record.offset for record in records_of(data) if record.offset >= offset]
+        assert found, "its reader would ask again for ever"
+        seen += found
+        offset = found[-1] + 1
+    assert seen == [each for each in written if each >= first]
+    log.close()
 
 
 def test_before_zstd() -> None:
