@@ -10,8 +10,9 @@
     down    headers and control batches are dropped; timestamps are kept in v1. A batch becomes one compressed set in its own codec, or
             a message a record; offsets stay as they are. zstd: UNSUPPORTED_COMPRESSION_TYPE.
 
-Sources: UnifiedLog.analyzeAndValidateRecords, LogValidator and RecordsUtil.downConvert of Apache Kafka 3.9.1, which served Produce and
-Fetch below 3 and 4 still; tests/golden/records/legacy_kafka_3.9.1.jsonl holds its bytes and its answers.
+Sources: UnifiedLog.analyzeAndValidateRecords, LogValidator and RecordsUtil.downConvert of Apache Kafka 3.9.1, the last to serve Produce
+below 3 and Fetch below 4; its bytes and answers are in tests/golden/records. Stricter: inner sets that end in a torn message. Clearer: an
+unknown codec and a payload that its codec cannot read, where Kafka answers UNKNOWN_SERVER_ERROR.
 """
 
 from __future__ import annotations

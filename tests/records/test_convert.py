@@ -1,22 +1,33 @@
-"""Up to v2 and down to v0 and v1, against what Apache Kafka 3.9.1 made of the same (tests/golden/capture_legacy.py)."""
+"""Up to v2 and down to v0 and v1, against what Apache Kafka 3.9.1 made of the same (capture_legacy.py, capture_upgrades.py)."""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minibroker.errors import CorruptMessage, InvalidRecord, InvalidTimestamp, KafkaError, MessageTooLarge, UnsupportedCompressionType
-from minibroker.records.batch import RecordBatch, TimestampType, split_batches
+from minibroker.errors import (
+    BY_CODE,
+    CorruptMessage,
+    InvalidRecord,
+    InvalidTimestamp,
+    KafkaError,
+    MessageTooLarge,
+    UnsupportedCompressionType,
+)
+from minibroker.records.batch import RecordBatch, TimestampType, assign_offsets, split_batches
 from minibroker.records.builder import build_batch
 from minibroker.records.compression import Compression
 from minibroker.records.convert import downgrade
 from minibroker.records.legacy_builder import build_message_set
 from minibroker.records.record import Record, decode_records
 from minibroker.records.validate import ProduceRules, validate_produced
+from tests.golden import capture_upgrades
 from tests.golden.capture_legacy import legacy_golden
+from tests.records.lies import HOUR_MS
 from tests.records.test_legacy import NOW_MS, OLD_CODECS, decoded, records_in, some
 
 DOWN = [entry for entry in legacy_golden() if entry["kind"] == "down"]
@@ -169,3 +180,47 @@ def test_errors_of_records_are_listed() -> None:
     with pytest.raises(InvalidRecord) as caught:
         upgraded(build_message_set(records, 1, compression=Compression.LZ4), COMPACTED)
     assert [index for index, _ in caught.value.record_errors] == [1]
+
+
+UPGRADES = [entry for entry in map(json.loads, capture_upgrades.TARGET.read_text().splitlines()) if "provenance" not in entry]
+RULES = {
+    "plain": ProduceRules(),
+    "compacted": ProduceRules(is_compacted=True),
+    "append-time": ProduceRules(timestamp_type=TimestampType.LOG_APPEND_TIME),
+    "bounded-time": ProduceRules(timestamp_before_max_ms=HOUR_MS, timestamp_after_max_ms=HOUR_MS),
+    "to-gzip": ProduceRules(compression=Compression.GZIP),
+    "to-none": ProduceRules(compression=Compression.NONE),
+    "small": ProduceRules(max_message_bytes=capture_upgrades.MAX_MESSAGE_BYTES),
+}
+#: where Kafka's answer is not ours, and why
+DIFFERENT: dict[str, tuple[type[KafkaError], str]] = {
+    "nothing": (InvalidRecord, "no error, and nothing appended: the handler answers so before it asks the log"),
+    "nothing_whole": (InvalidRecord, "the same"),
+    "set_torn_inside": (InvalidRecord, "it takes the whole messages and drops the torn one without a word"),
+    "set_no_gzip": (InvalidRecord, "UNKNOWN_SERVER_ERROR"),
+    "codec_5": (UnsupportedCompressionType, "UNKNOWN_SERVER_ERROR"),
+}
+
+
+@pytest.mark.parametrize("entry", UPGRADES, ids=lambda entry: str(entry["name"]))
+def test_up_as_kafka_answers_it(entry: dict[str, Any]) -> None:
+    data, rules = bytes.fromhex(entry["data"]), RULES[entry["kind"]]
+    now_ms = entry["now_ms"] if entry["log_append_time_ms"] < 0 else entry["log_append_time_ms"]
+    expected = DIFFERENT[entry["name"]][0] if entry["name"] in DIFFERENT else BY_CODE.get(entry["code"])
+    if expected is not None:
+        with pytest.raises(expected) as caught:
+            upgraded(data, rules, now_ms, entry["version"])
+        assert type(caught.value) is expected
+        return
+    ours = upgraded(data, rules, now_ms, entry["version"])
+    theirs = RecordBatch(bytes.fromhex(entry["stored"]))
+    assign_offsets(ours.data, theirs.base_offset, theirs.partition_leader_epoch)
+    ours = RecordBatch(ours.data)
+    assert ours.check_crc()
+    if not theirs.is_compressed:
+        assert ours.data == theirs.data
+        return
+    for name in RecordBatch.__slots__:
+        if name not in {"batch_length", "size", "crc", "data"}:  # they depend on the codec's library
+            assert getattr(ours, name) == getattr(theirs, name), name
+    assert [*decode_records(ours)] == [*decode_records(theirs)]
