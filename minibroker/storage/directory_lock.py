@@ -7,11 +7,15 @@ out Apache Kafka, whose FileChannel.tryLock takes that kind. The system drops bo
 from __future__ import annotations
 
 import fcntl
+import os
+from struct import Struct
 
 from minibroker.errors import ConfigurationError
-from minibroker.storage.files import APPEND, Files
+from minibroker.storage.files import APPEND, READ_ONLY, Files
 
 NAME = ".lock"
+
+_FLOCK = Struct("hhqqi4x")  #: struct flock of 64-bit Linux: type, whence, start, length, process id
 
 
 class DirectoryLock:
@@ -32,3 +36,20 @@ class DirectoryLock:
         if self._descriptor >= 0:
             descriptor, self._descriptor = self._descriptor, -1
             self._files.close(descriptor)
+
+
+def is_locked(files: Files, path: str) -> bool:
+    """Whether another process holds the lock, Apache Kafka or a broker of ours: asked, not taken. OSError when the file cannot be read.
+
+    Not for the process that holds it: when that closes the file, its lock is gone. On other systems than 64-bit Linux nobody can be
+    asked without taking the lock: then the answer is no.
+    """
+    if os.uname().sysname != "Linux":
+        return False
+    descriptor = files.open(path, READ_ONLY)
+    try:
+        asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+        found: int = _FLOCK.unpack(fcntl.fcntl(descriptor, fcntl.F_GETLK, asked))[0]
+        return found != fcntl.F_UNLCK
+    finally:
+        files.close(descriptor)

@@ -1,0 +1,146 @@
+"""A partition's folder, verified without changing anything: first `plan`, then its segments one by one in any order, then `join`.
+
+Beside what each segment says of itself (segment_checking.py): that they follow each other, that leader-epoch-checkpoint tells the same
+epochs as the batches, and that the log reaches as far as the checkpoints of its directory say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from minibroker.errors import CorruptLogError
+from minibroker.log.findings import ERROR, WARNING, Finding, Findings
+from minibroker.log.segment_checking import SegmentReport, SegmentTask
+from minibroker.storage import leader_epoch_checkpoint
+from minibroker.storage.files import Files
+from minibroker.storage.leader_epoch_checkpoint import LeaderEpochCheckpoint
+from minibroker.storage.log_file_names import LOG, SNAPSHOT, SWAP, file_name, parse_file_name
+from minibroker.storage.offset_checkpoint import CLEANER_OFFSET, LOG_START_OFFSET, RECOVERY_POINT, REPLICATION_OFFSET
+
+
+class Expected(NamedTuple):
+    """What a directory says of one of its partitions; None where it says nothing."""
+
+    directory: str  #: the partition's folder
+    was_clean: bool = False  #: the last broker on it stopped in order
+    is_compacted: bool = True  #: offsets may be missing; also when that is not known
+    needs_indexes: bool = True
+    recovery_point: int | None = None
+    log_start_offset: int | None = None
+    high_watermark: int | None = None
+    cleaner_offset: int | None = None
+    deep: bool = False  #: decode every record
+
+
+def plan(files: Files, expected: Expected, findings: Findings) -> list[SegmentTask]:
+    """The segments of a folder, and what its names alone tell. OSError when it cannot be listed."""
+    directory = expected.directory
+    names = set(files.names(directory))
+    parsed = [found for name in names if (found := parse_file_name(name)) is not None]
+    base_offsets = sorted(offset for offset, suffix in parsed if suffix == LOG)
+    snapshots = sorted(offset for offset, suffix in parsed if suffix == SNAPSHOT)
+    for offset, suffix in sorted(parsed):
+        if suffix not in {LOG, SNAPSHOT} and offset not in base_offsets:
+            findings.add(WARNING, f"{directory}/{file_name(offset, suffix)}", "an index without its segment; the next start removes it")
+    for name in sorted(names):
+        if name.endswith(LOG + SWAP):
+            findings.add(WARNING, f"{directory}/{name}", "an interrupted compaction; the next start finishes it")
+    if not base_offsets and expected.recovery_point:
+        findings.add(ERROR, directory, f"holds no segment, but everything up to offset {expected.recovery_point} was on the disk once")
+    tasks = []
+    begin = -1
+    for base_offset, following in zip(base_offsets, [*base_offsets, None][1:], strict=True):
+        end = 1 << 63 if following is None else following
+        tasks.append(
+            SegmentTask(
+                directory,
+                base_offset,
+                following,
+                is_recovered=not expected.was_clean and (following is None or following > (expected.recovery_point or 0)),
+                needs_indexes=expected.needs_indexes,
+                snapshots=tuple(offset for offset in snapshots if begin < offset <= end),
+                is_first=base_offset == 0,
+                deep=expected.deep,
+            )
+        )
+        begin = end
+    return tasks
+
+
+def join(files: Files, expected: Expected, reports: Sequence[SegmentReport], findings: Findings) -> None:
+    """What holds between the segments of a folder, whose reports come in order of their offsets."""
+    if not reports:
+        return
+    _check_sequence(expected, reports, findings)
+    end_offset = reports[-1].next_offset
+    _check_offsets(expected, end_offset, findings)
+    _check_epochs(files, expected, reports, findings)
+    for name in files.names(expected.directory):
+        found = parse_file_name(name)
+        if found is not None and found[1] == SNAPSHOT and found[0] > end_offset and reports[-1].is_whole:
+            severity = ERROR if expected.was_clean else WARNING
+            findings.add(severity, f"{expected.directory}/{name}", f"lies behind the end of the log, offset {end_offset}")
+
+
+def _check_sequence(expected: Expected, reports: Sequence[SegmentReport], findings: Findings) -> None:
+    """Offsets without a gap, unless compaction may have made it."""
+    if expected.is_compacted:
+        return
+    for report, following in zip(reports, [*reports, None][1:], strict=True):
+        path = f"{expected.directory}/{file_name(report.base_offset, LOG)}"
+        if report.first_gap is not None:
+            wanted, came, position = report.first_gap
+            findings.add(WARNING, path, f"offset {came} comes where {wanted} is the next, though the topic is not compacted", position)
+        if following is not None and report.is_whole and not report.has_gaps and report.next_offset < following.base_offset:
+            words = f"ends at offset {report.next_offset}, but the next segment begins at {following.base_offset}: its end was lost"
+            findings.add(ERROR, path, words, report.size)
+
+
+def _check_offsets(expected: Expected, end_offset: int, findings: Findings) -> None:
+    root = expected.directory.rpartition("/")[0]
+    name = expected.directory.rpartition("/")[2]
+    known = [
+        (RECOVERY_POINT, expected.recovery_point, ERROR, "was on the disk once"),
+        (LOG_START_OFFSET, expected.log_start_offset, ERROR, "was deleted"),
+        (REPLICATION_OFFSET, expected.high_watermark, ERROR if expected.was_clean else WARNING, "could be read once"),
+        (CLEANER_OFFSET, expected.cleaner_offset, ERROR if expected.was_clean else WARNING, "was compacted"),
+    ]
+    for file, offset, severity, what in known:
+        if offset is not None and offset > end_offset:
+            findings.add(severity, f"{root}/{file}", f"{name}: everything up to offset {offset} {what}, but the log ends at {end_offset}")
+    recovery_point = expected.recovery_point
+    if expected.was_clean and recovery_point and recovery_point < end_offset:
+        words = f"{name}: when the broker stopped, the log ended at offset {recovery_point}, now it ends at {end_offset}"
+        findings.add(WARNING, f"{root}/{RECOVERY_POINT}", words)
+
+
+def _check_epochs(files: Files, expected: Expected, reports: Sequence[SegmentReport], findings: Findings) -> None:
+    """The checkpoint names the epoch of each batch; where it begins later than the log, that was deleted logically."""
+    checkpoint = LeaderEpochCheckpoint(files, f"{expected.directory}/{leader_epoch_checkpoint.NAME}")
+    epochs = [each for report in reports for each in report.epochs]
+    try:
+        checkpoint.load()
+    except CorruptLogError as error:
+        findings.add(ERROR, checkpoint.path, str(error).removeprefix(f"{checkpoint.path}: "))
+        return
+    if not checkpoint.entries:
+        if epochs:
+            findings.add(WARNING, checkpoint.path, "is missing or empty; the next start makes it anew")
+        return
+    begin = max(checkpoint.entries[0][1], expected.log_start_offset or 0)
+    latest = -1
+    for epoch, offset in epochs:
+        if epoch <= latest:
+            continue  # the segment before had it already, or has said that epochs go back
+        latest = epoch
+        found = checkpoint.epoch_at(offset)
+        if offset >= begin and found != epoch:
+            severity = WARNING if not expected.was_clean and offset >= (expected.recovery_point or 0) else ERROR
+            words = f"gives epoch {found} to offset {offset}, whose batch has {epoch}"
+            findings.add(severity, checkpoint.path, words, kind="epochs that disagree with the log")
+
+
+def all_findings(findings: Findings, reports: Sequence[SegmentReport]) -> list[Finding]:
+    """Those of the segments, then those of the whole."""
+    return [*(finding for report in reports for finding in report.findings), *findings.all()]

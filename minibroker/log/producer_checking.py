@@ -1,0 +1,165 @@
+"""Producers and transactions of a segment, held against its `.txnindex` and its producer snapshots while the batches pass by.
+
+Compaction removes batches that those files still speak of, so what disagrees counts only where no offset is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from minibroker.errors import CorruptLogError, KafkaError
+from minibroker.log.findings import ERROR, Findings
+from minibroker.log.producer_state import Producer
+from minibroker.records.batch import CONTROL_FLAG, TRANSACTIONAL_FLAG, RecordBatch
+from minibroker.records.control import ControlType, parse_control_key
+from minibroker.records.record import decode_records
+from minibroker.storage import producer_snapshot, transaction_index
+from minibroker.storage.files import Files, read_all
+from minibroker.storage.log_file_names import LOG, SNAPSHOT, TRANSACTION_INDEX, file_name
+
+#: Position and size of a batch.
+Place = tuple[int, int]
+
+
+class ProducerCheck:
+    """Told of every batch of a producer.
+
+    Args:
+        log_path: of the segment.
+        read_batch: reads a batch of it again.
+        snapshots: offsets of the producer snapshots that lie behind its base offset, up to the next segment's.
+        is_first: nothing was before it, so every transaction is seen from its beginning on.
+    """
+
+    def __init__(
+        self,
+        files: Files,
+        log_path: str,
+        read_batch: Callable[[int, int], RecordBatch],
+        snapshots: Sequence[int],
+        findings: Findings,
+        *,
+        is_first: bool,
+    ) -> None:
+        self._files = files
+        self._log_path = log_path
+        self._read_batch = read_batch
+        self._snapshots = sorted(snapshots)
+        self._findings = findings
+        self._is_first = is_first
+        self._data: dict[int, Place] = {}  #: the last data batch of each producer
+        self._markers: dict[int, Place] = {}  #: its last control batch, where that came later
+        self._begun: dict[int, int] = {}  #: first offset of a transaction, as far as it is in this segment
+        self._known: set[int] = set()  #: producers whose transactions are seen from their beginning on
+        self._aborted: dict[int, tuple[int, int | None, bool]] = {}  #: marker offset -> producer, first offset, whether that is certain
+        self._disagreements: list[tuple[str, str]] = []  #: path and words
+
+    @property
+    def next_snapshot(self) -> int:
+        """`compare` is to be called before the first batch at or behind it."""
+        return self._snapshots[0] if self._snapshots else 1 << 63
+
+    def note(self, position: int, size: int, base_offset: int, attributes: int, producer_id: int) -> None:
+        """One batch of a producer, its CRC being right."""
+        if attributes & CONTROL_FLAG:
+            self._end_transaction((position, size), base_offset, producer_id)
+            return
+        self._data[producer_id] = position, size
+        if producer_id in self._markers:
+            del self._markers[producer_id]
+        if attributes & TRANSACTIONAL_FLAG:
+            self._begun.setdefault(producer_id, base_offset)
+
+    def _end_transaction(self, place: Place, offset: int, producer_id: int) -> None:
+        self._markers[producer_id] = place
+        try:
+            kinds = [parse_control_key(record.key) for record in decode_records(self._read_batch(*place))]
+        except KafkaError as error:
+            words = f"the control batch at offset {offset} cannot be decoded: {error}"
+            self._findings.add(ERROR, self._log_path, words, place[0], kind="control batches that cannot be decoded")
+            return
+        first_offset = self._begun.pop(producer_id, None)
+        if ControlType.ABORT in kinds:
+            self._aborted[offset] = producer_id, first_offset, self._is_first or producer_id in self._known
+        self._known.add(producer_id)
+
+    def compare(self, offset: int) -> None:
+        """Hold the snapshots up to `offset` against what the batches before them say."""
+        while self._snapshots and self._snapshots[0] <= offset:
+            self._compare(self._snapshots.pop(0))
+
+    def _compare(self, offset: int) -> None:
+        path = f"{self._log_path.rpartition('/')[0]}/{file_name(offset, SNAPSHOT)}"
+        try:
+            entries = producer_snapshot.decode(read_all(self._files, path))
+        except CorruptLogError as error:
+            self._findings.add(ERROR, path, str(error))
+            return
+        for entry in entries:
+            if entry.last_offset >= offset:
+                words = f"producer {entry.producer_id} has the last offset {entry.last_offset}, behind the snapshot's own"
+                self._findings.add(ERROR, path, words, kind="offsets behind the snapshot")
+            else:
+                self._compare_producer(path, entry)
+
+    def _compare_producer(self, path: str, entry: producer_snapshot.ProducerEntry) -> None:
+        places = [places[entry.producer_id] for places in (self._data, self._markers) if entry.producer_id in places]
+        if not places:
+            return
+        producer = Producer()
+        for place in places:
+            batch = self._read_batch(*place)
+            producer.update(batch, batch.base_offset)
+        values = [("epoch", producer.producer_epoch, entry.producer_epoch)]
+        if producer.batches:
+            values.append(("last sequence", producer.last_sequence, entry.last_sequence))
+            values.append(("last offset", producer.batches[-1].last_offset, entry.last_offset))
+        for name, expected, found in values:
+            if expected != found:
+                self._disagreements.append((path, f"producer {entry.producer_id} has {name} {found}, the log says {expected}"))
+
+    def finish(self, end_offset: int, *, has_gaps: bool) -> None:
+        """The segment was read up to `end_offset`."""
+        self.compare(end_offset)
+        entries = self._read_aborted()
+        if has_gaps:
+            return
+        for path, words in self._disagreements:
+            self._findings.add(ERROR, path, words, kind="producers that disagree with the log")
+        self._compare_aborted(entries)
+
+    @property
+    def _index_path(self) -> str:
+        return self._log_path.removesuffix(LOG) + TRANSACTION_INDEX
+
+    def _read_aborted(self) -> list[transaction_index.AbortedTxn]:
+        try:
+            entries = transaction_index.decode(read_all(self._files, self._index_path), self._index_path)
+        except CorruptLogError as error:
+            self._findings.add(ERROR, self._index_path, str(error).removeprefix(f"{self._index_path}: "))
+            self._aborted.clear()
+            return []
+        except FileNotFoundError:
+            return []
+        for number, entry in enumerate(entries):
+            if entry.first_offset > entry.last_offset or entry.last_stable_offset > entry.last_offset + 1:
+                self._wrong(number, entry, "contradicts itself")
+        return entries
+
+    def _compare_aborted(self, entries: list[transaction_index.AbortedTxn]) -> None:
+        for number, entry in enumerate(entries):
+            producer_id, begun, is_certain = self._aborted.get(entry.last_offset, (-1, None, False))
+            if producer_id != entry.producer_id:
+                self._wrong(number, entry, "no abort marker of that producer is at its last offset")
+            elif begun is not None and (entry.first_offset > begun or (is_certain and entry.first_offset != begun)):
+                self._wrong(number, entry, f"the transaction began at offset {begun}")
+        indexed = {entry.last_offset for entry in entries}
+        for offset, (producer_id, begun, _) in self._aborted.items():
+            if begun is not None and offset not in indexed:
+                words = f"the aborted transaction of producer {producer_id}, offsets {begun} to {offset}, is missing: it reads as committed"
+                self._findings.add(ERROR, self._index_path, words, kind="missing entries")
+
+    def _wrong(self, number: int, entry: transaction_index.AbortedTxn, words: str) -> None:
+        where = f"entry {number} (producer {entry.producer_id}, offsets {entry.first_offset} to {entry.last_offset})"
+        position = number * transaction_index.ENTRY_SIZE
+        self._findings.add(ERROR, self._index_path, f"{where}: {words}", position, kind="wrong entries")

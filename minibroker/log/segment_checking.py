@@ -1,0 +1,236 @@
+"""One segment, verified without changing anything: its batches, both indexes, aborted transactions, producer snapshots.
+
+A segment stands alone, so that several can be checked at one time in several processes: `SegmentTask` and `SegmentReport` can be pickled.
+What holds between segments is said in checking.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from minibroker.errors import CorruptMessage, KafkaError
+from minibroker.log.findings import ERROR, WARNING, Finding, Findings
+from minibroker.log.index_checking import OffsetIndexCheck, TimeIndexCheck
+from minibroker.log.producer_checking import ProducerCheck
+from minibroker.records.batch import LOG_OVERHEAD, RecordBatch, read_batch
+from minibroker.records.record import decode_records
+from minibroker.storage.files import READ_ONLY, Files
+from minibroker.storage.log_file_names import LOG, OFFSET_INDEX, TIME_INDEX, file_name
+from minibroker.storage.segment import MAX_RELATIVE_OFFSET
+from minibroker.storage.time_index import NO_TIMESTAMP
+from minibroker.storage.verified_scan import VerifiedBatch, read_verified
+
+
+class SegmentTask(NamedTuple):
+    """What to check, and what is known of it beforehand."""
+
+    directory: str
+    base_offset: int
+    next_base_offset: int | None = None  #: of the segment behind it; None: it is the last one
+    is_recovered: bool = False  #: the next start recovers it: its end may be torn, and its indexes are made anew
+    needs_indexes: bool = True  #: a missing index is worth a word
+    snapshots: tuple[int, ...] = ()  #: offsets of the producer snapshots that belong to it
+    is_first: bool = False  #: of its log, and nothing was ever before it
+    deep: bool = False  #: decode every record
+
+
+class SegmentReport(NamedTuple):
+    """What a segment is, and what is wrong with it."""
+
+    base_offset: int
+    size: int  #: bytes of the `.log`
+    batch_count: int
+    next_offset: int  #: after its last batch
+    is_whole: bool  #: batches up to its end
+    has_gaps: bool  #: offsets are missing between or within its batches
+    first_gap: tuple[int, int, int] | None  #: the offset that was expected, the one that came, where
+    epochs: tuple[tuple[int, int], ...]  #: leader epochs with their first offset here
+    findings: tuple[Finding, ...]
+
+
+def check_segment(files: Files, task: SegmentTask) -> SegmentReport:
+    """Read everything of a segment once. What cannot be read is a finding, too."""
+    check = _SegmentCheck(files, task)
+    try:
+        check.run()
+    except OSError as error:
+        check.findings.add(ERROR, error.filename or check.path, f"cannot be read: {error.strerror or error}")
+    return check.result()
+
+
+class _SegmentCheck:
+    """The state of one check."""
+
+    def __init__(self, files: Files, task: SegmentTask) -> None:
+        self._files = files
+        self._task = task
+        self.path = f"{task.directory}/{file_name(task.base_offset, LOG)}"
+        self.findings = Findings()
+        self._log = files.handles.handle(self.path, READ_ONLY)
+        self._size = 0
+        self._batch_count = 0
+        self._position = 0  #: behind the last batch
+        self._next_offset = task.base_offset
+        self._has_gaps = False
+        self._first_gap: tuple[int, int, int] | None = None
+        self._epochs: list[tuple[int, int]] = []
+        self._largest = NO_TIMESTAMP
+
+    def result(self) -> SegmentReport:
+        """What came of it."""
+        return SegmentReport(
+            self._task.base_offset,
+            self._size,
+            self._batch_count,
+            self._next_offset,
+            self._position == self._size,
+            self._has_gaps,
+            self._first_gap,
+            tuple(self._epochs),
+            self.findings.all(),
+        )
+
+    def run(self) -> None:
+        """The log beside its indexes, then what is left of those."""
+        task = self._task
+        self._size = self._files.size(self.path)
+        options = {"is_stale": task.is_recovered, "is_needed": task.needs_indexes and self._size > 0}
+        path = f"{task.directory}/{file_name(task.base_offset, OFFSET_INDEX)}"
+        self._offset_index = OffsetIndexCheck(self._files, path, task.base_offset, self._size, self.findings, **options)
+        path = f"{task.directory}/{file_name(task.base_offset, TIME_INDEX)}"
+        self._time_index = TimeIndexCheck(self._files, path, task.base_offset, self.findings, **options)
+        self._producers = ProducerCheck(self._files, self.path, self._read_batch, task.snapshots, self.findings, is_first=task.is_first)
+        try:
+            try:
+                self._walk()
+            except CorruptMessage as error:
+                self._end_of_batches(error)
+            else:
+                self._offset_index.finish()
+                self._time_index.finish(self._largest)
+            self._producers.finish(self._next_offset, has_gaps=self._has_gaps)
+        finally:
+            self._log.close()
+
+    def _read_batch(self, position: int, size: int) -> RecordBatch:
+        return read_batch(self._files.read_at(self._log.opened(), size, position))
+
+    # Batches
+
+    def _walk(self) -> None:
+        offset_index, time_index, producers = self._offset_index, self._time_index, self._producers
+        indexed = offset_index.at
+        epoch = -1
+        for batch in read_verified(self._files, self._log, 0, self._size):
+            position, size, base_offset, last_offset, timestamp, leader_epoch, attributes, producer_id, count, is_right = batch
+            if base_offset >= producers.next_snapshot:
+                producers.compare(base_offset)
+            if base_offset == self._next_offset and count == last_offset - base_offset + 1 and count > 0 and is_right:
+                self._next_offset = last_offset + 1
+            else:
+                self._judge(batch)
+            self._position = position + size
+            self._batch_count += 1
+            if not is_right:
+                continue
+            if leader_epoch != epoch:
+                epoch = self._new_epoch(leader_epoch, base_offset, position)
+            if timestamp > self._largest:  # noqa: PLR1730  a call of max costs as much as ten of these
+                self._largest = timestamp
+            if position in indexed or last_offset >= offset_index.awaits:
+                offset_index.see(position, last_offset)
+            if last_offset >= time_index.awaits:
+                time_index.see(base_offset, last_offset, timestamp, self._largest)
+            if producer_id >= 0:
+                producers.note(position, size, base_offset, attributes, producer_id)
+            if self._task.deep:
+                self._decode(position, size)
+        self._check_end()
+
+    def _check_end(self) -> None:
+        limit_offset = self._task.next_base_offset
+        if limit_offset is None:
+            limit_offset = self._task.base_offset + MAX_RELATIVE_OFFSET + 1
+        if self._next_offset > limit_offset:
+            words = f"reaches offset {self._next_offset - 1}, beyond {limit_offset - 1}, where it has to end"
+            self.findings.add(ERROR, self.path, words)
+
+    def _judge(self, batch: VerifiedBatch) -> None:
+        """A batch that is not simply the next one."""
+        position, _, base_offset, last_offset, _, _, _, _, count, is_right = batch
+        expected = self._next_offset
+        if not is_right:
+            words = f"the batch at offset {base_offset} has a wrong CRC"
+            self.findings.add(ERROR, self.path, words, position, kind="a wrong CRC")
+            if base_offset != expected or not base_offset <= last_offset <= base_offset + MAX_RELATIVE_OFFSET:
+                return  # nothing that it says is certain
+        elif last_offset < base_offset or not 0 <= count <= last_offset - base_offset + 1:
+            words = f"a batch with offsets {base_offset} to {last_offset} has {count} records"
+            self.findings.add(ERROR, self.path, words, position, kind="impossible offsets")
+            return
+        elif base_offset < expected:
+            words = f"offsets {base_offset} to {last_offset}, but {expected} is the next"
+            self.findings.add(ERROR, self.path, words, position, kind="offsets that go back")
+            return
+        else:
+            self._has_gaps = True
+            if base_offset > expected and self._first_gap is None:
+                self._first_gap = expected, base_offset, position
+        self._next_offset = last_offset + 1
+
+    def _new_epoch(self, leader_epoch: int, base_offset: int, position: int) -> int:
+        latest = self._epochs[-1][0] if self._epochs else -1
+        if 0 <= leader_epoch < latest:
+            words = f"leader epoch {leader_epoch} at offset {base_offset} follows {latest}"
+            self.findings.add(ERROR, self.path, words, position, kind="leader epochs that go back")
+        elif leader_epoch > latest:
+            self._epochs.append((leader_epoch, base_offset))
+        return leader_epoch
+
+    def _decode(self, position: int, size: int) -> None:
+        """Every record: its offset lies within the batch, behind the one before."""
+        batch = self._read_batch(position, size)
+        offset, count = batch.base_offset - 1, 0
+        try:
+            for record in decode_records(batch):
+                if not offset < record.offset <= batch.last_offset:
+                    raise CorruptMessage(f"offset {record.offset} follows {offset}")
+                offset = record.offset
+                count += 1
+            if count != batch.record_count:
+                raise CorruptMessage(f"{count} records where its head says {batch.record_count}")
+        except KafkaError as error:
+            words = f"the batch at offset {batch.base_offset} cannot be decoded: {error}"
+            self.findings.add(ERROR, self.path, words, position, kind="a batch that cannot be decoded")
+
+    def _end_of_batches(self, error: CorruptMessage) -> None:
+        """No batch where one should begin: a tail that a crash left, or damage."""
+        position = self._position
+        rest = self._size - position
+        head = self._files.read_at(self._log.opened(), LOG_OVERHEAD, position)
+        is_tail = True
+        if len(head) < LOG_OVERHEAD or LOG_OVERHEAD + int.from_bytes(head[8:12], "big", signed=True) > rest:
+            words = f"the last batch is torn: {rest} bytes of it are there"
+        elif self._is_zero(position):
+            words = f"{rest} bytes of zeros follow the last batch"
+        else:
+            is_tail = False
+            reason = str(error).removeprefix(f"{self.path}: ")
+            words = f"no batch begins here, and the {rest} bytes up to the end cannot be read ({reason})"
+        if is_tail and self._task.is_recovered and self._task.next_base_offset is None:
+            self.findings.add(WARNING, self.path, f"{words}; the next start cuts them off", position)
+        else:
+            self.findings.add(ERROR, self.path, words, position)
+
+    def _is_zero(self, position: int) -> bool:
+        while chunk := self._files.read_at(self._log.opened(), 1 << 20, position):
+            if chunk.strip(b"\0"):
+                return False
+            position += len(chunk)
+        return True
+
+
+def check_segments(files: Files, tasks: Sequence[SegmentTask]) -> list[tuple[str, SegmentReport]]:
+    """Several of them, with their folders: a piece of work for one process."""
+    return [(task.directory, check_segment(files, task)) for task in tasks]
