@@ -52,6 +52,7 @@ _BATCH: Final = Struct(">q15xi")  #: base_offset, last_offset_delta
 _MESSAGE: Final = Struct(">q")  #: offset; of a compressed set, that of its last message
 _MAGIC: Final = 16  #: position of the format's version
 _MAGIC_V2: Final = 2
+_CONVERTED_BYTES: Final = 512 * 1024  #: of one response to an old client: converting takes the loop's time
 
 
 class Reading:
@@ -65,6 +66,8 @@ class Reading:
         self._context = context
         self._isolation = _isolation(request.isolation_level)
         self._max_bytes = min(request.max_bytes, ctx.config.fetch_max_bytes)
+        if ctx.api_version < BATCHES_SINCE:
+            self._max_bytes = min(self._max_bytes, _CONVERTED_BYTES)
         self._min_bytes = min(request.min_bytes, self._max_bytes)
         self._short_by = 0  #: bytes that were missing at the last reading
         self._watched: list[Partition] = []  #: those that were there when the wait began

@@ -5,6 +5,9 @@ reached: old formats take more bytes a record, and one converted batch may be la
 (control batches) is passed over, or its reader would ask for the same offset for ever. A batch compressed with zstd, which has no place
 in the old formats, ends what can be read; at the first place it is UNSUPPORTED_COMPRESSION_TYPE.
 
+Converting a record takes some 10 us, and meanwhile nobody else is served. So a reading converts no more than CONVERTED_COUNT records and
+CONVERTED_BYTES, and the reader asks again; but always one batch.
+
 Sources: UnifiedLog.legacyFetchOffsetsBefore, Partition.legacyFetchOffsetsForTimestamp and LazyDownConversionRecords of Apache Kafka 3.9.1.
 """
 
@@ -17,6 +20,9 @@ from minibroker.records.batch import RecordBatch, split_batches
 from minibroker.records.compression import Compression
 from minibroker.wire.schema import Buffer
 
+CONVERTED_COUNT = 2000
+CONVERTED_BYTES = 128 * 1024
+
 LATEST = -1
 EARLIEST = -2
 
@@ -28,7 +34,7 @@ def read_messages(log: PartitionLog, offset: int, max_bytes: int, *, magic: int,
     UnsupportedCompressionType.
     """
     chunks: list[Buffer] = []
-    size = 0
+    size = count = 0
     next_offset = offset
     while not chunks and (data := log.read(next_offset, max_bytes, isolation=isolation, min_one=min_one)):
         for batch in split_batches(data):
@@ -44,6 +50,11 @@ def read_messages(log: PartitionLog, offset: int, max_bytes: int, *, magic: int,
                 chunks.append(converted)
                 size += len(converted)
             next_offset = batch.next_offset
+            if batch.magic > magic:
+                max_bytes = min(max_bytes, CONVERTED_BYTES)
+                count += batch.record_count
+                if count >= CONVERTED_COUNT and chunks:
+                    break
     return b"".join(chunks)
 
 

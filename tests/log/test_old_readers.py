@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from minibroker.clock import ManualClock
 from minibroker.errors import CorruptMessage, OffsetOutOfRange, UnsupportedCompressionType
 from minibroker.log.log_config import LogConfig
-from minibroker.log.old_readers import before_zstd, read_messages
+from minibroker.log.old_readers import CONVERTED_BYTES, CONVERTED_COUNT, before_zstd, read_messages
 from minibroker.log.partition_log import PartitionLog
 from minibroker.log.results import IsolationLevel
 from minibroker.records.batch import RecordBatch, split_batches
@@ -89,6 +89,20 @@ def test_the_limit_holds_for_what_was_converted(open_log: OpenLog) -> None:
     data = read(log, 0, stored)
     assert stored * 0.7 < len(data) <= stored
     assert len(records_of(data)) % 100 == 0
+
+
+def test_no_more_is_converted_at_once_than_takes_some_milliseconds(open_log: OpenLog) -> None:
+    log = open_log()
+    for _ in range(10):
+        append(log, records(500, compression=Compression.GZIP))
+    assert len(records_of(read(log, 0))) == CONVERTED_COUNT
+    large = [Record(i, log._clock.now_ms(), None, b"x" * 1000) for i in range(50)]
+    start = log.log_end_offset
+    for _ in range(10):
+        append(log, build_batch(large))
+    assert CONVERTED_BYTES * 0.5 < len(read(log, start)) <= CONVERTED_BYTES
+    append(log, records(CONVERTED_COUNT + 1))
+    assert len(records_of(read(log, log.log_end_offset - 1 - CONVERTED_COUNT))) == CONVERTED_COUNT + 1
 
 
 @pytest.mark.parametrize("max_bytes", [0, 1, 100, 1000])
