@@ -19,6 +19,7 @@ from minibroker.records.builder import build_batch
 from minibroker.records.compression import Compression
 from minibroker.records.legacy_builder import build_message_set
 from minibroker.records.record import Record, decode_records
+from minibroker.storage.files import RealFiles
 from tests.golden.capture_legacy import legacy_golden
 from tests.log.conftest import OpenLog
 from tests.records.test_legacy import NOW_MS, OLD_CODECS
@@ -205,4 +206,56 @@ def test_any_mixture_of_formats(open_log: OpenLog, tmp_path: Path, case: tuple[l
     assert records_in(log) == records
     assert log.log_end_offset == len(records)
     agree(log, records, times=[0, 20, 50, 99, 100])
+    log.close()
+
+
+@st.composite
+def keyed_logs(draw: st.DrawFn) -> tuple[list[Record], bytes]:
+    """Records with few keys, in entries of all formats."""
+    records: list[Record] = []
+    data = bytearray()
+    for _ in range(draw(st.integers(1, 10))):
+        magic, codec = draw(st.integers(0, 2)), draw(st.sampled_from(OLD_CODECS))
+        keys, values = st.sampled_from([b"a", b"b", b"c", b"k" * 40, None]), st.sampled_from([b"", b"x", b"value " * 9, None])
+        time = NOW_MS if magic else -1
+        found = [Record(len(records) + index, time + index, draw(keys), draw(values)) for index in range(draw(st.integers(1, 4)))]
+        if not magic:
+            found = [record._replace(timestamp=-1) for record in found]
+        if magic == 2:
+            data += build_batch(found, base_offset=len(records), compression=codec, partition_leader_epoch=0)
+        else:
+            data += build_message_set(found, magic, compression=codec)
+        records += found
+    return records, bytes(data)
+
+
+@given(case=keyed_logs())
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_compaction_of_old_formats(open_log: OpenLog, tmp_path: Path, case: tuple[list[Record], bytes]) -> None:
+    """The last record of each key stays with its offset and time, whatever format it had; again nothing changes."""
+    records, data = case
+    for path in tmp_path.glob("orders-0/*"):
+        path.unlink()
+    put(tmp_path, 0, data)
+    put(
+        tmp_path, len(records), bytes(build_batch([Record(0, NOW_MS, b"active", b"v")], base_offset=len(records), partition_leader_epoch=0))
+    )
+    log = open_log(cleanup_policy=frozenset({"compact"}), delete_retention_ms=1000, min_cleanable_dirty_ratio=0.0)
+    last = {record.key: record for record in records if record.key is not None}
+    expected = sorted(last.values())
+    for _ in range(2):
+        plan = log.begin_compaction(0, NOW_MS, offset_map_bytes=1 << 20)
+        assert plan is not None
+        assert log.end_compaction(plan.run(RealFiles()))
+        left = [record for record in records_in(log) if record.key != b"active"]
+        assert left == expected
+        assert log.log_end_offset == len(records) + 1
+    agree(log, records_in(log), times=[0, NOW_MS, NOW_MS + 3])
+    plan = log.begin_compaction(0, NOW_MS + 1001, offset_map_bytes=1 << 20)
+    assert plan is not None
+    assert log.end_compaction(plan.run(RealFiles()))
+    assert [record for record in records_in(log) if record.key != b"active"] == [each for each in expected if each.value is not None]
+    log.close()
+    log = open_log(cleanup_policy=frozenset({"compact"}))
+    assert [record for record in records_in(log) if record.key != b"active"] == [each for each in expected if each.value is not None]
     log.close()
