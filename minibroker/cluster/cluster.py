@@ -20,8 +20,8 @@ from minibroker.cluster.log_directory import LogDirectory, open_directories, ran
 from minibroker.cluster.log_opening import LogOpener
 from minibroker.cluster.maintenance import Maintenance
 from minibroker.cluster.metadata_image import ALL_BROKERS, BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage
-from minibroker.cluster.metadata_log import FOLDER
 from minibroker.cluster.metadata_store import MetadataStore, config_record
+from minibroker.cluster.metadata_trimming import TrimmingLimits
 from minibroker.cluster.node import Node
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.topic import INTERNAL_TOPICS, Topic
@@ -65,7 +65,22 @@ class Cluster:
         self.cluster_id = directories[0].cluster_id
         self.log_directories = [each for each in directories if each.path in config.log_dirs]
         metadata_directory = config.metadata_log_dir or config.log_dirs[0]
-        self._store = MetadataStore(files, f"{metadata_directory}/{FOLDER}", node_id=config.node_id, clock=clock)
+        directory_id = next(each.directory_id for each in directories if each.path == metadata_directory)
+        self._store = MetadataStore(
+            files,
+            metadata_directory,
+            node_id=config.node_id,
+            directory_id=directory_id,
+            clock=clock,
+            background=background,
+            segment_bytes=config.metadata_log_segment_bytes,
+            limits=TrimmingLimits(
+                config.metadata_log_max_record_bytes_between_snapshots,
+                config.metadata_log_max_snapshot_interval_ms,
+                config.metadata_max_retention_bytes,
+                config.metadata_max_retention_ms,
+            ),
+        )
         self.image = self._store.image
         self.topics: Mapping[str, Topic] = self.image.topics
         self._all_directories = directories
@@ -126,7 +141,7 @@ class Cluster:
                 try:
                     directory.write_checkpoints(directory.checkpoint(), is_last=True)
                     if not offline:
-                        directory.mark_clean()
+                        directory.mark_clean(self.image.kept.broker_epoch(self.node.node_id))
                 except OSError as error:
                     _LOG.warning("%s: no clean shutdown: %s", directory.path, error)
         self._store.log.close()
@@ -237,6 +252,8 @@ class Cluster:
                     log.delete()
                 except (OSError, KafkaError) as error:
                     _LOG.warning("%s-%d could not be removed, the next start will: %s", name, partition.index, error)
+        for directory in self.log_directories:
+            directory.sync_names()
 
     def create_partitions(
         self, name: str, count: int, *, assignments: Sequence[Sequence[int]] | None = None, validate_only: bool = False
@@ -330,6 +347,7 @@ class Cluster:
 
     def _open_logs(self) -> None:
         partitions = [partition for topic in self.topics.values() for partition in topic.partitions]
+        self._opener.forgets_removed = self._store.log.begins_in_snapshot
         self._opener.scan(self.image.removed_topic_ids, {f"{partition.topic}-{partition.index}" for partition in partitions})
         if not all(directory.was_clean for directory in self.log_directories):
             self._store.raise_leader_epochs(partitions)
@@ -340,11 +358,15 @@ class Cluster:
         known = {(partition.topic, partition.index) for partition in partitions}
         for directory in self.log_directories:
             directory.settle(known)
+        self._store.settle()
 
     def _open_partitions(self, topic: Topic, partitions: Sequence[Partition]) -> None:
         config = log_config(self._log_config, topic.config)
         expiration_ms = self.config.producer_id_expiration_ms
         for partition in partitions:
+            if self.node.node_id not in (replicas := self.image.partition_record(partition).replicas):
+                partition.take_offline(KafkaStorageError(f"{partition.topic}-{partition.index} has its replicas on nodes {replicas}"))
+                continue
             self._opener.open(partition, config, removed_topic_ids=self.image.removed_topic_ids, producer_id_expiration_ms=expiration_ms)
             if partition.online_log is not None:
                 partition.online_log.admit_producers(self._store.is_allocated_producer_id)

@@ -80,6 +80,7 @@ class LogDirectory:
         self._checkpointed: set[tuple[str, int]] = set()  #: partitions that the files may speak of
         self.offline_cause: OSError | None = None  #: why it is not used until the next start
         self._is_behind = False  #: the files give a log more than it has
+        self._has_removed = False  #: names of logs that the disk may not have forgotten yet
         self._checkpoint_count = 0  #: checkpoints that were taken
         self._checkpoint_lock = Lock()
         self._written: dict[str, tuple[int, Offsets | None]] = {}  #: guarded by the lock: number and values of what each file holds
@@ -139,9 +140,22 @@ class LogDirectory:
 
     def remove(self, key: tuple[str, int]) -> None:
         """A partition of a deleted topic; the files may speak of it until there is another one of that name."""
+        self._has_removed |= key in self.logs
         for known in (self.logs, self.recovery_points, self.log_start_offsets):
             known.pop(key, None)
         self.cleaner_offsets.remove(key)
+
+    def sync_names(self) -> None:
+        """Deleted logs have lost their names for good, before another topic is told that it has one of them.
+
+        Without it a power loss could bring a folder back, and a new topic of that name would serve the old records.
+        """
+        if self.offline_cause is None and self._has_removed:
+            self._has_removed = False
+            try:
+                self.files.sync_directory(self.path)
+            except OSError as error:
+                _LOG.warning("%s: names of deleted partitions may come back after a power loss: %s", self.path, error)
 
     def settle(self, known: Container[tuple[str, int]]) -> None:
         """All partitions that are `known` were opened, or could not be: drop what the checkpoints say of others.
@@ -209,9 +223,13 @@ class LogDirectory:
                 log.close(clean=False)
         self.logs.clear()
 
-    def mark_clean(self) -> None:
-        """The last thing that a stopping broker writes."""
-        mark_clean_shutdown(self.files, f"{self.path}/{CLEAN_SHUTDOWN}", broker_epoch=-1)
+    def mark_clean(self, broker_epoch: int) -> None:
+        """The last thing that a stopping broker writes.
+
+        `broker_epoch`: of this node's last registration. Apache Kafka compares it when it registers, and takes any other for an unclean
+        stop: it then forgets the eligible leader replicas (KIP-966), and partitions of one replica have no leader any more.
+        """
+        mark_clean_shutdown(self.files, f"{self.path}/{CLEAN_SHUTDOWN}", broker_epoch=broker_epoch)
 
     @property
     def absolute_path(self) -> str:

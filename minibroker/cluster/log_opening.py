@@ -5,6 +5,8 @@ What a folder in a log directory can be, and what comes of it:
     named like a partition of the metadata log, with its topic id     opened
     the same, with the id of a deleted topic                          removed: the broker died between the record and the removal
     the same, with an id that the metadata log never had              the partition is offline: somebody else's data is not touched
+    the same, and the log begins in a snapshot                        renamed to ...-stray, as Apache Kafka does: the id may be of a topic
+                                                                      that was deleted before the snapshot, which nobody remembers
     named like no partition, with the id of a deleted topic           removed
     named like no partition otherwise                                 left alone, with a warning
     ...-delete                                                        removed in the background
@@ -26,7 +28,7 @@ from minibroker.errors import CorruptLogError, KafkaError, KafkaStorageError
 from minibroker.log.log_config import LogConfig
 from minibroker.log.partition_log import PartitionLog
 from minibroker.storage.files import Files
-from minibroker.storage.log_file_names import DELETE_FOLDER, delete_folder_name, parse_file_name, parse_folder_name
+from minibroker.storage.log_file_names import DELETE_FOLDER, STRAY_FOLDER, folder_name_on_its_way, parse_file_name, parse_folder_name
 from minibroker.storage.partition_metadata import NAME as PARTITION_METADATA
 from minibroker.storage.partition_metadata import read_topic_id, write_topic_id
 
@@ -44,6 +46,7 @@ class LogOpener:
         self._background = background
         self._directories = directories
         self._homes: dict[str, LogDirectory] = {}  #: folder name -> where it was found at start
+        self.forgets_removed = False  #: ids of deleted topics are not all known
         self._placed: dict[UUID, int] = {directory.directory_id: 0 for directory in directories}
 
     def scan(self, removed_topic_ids: set[UUID], known_folders: set[str]) -> None:
@@ -82,9 +85,8 @@ class LogOpener:
     def open(self, partition: Partition, config: LogConfig, *, removed_topic_ids: set[UUID], producer_id_expiration_ms: int) -> None:
         """Give a partition its log, or the reason why it has none."""
         name = f"{partition.topic}-{partition.index}"
-        directory = self._homes.pop(name, None) or next(
-            (each for each in self._directories if each.directory_id == partition.directory_id), None
-        )
+        home = self._homes.pop(name, None)
+        directory = home or next((each for each in self._directories if each.directory_id == partition.directory_id), None)
         if directory is None:
             if partition.directory_id.int > LAST_RESERVED_DIRECTORY_ID:
                 partition.take_offline(KafkaStorageError(f"{name} is in a log directory that is not among log.dirs"))
@@ -95,7 +97,7 @@ class LogOpener:
             key = partition.topic, partition.index
             if directory.recovery_points.get(key) and not self._files.exists(path):
                 _LOG.warning("%s is gone, with %d offsets or more: the partition begins anew", path, directory.recovery_points[key])
-            if not self._own(path, partition.topic_id, removed_topic_ids):
+            if not self._own(path, partition.topic_id, removed_topic_ids, is_new=home is None):
                 directory.forget(key)
                 self._files.make_directory(path)
                 write_topic_id(self._files, f"{path}/{PARTITION_METADATA}", partition.topic_id)
@@ -124,27 +126,36 @@ class LogOpener:
         if partition.directory_id in self._placed:
             self._placed[partition.directory_id] += 1
 
-    def _own(self, path: str, topic_id: UUID, removed_topic_ids: set[UUID]) -> bool:
-        """Whether the folder is there and the topic's; what a deleted topic of that name left is put away."""
+    def _own(self, path: str, topic_id: UUID, removed_topic_ids: set[UUID], *, is_new: bool) -> bool:
+        """Whether the folder is there and the topic's; what a deleted topic of that name left is put away.
+
+        A folder without an id that was there at start is the topic's: it lost its id in a power loss. A new topic has none.
+        """
         metadata = f"{path}/{PARTITION_METADATA}"
         found = read_topic_id(self._files, metadata)
         if found is None:
             if not self._files.exists(path):
                 return False
+            if is_new:
+                self._put_away(path, STRAY_FOLDER)
+                return False
             if any(parse_file_name(name) for name in self._files.names(path)):
-                _LOG.warning("%s is missing or empty: it is written anew", metadata)
+                _LOG.warning("%s is missing or damaged: it is written anew", metadata)
             write_topic_id(self._files, metadata, topic_id)
             return True
         if found == topic_id:
             return True
-        if found not in removed_topic_ids:
+        if found not in removed_topic_ids and not self.forgets_removed:
             raise CorruptLogError(f"{metadata} has topic id {found}, the metadata log {topic_id}")
-        self._put_away(path)
+        self._put_away(path, DELETE_FOLDER if found in removed_topic_ids else STRAY_FOLDER)
         return False
 
-    def _put_away(self, path: str) -> None:
+    def _put_away(self, path: str, suffix: str) -> None:
         parent, _, name = path.rpartition("/")
-        self._files.rename(path, f"{parent}/{delete_folder_name(name, uuid4().hex)}")
+        renamed = folder_name_on_its_way(name, uuid4().hex, suffix)
+        if suffix == STRAY_FOLDER:
+            _LOG.warning("%s is of no topic that the metadata log knows: it is set aside as %s", path, renamed)
+        self._files.rename(path, f"{parent}/{renamed}")
 
     def _stray(self, directory: LogDirectory, name: str, removed_topic_ids: set[UUID]) -> list[str]:
         try:
@@ -152,7 +163,7 @@ class LogOpener:
         except (CorruptLogError, OSError):
             topic_id = None
         if topic_id in removed_topic_ids:
-            renamed = delete_folder_name(name, uuid4().hex)
+            renamed = folder_name_on_its_way(name, uuid4().hex, DELETE_FOLDER)
             self._files.rename(f"{directory.path}/{name}", f"{directory.path}/{renamed}")
             return [renamed]
         _LOG.warning("%s/%s belongs to no topic of the metadata log: it is left alone", directory.path, name)

@@ -1,10 +1,9 @@
-"""Metadata records as record values, and the control records of the metadata log.
+"""Metadata records as record values.
 
     value of a record    frame version 1 | record id | record version | struct, flexible     the three are unsigned varints
-    LeaderChange         key: int16 0 | int16 type 2     value: LeaderChangeMessage v0, flexible
 
 Which version of a record is written follows from the metadata.version that the log has finalized, so that an older Kafka, if the log
-is one of its, can still read it. Source: MetadataRecordSerde, MetadataVersion, ControlRecordUtils of Apache Kafka.
+is one of its, can still read it. Source: MetadataRecordSerde, MetadataVersion of Apache Kafka.
 """
 
 from __future__ import annotations
@@ -12,8 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from minibroker.errors import WireError
-from minibroker.records.record import Record
-from minibroker.schemas.internal.control_records import LeaderChangeMessage, VoterId
+from minibroker.schemas.internal.broker_records import RegisterBrokerRecord
 from minibroker.schemas.internal.metadata_records import BY_ID, BY_STRUCT
 from minibroker.schemas.internal.topic_records import PartitionChangeRecord, PartitionRecord
 from minibroker.wire.codec import encode
@@ -24,16 +22,20 @@ FRAME_VERSION = 1
 METADATA_VERSION_FEATURE = "metadata.version"
 METADATA_VERSION = 30  #: 4.3-IV0, the newest that Kafka 4.3.1 finalizes
 MIN_METADATA_VERSION = 7  #: 3.3-IV3, the oldest that Kafka 4 reads
-LEADER_CHANGE_KEY = b"\x00\x00\x00\x02"
 
 _DIRECTORIES_SINCE = 17  #: metadata.version 3.7-IV2
 _ELIGIBLE_LEADERS_SINCE = 23  #: metadata.version 4.0-IV1
+_MIGRATION_SINCE = 8  #: metadata.version 3.4-IV0
+_CORDONED_SINCE = 30  #: metadata.version 4.3-IV0
 
 
 def record_version(struct_type: type[Any], metadata_version: int) -> int:
     """The version at which a record of this type is written."""
     if struct_type in {PartitionRecord, PartitionChangeRecord}:
         return 2 if metadata_version >= _ELIGIBLE_LEADERS_SINCE else int(metadata_version >= _DIRECTORIES_SINCE)
+    if struct_type is RegisterBrokerRecord:
+        directories = 3 if metadata_version >= _DIRECTORIES_SINCE else 2 if metadata_version >= _MIGRATION_SINCE else 1
+        return 4 if metadata_version >= _CORDONED_SINCE else directories
     return 0
 
 
@@ -56,10 +58,3 @@ def decode_frame(value: bytes) -> Any:
     if record_type is None or version > record_type.max_version:
         raise WireError(f"record type {record_id} version {version} is not known")
     return decode_all(record_type.struct, value, position, version, flexible=True)
-
-
-def leader_change(node_id: int, now_ms: int) -> Record:
-    """The control record that begins a leader's epoch in a quorum of one."""
-    voter = [VoterId(voter_id=node_id)]
-    message = LeaderChangeMessage(version=0, leader_id=node_id, voters=voter, granting_voters=voter)
-    return Record(offset=0, timestamp=now_ms, key=LEADER_CHANGE_KEY, value=encode(message, 0, flexible=True), headers=())

@@ -5,7 +5,10 @@ PartitionRecord, PartitionChangeRecord                partitions of a topic
 ConfigRecord                                          overrides by resource: (TOPIC, name), (BROKER, node id), (BROKER, "") for all brokers
 ProducerIdsRecord                                     the first producer id that nobody has
 FeatureLevelRecord                                    finalized features
-others                                                kept by Apache Kafka for itself (registrations, quotas, ACLs): of no meaning here yet
+registrations, quotas, ACLs, credentials, tokens      kept for snapshots (kept_records.py): of no meaning here yet
+ZkMigrationStateRecord                                forgotten: Kafka 4 leaves it out of its snapshots too
+
+`to_records` is the reverse: the fewest records that make the same state, in the order of Apache Kafka's MetadataImage.write.
 """
 
 from __future__ import annotations
@@ -14,31 +17,45 @@ from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
+from minibroker.cluster.kept_records import KeptRecords
+from minibroker.cluster.metadata_frame import METADATA_VERSION_FEATURE
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.topic import Topic
 from minibroker.errors import ConfigurationError
 from minibroker.schemas.internal.setting_records import ConfigRecord, FeatureLevelRecord, ProducerIdsRecord
-from minibroker.schemas.internal.topic_records import PartitionChangeRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
-from minibroker.wire.schema import NIL_UUID
+from minibroker.schemas.internal.topic_records import (
+    ClearElrRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
+from minibroker.wire.schema import NIL_UUID, replace
 
 TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
 ALL_BROKERS = ""  #: resource name of configs that hold for every broker
 
-_UNCHANGED_LEADER = -2  #: PartitionChangeRecord's default
+UNCHANGED_LEADER = -2  #: PartitionChangeRecord's default
+_UNCHANGED_RECOVERY_STATE = -1
+_LISTS = ("isr", "replicas", "removing_replicas", "adding_replicas", "directories", "eligible_leader_replicas", "last_known_elr")
 
 
 class MetadataImage:
     """The state after the last record. Errors of `apply` are ConfigurationErrors: a log that contradicts itself is not served."""
 
-    def __init__(self) -> None:
+    def __init__(self, node_id: int = -1) -> None:
+        self._node_id = node_id
         self.topics: dict[str, Topic] = {}
         self.topics_by_id: dict[UUID, Topic] = {}
         self.removed_topic_ids: set[UUID] = set()  #: whose folders, if there still are any, may be deleted
         self.configs: dict[tuple[int, str], dict[str, str]] = {}
         self.features: dict[str, int] = {}
         self.next_producer_id = 0
-        self._handlers: dict[type[Any], Callable[[Any], None]] = {
+        self.kept = KeptRecords()
+        self._last_producer_ids: ProducerIdsRecord | None = None
+        self._partitions: dict[UUID, dict[int, PartitionRecord]] = {}  #: by topic id, as the log has them now
+        self._handlers: dict[type[Any], Callable[[Any], object]] = {
             TopicRecord: self._apply_topic,
             RemoveTopicRecord: self._apply_remove_topic,
             PartitionRecord: self._apply_partition,
@@ -46,6 +63,8 @@ class MetadataImage:
             ConfigRecord: self._apply_config,
             ProducerIdsRecord: self._apply_producer_ids,
             FeatureLevelRecord: self._apply_feature,
+            ClearElrRecord: self._apply_clear_elr,
+            **self.kept.handlers,
         }
 
     def config_of(self, resource_type: int, name: str) -> dict[str, str]:
@@ -58,6 +77,39 @@ class MetadataImage:
         if handle is not None:
             handle(record)
 
+    def partition_record(self, partition: Partition) -> PartitionRecord:
+        """All that the log says of a partition: replicas and who of them is in sync, as Apache Kafka left it."""
+        return self._partitions[partition.topic_id][partition.index]
+
+    def check_complete(self) -> None:
+        """After the last record: every topic has partitions 0 to n-1; ConfigurationError."""
+        for topic in self.topics.values():
+            if topic.partitions and topic.partitions[-1].index != len(topic.partitions) - 1:
+                raise ConfigurationError(
+                    f"the metadata log has partition {topic.partitions[-1].index} of topic {topic.name}, "
+                    f"but only {len(topic.partitions)} partitions"
+                )
+
+    def to_records(self) -> list[Any]:
+        """This state as records; the list is the caller's, the records in it never change."""
+        records: list[Any] = []
+        levels = sorted(self.features.items(), key=lambda feature: feature[0] != METADATA_VERSION_FEATURE)
+        records += [FeatureLevelRecord(name=name, feature_level=level) for name, level in levels]
+        records += self.kept.registrations()
+        for topic in self.topics.values():
+            records.append(TopicRecord(name=topic.name, topic_id=topic.topic_id))
+            records += self._partitions[topic.topic_id].values()
+        for (resource_type, resource_name), config in self.configs.items():
+            records += [
+                ConfigRecord(resource_type=resource_type, resource_name=resource_name, name=name, value=value)
+                for name, value in config.items()
+            ]
+        records += self.kept.quotas.values()
+        if self._last_producer_ids is not None:
+            records.append(self._last_producer_ids)
+        records += self.kept.security()
+        return records
+
     def _topic(self, topic_id: UUID) -> Topic:
         topic = self.topics_by_id.get(topic_id)
         if topic is None:
@@ -68,40 +120,45 @@ class MetadataImage:
         config = self.configs.setdefault((TOPIC_RESOURCE, record.name), {})
         topic = Topic(record.name, record.topic_id, config)
         self.topics[record.name] = self.topics_by_id[record.topic_id] = topic
+        self._partitions[record.topic_id] = {}
 
     def _apply_remove_topic(self, record: RemoveTopicRecord) -> None:
         topic = self._topic(record.topic_id)
-        del self.topics[topic.name], self.topics_by_id[topic.topic_id]
+        del self.topics[topic.name], self.topics_by_id[topic.topic_id], self._partitions[topic.topic_id]
         self.configs.pop((TOPIC_RESOURCE, topic.name), None)
         self.removed_topic_ids.add(topic.topic_id)
 
     def _apply_partition(self, record: PartitionRecord) -> None:
         topic = self._topic(record.topic_id)
         index = record.partition_id
-        if index != len(topic.partitions):
-            raise ConfigurationError(
-                f"the metadata log has partition {index} of topic {topic.name} where {len(topic.partitions)} comes next"
-            )
-        topic.partitions.append(
+        self._partitions[record.topic_id][index] = record
+        topic.add(
             Partition(
                 topic.name,
                 topic.topic_id,
                 index,
                 leader_epoch=record.leader_epoch,
                 partition_epoch=record.partition_epoch,
-                directory_id=record.directories[0] if record.directories else NIL_UUID,
+                directory_id=self._home(record),
             )
         )
 
+    def _home(self, record: PartitionRecord) -> UUID:
+        """The directory.id of this node's replica."""
+        position = record.replicas.index(self._node_id) if self._node_id in record.replicas else 0
+        return record.directories[position] if position < len(record.directories) else NIL_UUID
+
     def _apply_partition_change(self, record: PartitionChangeRecord) -> None:
         topic = self._topic(record.topic_id)
-        if not 0 <= record.partition_id < len(topic.partitions):
+        before = self._partitions[record.topic_id].get(record.partition_id)
+        partition = next((each for each in topic.partitions[record.partition_id :][:1] if each.index == record.partition_id), None)
+        if before is None or partition is None:
             raise ConfigurationError(f"the metadata log changes partition {record.partition_id} of topic {topic.name}, which it never made")
-        partition = topic.partitions[record.partition_id]
-        if record.leader != _UNCHANGED_LEADER:
+        after = self._partitions[record.topic_id][record.partition_id] = _changed(before, record)
+        if record.leader != UNCHANGED_LEADER:
             partition.leader_epoch += 1
         if record.directories:
-            partition.directory_id = record.directories[0]
+            partition.directory_id = self._home(after)
         partition.partition_epoch += 1
 
     def _apply_config(self, record: ConfigRecord) -> None:
@@ -113,6 +170,27 @@ class MetadataImage:
 
     def _apply_producer_ids(self, record: ProducerIdsRecord) -> None:
         self.next_producer_id = record.next_producer_id
+        self._last_producer_ids = record
 
     def _apply_feature(self, record: FeatureLevelRecord) -> None:
-        self.features[record.name] = record.feature_level
+        if record.feature_level:
+            self.features[record.name] = record.feature_level
+        else:
+            self.features.pop(record.name, None)
+
+    def _apply_clear_elr(self, record: ClearElrRecord) -> None:
+        topics = [self.topics[record.topic_name]] if record.topic_name in self.topics else []
+        for topic in topics if record.topic_name else self.topics.values():
+            partitions = self._partitions[topic.topic_id]
+            for index, known in partitions.items():
+                partitions[index] = replace(known, eligible_leader_replicas=None, last_known_elr=None)
+
+
+def _changed(before: PartitionRecord, change: PartitionChangeRecord) -> PartitionRecord:
+    """A partition after a change, as PartitionRegistration.merge."""
+    given = {name: getattr(change, name) for name in _LISTS if getattr(change, name) is not None}
+    if change.leader != UNCHANGED_LEADER:
+        given |= {"leader": change.leader, "leader_epoch": before.leader_epoch + 1}
+    if change.leader_recovery_state != _UNCHANGED_RECOVERY_STATE:
+        given["leader_recovery_state"] = change.leader_recovery_state
+    return replace(before, partition_epoch=before.partition_epoch + 1, **given)

@@ -1,20 +1,20 @@
 """`__cluster_metadata-0`: topics, partitions, configs and producer ids as KRaft records; the one source of truth, replayed at start.
 
-    00000000000000000000.log   record batches: a LeaderChange control batch at the begin of each epoch, then metadata records
-    quorum-state               leader and epoch
-    partition.metadata         the reserved topic id 00000000-0000-0000-0000-000000000001
-    leader-epoch-checkpoint    where each epoch begins
+    00000000000000000000.log                     record batches: control records at the begin of each epoch, then metadata records
+    00000000000000000124-0000000001.checkpoint   snapshots (metadata_snapshot.py)
+    quorum-state                                 leader and epoch
+    partition.metadata                           the reserved topic id 00000000-0000-0000-0000-000000000001
+    leader-epoch-checkpoint                      where each epoch begins
 
 Invariants:
 - A record is applied to memory only after its batch was fsynced: an administrator's answer survives a power loss. These are rare
-  operations; one fsync each, on the caller's thread.
-- One batch is one operation: it is there whole or not at all. Batches of Kafka's between BeginTransaction and EndTransaction records
-  count together.
+  operations; one fsync each, on the caller's thread. A process that has nothing to write begins no epoch.
+- One batch is one operation: it is there whole or not at all. A transaction that Kafka left open is aborted by the next epoch.
 - What follows the last whole batch is cut at start. A damaged batch with whole batches behind it is no torn tail: then the
   broker refuses to start rather than forget topics.
+- A segment begins when one is full, and behind each snapshot of ours, so that what the snapshot holds can go (metadata_trimming.py).
 
 There is no offset index: the log is only read whole, at start, and Kafka builds its own.
-Not done: reading Kafka's snapshots (`*.checkpoint`), once Kafka has deleted the segments before them.
 """
 
 from __future__ import annotations
@@ -25,78 +25,75 @@ from typing import Any
 from uuid import UUID
 
 from minibroker.clock import Clock
-from minibroker.cluster.metadata_frame import METADATA_VERSION, decode_frame, encode_frame, leader_change
+from minibroker.cluster.metadata_frame import METADATA_VERSION, encode_frame
+from minibroker.cluster.metadata_reader import FOLDER, MetadataReader
+from minibroker.cluster.metadata_snapshot import PART_SUFFIX, SnapshotId
+from minibroker.cluster.quorum import Quorum, leader_change, quorum_of
 from minibroker.cluster.quorum_state import NAME as QUORUM_STATE
 from minibroker.cluster.quorum_state import read_quorum_state, write_quorum_state
-from minibroker.errors import ConfigurationError, CorruptMessage, KafkaError, KafkaStorageError, WireError
-from minibroker.records.batch import RecordBatch, assign_offsets
+from minibroker.errors import ConfigurationError, KafkaStorageError
 from minibroker.records.builder import build_batch
-from minibroker.records.record import Record, decode_records
-from minibroker.schemas.internal.log_records import AbortTransactionRecord, BeginTransactionRecord, EndTransactionRecord, NoOpRecord
-from minibroker.storage.files import APPEND, Files, read_all, write_all
+from minibroker.records.record import Record
+from minibroker.schemas.internal.log_records import AbortTransactionRecord
+from minibroker.storage.files import APPEND, Files, write_all
 from minibroker.storage.leader_epoch_checkpoint import NAME as LEADER_EPOCHS
 from minibroker.storage.leader_epoch_checkpoint import LeaderEpochCheckpoint
 from minibroker.storage.log_file_names import LOG, file_name, parse_file_name
 from minibroker.storage.partition_metadata import NAME as PARTITION_METADATA
 from minibroker.storage.partition_metadata import write_topic_id
 
+__all__ = ("FOLDER", "METADATA_TOPIC_ID", "RECORDS_IN_BATCH_MAX", "MetadataLog")
+
 _LOG = logging.getLogger(__name__)
 
-FOLDER = "__cluster_metadata-0"
 METADATA_TOPIC_ID = UUID(int=1)
 RECORDS_IN_BATCH_MAX = 10_000  #: as Kafka's controller: an operation that needs more is refused
-BATCH_BYTES_MAX = 8 * 1024 * 1024  #: decompression bound of a batch of Kafka's (KafkaRaftClient.MAX_BATCH_SIZE_BYTES)
+SEGMENT_BYTES = 1 << 30  #: metadata.log.segment.bytes
 
 
 class MetadataLog:
     """The log of one node's metadata. `replay` first, once; then `append`."""
 
-    def __init__(self, files: Files, folder: str, *, node_id: int, clock: Clock) -> None:
+    def __init__(
+        self, files: Files, folder: str, *, node_id: int, directory_id: UUID, clock: Clock, segment_bytes: int = SEGMENT_BYTES
+    ) -> None:
         self._files = files
-        self._folder = folder
         self._node_id = node_id
+        self._directory_id = directory_id
         self._clock = clock
+        self._segment_bytes = segment_bytes
         self._descriptor = -1
         self._size = 0  #: bytes of the last segment, all whole batches
         self._leads = False  #: whether this process has begun its epoch
         self._failure: OSError | None = None  #: a failed write or fsync that could not be undone: nothing is appended any more
         self._epochs = LeaderEpochCheckpoint(files, f"{folder}/{LEADER_EPOCHS}")
-        self._quorum_version = 0
+        self._tells_voters = False  #: the next epoch has to say who votes
+        self._ends_transaction = False  #: Kafka died inside a transaction, which the next epoch has to abort
+        self.folder = folder
+        self.quorum = Quorum()
+        self.snapshots: list[SnapshotId] = []  #: that are there, oldest first
+        self.segments: list[int] = []  #: base offsets
         self.log_end_offset = 0
         self.leader_epoch = 0
+        self.last_timestamp = -1  #: of the last batch, epoch ms
+        self.size_behind_snapshot = 0  #: bytes of batches that no snapshot has
+        self.roll_next = False  #: the next batch begins a segment
+        self.begins_in_snapshot = False  #: what was before is known by its outcome only: deleted topics are forgotten
         self.metadata_version = METADATA_VERSION  #: finalized level; set by who applies FeatureLevelRecord
 
     def replay(self) -> Iterator[Any]:
         """All records from the beginning; opens the log for appending. ConfigurationError when it cannot be trusted."""
-        self._files.make_directory(self._folder)
-        state = read_quorum_state(self._files, f"{self._folder}/{QUORUM_STATE}")
-        self.leader_epoch = state.get("leader_epoch", 0)
-        self._quorum_version = state.get("data_version", 0)
-        parsed = (parse_file_name(name) for name in self._files.names(self._folder))
-        segments = sorted(found[0] for found in parsed if found is not None and found[1] == LOG)
-        if segments and segments[0] != 0:
-            raise ConfigurationError(
-                f"{self._folder} begins at offset {segments[0]}: Apache Kafka moved what is before into a snapshot, which is not read yet"
-            )
-        pending: list[Any] | None = None
-        for base_offset in segments or [0]:
-            for record in self._records_of(base_offset, is_last=base_offset == (segments or [0])[-1]):
-                if isinstance(record, BeginTransactionRecord):
-                    pending = []
-                elif isinstance(record, EndTransactionRecord):
-                    yield from pending or ()
-                    pending = None
-                elif isinstance(record, AbortTransactionRecord):
-                    pending = None
-                elif pending is not None:
-                    pending.append(record)
-                elif not isinstance(record, NoOpRecord):
-                    yield record
-        topic_id_path = f"{self._folder}/{PARTITION_METADATA}"
-        if not (segments and self._files.exists(topic_id_path)):
+        reader = MetadataReader(self._files, self.folder)
+        yield from reader.records()
+        self._check_quorum(reader)
+        self._files.make_directory(self.folder)
+        self._take_over(reader)
+        self._open_last_segment(reader)
+        topic_id_path = f"{self.folder}/{PARTITION_METADATA}"
+        if not (reader.segments and self._files.exists(topic_id_path)):
             write_topic_id(self._files, topic_id_path, METADATA_TOPIC_ID)
-            self._files.sync_directory(self._folder)
-            self._files.sync_directory(self._folder.rpartition("/")[0] or "/")
+            self._files.sync_directory(self.folder)
+            self._files.sync_directory(self.folder.rpartition("/")[0] or "/")
         self._load_epochs()
 
     def append(self, records: Sequence[Any]) -> int:
@@ -107,29 +104,49 @@ class MetadataLog:
         if self._failure is not None:
             raise KafkaStorageError(f"the metadata log is offline: {self._failure}")
         now_ms = self._clock.now_ms()
-        data = bytearray()
         end_offset = self.log_end_offset
         epoch = self.leader_epoch
+        data = bytearray()
         if not self._leads:
             epoch += 1
-            data += build_batch([leader_change(self._node_id, now_ms)], is_control=True)
-            assign_offsets(memoryview(data), end_offset, epoch)
-            end_offset += 1
+            first, end_offset = self._first_batches(end_offset, epoch, now_ms)
+            data += first
         frames = [Record(0, now_ms, None, encode_frame(record, self.metadata_version), ()) for record in records]
-        batch = build_batch(frames, base_offset=end_offset, partition_leader_epoch=epoch)
+        data += build_batch(frames, base_offset=end_offset, partition_leader_epoch=epoch)
         end_offset += len(frames)
-        data += batch
         try:
             if not self._leads:
                 self._begin_epoch(epoch)
+            if self._size and (self.roll_next or self._size + len(data) > self._segment_bytes):
+                self._roll()
             self._write(data)
         except OSError as error:
             raise KafkaStorageError(f"the metadata log cannot be written: {error}") from error
         start_offset, self.log_end_offset = self.log_end_offset, end_offset
+        self.last_timestamp = now_ms
+        self.size_behind_snapshot += len(data)
         if not self._leads:
             self.leader_epoch, self._leads = epoch, True
+            self._tells_voters = self._ends_transaction = False
             self._note_epoch(epoch, start_offset)
         return end_offset - 1
+
+    def _roll(self) -> None:
+        """Begin a segment at the log's end; OSError: the last one goes on."""
+        path = f"{self.folder}/{file_name(self.log_end_offset, LOG)}"
+        descriptor = self._files.open(path, APPEND)
+        try:
+            self._files.sync_directory(self.folder)
+        except OSError as error:
+            self._files.close(descriptor)
+            self._failure = error  # until the empty segment is gone: one that begins before the log's end would keep us from starting
+            self._files.remove(path)
+            self._failure = None
+            raise
+        self._files.close(self._descriptor)
+        self._descriptor, self._size = descriptor, 0
+        self.segments.append(self.log_end_offset)
+        self.roll_next = False
 
     def close(self) -> None:
         """Close the file; everything in it is on the disk already."""
@@ -137,9 +154,77 @@ class MetadataLog:
             descriptor, self._descriptor = self._descriptor, -1
             self._files.close(descriptor)
 
+    def _check_quorum(self, reader: MetadataReader) -> None:
+        state = read_quorum_state(self._files, f"{self.folder}/{QUORUM_STATE}")
+        self.leader_epoch = max(reader.leader_epoch, state.leader_epoch if state else 0)
+        self.quorum = reader.quorum
+        voters = reader.quorum.voter_ids or (state.voters if state else frozenset())
+        if voters - {self._node_id}:
+            raise ConfigurationError(
+                f"{self.folder} belongs to a quorum of node{'s' * (len(voters) > 1)} {', '.join(map(str, sorted(voters)))}: "
+                f"node {self._node_id} alone cannot go on with it"
+            )
+        is_new = reader.log_end_offset == 0
+        has_static_voters = state is not None and state.data_version == 0
+        if not self.quorum.is_led_by(self._node_id, self._directory_id) or (is_new and not has_static_voters and not self.quorum.voters):
+            if self.quorum.voters is not None:
+                _LOG.warning("%s: its voter has another directory.id than this directory; the next write says so", self.folder)
+            self.quorum = quorum_of(self._node_id, self._directory_id)
+            self._tells_voters = True
+        self._tells_voters |= is_new and self.quorum.voters is not None
+
+    def _take_over(self, reader: MetadataReader) -> None:
+        self.log_end_offset = reader.log_end_offset
+        self.snapshots = reader.snapshots
+        self.segments = reader.segments
+        self.last_timestamp = reader.last_timestamp
+        self.size_behind_snapshot = reader.size_behind_snapshot
+        self.begins_in_snapshot = reader.snapshot is not None and reader.snapshot.end_offset > 0
+        self._ends_transaction = reader.is_in_transaction
+        self._size = reader.last_segment_size
+        for name in self._files.names(self.folder):
+            if name.endswith(PART_SUFFIX):
+                self._files.remove(f"{self.folder}/{name}")
+        if reader.is_behind_snapshot and reader.snapshot is not None:
+            self._begin_behind(reader.snapshot)
+
+    def _begin_behind(self, snapshot: SnapshotId) -> None:
+        """The snapshot has more than the log: the log begins anew behind it, as in Apache Kafka (truncateToLatestSnapshot)."""
+        for name in sorted(self._files.names(self.folder)):
+            if parse_file_name(name) is not None:
+                self._files.remove(f"{self.folder}/{name}")
+        self.segments, self._size = [], 0
+        self.log_end_offset = snapshot.end_offset
+
+    def _open_last_segment(self, reader: MetadataReader) -> None:
+        base_offset = self.segments[-1] if self.segments else self.log_end_offset
+        path = f"{self.folder}/{file_name(base_offset, LOG)}"
+        self._descriptor = self._files.open(path, APPEND)
+        if not self.segments:
+            self.segments = [base_offset]
+            self._files.sync_directory(self.folder)
+        elif reader.torn_bytes:
+            _LOG.warning("%s: the last %d bytes are torn and are cut at position %d", path, reader.torn_bytes, self._size)
+            self._files.truncate(self._descriptor, self._size)
+            self._files.sync(self._descriptor)
+
+    def _first_batches(self, offset: int, epoch: int, now_ms: int) -> tuple[bytearray, int]:
+        """What a leader writes before anything else, and the offset behind it."""
+        controls = [leader_change(self._node_id, now_ms)]
+        if self._tells_voters:
+            controls += self.quorum.control_records(now_ms)
+        data = build_batch(controls, base_offset=offset, is_control=True, partition_leader_epoch=epoch)
+        offset += len(controls)
+        if self._ends_transaction:
+            abort = encode_frame(AbortTransactionRecord(reason="the leader that began it is gone"), self.metadata_version)
+            data += build_batch([Record(0, now_ms, None, abort, ())], base_offset=offset, partition_leader_epoch=epoch)
+            offset += 1
+        return data, offset
+
     def _begin_epoch(self, epoch: int) -> None:
-        path = f"{self._folder}/{QUORUM_STATE}"
-        write_quorum_state(self._files, path, node_id=self._node_id, leader_epoch=epoch, data_version=self._quorum_version)
+        path = f"{self.folder}/{QUORUM_STATE}"
+        version = int(self.quorum.kraft_version > 0)
+        write_quorum_state(self._files, path, node_id=self._node_id, leader_epoch=epoch, data_version=version)
 
     def _note_epoch(self, epoch: int, start_offset: int) -> None:
         """The batch is on the disk, so nothing may fail any more: the file is derived from it, and Kafka makes it anew too."""
@@ -167,53 +252,3 @@ class MetadataLog:
                 self._failure = error
             raise
         self._size += len(data)
-
-    def _records_of(self, base_offset: int, *, is_last: bool) -> Iterator[Any]:
-        path = f"{self._folder}/{file_name(base_offset, LOG)}"
-        descriptor = self._files.open(path, APPEND)
-        try:
-            data = memoryview(read_all(self._files, path))
-            end = 0
-            for batch in self._whole_batches(data, path, is_last=is_last):
-                end += batch.size
-                self.log_end_offset = batch.next_offset
-                self.leader_epoch = max(self.leader_epoch, batch.partition_leader_epoch)
-                if not batch.is_control:
-                    yield from self._decode(batch, path)
-            if is_last:
-                if end < len(data):
-                    _LOG.warning("%s: the last %d bytes are torn and are cut at position %d", path, len(data) - end, end)
-                    self._files.truncate(descriptor, end)
-                    self._files.sync(descriptor)
-                self._size, self._descriptor, descriptor = end, descriptor, -1
-        finally:
-            if descriptor >= 0:
-                self._files.close(descriptor)
-
-    def _whole_batches(self, data: memoryview, path: str, *, is_last: bool) -> Iterator[RecordBatch]:
-        position = 0
-        while position < len(data):
-            problem = None
-            try:
-                batch = RecordBatch(data, position)
-                size = batch.size
-                problem = None if batch.check_crc() and batch.base_offset == self.log_end_offset else "a wrong CRC or offset"
-            except KafkaError as error:
-                problem, size = str(error), len(data) - position
-            if problem is None:
-                yield batch
-                position += size
-                continue
-            if not is_last or (position + size < len(data) and any(data[position + size :])):
-                raise ConfigurationError(
-                    f"{path}: damaged at position {position} ({problem}), with data behind it: restore the file from a copy; "
-                    "nothing is cut, because topics would be forgotten"
-                )
-            return
-
-    def _decode(self, batch: RecordBatch, path: str) -> Iterator[Any]:
-        try:
-            for record in decode_records(batch, max_bytes=BATCH_BYTES_MAX):
-                yield decode_frame(bytes(record.value or b""))
-        except (WireError, CorruptMessage, KafkaError) as error:
-            raise ConfigurationError(f"{path}: offset {batch.base_offset}: {error}") from error

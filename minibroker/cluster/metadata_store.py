@@ -1,6 +1,9 @@
 """The metadata log and the image of it, moved together: a record is in the image exactly when it is on the disk.
 
 Also here, because they are nothing but records: which configs change, and blocks of producer ids.
+
+A log without records begins with those of `bootstrap.checkpoint` in the same directory, which `kafka-storage format` and
+`minibroker storage format` leave there, else with the metadata.version that says how its records are written.
 """
 
 from __future__ import annotations
@@ -8,16 +11,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
+from uuid import UUID
 
+from minibroker.background import Background
 from minibroker.clock import Clock
 from minibroker.cluster.metadata_frame import METADATA_VERSION, METADATA_VERSION_FEATURE, MIN_METADATA_VERSION
 from minibroker.cluster.metadata_image import MetadataImage
-from minibroker.cluster.metadata_log import RECORDS_IN_BATCH_MAX, MetadataLog
+from minibroker.cluster.metadata_log import RECORDS_IN_BATCH_MAX, SEGMENT_BYTES, MetadataLog
+from minibroker.cluster.metadata_reader import FOLDER
+from minibroker.cluster.metadata_snapshot import BOOTSTRAP, read_snapshot
+from minibroker.cluster.metadata_trimming import MetadataTrimmer, TrimmingLimits
 from minibroker.cluster.partition import Partition
 from minibroker.errors import ConfigurationError
 from minibroker.schemas.internal.setting_records import ConfigRecord, FeatureLevelRecord, ProducerIdsRecord
 from minibroker.schemas.internal.topic_records import PartitionChangeRecord
 from minibroker.storage.files import Files
+from minibroker.wire.schema import replace
 
 PRODUCER_IDS_IN_BLOCK = 1000  #: as Kafka's ProducerIdsBlock
 _NO_BROKER_EPOCH = -1  #: this broker does not register itself: nobody but it reads the log
@@ -26,9 +35,25 @@ _NO_BROKER_EPOCH = -1  #: this broker does not register itself: nobody but it re
 class MetadataStore:
     """What the cluster knows, durably. `load` first, once."""
 
-    def __init__(self, files: Files, folder: str, *, node_id: int, clock: Clock) -> None:
-        self.image = MetadataImage()
-        self.log = MetadataLog(files, folder, node_id=node_id, clock=clock)
+    def __init__(
+        self,
+        files: Files,
+        directory: str,
+        *,
+        node_id: int,
+        directory_id: UUID,
+        clock: Clock,
+        background: Background,
+        segment_bytes: int = SEGMENT_BYTES,
+        limits: TrimmingLimits | None = None,
+    ) -> None:
+        self.image = MetadataImage(node_id)
+        folder = f"{directory}/{FOLDER}"
+        self.log = MetadataLog(files, folder, node_id=node_id, directory_id=directory_id, clock=clock, segment_bytes=segment_bytes)
+        self._trimmer = MetadataTrimmer(self.log, limits or TrimmingLimits(), files, clock, background)
+        self._is_settled = False  #: operations that a crash interrupted are finished
+        self._files = files
+        self._directory = directory
         self._node_id = node_id
         self._producer_ids: Iterator[int] = iter(())
 
@@ -38,12 +63,11 @@ class MetadataStore:
         Raises:
             ConfigurationError: damage, contradictions, or a metadata.version that is not known.
         """
-        is_new = True  # also when the first start died behind the batch that begins its epoch
         for record in self.log.replay():
-            is_new = False
             self.image.apply(record)
-        if is_new:
-            self.commit([FeatureLevelRecord(name=METADATA_VERSION_FEATURE, feature_level=METADATA_VERSION)])
+        if not self.image.features:  # also when the first start died behind the batch that begins its epoch
+            self.commit(self._bootstrap_records())
+        self.image.check_complete()
         level = self.image.features.get(METADATA_VERSION_FEATURE, 0)
         if not MIN_METADATA_VERSION <= level <= METADATA_VERSION:
             raise ConfigurationError(
@@ -53,9 +77,28 @@ class MetadataStore:
 
     def commit(self, records: Sequence[Any]) -> None:
         """One operation: on the disk, then in the image; KafkaStorageError: in neither."""
+        if self._is_settled and self._trimmer.is_due:
+            self._trimmer.take_snapshot(self.image.to_records())
         self.log.append(records)
         for record in records:
             self.image.apply(record)
+
+    def settle(self) -> None:
+        """The start has finished what a crash interrupted: from now on snapshots may be taken."""
+        self._is_settled = True
+
+    def _bootstrap_records(self) -> list[Any]:
+        path = f"{self._directory}/{BOOTSTRAP}"
+        try:
+            records = read_snapshot(self._files, path).records
+        except FileNotFoundError:
+            records = []
+        if not any(isinstance(record, FeatureLevelRecord) and record.name == METADATA_VERSION_FEATURE for record in records):
+            records.insert(0, FeatureLevelRecord(name=METADATA_VERSION_FEATURE, feature_level=METADATA_VERSION))
+        for record in records:
+            if isinstance(record, FeatureLevelRecord) and record.name == METADATA_VERSION_FEATURE:
+                self.log.metadata_version = record.feature_level
+        return records
 
     def commit_config(self, resource_type: int, name: str, wanted: Mapping[str, str]) -> None:
         """Make a resource's overrides what is wanted, writing only what differs."""
@@ -67,12 +110,20 @@ class MetadataStore:
 
     def raise_leader_epochs(self, partitions: Sequence[Partition]) -> None:
         """After an unclean stop the end of a log may be gone: a new leader epoch tells clients to check theirs (KIP-320)."""
-        changes = (
-            PartitionChangeRecord(partition_id=partition.index, topic_id=partition.topic_id, leader=self._node_id)
-            for partition in partitions
-        )
+        changes = (self._leads(partition) for partition in partitions)
         while batch := list(islice(changes, RECORDS_IN_BATCH_MAX)):
             self.commit(batch)
+
+    def _leads(self, partition: Partition) -> PartitionChangeRecord:
+        known = self.image.partition_record(partition)
+        change = PartitionChangeRecord(partition_id=partition.index, topic_id=partition.topic_id, leader=self._node_id)
+        if known.isr == [self._node_id]:
+            return change
+        # As Apache Kafka elects from the eligible leader replicas, where its orderly stop moves the last replica (KIP-966).
+        change = replace(change, isr=[self._node_id])
+        if known.eligible_leader_replicas or known.last_known_elr:
+            change = replace(change, eligible_leader_replicas=[], last_known_elr=[])
+        return change
 
     def is_allocated_producer_id(self, producer_id: int) -> bool:
         """Whether a producer id is of a block that was given out, by this broker or by whoever wrote the log before."""

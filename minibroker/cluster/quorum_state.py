@@ -4,14 +4,15 @@
                       "currentVoters":[{"voterId":1}],"data_version":0}
     data_version 1   {"leaderId":1,"leaderEpoch":1,"votedId":-1,"votedDirectoryId":"AAAAAAAAAAAAAAAAAAAAAA","data_version":1}
 
-Version 1 belongs to logs whose voters are records in the log itself (KIP-853, kraft.version 1), as Kafka formats them; ours have version 0.
-Source: QuorumStateData and FileQuorumStateStore of Apache Kafka.
+Version 1 belongs to logs whose voters are records in the log itself (KIP-853, kraft.version 1), as Kafka formats them and as we begin them;
+version 0 to those whose voters are in each node's configuration. The file keeps its version. Source: QuorumStateData and
+FileQuorumStateStore of Apache Kafka.
 """
 
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, NamedTuple
 
 from minibroker.errors import ConfigurationError
 from minibroker.storage.files import Files, read_all, replace_file
@@ -19,18 +20,27 @@ from minibroker.storage.files import Files, read_all, replace_file
 NAME = "quorum-state"
 
 
-def read_quorum_state(files: Files, path: str) -> dict[str, Any]:
-    """What the file says, {} when it is missing or empty; ConfigurationError when it is no such file."""
+class QuorumState(NamedTuple):
+    """What the file says."""
+
+    leader_epoch: int
+    data_version: int
+    voters: frozenset[int]  #: node ids, in version 0
+
+
+def read_quorum_state(files: Files, path: str) -> QuorumState | None:
+    """None when the file is missing or empty; ConfigurationError when it is no such file."""
     try:
         text = read_all(files, path)
     except FileNotFoundError:
-        return {}
+        return None
     if not text.strip():
-        return {}
+        return None
     try:
         state = json.loads(text)
-        return {"leader_epoch": int(state["leaderEpoch"]), "data_version": int(state["data_version"])}
-    except (ValueError, KeyError, TypeError) as error:
+        voters = frozenset(int(voter["voterId"]) for voter in state.get("currentVoters") or ())
+        return QuorumState(int(state["leaderEpoch"]), int(state["data_version"]), voters)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ConfigurationError(f"{path}: no quorum state ({error}); remove it if the metadata log beside it is good") from None
 
 

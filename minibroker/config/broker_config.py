@@ -95,7 +95,11 @@ class BrokerConfig:
     log_segment_bytes: int
     log_segment_delete_delay_ms: int
     message_max_bytes: int
+    metadata_log_max_record_bytes_between_snapshots: int
+    metadata_log_max_snapshot_interval_ms: int
     metadata_log_segment_bytes: int
+    metadata_max_retention_bytes: int
+    metadata_max_retention_ms: int
     min_insync_replicas: int
     num_recovery_threads_per_data_dir: int
     replica_high_watermark_checkpoint_interval_ms: int

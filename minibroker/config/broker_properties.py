@@ -104,7 +104,23 @@ _LOG_STATIC: tuple[Row, ...] = (
     ("log.retention.minutes", INT, None, None, _RETENTION.format("log.retention.ms")),
     ("log.roll.hours", INT, "168", at_least(1), "Age at which a new segment begins, when log.roll.ms is not set."),
     ("log.roll.jitter.hours", INT, "0", at_least(0), "Random time taken off log.roll.hours, when log.roll.jitter.ms is not set."),
+    (
+        "metadata.log.max.record.bytes.between.snapshots",
+        LONG,
+        "20971520",
+        at_least(1),
+        "Bytes of __cluster_metadata-0 behind the newest snapshot at which the next one is written.",
+    ),
+    (
+        "metadata.log.max.snapshot.interval.ms",
+        LONG,
+        "3600000",
+        at_least(0),
+        "Age of the newest snapshot at which a change of metadata is preceded by another; 0 for never.",
+    ),
     ("metadata.log.segment.bytes", INT, "1073741824", at_least(8_388_608), "Segment size of __cluster_metadata-0."),
+    ("metadata.max.retention.bytes", LONG, "104857600", None, "Size of __cluster_metadata-0 beyond which its oldest snapshots go."),
+    ("metadata.max.retention.ms", LONG, "604800000", None, "Age at which snapshots of __cluster_metadata-0 go, but for the newest."),
     ("replica.high.watermark.checkpoint.interval.ms", LONG, "5000", None, "How often high watermarks are written."),
 )
 

@@ -4,7 +4,8 @@
     ....deleted                                                          on its way out, removed at the next start
     ....cleaned  ....swap                                                compaction at work
 
-A topic that is being deleted has its folder renamed to `topic-partition.<32 hexadecimal digits>-delete`.
+A topic that is being deleted has its folder renamed to `topic-partition.<32 hexadecimal digits>-delete`; one whose topic the metadata log
+does not know is set aside as `...-stray`.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ DELETED = ".deleted"
 CLEANED = ".cleaned"
 SWAP = ".swap"
 DELETE_FOLDER = "-delete"
+STRAY_FOLDER = "-stray"
 
 MAX_FOLDER_NAME = 255
 
@@ -47,5 +49,10 @@ def parse_folder_name(name: str) -> tuple[str, int]:
 
 def delete_folder_name(name: str, unique: str) -> str:
     """What a folder is called until its files are gone; a topic's name gives way when all would be too long."""
-    suffix = f".{unique}{DELETE_FOLDER}"
+    return folder_name_on_its_way(name, unique, DELETE_FOLDER)
+
+
+def folder_name_on_its_way(name: str, unique: str, kind: str) -> str:
+    """What a folder is called that is no partition any more; `kind` is DELETE_FOLDER or STRAY_FOLDER."""
+    suffix = f".{unique}{kind}"
     return name[: MAX_FOLDER_NAME - len(suffix)] + suffix

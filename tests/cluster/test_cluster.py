@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import shutil
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
@@ -236,7 +237,7 @@ def test_a_refused_start_leaves_no_lock(tmp_path: Path) -> None:
 
 
 def test_a_newer_metadata_version_is_refused(tmp_path: Path) -> None:
-    log = MetadataLog(RealFiles(), str(tmp_path / FOLDER), node_id=1, clock=ManualClock())
+    log = MetadataLog(RealFiles(), str(tmp_path / FOLDER), node_id=1, directory_id=UUID(int=77), clock=ManualClock())
     list(log.replay())
     log.append([FeatureLevelRecord(name="metadata.version", feature_level=31)])
     log.close()

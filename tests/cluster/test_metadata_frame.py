@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from minibroker.cluster.metadata_frame import decode_frame, encode_frame, leader_change, record_version
+from minibroker.cluster.metadata_frame import decode_frame, encode_frame, record_version
+from minibroker.cluster.quorum import leader_change
 from minibroker.errors import WireError
 from minibroker.records.batch import RecordBatch, assign_offsets
 from minibroker.records.builder import build_batch

@@ -8,13 +8,18 @@ import logging
 import random
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 from minibroker.clock import ManualClock
+from minibroker.cluster.metadata_frame import decode_frame
 from minibroker.cluster.metadata_log import METADATA_TOPIC_ID, MetadataLog
+from minibroker.cluster.metadata_reader import MetadataReader
 from minibroker.errors import ConfigurationError, KafkaStorageError
 from minibroker.records.batch import RecordBatch, assign_offsets, split_batches
+from minibroker.records.record import decode_records
+from minibroker.schemas.internal.log_records import AbortTransactionRecord, BeginTransactionRecord
 from minibroker.schemas.internal.setting_records import FeatureLevelRecord, ProducerIdsRecord
 from minibroker.storage.files import RealFiles
 from minibroker.storage.partition_metadata import read_topic_id
@@ -22,6 +27,7 @@ from tests.cluster.test_metadata_frame import BATCHES
 from tests.support.faulty_files import FaultyFiles
 
 LOG = "00000000000000000000.log"
+DIRECTORY_ID = UUID(int=77)
 
 
 def producer_ids(*ends: int) -> list[ProducerIdsRecord]:
@@ -29,7 +35,7 @@ def producer_ids(*ends: int) -> list[ProducerIdsRecord]:
 
 
 def opened(folder: Path, files: RealFiles | None = None) -> tuple[MetadataLog, list[Any]]:
-    log = MetadataLog(files or RealFiles(), str(folder), node_id=1, clock=ManualClock())
+    log = MetadataLog(files or RealFiles(), str(folder), node_id=1, directory_id=DIRECTORY_ID, clock=ManualClock())
     return log, list(log.replay())
 
 
@@ -45,7 +51,7 @@ def test_what_was_appended_is_replayed(tmp_path: Path) -> None:
     filled(tmp_path, producer_ids(1, 2), producer_ids(3))
     log, records = opened(tmp_path)
     assert records == producer_ids(1, 2, 3)
-    assert (log.log_end_offset, log.leader_epoch) == (4, 1)  # a leader change, then three records
+    assert (log.log_end_offset, log.leader_epoch) == (6, 1)  # a leader change, kraft.version, voters; then three records
     assert read_topic_id(RealFiles(), str(tmp_path / "partition.metadata")) == METADATA_TOPIC_ID
     log.close()
 
@@ -64,9 +70,9 @@ def test_each_process_that_writes_leads_an_epoch_of_its_own(tmp_path: Path) -> N
         (2, False),
         (2, False),
     ]
-    assert [batch.base_offset for batch in batches] == [0, 1, 2, 3, 4]
+    assert [batch.base_offset for batch in batches] == [0, 3, 4, 5, 6]
     assert json.loads((tmp_path / "quorum-state").read_text())["leaderEpoch"] == 2
-    assert (tmp_path / "leader-epoch-checkpoint").read_text() == "0\n2\n1 0\n2 2\n"
+    assert (tmp_path / "leader-epoch-checkpoint").read_text() == "0\n2\n1 0\n2 4\n"
 
 
 def test_a_torn_tail_is_cut_at_every_byte(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -175,10 +181,93 @@ def test_kafkas_own_log_is_replayed_and_continued(tmp_path: Path) -> None:
     assert opened(tmp_path)[1] == [*records, *producer_ids(9)]
 
 
-def test_a_log_that_begins_in_a_snapshot_is_refused(tmp_path: Path) -> None:
+def test_a_log_that_begins_behind_nothing_is_refused(tmp_path: Path) -> None:
     (tmp_path / "00000000000000000100.log").write_bytes(b"")
-    with pytest.raises(ConfigurationError, match="snapshot"):
+    with pytest.raises(ConfigurationError, match="begins at offset 100, and no snapshot has what was before"):
         opened(tmp_path)
+
+
+def test_a_transaction_that_kafka_left_open_counts_for_nothing_and_is_aborted(tmp_path: Path) -> None:
+    log, _ = opened(tmp_path)
+    log.append([BeginTransactionRecord(name="Bootstrap records"), *producer_ids(1)])
+    log.close()
+    log, records = opened(tmp_path)
+    assert records == []
+    log.append(producer_ids(2))
+    log.close()
+    assert opened(tmp_path)[1] == producer_ids(2)
+    *_, aborted, _ = split_batches((tmp_path / LOG).read_bytes())
+    assert isinstance(decode_frame(next(decode_records(aborted)).value or b""), AbortTransactionRecord)
+
+
+def test_segments_follow_each_other(tmp_path: Path) -> None:
+    log = MetadataLog(RealFiles(), str(tmp_path), node_id=1, directory_id=DIRECTORY_ID, clock=ManualClock(), segment_bytes=300)
+    list(log.replay())
+    for end in range(10):
+        log.append(producer_ids(end))
+    log.close()
+    names = sorted(path.name for path in tmp_path.glob("*.log"))
+    assert len(names) > 3
+    assert opened(tmp_path)[1] == producer_ids(*range(10))
+    (tmp_path / names[1]).unlink()
+    with pytest.raises(ConfigurationError, match="a segment ends at offset"):
+        opened(tmp_path)
+
+
+def test_a_segment_that_cannot_be_begun_is_none(tmp_path: Path) -> None:
+    files = FaultyFiles()
+    log = MetadataLog(files, str(tmp_path), node_id=1, directory_id=DIRECTORY_ID, clock=ManualClock(), segment_bytes=300)
+    list(log.replay())
+    log.append(producer_ids(1))
+    files.fail("sync_directory", errno.EIO)
+    with pytest.raises(KafkaStorageError):
+        log.append(producer_ids(2, 3))
+    log.append(producer_ids(4))
+    log.close()
+    assert opened(tmp_path)[1] == producer_ids(1, 4)
+
+
+@pytest.mark.parametrize("voters", [[2], [1, 2, 3]])
+def test_a_log_of_other_voters_is_refused(tmp_path: Path, voters: list[int]) -> None:
+    state = {"clusterId": "", "leaderId": 2, "leaderEpoch": 4, "votedId": -1, "appliedOffset": 0, "data_version": 0}
+    (tmp_path / "quorum-state").write_text(json.dumps(state | {"currentVoters": [{"voterId": voter} for voter in voters]}))
+    with pytest.raises(ConfigurationError, match=f"a quorum of nodes? {', '.join(map(str, voters))}: node 1 alone cannot"):
+        opened(tmp_path)
+
+
+def test_a_quorum_of_the_configuration_stays_one(tmp_path: Path) -> None:
+    """data_version 0: whoever made the directory names its voters in the configuration."""
+    state = {"clusterId": "", "leaderId": 1, "leaderEpoch": 4, "votedId": -1, "appliedOffset": 0, "currentVoters": [{"voterId": 1}]}
+    (tmp_path / "quorum-state").write_text(json.dumps(state | {"data_version": 0}))
+    file = filled(tmp_path, producer_ids(1))
+    assert json.loads((tmp_path / "quorum-state").read_text()) == {**state, "leaderEpoch": 5, "data_version": 0}
+    assert next(split_batches(file.read_bytes())).record_count == 1
+
+
+def test_the_voter_is_this_directory(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    filled(tmp_path, producer_ids(1))
+    other = MetadataLog(RealFiles(), str(tmp_path), node_id=1, directory_id=UUID(int=78), clock=ManualClock())
+    list(other.replay())
+    assert "another directory.id" in caplog.text
+    other.append(producer_ids(2))
+    other.close()
+    caplog.clear()
+    reader = MetadataReader(RealFiles(), str(tmp_path))
+    assert list(reader.records()) == producer_ids(1, 2)
+    assert reader.quorum.is_led_by(1, UUID(int=78))
+    assert not reader.quorum.is_led_by(1, DIRECTORY_ID)
+
+
+def test_reading_changes_nothing(tmp_path: Path) -> None:
+    file = filled(tmp_path, producer_ids(1))
+    file.write_bytes(file.read_bytes() + b"torn")
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    reader = MetadataReader(RealFiles(), str(tmp_path))
+    assert list(reader.records()) == producer_ids(1)
+    assert (reader.torn_bytes, reader.log_end_offset) == (4, 4)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    assert list(MetadataReader(RealFiles(), str(tmp_path / "none")).records()) == []
+    assert not (tmp_path / "none").exists()
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"leaderEpoch":"x"}'])
