@@ -16,15 +16,12 @@ from typing import NamedTuple
 
 import pytest
 
-from minibroker.client.address import Address
-from minibroker.client.connection import connect
-from minibroker.client.deadline import Deadline
 from tests.clients.adapters import CLIENTS, Read, Sent
 from tests.support.old_java import VERSIONS, ClientError, Found, OldJavaClient, OldRecord
+from tests.support.old_versions import require_old_versions
 
 pytestmark = [pytest.mark.java]
 
-FETCH = 1
 OLD_CODECS = ("none", "gzip", "snappy", "lz4")
 START_MS = 1_700_000_000_000
 MODERN = [Sent(b"modern", b"with a header", (("h", b"x"),), START_MS + 5000), Sent(None, b"and without", (), START_MS + 5001)]
@@ -43,13 +40,8 @@ class Written(NamedTuple):
 
 @pytest.fixture(scope="module")
 def clients(bootstrap: str) -> Iterator[dict[str, OldJavaClient]]:
+    require_old_versions(bootstrap)
     with ExitStack() as stack:
-        host, port = bootstrap.split(":")
-        connection = connect(Address(host, int(port)), Deadline(10_000))
-        oldest = next(api.min_version for api in connection.api_versions.api_keys if api.api_key == FETCH)
-        connection.close()
-        if oldest > 0:
-            pytest.skip("this broker serves no client of before 2017")
         yield {version: stack.enter_context(OldJavaClient(version, bootstrap)) for version in VERSIONS}
 
 
