@@ -2,8 +2,8 @@
 
     python old_kafka_python.py HOST:PORT TOPIC        the topic is empty and has one partition
 
-Prints a JSON object: "written" is [api_version, codec, offset, timestamp, key, value] of each record; "read" is what a consumer saw that was
-pinned to each api_version: [offset, timestamp, key, value] of each record, and where it was told that the log begins and ends.
+Prints a JSON object: "written" is [api_version, codec, offset, timestamp, key, value] of each record; "read" is what a consumer saw that
+was pinned to each api_version: [offset, timestamp, key, value] of each record, and where it was told that the log begins and ends.
 """
 
 from __future__ import annotations
