@@ -242,12 +242,12 @@ def _unreadable(view: memoryview, position: int) -> CorruptMessage | Unsupported
 
 def read_batch(data: Buffer, position: int = 0) -> RecordBatch:
     """The batch at `position`, of whatever format: CorruptMessage when there is no whole one."""
-    try:
-        return RecordBatch(data, position)
-    except UnsupportedForMessageFormat:
+    view = memoryview(data)
+    if len(view) > position + MAGIC_POSITION and view[position + MAGIC_POSITION] < MAGIC_V2:
         from minibroker.records.legacy import LegacyBatch  # noqa: PLC0415  it imports this module, and is seldom needed
 
-        return LegacyBatch(data, position)
+        return LegacyBatch(view, position)
+    return RecordBatch(view, position)
 
 
 def split_batches(data: Buffer, *, allow_partial: bool = False) -> Iterator[RecordBatch]:
