@@ -29,6 +29,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "offsets": ("minibroker.cli.offsets", "offsets", "Show an offset of each partition: earliest, latest, or by time."),
     "produce": ("minibroker.cli.produce", "produce", "Write records from stdin or FILES to TOPIC."),
     "serve": ("minibroker.cli.serve", "serve", "Run a broker."),
+    "storage": ("minibroker.cli.storage", "storage", "Check, show and prepare log directories."),
     "topics": ("minibroker.cli.topics", "topics", "List, describe, create, delete and alter topics."),
 }
 
