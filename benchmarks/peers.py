@@ -28,6 +28,7 @@ API_VERSIONS_V0 = bytes.fromhex("0000000a 0012 0000 00000001 ffff")
 POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
 <groupId>bench</groupId><artifactId>kafka</artifactId><version>1</version><dependencies>
 <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{version}</version></dependency>
+<dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-tools</artifactId><version>{version}</version></dependency>
 <dependency><groupId>org.slf4j</groupId><artifactId>slf4j-nop</artifactId><version>1.7.36</version></dependency>
 </dependencies></project>
 """
@@ -127,6 +128,13 @@ class Peer(ABC):
         if not keep:
             shutil.rmtree(self.folder, ignore_errors=True)
 
+    def kill(self) -> None:
+        """SIGKILL; its data stay for a second start."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
     def cpu_seconds(self) -> float:
         """User and system time that the process has spent, all its threads included."""
         fields = Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
@@ -208,7 +216,7 @@ class ApacheKafka(Peer):
         return f"{self._libraries}/*"
 
     def _fetch(self) -> None:
-        done = self._libraries / ".done"
+        done = self._libraries / ".done-with-tools"
         if done.exists():
             return
         if shutil.which("mvn") is None:
@@ -231,6 +239,10 @@ class ApacheKafka(Peer):
     def command(self) -> list[str]:
         """The server's main class."""
         return ["java", *JVM_FLAGS, "-cp", self._class_path, "kafka.Kafka", str(self._properties)]
+
+    def tool(self, main_class: str, *arguments: str) -> list[str]:
+        """The command line of one of Kafka's tools."""
+        return ["java", "-Xmx1G", "-cp", self._class_path, main_class, *arguments]
 
 
 PEERS: dict[str, type[Peer]] = {"minibroker": Minibroker, "kafka": ApacheKafka}
