@@ -4,8 +4,8 @@
              `end_offset` says how far it reaches: the rest is for another compaction
     freeze   then `live` holds the codes (offset and tombstone bit, see records/key_walk.py) of all last records, in order
 
-A key of up to 32 bytes stands for itself, a longer one is its digest of 33 bytes, so no two are mistaken for each other but with the
-odds of 264 bits. Apache Kafka's SkimpyOffsetMap keeps 24 bytes a key, MD5 and offset; a dict takes more, and a tenth of the time.
+A key of up to 47 bytes stands for itself, a longer one is its digest of 48 bytes, so no two are mistaken for each other but with the
+odds of 384 bits. Apache Kafka's SkimpyOffsetMap keeps 24 bytes a key, MD5 and offset; a dict takes more, and a tenth of the time.
 """
 
 from __future__ import annotations

@@ -20,12 +20,12 @@ from minibroker.records.record import MAX_VARLONG_BITS, read_varint, write_varin
 
 Span = tuple[int, int]
 
-MAX_PLAIN_KEY: Final = 32  #: bytes; longer keys stand in a map as a digest that is longer than any plain one
+MAX_PLAIN_KEY: Final = 47  #: bytes; a longer key stands in a map as a digest that is longer than any plain one
 _MAX_PLAIN_NUMBER: Final = 2 * MAX_PLAIN_KEY
 
 
 def digest(key: bytes) -> bytes:
-    """What stands for a key of more than 32 bytes: 33 bytes of BLAKE2b."""
+    """What stands for a longer key: 48 bytes of BLAKE2b."""
     from hashlib import blake2b  # noqa: PLC0415  costs milliseconds, and most keys are short
 
     return blake2b(key, digest_size=MAX_PLAIN_KEY + 1).digest()
