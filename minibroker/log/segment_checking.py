@@ -19,7 +19,7 @@ from minibroker.storage.files import READ_ONLY, Files
 from minibroker.storage.log_file_names import LOG, OFFSET_INDEX, TIME_INDEX, file_name
 from minibroker.storage.segment import MAX_RELATIVE_OFFSET
 from minibroker.storage.time_index import NO_TIMESTAMP
-from minibroker.storage.verified_scan import VerifiedBatch, read_verified
+from minibroker.storage.verified_scan import UNKNOWN_OFFSET, VerifiedBatch, read_verified
 
 
 class SegmentTask(NamedTuple):
@@ -144,7 +144,7 @@ class _SegmentCheck:
                 time_index.see(base_offset, last_offset, timestamp, self._largest)
             if producer_id >= 0:
                 producers.note(position, size, base_offset, attributes, producer_id)
-            if self._task.deep:
+            if self._task.deep and base_offset != UNKNOWN_OFFSET:
                 self._decode(position, size)
         self._check_end()
 
@@ -165,6 +165,9 @@ class _SegmentCheck:
             self.findings.add(ERROR, self.path, words, position, kind="a wrong CRC")
             if base_offset != expected or not base_offset <= last_offset <= base_offset + MAX_RELATIVE_OFFSET:
                 return  # nothing that it says is certain
+        elif base_offset == UNKNOWN_OFFSET:
+            words = f"the message set at offset {last_offset} cannot be decompressed"
+            self.findings.add(ERROR, self.path, words, position, kind="sets that cannot be decompressed")
         elif last_offset < base_offset or not 0 <= count <= last_offset - base_offset + 1:
             words = f"a batch with offsets {base_offset} to {last_offset} has {count} records"
             self.findings.add(ERROR, self.path, words, position, kind="impossible offsets")

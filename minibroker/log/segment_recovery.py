@@ -17,7 +17,7 @@ from minibroker.storage.files import Files
 from minibroker.storage.leader_epoch_checkpoint import LeaderEpochCheckpoint
 from minibroker.storage.segment import Segment
 from minibroker.storage.time_index import NO_TIMESTAMP, TimestampEntry
-from minibroker.storage.verified_scan import VerifiedBatch, read_verified
+from minibroker.storage.verified_scan import UNKNOWN_OFFSET, VerifiedBatch, read_verified
 
 
 class SegmentRecovery:
@@ -79,7 +79,9 @@ class SegmentRecovery:
                     return
                 if base_offset != next_offset or count != last_offset - base_offset + 1:
                     self.is_compacted = True
-                    if base_offset < next_offset or (base_offset > next_offset and not self._may_have_gaps):
+                    if base_offset == UNKNOWN_OFFSET:
+                        base_offset = next_offset  # whoever reads it will complain, but the log is not damaged
+                    elif base_offset < next_offset or (base_offset > next_offset and not self._may_have_gaps):
                         last_offset = limit_offset  # it is not believed
                 if not base_offset <= last_offset < limit_offset:
                     self.problem = f"offsets {base_offset} to {batch[3]} where {next_offset} is the next"

@@ -38,7 +38,7 @@ def upgrade_produced(data: memoryview, rules: ProduceRules, *, now_ms: int) -> R
     records: list[Record] = []
     codec = Compression.NONE
     for batch in batches:
-        messages = messages_of(batch, max_bytes=rules.max_decompressed_bytes)
+        messages = messages_of(batch, max_bytes=rules.max_decompressed_bytes, may_be_torn=False)
         for message in messages:
             if message.magic != batch.magic:
                 raise InvalidRecord(f"a message of format v{message.magic} in a set of format v{batch.magic}")

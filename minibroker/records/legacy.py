@@ -21,7 +21,7 @@ So `LegacyBatch` is one message or one set: a RecordBatch whose format cannot sa
 record_count of a compressed set are known only after it was decompressed, which the first question for one of them does.
 
 Sources: KIP-31, KIP-32, org.apache.kafka.common.record.LegacyRecord and AbstractLegacyRecordBatch. Stricter than those: lengths below -1,
-bytes behind the value or behind the last whole inner message, inner CRCs that are wrong, also when reading from a log.
+bytes behind the value, inner CRCs that are wrong, also when reading from a log.
 """
 
 from __future__ import annotations
@@ -114,10 +114,8 @@ class LegacyBatch(RecordBatch):
             if name not in _COMPUTED:
                 raise AttributeError(name)
             records = list(decode_legacy(self))
-            if records[-1].offset != self.offset:
-                raise InvalidRecord(f"a message set of offset {self.offset} whose last message has offset {records[-1].offset}")
-            self.base_offset = records[0].offset
-            self.last_offset_delta = self.offset - self.base_offset
+            self.last_offset_delta = records[-1].offset - records[0].offset
+            self.base_offset = self.offset - self.last_offset_delta  # also in v0, where a damaged offset shows by that
             self.record_count = len(records)
             return getattr(self, name)
 
@@ -167,8 +165,11 @@ def records_of(batch: LegacyBatch, messages: list[Message]) -> Iterator[Record]:
         yield Record(base_offset + offset, log_append_time if log_append_time is not None and magic else timestamp, key, value)
 
 
-def messages_of(batch: LegacyBatch, *, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> list[Message]:
-    """The messages inside a compressed set, at least one, or the one that `batch` is itself; errors as `decode_legacy`."""
+def messages_of(batch: LegacyBatch, *, max_bytes: int = MAX_DECOMPRESSED_BYTES, may_be_torn: bool = True) -> list[Message]:
+    """The messages inside a compressed set, at least one, or the one that `batch` is itself; errors as `decode_legacy`.
+
+    `may_be_torn`: a partial message behind the whole ones is passed over, as Kafka's readers do, else InvalidRecord.
+    """
     if not batch.is_compressed:
         key, value = _key_and_value(bytes(batch.data), 0, batch.size, batch.magic)
         return [Message(batch.offset, batch.magic, batch.max_timestamp, key, value, batch.crc)]
@@ -177,10 +178,15 @@ def messages_of(batch: LegacyBatch, *, max_bytes: int = MAX_DECOMPRESSED_BYTES) 
     position, end = 0, len(content)
     while position < end:
         if end - position < MIN_SIZES[0]:
-            raise InvalidRecord(f"{end - position} bytes are left over behind {len(messages)} messages")
-        offset, size, crc, magic, attributes = _unpack_head(content, position)
-        stop = position + LOG_OVERHEAD + size
-        if magic > MAGIC_V1 or stop - position < MIN_SIZES[magic] or stop > end:
+            stop = end + 1
+        else:
+            offset, size, crc, magic, attributes = _unpack_head(content, position)
+            stop = position + LOG_OVERHEAD + size
+        if stop > end:
+            if messages and may_be_torn:
+                break
+            raise InvalidRecord(f"a torn message in a set: {end - position} bytes are left over behind {len(messages)} messages")
+        if magic > MAGIC_V1 or stop - position < MIN_SIZES[magic]:
             raise InvalidRecord(f"no message at position {position} of {end} in a set: size {size}, magic {magic}")
         if attributes & COMPRESSION_MASK:
             raise InvalidRecord("a compressed message inside a compressed message set")

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from struct import Struct
 
-from minibroker.errors import CorruptMessage, KafkaError
-from minibroker.records.batch import ATTRIBUTES_POSITION, HEADER_SIZE, LOG_OVERHEAD, MAGIC_V2
+from minibroker.errors import KafkaError
+from minibroker.records.batch import ATTRIBUTES_POSITION, HEADER_SIZE, LOG_OVERHEAD, MAGIC_V2, RecordBatch
 from minibroker.records.checksum import crc32c
 from minibroker.storage.batch_scan import read_batches
 from minibroker.storage.files import FileHandle, Files
@@ -19,6 +19,9 @@ CHUNK_BYTES = 1024 * 1024
 
 #: position, size, base_offset, last_offset, max_timestamp, leader_epoch, attributes, producer_id, record_count, whether the CRC is right
 VerifiedBatch = tuple[int, int, int, int, int, int, int, int, int, bool]
+
+#: base_offset of an old compressed set whose CRC is right, but which cannot be decompressed: only its last offset is known
+UNKNOWN_OFFSET = -(2**63)
 
 #: base_offset, batch_length, partition_leader_epoch, magic, crc, attributes, last_offset_delta, max_timestamp, producer_id, record_count
 _HEAD = Struct(">qiibIhi8xqq2x4xi")
@@ -68,10 +71,7 @@ def _read_slowly(files: Files, handle: FileHandle, position: int, end: int) -> I
     """
     for batch in read_batches(files, handle, position, end):
         is_right = batch.check_crc()
-        try:
-            base_offset, record_count = (batch.base_offset, batch.record_count) if is_right else (batch.last_offset, 0)
-        except KafkaError as error:  # an old compressed set tells them only when it is decompressed
-            raise CorruptMessage(f"{handle.path}: no batch at position {position}: {error}") from error
+        base_offset, record_count = _base_offset_and_count(batch) if is_right else (batch.last_offset, 0)
         yield (
             position,
             batch.size,
@@ -87,3 +87,10 @@ def _read_slowly(files: Files, handle: FileHandle, position: int, end: int) -> I
         position += batch.size
         if batch.magic == MAGIC_V2:
             return
+
+
+def _base_offset_and_count(batch: RecordBatch) -> tuple[int, int]:
+    try:
+        return batch.base_offset, batch.record_count
+    except KafkaError:  # an old compressed set tells them only when it is decompressed
+        return UNKNOWN_OFFSET, 0

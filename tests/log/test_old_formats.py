@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from minibroker.errors import OffsetOutOfRange
 from minibroker.log.partition_log import PartitionLog
 from minibroker.log.results import IsolationLevel, TimestampOffset
+from minibroker.log.segment_checking import SegmentTask, check_segment
 from minibroker.records.batch import split_batches
 from minibroker.records.builder import build_batch
 from minibroker.records.compression import Compression
-from minibroker.records.legacy_builder import build_message_set
+from minibroker.records.legacy_builder import build_message_set, write_message
 from minibroker.records.record import Record, decode_records
 from minibroker.storage.files import RealFiles
 from tests.golden.capture_legacy import legacy_golden
@@ -137,6 +138,36 @@ def test_a_flipped_byte_in_an_old_message_ends_the_log(open_log: OpenLog, tmp_pa
             log = open_log(log_start_offset=50)
             assert (log.log_end_offset, log.size) == (50 if index == 0 else sizes[index - 1][1].next_offset, start), place
             log.close(clean=False)
+
+
+def test_a_set_that_cannot_be_decompressed_is_no_damage(open_log: OpenLog, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Its CRC is right: some client of old wrote it so. It is served as it is, and nothing is cut off."""
+    odd = bytearray()
+    write_message(odd, Record(5, NOW_MS, None, b"no gzip"), 1, Compression.GZIP)
+    behind = build_message_set([Record(6, NOW_MS, b"k", b"v")], 1)
+    put(tmp_path, 0, bytes(odd + behind))
+    for _ in range(2):
+        log = open_log()
+        assert (log.log_end_offset, log.size) == (7, len(odd + behind))
+        assert bytes(log.read(0, 1000, isolation=None)) == bytes(odd + behind)
+        assert bytes(log.read(6, 1000, isolation=None)) == bytes(behind)
+        log.close(clean=False)
+    assert "cut" not in caplog.text
+    (finding,) = check_segment(RealFiles(), SegmentTask(str(tmp_path / "orders-0"), 0, needs_indexes=False, deep=True)).findings
+    assert "the message set at offset 5 cannot be decompressed" in finding.problem
+
+
+@pytest.mark.parametrize("codec", SEGMENTS)
+def test_a_check_finds_nothing_wrong_until_something_is(tmp_path: Path, codec: str) -> None:
+    path = put_golden(tmp_path, codec, with_indexes=True)
+    task = SegmentTask(str(tmp_path / "orders-0"), 50, deep=True)
+    report = check_segment(RealFiles(), task)
+    assert (report.findings, report.next_offset, report.is_whole, report.has_gaps) == ((), 50 + GOLDEN_COUNT, True, False)
+    data = bytearray(path.read_bytes())
+    data[40] ^= 1
+    path.write_bytes(data)
+    (finding,) = check_segment(RealFiles(), task).findings
+    assert "wrong CRC" in finding.problem
 
 
 @pytest.mark.parametrize("codec", SEGMENTS)
