@@ -35,23 +35,21 @@ def parse_uuid(text: str) -> uuid.UUID:
 
 
 def read_topic_id(files: Files, path: str) -> uuid.UUID | None:
-    """The topic id; None when the file is missing, or empty: it is not synced, so a power loss may leave nothing or zeros in it.
+    """The topic id; None when there is none to be read: the file is not synced, so a power loss may leave nothing, zeros or half of it.
 
-    CorruptLogError when it is none of ours.
+    CorruptLogError for a version that is not ours.
     """
     try:
         text = read_all(files, path).decode(errors="replace")
     except FileNotFoundError:
-        return None
-    if not text.strip("\0"):
         return None
     fields = dict(line.partition(": ")[::2] for line in text.splitlines())
     try:
         if int(fields["version"]) != VERSION:
             raise CorruptLogError(f"{path}: unknown version {fields['version']}")
         return parse_uuid(fields["topic_id"])
-    except (KeyError, ValueError) as error:
-        raise CorruptLogError(f"{path}: no partition metadata ({error})") from None
+    except (KeyError, ValueError):
+        return None
 
 
 def write_topic_id(files: Files, path: str, topic_id: uuid.UUID, *, sync: bool = False) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.differential.allowed import RULES
-from tests.differential.log_run import SETTINGS, LogRun
+from tests.differential.log_run import RETENTION, SETTINGS, LogRun
 from tests.differential.run import Run
 from tests.differential.twins import Twins
 from tests.support.broker_process import BrokerProcess
@@ -52,6 +52,7 @@ def test_two_logs_are_alike(tmp_path: Path) -> None:
     ):
         run = LogRun(Twins(ours.bootstrap, kafka.bootstrap), seed, (ours, kafka))
         run.run(LOG_OPERATIONS)
+        assert min(run.retired[name] for name in RETENTION) > 3, run.retired
         assert run.found == [], f"{len(run.found)} of {run.counts.total()} answers differ:\n" + "\n".join(run.found[:20])
         assert "Traceback" not in ours.output
 

@@ -16,6 +16,7 @@ DAY_MS: Final = 24 * HOUR_MS
 ZSTD_SINCE: Final = 7  #: version of Produce
 AHEAD_MS: Final = HOUR_MS // 4  #: records are at least so far ahead of the clock, if at all
 STAMPED: Final = "append-time"  #: the topic whose timestamps are the brokers' own
+BY_AGE: Final = "by-age"
 _LIMITS: Final = (0, 1, 61, 62, 100, 300, 499, 500, 501, 1000, 3000, 1_048_576, 1_048_576)
 
 
@@ -37,7 +38,17 @@ class LogData(Data):
         super().__init__(*arguments)
         self.starts: dict[tuple[str, int], int] = {}
         self.timestamps: list[int] = [self.now_ms]  #: that were produced
+        self.only: str | None = None  #: the topic that all requests are about
         self._time = self.now_ms - 5 * DAY_MS
+        self._age_ms = 6 * DAY_MS
+
+    def topic(self) -> str:
+        """The one that time takes is left alone until its time has come: a record that is ahead would keep all behind it."""
+        if self.only is not None:
+            return self.only
+        while (topic := super().topic()) == BY_AGE:
+            pass
+        return topic
 
     def epoch(self) -> int:
         """Not compared: a restart raises it by one here, by two there."""
@@ -46,14 +57,16 @@ class LogData(Data):
     def offset(self, topic: str, index: int) -> int:
         """Any from a little below the log's start to a little above its end, which is known roughly: the last batch may be longer."""
         start, end = self.starts.get((topic, index), 0), self.ends.get((topic, index), 0)
-        return self.random.randint(max(start - 2, -1), end + 4)
+        return self.random.randint(max(start - 2, -1), max(start, end) + 4)
 
     def records(self) -> list[Record]:
         """Few and small; in time or out of order, the same, none, far ahead."""
         draw = self.random
         kind = draw.random()
         count = draw.choice((1, 1, 2, 5))
-        if kind < 0.08:
+        if self.only == BY_AGE:
+            times = self._ageing(count)
+        elif kind < 0.08:
             times = [NO_TIMESTAMP] * count
         elif kind < 0.2:
             times = [draw.choice(self.timestamps)] * count
@@ -70,6 +83,11 @@ class LogData(Data):
     def producer_records(self) -> list[Record]:
         """What no segment refuses; and with timestamps: without, Apache Kafka forgets the producer when it starts again."""
         return [each if each.timestamp >= 0 else each._replace(timestamp=self._later()) for each in self.records()[:2]]
+
+    def _ageing(self, count: int) -> list[int]:
+        """From six days ago on, two hours a time, and a day out of order: later ones are younger than two days."""
+        self._age_ms = max(self._age_ms - 2 * HOUR_MS, DAY_MS)
+        return [self.now_ms - self._age_ms + self.random.randrange(-DAY_MS // 2, DAY_MS // 2) for _ in range(count)]
 
     def _later(self) -> int:
         self._time += self.random.choice((0, 1, 1000, 60_000, HOUR_MS // 4))

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from minibroker.schemas import k00_produce, k02_list_offsets, k19_create_topics, k21_delete_records
+from minibroker.schemas import k00_produce, k02_list_offsets, k19_create_topics, k21_delete_records, k44_incremental_alter_configs
 from minibroker.storage.files import RealFiles
 from minibroker.storage.offset_checkpoint import LOG_START_OFFSET, OffsetCheckpoint
 from tests.differential.data import Operation
-from tests.differential.log_data import AHEAD_MS, HOUR_MS, STAMPED, LogData
+from tests.differential.log_data import AHEAD_MS, BY_AGE, DAY_MS, HOUR_MS, STAMPED, LogData
 from tests.differential.run import Run
 from tests.differential.twins import KAFKAS, OURS, SIDES, Twins, wait_until
 
@@ -22,16 +24,20 @@ LOG_TOPICS: Final[dict[str, tuple[int, dict[str, str]]]] = {
     "by-time": (1, {"segment.ms": str(HOUR_MS), "index.interval.bytes": "100"}),
     "by-index": (1, {"segment.index.bytes": "36", "index.interval.bytes": "60"}),
     STAMPED: (1, {SEGMENT_BYTES: "700", "message.timestamp.type": "LogAppendTime"}),
+    "by-size": (1, {SEGMENT_BYTES: "500", "index.interval.bytes": "100"}),
+    BY_AGE: (1, {SEGMENT_BYTES: "800", "index.interval.bytes": "0"}),
     "plain": (1, {}),
 }
-#: what both brokers are started with: deleted segments and checkpoints do not wait for minutes
+#: what is asked of a topic's retention three times in a run, and taken back; a day less than records may be old
+RETENTION: Final = {"by-size": ("retention.bytes", "1500"), BY_AGE: ("retention.ms", str(2 * DAY_MS))}
+WRITTEN_BEFORE: Final = 25  #: requests
+#: what both brokers are started with: deletion and checkpoints do not wait for minutes
 SETTINGS: Final = {
     "log.retention.ms": "-1",
     "log.retention.check.interval.ms": "100",
     "log.initial.task.delay.ms": "100",
     "log.flush.start.offset.checkpoint.interval.ms": "100",
     "log.flush.offset.checkpoint.interval.ms": "100",
-    "log.segment.delete.delay.ms": "0",
     "producer.id.expiration.ms": "2000000000",  # by the records' own timestamps in Apache Kafka, so 23 days
 }
 
@@ -57,6 +63,7 @@ class LogRun(Run):
     def __init__(self, twins: Twins, seed: int, brokers: tuple[Broker, Broker]) -> None:
         super().__init__(twins, seed)
         self.brokers = brokers
+        self.retired: Counter[str] = Counter()  #: segments that retention took
         twins.free |= {"leader_epoch"}
         self.data: LogData = LogData(self.random, twins, self.data.now_ms)
         twins.append_times_until_ms = self.data.now_ms + AHEAD_MS
@@ -69,6 +76,8 @@ class LogRun(Run):
         for part in range(3):
             while sum(self.counts.values()) < count * (part + 1) // 3:
                 self._step()
+            for name in RETENTION:
+                self._retain(name)
             self._read_everything()
             self._compare_folders()
             self._stop(in_order=part > 0)
@@ -126,6 +135,34 @@ class LogRun(Run):
         if any(self.data.starts.get(key) for key in asked):
             operation = operation._replace(note=f"behind the log start {operation.note}")
         self.compare(operation)
+
+    # -- retention ----------------------------------------------------------------------------------------------------
+
+    def _retain(self, name: str) -> None:
+        """Write on, ask for less to be kept, and wait until Kafka, which looks ten times a second, has deleted what we have."""
+        self.data.only = name
+        for _ in range(WRITTEN_BEFORE):
+            self._produce()
+        config, value = RETENTION[name]
+        folders = [broker.data_dir / f"{name}-0" for broker in self.brokers]
+        before = segments(folders[OURS])
+        self._configure(name, config, value)
+        wait_until(
+            lambda: segments(folders[OURS]) == segments(folders[KAFKAS]),
+            lambda: f"{config} of {name}: {[segments(folder) for folder in folders]}",
+        )
+        self.retired[name] += len(before.keys() - segments(folders[OURS]).keys())
+        self.data.starts[name, 0] = self._offset_of(name, 0, -2) or 0
+        for _ in range(10):
+            self._list_offsets()
+        self._configure(name, config, "-1")
+        self.data.only = None
+
+    def _configure(self, name: str, config: str, value: str) -> None:
+        change = k44_incremental_alter_configs.Config(name=config, config_operation=0, value=value)
+        resource = k44_incremental_alter_configs.Resource(resource_type=2, resource_name=name, configs=[change])
+        request = k44_incremental_alter_configs.Request(resources=[resource], validate_only=False)
+        self.compare(Operation(k44_incremental_alter_configs, 1, lambda _: request, note=f"{name} {config} {value}"))
 
     # -- everything, and the files ------------------------------------------------------------------------------------
 
@@ -202,7 +239,11 @@ class LogRun(Run):
 
 def segments(folder: Path) -> dict[int, int]:
     """Base offset and size of every `.log`."""
-    return {int(path.name[:20]): path.stat().st_size for path in folder.glob("*.log")}
+    found = {}
+    for path in folder.glob("*.log"):
+        with suppress(FileNotFoundError):  # deleted meanwhile
+            found[int(path.name[:20])] = path.stat().st_size
+    return found
 
 
 def kept_segments(folder: Path, start: int) -> dict[int, int]:

@@ -135,9 +135,14 @@ def test_ids_come_back(value: uuid.UUID) -> None:
     assert partition_metadata.parse_uuid(partition_metadata.format_uuid(value)) == value
 
 
-@pytest.mark.parametrize("text", [b"junk", b"version: 1\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ", b"version: 0\ntopic_id: AAA", b"version: x\n"])
-def test_garbage_is_no_partition_metadata(text: bytes, tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", [b"junk", b"", b"\0\0", b"version: 0\ntopic_id: AAA", b"version: x\n"])
+def test_what_a_power_loss_leaves_is_no_partition_metadata(text: bytes, tmp_path: Path) -> None:
     (tmp_path / "m").write_bytes(text)
+    assert partition_metadata.read_topic_id(files, str(tmp_path / "m")) is None
+
+
+def test_partition_metadata_of_a_later_version_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "m").write_bytes(b"version: 1\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ")
     with pytest.raises(CorruptLogError, match="/m"):
         partition_metadata.read_topic_id(files, str(tmp_path / "m"))
 
