@@ -23,12 +23,10 @@ from pathlib import Path
 from minibroker.background import Background, InlineBackground
 from minibroker.clock import Clock
 from minibroker.errors import (
-    CorruptLogError,
     InvalidTxnState,
     KafkaStorageError,
     OffsetOutOfRange,
     RecordListTooLarge,
-    UnsupportedForMessageFormat,
 )
 from minibroker.log import timestamps
 from minibroker.log.compaction import Cleanable, Compacted, Compaction, make_plan, measure
@@ -123,7 +121,7 @@ class PartitionLog:
     ) -> PartitionLog:
         """Open or create the log of a folder named topic-partition; log/loading.py says what is checked and repaired.
 
-        Raises KafkaStorageError when the file system fails, CorruptLogError when the files are none that we can serve.
+        Raises KafkaStorageError when the file system fails.
         """
         path = str(directory)
         try:
@@ -141,8 +139,6 @@ class PartitionLog:
             )
         except OSError as error:
             raise KafkaStorageError(f"{path}: {error}") from error
-        except UnsupportedForMessageFormat as error:
-            raise CorruptLogError(f"{path}: {error}") from error
 
     # What there is
 

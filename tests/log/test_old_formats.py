@@ -261,7 +261,7 @@ def keyed_logs(draw: st.DrawFn) -> tuple[list[Record], bytes]:
 
 
 @given(case=keyed_logs())
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_compaction_of_old_formats(open_log: OpenLog, tmp_path: Path, case: tuple[list[Record], bytes]) -> None:
     """The last record of each key stays with its offset and time, whatever format it had; again nothing changes."""
     records, data = case
