@@ -1,11 +1,12 @@
 """Producers and transactions of a segment, held against its `.txnindex` and its producer snapshots while the batches pass by.
 
-Compaction removes batches that those files still speak of, so what disagrees counts only where no offset is missing.
+Compaction removes batches that those files still speak of, so what is missing counts only where no offset is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from minibroker.errors import CorruptLogError, KafkaError
 from minibroker.log.findings import ERROR, Findings
@@ -19,6 +20,15 @@ from minibroker.storage.log_file_names import LOG, SNAPSHOT, TRANSACTION_INDEX, 
 
 #: Position and size of a batch.
 Place = tuple[int, int]
+
+
+class _Aborted(NamedTuple):
+    """A transaction, as its abort marker and the batches before it in this segment tell."""
+
+    producer_id: int
+    first_offset: int | None  #: None: none of its batches is here
+    is_certain: bool  #: it did not begin earlier
+    last_stable_offset: int  #: the first offset of the others that were open; or lower, when one of them began before this segment
 
 
 class ProducerCheck:
@@ -51,7 +61,7 @@ class ProducerCheck:
         self._markers: dict[int, Place] = {}  #: its last control batch, where that came later
         self._begun: dict[int, int] = {}  #: first offset of a transaction, as far as it is in this segment
         self._known: set[int] = set()  #: producers whose transactions are seen from their beginning on
-        self._aborted: dict[int, tuple[int, int | None, bool]] = {}  #: marker offset -> producer, first offset, whether that is certain
+        self._aborted: dict[int, _Aborted] = {}  #: by the offset of their markers
         self._disagreements: list[tuple[str, str]] = []  #: path and words
 
     @property
@@ -80,7 +90,9 @@ class ProducerCheck:
             return
         first_offset = self._begun.pop(producer_id, None)
         if ControlType.ABORT in kinds:
-            self._aborted[offset] = producer_id, first_offset, self._is_first or producer_id in self._known
+            is_certain = self._is_first or producer_id in self._known
+            last_stable_offset = min(self._begun.values(), default=offset + 1)
+            self._aborted[offset] = _Aborted(producer_id, first_offset, is_certain, last_stable_offset)
         self._known.add(producer_id)
 
     def compare(self, offset: int) -> None:
@@ -122,11 +134,10 @@ class ProducerCheck:
         """The segment was read up to `end_offset`."""
         self.compare(end_offset)
         entries = self._read_aborted()
-        if has_gaps:
-            return
-        for path, words in self._disagreements:
-            self._findings.add(ERROR, path, words, kind="producers that disagree with the log")
-        self._compare_aborted(entries)
+        if not has_gaps:
+            for path, words in self._disagreements:
+                self._findings.add(ERROR, path, words, kind="producers that disagree with the log")
+        self._compare_aborted(entries, has_gaps=has_gaps)
 
     @property
     def _index_path(self) -> str:
@@ -146,20 +157,31 @@ class ProducerCheck:
                 self._wrong(number, entry, "contradicts itself")
         return entries
 
-    def _compare_aborted(self, entries: list[transaction_index.AbortedTxn]) -> None:
+    def _compare_aborted(self, entries: list[transaction_index.AbortedTxn], *, has_gaps: bool) -> None:
+        """Where offsets are missing, a marker that is there must still be the one that its entry speaks of."""
         for number, entry in enumerate(entries):
-            producer_id, begun, is_certain = self._aborted.get(entry.last_offset, (-1, None, False))
-            if producer_id != entry.producer_id:
-                self._wrong(number, entry, "no abort marker of that producer is at its last offset")
-            elif begun is not None and (entry.first_offset > begun or (is_certain and entry.first_offset != begun)):
-                self._wrong(number, entry, f"the transaction began at offset {begun}")
+            found = self._aborted.get(entry.last_offset)
+            if found is None:
+                if not has_gaps:
+                    self._wrong(number, entry, "no abort marker is at its last offset")
+            elif found.producer_id != entry.producer_id:
+                self._wrong(number, entry, f"the abort marker at its last offset is of producer {found.producer_id}")
+            elif _disagrees(entry.first_offset, found.first_offset, is_certain=found.is_certain and not has_gaps):
+                self._wrong(number, entry, f"the transaction began at offset {found.first_offset}")
+            elif _disagrees(entry.last_stable_offset, found.last_stable_offset, is_certain=self._is_first and not has_gaps):
+                self._wrong(number, entry, f"has last stable offset {entry.last_stable_offset}, it was {found.last_stable_offset}")
         indexed = {entry.last_offset for entry in entries}
-        for offset, (producer_id, begun, _) in self._aborted.items():
-            if begun is not None and offset not in indexed:
-                words = f"the aborted transaction of producer {producer_id}, offsets {begun} to {offset}, is missing: it reads as committed"
-                self._findings.add(ERROR, self._index_path, words, kind="missing entries")
+        for offset, found in self._aborted.items():
+            if found.first_offset is not None and offset not in indexed and not has_gaps:
+                words = f"the aborted transaction of producer {found.producer_id}, offsets {found.first_offset} to {offset}, is missing"
+                self._findings.add(ERROR, self._index_path, f"{words}: it reads as committed", kind="missing entries")
 
     def _wrong(self, number: int, entry: transaction_index.AbortedTxn, words: str) -> None:
         where = f"entry {number} (producer {entry.producer_id}, offsets {entry.first_offset} to {entry.last_offset})"
         position = number * transaction_index.ENTRY_SIZE
         self._findings.add(ERROR, self._index_path, f"{where}: {words}", position, kind="wrong entries")
+
+
+def _disagrees(found: int, expected: int | None, *, is_certain: bool) -> bool:
+    """Whether an offset is not the expected one; or higher, when that is not known for certain."""
+    return expected is not None and (found != expected if is_certain else found > expected)

@@ -1,0 +1,142 @@
+"""`storage check` on what Apache Kafka leaves: transactions, compaction, every codec, rolled segments; after a stop, a SIGKILL, damage.
+
+It must cry over nothing that Kafka writes. Then the damage that it finds in one of ours it finds here as well.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from minibroker.cluster.storage_checking import StorageCheck
+from minibroker.log.findings import ERROR, Finding
+from minibroker.log.segment_checking import check_segment
+from minibroker.storage.files import RealFiles
+from tests.support.kafka_process import KafkaProcess
+
+pytestmark = pytest.mark.java
+
+SMALL = {"segment.bytes": "1048576"}
+COMPACTED = SMALL | {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01", "segment.ms": "500"}
+SETTINGS = {"log.cleaner.backoff.ms": "100", "log.initial.task.delay.ms": "500"}
+CLEANED_WITHIN_S = 60.0
+
+
+class Directories(NamedTuple):
+    """One data directory at two moments."""
+
+    stopped: Path
+    killed: Path
+
+
+def fill(bootstrap: str) -> None:
+    for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
+        producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "compression.type": codec, "linger.ms": 5})
+        for number in range(600):
+            value = random.Random(number).randbytes(700)
+            producer.produce("plain", value, key=str(number))
+            producer.produce("compacted", value, key=str(number % 20))
+            producer.poll(0)
+            if number % 100 == 0:
+                producer.flush()
+        assert producer.flush(30) == 0
+    transact(bootstrap)
+
+
+def transact(bootstrap: str) -> None:
+    """Three producers whose transactions lie across each other; some are aborted, the last one stays open."""
+    producers = [Producer({"bootstrap.servers": bootstrap, "transactional.id": f"id-{number}"}) for number in range(3)]
+    for producer in producers:
+        producer.init_transactions()
+    for turn in range(12):
+        for producer in producers:
+            producer.begin_transaction()
+        for number in range(6):
+            for producer in producers:
+                producer.produce("transactional", b"x" * 9000, partition=number % 2)
+                producer.produce("compacted", b"x" * 100, key=str(number))
+        for number, producer in enumerate(producers):
+            producer.flush()
+            (producer.commit_transaction if (turn + number) % 3 else producer.abort_transaction)()
+    producers[0].begin_transaction()
+    producers[0].produce("transactional", b"open", partition=0)
+    producers[0].flush()
+
+
+def wait_until_cleaned(data_dir: Path) -> None:
+    deadline = time.monotonic() + CLEANED_WITHIN_S
+    checkpoint = data_dir / "cleaner-offset-checkpoint"
+    while not (checkpoint.exists() and "compacted 0" in checkpoint.read_text()):
+        assert time.monotonic() < deadline, "Kafka compacted nothing"
+        time.sleep(0.1)
+
+
+@pytest.fixture(scope="module")
+def directories(tmp_path_factory: pytest.TempPathFactory) -> Directories:
+    folder = tmp_path_factory.mktemp("kafka")
+    saved = Directories(folder / "stopped", folder / "killed")
+    with KafkaProcess(folder, settings=SETTINGS) as kafka:
+        topics = [
+            NewTopic("plain", 2, config=SMALL),
+            NewTopic("transactional", 2, config=SMALL),
+            NewTopic("compacted", 1, config=COMPACTED),
+        ]
+        admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+        for made in admin.create_topics(topics).values():
+            made.result(30)
+        fill(kafka.bootstrap)
+        wait_until_cleaned(kafka.data_dir)
+        kafka.stop()
+        shutil.copytree(kafka.data_dir, saved.stopped)
+        kafka.start()
+        fill(kafka.bootstrap)
+        kafka.kill()
+        kafka.data_dir.rename(saved.killed)
+    return saved
+
+
+def check(*paths: Path) -> list[Finding]:
+    work = StorageCheck(RealFiles(), [str(path) for path in paths], deep=True)
+    work.plan()
+    assert len(work.tasks) > 5
+    for task in work.tasks:
+        work.done(task.directory, check_segment(RealFiles(), task))
+    return work.finish()
+
+
+def test_nothing_is_wrong_after_a_stop(directories: Directories) -> None:
+    segments = list(directories.stopped.glob("plain-*/*.log"))
+    assert len(segments) > 2
+    assert list(directories.stopped.glob("transactional-*/*.txnindex"))
+    assert check(directories.stopped) == []
+
+
+def test_nothing_is_damaged_after_a_kill(directories: Directories) -> None:
+    assert [finding for finding in check(directories.killed) if finding.severity == ERROR] == []
+
+
+@pytest.mark.parametrize(
+    "pattern", ["*/*.log", "*/*.index", "*/*.timeindex", "transactional-*/*.txnindex", "*/*.snapshot", "*/*.checkpoint"]
+)
+def test_a_flipped_bit_is_found(pattern: str, directories: Directories) -> None:
+    rng = random.Random(pattern)
+    paths = sorted(path for path in directories.stopped.glob(pattern) if path.stat().st_size)
+    for _ in range(8):
+        path = rng.choice(paths)
+        data = path.read_bytes()
+        damaged = bytearray(data)
+        position = rng.randrange(len(data))
+        damaged[position] ^= 1 << rng.randrange(8)
+        path.write_bytes(damaged)
+        try:
+            found = check(directories.stopped)
+        finally:
+            path.write_bytes(data)
+        assert found, f"{path}: byte {position} was {data[position]}, is {damaged[position]}"
