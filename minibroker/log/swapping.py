@@ -83,7 +83,7 @@ def matching(segments: Segments, groups: Sequence[Group]) -> list[tuple[Group, l
     all the same: the new segment's records of deleted segments lie below the log start.
     """
     by_offset = {segment.base_offset: segment for segment in segments if segment is not segments.active}
-    log_start = min(by_offset, default=0)
+    first_offset = next(iter(segments)).base_offset
     matches = []
     for group in groups:
         replaced = []
@@ -91,7 +91,7 @@ def matching(segments: Segments, groups: Sequence[Group]) -> list[tuple[Group, l
             segment = by_offset.get(source.base_offset)
             if segment is not None and segment.size == source.size:
                 replaced.append(segment)
-            elif segment is not None or source.base_offset >= log_start:
+            elif segment is not None or source.base_offset >= first_offset:
                 return None
         matches.append((group, replaced))
     return matches
