@@ -25,6 +25,8 @@ from minibroker.storage.segment import Segment
 
 logger = logging.getLogger(__name__)
 
+TOLERATED_MS = 60 * 60 * 1000  #: so far ahead a timestamp may be by default (message.timestamp.after.max.ms): no warning
+
 
 class Retention:
     """The decision for one log."""
@@ -78,7 +80,7 @@ class Retention:
             timestamp = -1
         if timestamp < 0:
             return self._files.modified_ms(segment.log.path)
-        if timestamp > now_ms and segment.base_offset != self._warned_of:
+        if timestamp - now_ms > TOLERATED_MS and segment.base_offset != self._warned_of:
             self._warned_of = segment.base_offset
             logger.warning(
                 "%s: its largest timestamp is %d s in the future, it stays until then", segment.log.path, (timestamp - now_ms) // 1000

@@ -164,7 +164,7 @@ def test_the_same_segments_are_left(tmp_path: Path) -> None:
         for case in cases:
             both.limit(case)
         compare(both, cases)
-        assert sum(both.starts(case)[OURS] > case.delete_to for case in cases) > TOPICS // 4  # retention had something to do
+        assert sum(both.starts(case)[OURS] > case.delete_to for case in cases) > TOPICS // 10  # retention had something to do
         for broker in (ours, kafka):
             broker.stop()
             broker.start()
