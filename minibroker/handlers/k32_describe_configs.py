@@ -1,6 +1,7 @@
 """DescribeConfigs (key 32): configs of topics and of this broker, with where each value comes from.
 
-Versions: 1 to 4; 3 answers with type and documentation, 4 is flexible.
+Versions: 0 to 4; 3 answers with type and documentation, 4 is flexible.
+Version 0 says is_default instead of where a value comes from. Apache Kafka 3.9 says it of nothing; here it is said of defaults.
 Resources: 2 a topic, 4 a broker (its id; "" shows what is stored for all brokers). `configuration_keys` null or empty asks for all.
 Not done: 8 broker loggers, 16 client metrics and 32 groups are answered with INVALID_REQUEST.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 from minibroker.cluster.config_entries import ConfigEntry, broker_entries, default_broker_entries, topic_entries
 from minibroker.cluster.metadata_image import ALL_BROKERS, BROKER_RESOURCE, TOPIC_RESOURCE
 from minibroker.cluster.topic_rules import check_name
+from minibroker.config.definition import SOURCE_DEFAULT
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.registry import handles
 from minibroker.errors import InvalidRequest, KafkaError, UnknownTopicOrPartition
@@ -65,6 +67,7 @@ def _config(entry: ConfigEntry, request: schema.Request) -> schema.Config:
         name=entry.prop.name,
         value=entry.value,
         read_only=entry.is_read_only,
+        is_default=entry.source == SOURCE_DEFAULT,
         config_source=entry.source,
         is_sensitive=entry.prop.is_sensitive,
         synonyms=[schema.Synonym(name=each.name, value=each.value, source=each.source) for each in synonyms],

@@ -1,6 +1,6 @@
 """DescribeLogDirs (key 35): the directories of log.dirs with the partitions and bytes in them.
 
-Versions: 1 to 5; 2 is flexible, 3 has an error code for the whole, 4 tells of the volume, 5 whether a directory takes new partitions.
+Versions: 0 to 5; 2 is flexible, 3 has an error code for the whole, 4 tells of the volume, 5 whether a directory takes new partitions.
 Topics: null asks for all; otherwise those partitions that are there are answered and others left out, so that an empty list gives the
 directories alone. Every directory is answered, also one without any of them. Sizes are bytes of `.log` files. The metadata log is not
 listed; nor is a partition that is offline: nobody knows its size. A directory that is offline, or whose volume cannot be read, is

@@ -1,5 +1,6 @@
 """DescribeConfigs, API key 32: configs of topics and brokers, and where each value comes from.
 
+v0  is_default
 v1  config_source and synonyms (KIP-226)
 v2  answer carries throttle_time_ms before the quota delay, not after it
 v3  config_type and documentation (KIP-569)
@@ -16,7 +17,7 @@ from __future__ import annotations
 from minibroker.wire.schema import Bool, Int8, Int16, Int32, String, field, struct
 
 API_KEY = 32
-VERSIONS = (1, 4)
+VERSIONS = (0, 4)
 FLEXIBLE_SINCE = 4
 
 
@@ -30,7 +31,7 @@ class Resource:
 @struct
 class Request:
     resources: list[Resource]
-    include_synonyms: Bool = field(default=False)
+    include_synonyms: Bool = field(since=1, default=False)
     include_documentation: Bool = field(since=3, default=False)
 
 
@@ -46,9 +47,10 @@ class Config:
     name: String
     value: String | None  #: null when sensitive
     read_only: Bool
-    config_source: Int8 = field(default=-1)
+    is_default: Bool = field(until=0, default=False)  #: neither the topic nor the broker's configuration sets it
+    config_source: Int8 = field(since=1, default=-1)
     is_sensitive: Bool
-    synonyms: list[Synonym] = field(default=())  #: every place that sets this key, the one in force first
+    synonyms: list[Synonym] = field(since=1, default=())  #: every place that sets this key, the one in force first
     config_type: Int8 = field(since=3, default=0)
     documentation: String | None = field(since=3, default="")
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from minibroker.wire.schema import Bool, Int16, Int32, Int64, String, field, struct
 
 API_KEY = 35
-VERSIONS = (1, 5)
+VERSIONS = (0, 5)
 FLEXIBLE_SINCE = 2
 
 

@@ -3,8 +3,8 @@
 Up to 0.10.0 they read with SimpleConsumer: KafkaConsumer of 0.9 and 0.10.0 asks for a group coordinator even with an assigned partition.
 One JVM a version serves the whole module (tests/support/old_java.py).
 
-Apache Kafka 3.9.1 passes these tests too (--bootstrap-server), but for zstd: there clients of before 2.1 die of an unknown codec, or of the
-bytes that fill a Fetch whose conversion failed half way.
+Apache Kafka 3.9.1 passes these tests too (--bootstrap-server), but for two: of zstd clients of before 2.1 die there, by an unknown codec or
+by the bytes that fill a Fetch whose conversion failed half way; and to an AdminClient of 0.11 it calls no config a default.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.clients.adapters import CLIENTS, Read, Sent
-from tests.support.old_java import VERSIONS, ClientError, Found, OldJavaClient, OldRecord
+from tests.support.old_java import VERSIONS, ClientError, Found, OldJavaClient, OldRecord, number, run_admin
 from tests.support.old_versions import require_old_versions
 
 pytestmark = [pytest.mark.java]
@@ -151,3 +151,18 @@ def test_zstd_is_read_by_those_who_know_it(clients: dict[str, OldJavaClient], zs
     if not client.reads_with_kafka_consumer:
         with pytest.raises(ClientError, match="error 76"):
             client.consume(zstd_from_1, ZSTD, 1, 1)
+
+
+@pytest.mark.parametrize("version", [version for version in VERSIONS if number(version) >= (0, 11)])
+def test_admin_client(bootstrap: str, version: str) -> None:
+    require_old_versions(bootstrap)
+    said = run_admin(version, bootstrap, f"admin-{version}-{os.getpid()}")
+    assert said == [
+        "listed: true",
+        "partitions: 2",
+        "brokers: 1",
+        "configs: {retention.ms=-1, segment.bytes=1073741824 (default)}",
+        "configs: {retention.ms=604800000 (default), segment.bytes=1048576}",
+        *(["log dirs: 1"] if number(version) >= (1, 0) else []),
+        "listed: false",
+    ]

@@ -12,6 +12,7 @@ from minibroker.wire.schema import NIL_UUID, fields_of
 FILE = Path(__file__).parent / "admin_kafka_4.3.1.json"
 
 _MASKED = {"cluster_id", "host", "port", "log_dir", "total_bytes", "usable_bytes", "throttle_time_ms", "producer_id"}
+_DROPPED = {"is_default"}  #: of versions that Kafka 4.3.1 no longer knows
 _DEFAULT_SOURCE = 5
 
 
@@ -25,6 +26,8 @@ def plain(value: Any) -> Any:
         return value
     answer: dict[str, Any] = {}
     for field in fields_of(type(value)):
+        if field.name in _DROPPED:
+            continue
         content = getattr(value, field.name)
         answer[field.name] = "*" if field.name in _MASKED and content not in {"", -1} else plain(content)
     if type(value).__module__.endswith("k19_create_topics") and answer.get("configs"):

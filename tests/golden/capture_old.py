@@ -2,9 +2,10 @@
 
     python -m tests.golden.capture_old BROKER_PORT PROXY_PORT
 
-Kafka 3.9.1 is the last that serves Produce 0 to 2, Fetch 0 to 3 and ListOffsets 0. The broker must be new (no topic `old`) and advertise
-the proxy's port. Frames are named by their place in the conversation, so that it can be played again: `..._java_0.8.2.2_007` is the
-seventh exchange of all. Kept are those of versions that Kafka 4 no longer knows, with their answers.
+Kafka 3.9.1 is the last that serves Produce 0 to 2, Fetch 0 to 3, ListOffsets 0, DescribeConfigs 0 and DescribeLogDirs 0. The broker must be
+new (no topic `old`), advertise the proxy's port and have log.retention.ms=-1. Frames are named by their place in the conversation, so that
+it can be played again: `..._java_0.8.2.2_007` is the seventh exchange of all. Kept are those of versions that Kafka 4 no longer knows, with
+their answers.
 """
 
 from __future__ import annotations
@@ -18,17 +19,18 @@ from minibroker.wire.codec import decode
 from tests.golden import FRAMES, stem_of
 from tests.schemas.declared import messages
 from tests.support.capture_proxy import REQUEST, Captured, CaptureProxy
-from tests.support.old_java import OldJavaClient, OldRecord
+from tests.support.old_java import OldJavaClient, OldRecord, run_admin
 
 BROKER = "Apache Kafka 3.9.1"
 CLIENTS = ("0.8.2.2", "0.9.0.1", "0.10.0.1", "0.10.2.2")
+ADMINS = ("0.11.0.3", "1.1.1")
 CODECS = ("none", "gzip", "snappy", "lz4")
 TOPIC = "old"
-DROPPED = {0: "Produce", 1: "Fetch", 2: "ListOffsets"}
+DROPPED = {0: "Produce", 1: "Fetch", 2: "ListOffsets", 32: "DescribeConfigs", 35: "DescribeLogDirs"}
 
 
 def converse(proxy: CaptureProxy, bootstrap: str) -> None:
-    """Each client writes two records in each codec; then each reads everything, and asks where the log begins and ends."""
+    """Each client writes two records in each codec; then each reads everything and asks where the log begins and ends. Then the admins."""
     count = 0
     for version in CLIENTS:
         proxy.label = version
@@ -46,6 +48,9 @@ def converse(proxy: CaptureProxy, bootstrap: str) -> None:
                 assert len(client.consume(TOPIC, 0, offset, count - offset)) == count - offset
             assert client.offsets(TOPIC, 0, -2) == [0]
             assert client.offsets(TOPIC, 0, -1)[0] == count
+    for version in ADMINS:
+        proxy.label = version
+        run_admin(version, bootstrap, f"admin-{version}")
 
 
 def is_dropped(frame: Captured) -> bool:

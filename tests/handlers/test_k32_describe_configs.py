@@ -22,7 +22,7 @@ def test_answers_as_apache_kafka_does() -> None:
 
 
 def test_every_version_is_answered() -> None:
-    assert answered_versions("k32_describe_configs") == {1, 2, 3, 4}
+    assert answered_versions("k32_describe_configs") == {0, 1, 2, 3, 4}
 
 
 def test_a_topic_without_overrides_looks_as_on_apache_kafka() -> None:
@@ -57,3 +57,16 @@ def test_where_a_value_comes_from() -> None:
     assert clicks["retention.ms"].value == "7200000"
     assert (clicks["segment.bytes"].value, clicks["segment.bytes"].config_source) == ("1000", SOURCE_STATIC_BROKER)
     assert clicks["flush.ms"].config_source == SOURCE_DEFAULT
+
+
+def test_version_0_says_what_is_default() -> None:
+    broker = BrokerInMemory(config={"log.segment.bytes": "1000"})
+    broker.cluster.create_topic("orders", configs={"retention.ms": "5"})
+    keys = ["retention.ms", "segment.bytes", "flush.ms"]
+    resource = schema.Resource(resource_type=TOPIC, resource_name="orders", configuration_keys=keys)
+    configs = broker.ask(schema.Request(resources=[resource]), 0).results[0].configs
+    assert {config.name: (config.value, config.is_default) for config in configs} == {
+        "retention.ms": ("5", False),
+        "segment.bytes": ("1000", False),
+        "flush.ms": ("9223372036854775807", True),
+    }

@@ -1,7 +1,7 @@
 """Kafka's field tables: the message definitions inside Kafka's jars, cut down to what a schema says.
 
 `kafka_4_3_1_fields.json` holds them, one row a field; columns: path, type, versions, nullable versions, tag, default.
-`kafka_3_9_1_fields.json` holds those of the three APIs whose oldest versions we serve and Kafka 4 does not know any more (KIP-896).
+`kafka_3_9_1_fields.json` holds those of the APIs whose oldest versions we serve and Kafka 4 does not know any more (KIP-896).
 Write them anew with  python -m tests.schemas.kafka_fields FOLDER_WITH_KAFKA_JARS FOLDER_WITH_KAFKA_3.9.1_JARS
 """
 
@@ -21,7 +21,11 @@ JARS = ("kafka-clients", "kafka-metadata", "kafka-group-coordinator", "kafka-tra
 OLD_TABLES = Path(__file__).with_name("kafka_3_9_1_fields.json")
 OLD_VERSION = "3.9.1"
 OLD_JARS = ("kafka-clients",)
-OLD_MESSAGES = frozenset(f"{name}{side}" for name in ("Produce", "Fetch", "ListOffsets") for side in ("Request", "Response"))
+OLD_MESSAGES = frozenset(
+    f"{name}{side}"
+    for name in ("Produce", "Fetch", "ListOffsets", "DescribeConfigs", "DescribeLogDirs")
+    for side in ("Request", "Response")
+)
 DEFINITION = re.compile(r"common/(message|metadata)/\w+\.json")
 LAST_VERSION = 32767
 

@@ -61,10 +61,9 @@ def client_jars(version: str) -> Path:
     return jars(f"kafka-clients-{version}", f"org.apache.kafka:kafka-clients:{version}", LOGGING)
 
 
-def _program(version: str) -> tuple[str, Path]:
-    """Main class and folder of the compiled program; compiled once against the oldest version that it is for."""
-    main, oldest = ("SimpleClient", VERSIONS[0]) if number(version) < FIRST_WITH_KAFKA_CONSUMER else ("AssigningClient", "0.10.2.2")
-    sources = [SOURCES / "Conversation.java", SOURCES / f"{main}.java"]
+def _program(main: str, *others: str, oldest: str) -> Path:
+    """The folder with a program of tests/clients/java, compiled once against the oldest version that it is for."""
+    sources = [SOURCES / f"{name}.java" for name in (main, *others)]
     sources_hash = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
     folder = cache_folder() / f"programs-{main}-{sources_hash}"
     if not (folder / f"{main}.class").exists():
@@ -75,7 +74,23 @@ def _program(version: str) -> tuple[str, Path]:
             fcntl.flock(lock, fcntl.LOCK_EX)
             command = ["javac", "--release", "8", "-nowarn", "-Xlint:-options", "-cp", f"{client_jars(oldest)}/*", "-d", str(folder)]
             subprocess.run([*command, *map(str, sources)], check=True)
-    return main, folder
+    return folder
+
+
+def _java(program: Path, version: str, main: str, *arguments: str) -> list[str]:
+    memory = ["-Xmx128m", "-Xss512k", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"]
+    quiet = ["-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-Dfile.encoding=UTF-8"]
+    return ["java", *memory, *quiet, "-cp", f"{program}:{client_jars(version)}/*", main, *arguments]
+
+
+def run_admin(version: str, bootstrap: str, topic: str) -> list[str]:
+    """What an AdminClient of 0.11 or later says of a topic that it creates, changes and deletes (AdminProgram.java)."""
+    require_java()
+    program = _program("AdminProgram", oldest="0.11.0.3")
+    command = _java(program, version, "AdminProgram", bootstrap, topic)
+    done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
 
 
 class OldJavaClient:
@@ -88,10 +103,11 @@ class OldJavaClient:
         self.knows_headers = number(version) >= (0, 11)
         self.knows_zstd = number(version) >= (2, 1)
         self.reads_with_kafka_consumer = number(version) >= FIRST_WITH_KAFKA_CONSUMER
-        main, folder = _program(version)
-        memory = ["-Xmx128m", "-Xss512k", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"]
-        quiet = ["-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-Dfile.encoding=UTF-8"]
-        command = ["java", *memory, *quiet, "-cp", f"{folder}:{client_jars(version)}/*", main, *bootstrap.split(":")]
+        if self.reads_with_kafka_consumer:
+            main, program = "AssigningClient", _program("AssigningClient", "Conversation", oldest="0.10.2.2")
+        else:
+            main, program = "SimpleClient", _program("SimpleClient", "Conversation", oldest=VERSIONS[0])
+        command = _java(program, version, main, *bootstrap.split(":"))
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, encoding="utf-8"
         )
