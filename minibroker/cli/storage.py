@@ -5,6 +5,8 @@ from __future__ import annotations
 import click
 
 from minibroker.cli.storage_check import check
+from minibroker.cli.storage_format import storage_format
+from minibroker.cli.storage_info import info
 
 
 @click.group(
@@ -12,6 +14,8 @@ from minibroker.cli.storage_check import check
 Examples:
   minibroker storage check ./data
   minibroker storage check --deep -o json /var/lib/kafka/data
+  minibroker storage info ./data
+  minibroker storage info ./data --server-properties > kafka.properties
 """
 )
 def storage() -> None:
@@ -19,3 +23,5 @@ def storage() -> None:
 
 
 storage.add_command(check)
+storage.add_command(info)
+storage.add_command(storage_format)

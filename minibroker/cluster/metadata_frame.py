@@ -29,6 +29,19 @@ _MIGRATION_SINCE = 8  #: metadata.version 3.4-IV0
 _CORDONED_SINCE = 30  #: metadata.version 4.3-IV0
 
 
+#: Kafka's names of metadata.version, from MIN_METADATA_VERSION on
+_NAMES = (
+    "3.3-IV3", "3.4-IV0", "3.5-IV0", "3.5-IV1", "3.5-IV2", "3.6-IV0", "3.6-IV1", "3.6-IV2", "3.7-IV0", "3.7-IV1", "3.7-IV2", "3.7-IV3",
+    "3.7-IV4", "3.8-IV0", "3.9-IV0", "4.0-IV0", "4.0-IV1", "4.0-IV2", "4.0-IV3", "4.1-IV0", "4.1-IV1", "4.2-IV0", "4.2-IV1", "4.3-IV0",
+)  # fmt: skip
+
+
+def metadata_version_name(level: int) -> str:
+    """As Kafka's tools name a metadata.version; "unknown" for others than they know."""
+    known = MIN_METADATA_VERSION <= level <= METADATA_VERSION
+    return _NAMES[level - MIN_METADATA_VERSION] if known else "unknown"
+
+
 def record_version(struct_type: type[Any], metadata_version: int) -> int:
     """The version at which a record of this type is written."""
     if struct_type in {PartitionRecord, PartitionChangeRecord}:
