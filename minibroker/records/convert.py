@@ -32,13 +32,17 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 
+#: in one compressed set of a producer; no old client is known to send a thousandth of it
+MAX_SET_MESSAGES = 250_000
+
+
 def upgrade_produced(data: memoryview, rules: ProduceRules, *, now_ms: int) -> RecordBatch:
     """One batch of format v2 with the records of the messages of format v0 or v1 that `data` is; KafkaError when they are refused."""
     batches = _messages_in(data, rules)
     records: list[Record] = []
     codec = Compression.NONE
     for batch in batches:
-        messages = messages_of(batch, max_bytes=rules.max_decompressed_bytes, may_be_torn=False)
+        messages = messages_of(batch, max_bytes=rules.max_decompressed_bytes, max_count=MAX_SET_MESSAGES, may_be_torn=False)
         for message in messages:
             if message.magic != batch.magic:
                 raise InvalidRecord(f"a message of format v{message.magic} in a set of format v{batch.magic}")
@@ -86,7 +90,8 @@ def downgrade(data: Buffer, magic: int, first_offset: int, *, max_bytes: int = M
     """The batches of `data` in message format `magic` (0 or 1) at most, without control batches; empty when nothing is left.
 
     Batches that are of this format or an older one stay as they are. Of uncompressed ones only the records from `first_offset` on are
-    kept. UnsupportedCompressionType for zstd; InvalidRecord for a batch that cannot be decoded, or not within `max_bytes`.
+    kept. UnsupportedCompressionType for zstd; InvalidRecord for a batch that cannot be decoded; `max_bytes` bounds what each one becomes
+    uncompressed, in its own format and in the other.
     """
     batches = list(split_batches(data, allow_partial=True))
     if all(batch.magic <= magic for batch in batches):
@@ -100,8 +105,9 @@ def downgrade(data: Buffer, magic: int, first_offset: int, *, max_bytes: int = M
         if batch.magic <= magic:
             out += batch.data
             continue
-        records = list(decode_records(batch, max_bytes=max_bytes))
+        records = decode_records(batch, max_bytes=max_bytes)
         if not batch.is_compressed:
-            records = [record for record in records if record.offset >= first_offset]
-        out += build_message_set(records, magic, compression=batch.compression, timestamp_type=batch.timestamp_type)
+            records = (record for record in records if record.offset >= first_offset)
+        kind, time = batch.compression, batch.timestamp_type
+        out += build_message_set(records, magic, compression=kind, timestamp_type=time, max_bytes=max_bytes)
     return out

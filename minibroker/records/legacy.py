@@ -31,7 +31,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
-from minibroker.errors import CorruptMessage, InvalidRecord
+from minibroker.errors import CorruptMessage, InvalidRecord, MessageTooLarge
 from minibroker.records.batch import (
     COMPRESSION_MASK,
     LOG_APPEND_TIME_FLAG,
@@ -165,10 +165,13 @@ def records_of(batch: LegacyBatch, messages: list[Message]) -> Iterator[Record]:
         yield Record(base_offset + offset, log_append_time if log_append_time is not None and magic else timestamp, key, value)
 
 
-def messages_of(batch: LegacyBatch, *, max_bytes: int = MAX_DECOMPRESSED_BYTES, may_be_torn: bool = True) -> list[Message]:
+def messages_of(
+    batch: LegacyBatch, *, max_bytes: int = MAX_DECOMPRESSED_BYTES, max_count: int | None = None, may_be_torn: bool = True
+) -> list[Message]:
     """The messages inside a compressed set, at least one, or the one that `batch` is itself; errors as `decode_legacy`.
 
-    `may_be_torn`: a partial message behind the whole ones is passed over, as Kafka's readers do, else InvalidRecord.
+    More than `max_count` raise MessageTooLarge: a small message takes ten times its size in memory. `may_be_torn`: a partial message behind
+    the whole ones is passed over, as Kafka's readers do, else InvalidRecord.
     """
     if not batch.is_compressed:
         key, value = _key_and_value(bytes(batch.data), 0, batch.size, batch.magic)
@@ -192,6 +195,8 @@ def messages_of(batch: LegacyBatch, *, max_bytes: int = MAX_DECOMPRESSED_BYTES, 
             raise InvalidRecord("a compressed message inside a compressed message set")
         if crc32(content[position + MAGIC_POSITION : stop]) != crc:
             raise CorruptMessage(f"message {len(messages)} of a compressed set is corrupt (stored crc = {crc})")
+        if len(messages) == max_count:
+            raise MessageTooLarge(f"a compressed set of more than {max_count} messages")
         timestamp: int = _unpack_timestamp(content, position + TIMESTAMP_POSITION)[0] if magic else NO_TIMESTAMP
         messages.append(Message(offset, magic, timestamp, *_key_and_value(content, position, stop, magic), crc))
         position = stop

@@ -6,14 +6,14 @@ record's; the set has the offset of its last record and, in v1, the largest time
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from struct import Struct
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from minibroker.errors import UnsupportedCompressionType
+from minibroker.errors import InvalidRecord, UnsupportedCompressionType
 from minibroker.records.batch import LOG_APPEND_TIME_FLAG, LOG_OVERHEAD, NO_TIMESTAMP, TimestampType
-from minibroker.records.compression import Compression, compress
+from minibroker.records.compression import MAX_DECOMPRESSED_BYTES, Compression, compress
 from minibroker.records.legacy import MAGIC_V0, MIN_SIZES
 from minibroker.records.lz4_header import with_old_checksum
 from minibroker.records.record import Record
@@ -30,32 +30,40 @@ _NULL = b"\xff\xff\xff\xff"
 
 
 def build_message_set(
-    records: Sequence[Record],
+    records: Iterable[Record],
     magic: int,
     *,
     compression: Compression = Compression.NONE,
     level: int | None = None,
     timestamp_type: TimestampType = TimestampType.CREATE_TIME,
+    max_bytes: int = MAX_DECOMPRESSED_BYTES,
 ) -> bytearray:
     """`records` with their offsets, in message format `magic` (0 or 1): a message each, or one compressed set.
 
-    Headers are left out, in v0 timestamps too; with LogAppendTime every record must have the same. UnsupportedCompressionType for zstd.
+    Headers are left out, in v0 timestamps too; with LogAppendTime every record must have the same. UnsupportedCompressionType for zstd,
+    InvalidRecord when the messages take more than `max_bytes` before they are compressed.
     """
     if compression is Compression.ZSTD:
         raise UnsupportedCompressionType(f"zstd does not exist in message format v{magic}")
     flags = LOG_APPEND_TIME_FLAG if timestamp_type and magic else 0
+    has_relative_offsets = bool(compression and magic)
     out = bytearray()
-    base_offset = records[0].offset if records and compression and magic else 0
+    record: Record | None = None
+    base_offset, largest = 0, NO_TIMESTAMP
     for record in records:
+        if has_relative_offsets and not out:
+            base_offset = record.offset
         write_message(out, record, magic, flags, base_offset)
-    if not records or not compression:
+        if len(out) > max_bytes:
+            raise InvalidRecord(f"records that take more than {max_bytes} bytes in message format v{magic}")
+        largest = max(largest, record.timestamp)
+    if record is None or not compression:
         return out
     value: Buffer = compress(compression, out, level)
     if compression is Compression.LZ4 and magic == MAGIC_V0:
         value = with_old_checksum(value)
     packed = bytearray()
-    largest = max(record.timestamp for record in records)
-    write_message(packed, Record(records[-1].offset, largest, None, bytes(value)), magic, flags | compression)
+    write_message(packed, Record(record.offset, largest, None, bytes(value)), magic, flags | compression)
     return packed
 
 

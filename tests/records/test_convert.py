@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minibroker.errors import (
@@ -18,6 +18,7 @@ from minibroker.errors import (
     MessageTooLarge,
     UnsupportedCompressionType,
 )
+from minibroker.records import convert
 from minibroker.records.batch import RecordBatch, TimestampType, assign_offsets, split_batches
 from minibroker.records.builder import build_batch
 from minibroker.records.compression import Compression
@@ -78,6 +79,22 @@ def test_down_does_not_unpack_bombs() -> None:
         downgrade(data, 1, 0, max_bytes=100_000)
 
 
+def test_down_does_not_blow_up_small_records() -> None:
+    """A record of 7 bytes becomes a message of 34."""
+    data = build_batch([Record(0, NOW_MS, None, None)] * 20_000, compression=Compression.GZIP)
+    assert len(data) < 50_000
+    with pytest.raises(InvalidRecord, match="more than 200000 bytes in message format v1"):
+        downgrade(data, 1, 0, max_bytes=200_000)
+
+
+def test_up_does_not_take_millions_of_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(convert, "MAX_SET_MESSAGES", 100)
+    records = [Record(index, -1, None, None) for index in range(101)]
+    assert upgraded(build_message_set(records[:100], 0, compression=Compression.GZIP)).record_count == 100
+    with pytest.raises(MessageTooLarge, match="more than 100 messages"):
+        upgraded(build_message_set(records, 0, compression=Compression.GZIP))
+
+
 @pytest.mark.parametrize("entry", SETS, ids=lambda entry: f"v{entry['magic']}_{entry['codec']}_{entry['append_time']}")
 @pytest.mark.parametrize("codec", [None, *Compression])
 def test_up_keeps_the_records(entry: dict[str, Any], codec: Compression | None) -> None:
@@ -95,6 +112,7 @@ def test_up_keeps_the_records(entry: dict[str, Any], codec: Compression | None) 
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("codec", OLD_CODECS)
 @given(data=st.data())
+@settings(deadline=None)
 def test_up_and_down_again_changes_nothing_but_offsets(magic: int, codec: Compression, data: st.DataObject) -> None:
     fields = st.none() | st.binary(max_size=30)
     records = [

@@ -6,7 +6,7 @@ import zlib
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minibroker.errors import CorruptMessage, InvalidRecord, KafkaError, UnsupportedCompressionType, UnsupportedForMessageFormat
@@ -111,6 +111,7 @@ class TestGoldenSets:
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("codec", OLD_CODECS)
 @given(data=st.data())
+@settings(deadline=None)
 def test_what_is_written_is_read(magic: int, codec: Compression, data: st.DataObject) -> None:
     timestamps = st.integers(min_value=-1, max_value=2**62) if magic else st.just(-1)
     fields = st.none() | st.binary(max_size=40)
@@ -129,6 +130,7 @@ def test_what_is_written_is_read(magic: int, codec: Compression, data: st.DataOb
 
 
 @given(st.binary(max_size=200), st.integers(0, 199), st.integers(0, 255), st.sampled_from(OLD_CODECS), st.integers(0, 1))
+@settings(deadline=None)
 def test_whatever_lies_in_it_the_error_is_kafkas(noise: bytes, position: int, flip: int, codec: Compression, magic: int) -> None:
     good = build_message_set(some(3, magic), magic, compression=codec)
     good[position % len(good)] ^= flip
