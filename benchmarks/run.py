@@ -13,10 +13,14 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import click
-from loads import LOADS, Figures
+import compaction
+import restart
+from loads import LOADS as SERVING
+from loads import Figures
 from peers import PEERS, Peer, Unavailable
 from pump import LoadError
 from tabulate import tabulate
@@ -24,6 +28,16 @@ from tabulate import tabulate
 RESULTS = Path(__file__).parent / "results"
 #: Settling time before memory is read: a JVM still compiles, an allocator still gives back.
 SETTLE_S = 2.0
+LOADS: dict[str, Callable[[Peer, float], Figures]] = SERVING | {
+    "compaction": compaction.compaction,
+    "produce under compaction": compaction.produce_under_compaction,
+    "recovery 1 GB": restart.recovery,
+    "recovery 200 MB in 1 kB": restart.recovery_small,
+    "1,000 partitions": restart.many_partitions,
+    "check 1 GB": restart.check,
+}
+#: What brokers are told for a load; otherwise they run with their defaults.
+PROPERTIES = {"compaction": compaction.PROPERTIES, "produce under compaction": compaction.PROPERTIES}
 #: (peer, load, figure) to the values of all rounds.
 Measured = dict[tuple[str, str, str], list[float]]
 
@@ -69,7 +83,7 @@ def _rounds(load: str, names: list[str], rounds: int, scale: float, measured: Me
     with click.progressbar(length=rounds * len(names), label=f"{load:20}", file=sys.stderr) as bar:
         for _ in range(rounds):
             for name in names:
-                peer = PEERS[name]()
+                peer = PEERS[name](PROPERTIES.get(load))
                 try:
                     peer.start()
                     _add(measured, peer, load, LOADS[load](peer, scale))

@@ -22,6 +22,11 @@ def test_every_load_gives_its_figures() -> None:
         "requests/s",
         "acknowledged p99 us",
         "delivered p50 us",
+        "compaction s/GB",
+        "recovered after s",
+        "start after SIGKILL s",
+        "check MB/s",
+        "acknowledged p99 us under compaction",
     ):
         assert f"| {figure}" in done.stdout
 
