@@ -15,13 +15,13 @@ from minibroker.log.partition_log import PartitionLog
 from minibroker.records.batch import CRC_POSITION, NO_TIMESTAMP, TimestampType, split_batches
 from minibroker.records.builder import build_batch
 from minibroker.records.compression import Compression
-from minibroker.records.control import ControlType, EndTransactionMarker, build_end_transaction_batch
+from minibroker.records.control import ControlType
 from minibroker.records.record import Record, decode_records
 from minibroker.storage.files import RealFiles
 from minibroker.storage.log_file_names import TRANSACTION_INDEX, file_name
-from minibroker.storage.transaction_index import AbortedTxn, TransactionIndex
+from minibroker.storage.transaction_index import TransactionIndex
 from tests.log.conftest import OpenLog
-from tests.support.compacting import COMPACT, NOW_MS, compact, keyed_batch, left_in, offsets_in, put
+from tests.support.compacting import COMPACT, NOW_MS, compact, end_transaction, keyed_batch, left_in, offsets_in, put, transaction
 from tests.support.log_batches import batch_of, read_batches
 
 A, B, C = b"a", b"b", b"c"
@@ -164,27 +164,6 @@ def test_the_last_batch_of_a_producer_stays_as_a_header(log: PartitionLog, open_
     assert put(again, (A, b"6"), **producer, base_sequence=4) == 5
 
 
-def transaction(log: PartitionLog, producer_id: int, ends: ControlType, *pairs: tuple[bytes, bytes | None]) -> int:
-    """Records of a transaction and its marker, as a coordinator writes it; the marker's offset."""
-    sequence = {"base_sequence": 0, "producer_epoch": 0, "producer_id": producer_id}
-    batch = keyed_batch(*pairs, is_transactional=True, **sequence)
-    first_offset = log.append_batches(batch, list(split_batches(batch))).base_offset
-    return end(log, producer_id, ends, first_offset)
-
-
-def end(log: PartitionLog, producer_id: int, ends: ControlType, first_offset: int) -> int:
-    marker = memoryview(
-        build_end_transaction_batch(EndTransactionMarker(ends, 0), timestamp=NOW_MS, producer_id=producer_id, producer_epoch=0)
-    )
-    known = log._producers.producers.pop(producer_id, None)  # markers are not judged by sequence: nobody writes them yet
-    offset = log.append_batches(marker, list(split_batches(marker))).base_offset
-    if known is not None:
-        log._producers.producers[producer_id] = known
-    if ends is ControlType.ABORT:
-        log.segments.active.transaction_index.append(AbortedTxn(producer_id, first_offset, offset, offset + 1))
-    return offset
-
-
 def test_aborted_records_go_at_once_and_their_marker_later(log: PartitionLog) -> None:
     put(log, (A, b"stays"))
     marker = transaction(log, 1, ControlType.ABORT, (A, b"void"), (B, b"void"))
@@ -223,7 +202,7 @@ def test_a_transaction_across_segments_whose_marker_is_not_compacted_yet(log: Pa
     log.append_batches(batch, list(split_batches(batch)))
     log._roll()
     put(log, (B, b"1"), roll=True)
-    end(log, 1, ControlType.ABORT, 1)
+    end_transaction(log, 1, ControlType.ABORT, 1)
     log._producers.producers.clear()
     put(log, (B, b"2"))
     compact(log)
