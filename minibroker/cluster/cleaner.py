@@ -23,7 +23,7 @@ import errno
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Final
 
 from minibroker.background import Background, WorkLost
 from minibroker.clock import Clock, Timer
@@ -32,6 +32,9 @@ from minibroker.config.broker_config import BrokerConfig
 from minibroker.errors import CorruptLogError, KafkaError, KafkaStorageError
 from minibroker.log.partition_log import PartitionLog
 from minibroker.storage.files import Files, RealFiles
+
+if TYPE_CHECKING:
+    from minibroker.log.compaction import Compacted, Compaction
 
 _LOG = logging.getLogger(__name__)
 
@@ -44,18 +47,10 @@ _UNTHROTTLED: Final = 1e12  #: bytes a second that no disk reaches; Kafka's defa
 _PASSING_ERRORS: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN})
 
 
-class _Compactable(Protocol):
-    """What is asked of a log."""
-
-    cleanable: Any
-    begin_compaction: Any
-    end_compaction: Any
-
-
 class _Run:
     """The compaction of one log, while it is under way."""
 
-    def __init__(self, directory: LogDirectory, log: PartitionLog, plan: Any) -> None:
+    def __init__(self, directory: LogDirectory, log: PartitionLog, plan: Compaction) -> None:
         self.directory = directory
         self.log = log
         self.plan = plan
@@ -170,7 +165,7 @@ class Cleaner:
         busy = self._running.keys() | self._leaving | self._resting | self._set_aside
         for directory in self._directories:
             for log in directory.logs.values():
-                if log.config.is_compacted and log not in busy and log.offline_cause is None and hasattr(log, "begin_compaction"):
+                if log.config.is_compacted and log not in busy and log.offline_cause is None:
                     yield directory, log
 
     def _dirtiest(self) -> tuple[LogDirectory, PartitionLog, int] | None:
@@ -180,7 +175,7 @@ class Cleaner:
         for directory, log in list(self._candidates()):
             first_dirty_offset = _first_dirty_offset(directory, log)
             try:
-                found = cast(_Compactable, log).cleanable(first_dirty_offset, now_ms)
+                found = log.cleanable(first_dirty_offset, now_ms)
             except (OSError, KafkaError, CorruptLogError) as error:
                 self._failed(log, error)
                 continue
@@ -197,9 +192,7 @@ class Cleaner:
     def _begin(self, directory: LogDirectory, log: PartitionLog, first_dirty_offset: int) -> None:
         self._wanted.discard(log)
         try:
-            plan = cast(_Compactable, log).begin_compaction(
-                first_dirty_offset, self._clock.now_ms(), offset_map_bytes=self._offset_map_bytes()
-            )
+            plan = log.begin_compaction(first_dirty_offset, self._clock.now_ms(), offset_map_bytes=self._offset_map_bytes())
         except (OSError, KafkaError, CorruptLogError) as error:
             self._failed(log, error)
             return
@@ -223,7 +216,7 @@ class Cleaner:
             return ThrottledFiles(share)
         return self._files
 
-    def _finished(self, run: _Run, result: Any) -> None:
+    def _finished(self, run: _Run, result: Compacted | BaseException) -> None:
         if self._running.get(run.log) is not run:
             self._discard(run)  # given up: nobody wants the result
             return
@@ -240,11 +233,11 @@ class Cleaner:
             self._take(run, result)
         self._begin_due()
 
-    def _take(self, run: _Run, compacted: Any) -> None:
+    def _take(self, run: _Run, compacted: Compacted) -> None:
         """Swap the result in, and remember how far it goes."""
         log, offsets, key = run.log, run.directory.cleaner_offsets, (run.log.topic, run.log.partition)
         try:
-            is_taken = cast(_Compactable, log).end_compaction(compacted)
+            is_taken = log.end_compaction(compacted)
         except KafkaError as error:  # of the storage: the log has told who must know
             _LOG.warning("%s: its compaction could not be swapped in: %s", log.name, error)
             self._resting.add(log)
@@ -253,6 +246,15 @@ class Cleaner:
             self._resting.add(log)
             return
         self._lost.pop(log, None)
+        _LOG.info(
+            "%s is compacted up to offset %d: %d bytes became %d, %d keys, in %d ms",
+            log.name,
+            compacted.next_dirty_offset,
+            compacted.bytes_read,
+            compacted.bytes_left,
+            compacted.key_count,
+            self._clock.now_ms() - run.plan.now_ms,
+        )
         if compacted.next_dirty_offset <= _first_dirty_offset(run.directory, log):
             self._resting.add(log)  # no progress: not again at once
         offsets.advance(key, compacted.next_dirty_offset)

@@ -41,6 +41,9 @@ class Cleanable:
 @dataclass
 class Compacted:
     next_dirty_offset: int
+    bytes_read: int = 0
+    bytes_left: int = 0
+    key_count: int = 0
 
 
 @dataclass
@@ -49,6 +52,7 @@ class Plan:
 
     log: Log
     next_dirty_offset: int
+    now_ms: int = 0
     discarded: int = 0
 
     def run(self, files: Files) -> Compacted:
