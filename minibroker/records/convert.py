@@ -26,7 +26,7 @@ from minibroker.records.compression import MAX_DECOMPRESSED_BYTES, Compression
 from minibroker.records.legacy import LegacyBatch, messages_of, records_of
 from minibroker.records.legacy_builder import build_message_set
 from minibroker.records.record import Record, decode_records
-from minibroker.records.validate import ProduceRules, errors_of_records, too_large
+from minibroker.records.validate import INT64_MAX, ProduceRules, errors_of_records, too_large
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -52,8 +52,9 @@ def upgrade_produced(data: memoryview, rules: ProduceRules, *, now_ms: int) -> R
             raise error
         records += found
         codec = batch.compression
-    if min(record.timestamp for record in records) < NO_TIMESTAMP:
-        raise InvalidTimestamp("a timestamp below -1")
+    timestamps = [record.timestamp for record in records]
+    if min(timestamps) < NO_TIMESTAMP or max(timestamps) - timestamps[0] > INT64_MAX:
+        raise InvalidTimestamp(f"timestamps from {min(timestamps)} to {max(timestamps)}")
     if rules.compression is not None:
         codec = rules.compression
     upgraded = build_batch(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from struct import Struct
+from struct import error as StructError  # noqa: N812  it is a class
 from typing import TYPE_CHECKING
 from zlib import crc32
 
@@ -53,7 +54,10 @@ def build_message_set(
     for record in records:
         if has_relative_offsets and not out:
             base_offset = record.offset
-        write_message(out, record, magic, flags, base_offset)
+        try:
+            write_message(out, record, magic, flags, base_offset)
+        except StructError:
+            raise InvalidRecord(f"offset {record.offset} or timestamp {record.timestamp} is none of 64 bits") from None
         if len(out) > max_bytes:
             raise InvalidRecord(f"records that take more than {max_bytes} bytes in message format v{magic}")
         largest = max(largest, record.timestamp)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from typing import Any
 
 import pytest
@@ -23,7 +24,7 @@ from minibroker.records.batch import RecordBatch, TimestampType, assign_offsets,
 from minibroker.records.builder import build_batch
 from minibroker.records.compression import Compression
 from minibroker.records.convert import downgrade
-from minibroker.records.legacy_builder import build_message_set
+from minibroker.records.legacy_builder import build_message_set, write_message
 from minibroker.records.record import Record, decode_records
 from minibroker.records.validate import ProduceRules, validate_produced
 from tests.golden import capture_upgrades
@@ -85,6 +86,47 @@ def test_down_does_not_blow_up_small_records() -> None:
     assert len(data) < 50_000
     with pytest.raises(InvalidRecord, match="more than 200000 bytes in message format v1"):
         downgrade(data, 1, 0, max_bytes=200_000)
+
+
+FUZZED = [
+    bytes.fromhex(entry["data"])
+    for entry in (*SETS, *DOWN)
+    if entry.get("name", "mixed") in {"mixed", "v2_gzip", "v2_markers", "v2_gaps_none"}
+]
+
+
+@given(
+    st.sampled_from(FUZZED) | st.binary(max_size=120),
+    st.lists(st.tuples(st.integers(0, 400), st.integers(0, 255)), min_size=1, max_size=4),
+    st.booleans(),
+    st.integers(0, 2),
+)
+@settings(deadline=None, max_examples=300)
+def test_whatever_comes_the_error_is_kafkas(data: bytes, lies: list[tuple[int, int]], sums_are_right: bool, version: int) -> None:
+    """Both ways; also where the CRC of the first message is right."""
+    spoilt = bytearray(data)
+    for position, byte in lies:
+        if position < len(spoilt):
+            spoilt[position] = byte
+    size = 12 + int.from_bytes(spoilt[8:12], signed=True)
+    if sums_are_right and 26 <= size <= len(spoilt):
+        spoilt[12:16] = zlib.crc32(spoilt[16:size]).to_bytes(4)
+    for convert_it in (lambda: upgraded(spoilt, version=version), lambda: downgrade(bytes(spoilt), version % 2, 0)):
+        try:
+            convert_it()
+        except KafkaError:
+            continue
+
+
+def test_numbers_that_do_not_fit() -> None:
+    apart = [Record(0, -1, None, None), Record(1, 2**63 - 1, None, None)]
+    with pytest.raises(InvalidTimestamp, match="from -1 to 9223372036854775807"):
+        upgraded(build_message_set(apart, 1))
+    content = build_message_set([Record(2**63 - 1, 5, None, None), Record(0, 5, None, None)], 1)
+    beyond = bytearray()
+    write_message(beyond, Record(9, 5, None, zlib.compress(content, wbits=31)), 1, Compression.GZIP)
+    with pytest.raises(InvalidRecord, match="none of 64 bits"):
+        downgrade(beyond, 0, 0)
 
 
 def test_up_does_not_take_millions_of_messages(monkeypatch: pytest.MonkeyPatch) -> None:
