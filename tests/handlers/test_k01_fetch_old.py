@@ -10,6 +10,7 @@ import pytest
 from minibroker.errors import KafkaStorageError, NotLeaderOrFollower, OffsetOutOfRange, UnknownTopicOrPartition, UnsupportedCompressionType
 from minibroker.records.batch import split_batches
 from minibroker.records.compression import Compression
+from minibroker.records.legacy_builder import build_message_set
 from minibroker.records.record import Record, decode_records
 from minibroker.schemas import k00_produce
 from minibroker.schemas import k01_fetch as schema
@@ -59,6 +60,23 @@ def test_what_old_producers_sent(broker: BrokerInMemory, version: int) -> None:
     broker.ask(k00_produce.Request(acks=1, timeout_ms=1, topic_data=topics), min(version, 2))
     assert bytes(fetch(broker, request(partition(0), topic="clicks"), 12).records or b"")[16] == 2
     assert bytes(fetch(broker, request(partition(0), topic="clicks"), version).records or b"") == bytes(8) + data[8:]
+
+
+@pytest.mark.parametrize("version", OLD)
+@pytest.mark.parametrize("codec", [Compression.NONE, Compression.GZIP])
+def test_log_append_time(version: int, codec: Compression) -> None:
+    """Format v1 says it by a bit; v0 has no timestamps. As Kafka 3.9.1 answered."""
+    broker = BrokerInMemory(topics={"orders": 1}, config={"log.message.timestamp.type": "LogAppendTime"})
+    data = build_message_set([Record(i, 1000 + i, b"k", b"v") for i in range(3)], 1, compression=codec)
+    broker.clock.advance(12_345)
+    partitions = [k00_produce.Partition(index=0, records=data)]
+    wanted = k00_produce.Request(acks=1, timeout_ms=1, topic_data=[k00_produce.Topic(name="orders", partition_data=partitions)])
+    assert broker.ask(wanted, 2).responses[0].partition_responses[0].log_append_time_ms == broker.clock.now_ms()
+    batches = list(split_batches(fetch(broker, request(partition(0)), version).records or b""))
+    assert {batch.attributes for batch in batches} == {(8 if MAGIC[version] else 0) | codec}
+    times = [record.timestamp for batch in batches for record in decode_records(batch)]
+    assert times == [broker.clock.now_ms() if MAGIC[version] else -1] * 3
+    broker.cluster.close()
 
 
 @pytest.mark.parametrize("version", OLD)
