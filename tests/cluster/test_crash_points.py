@@ -6,6 +6,7 @@ nothing is left over of what was deleted.
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,7 @@ def test_dying_before_every_change_of_the_disk(again_every: int, tmp_path: Path)
                 assert appended.base_offset == len(values)
         cluster.close()
         check_folder(folder, start(folder))
+        shutil.rmtree(folder)
         lives += 1
     assert lives > 100
 
