@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
@@ -22,11 +23,13 @@ class BrokerProcess:
         folder: where its files go; use pytest's tmp_path.
         *arguments: more of `minibroker serve`, such as "--set", "num.partitions=3".
         port: a fixed one; 0 takes a free one, kept across restarts.
+        log_dirs: several directories instead of `folder`/data.
     """
 
-    def __init__(self, folder: Path, *arguments: str, port: int = 0) -> None:
+    def __init__(self, folder: Path, *arguments: str, port: int = 0, log_dirs: Sequence[Path] = ()) -> None:
         self.folder = folder
         self.data_dir = folder / "data"
+        self._log_dirs = ",".join(map(str, log_dirs)) or str(self.data_dir)
         self.port = port
         self._arguments = arguments
         self._output = folder / "out.txt"
@@ -58,7 +61,7 @@ class BrokerProcess:
         self.kill()
 
     def _spawn(self) -> None:
-        command = [sys.executable, "-m", "minibroker", "serve", "--data-dir", str(self.data_dir), "--port", str(self.port)]
+        command = [sys.executable, "-m", "minibroker", "serve", "--data-dir", self._log_dirs, "--port", str(self.port)]
         with self._output.open("wb") as output:
             self._process = subprocess.Popen(
                 [*command, *self._arguments], stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT

@@ -35,17 +35,19 @@ group.initial.rebalance.delay.ms=0
 class KafkaProcess:
     """One KRaft node whose data are in `folder`/data; up when the constructor returns, gone when the context ends.
 
-    With `data_dir` it opens a directory that another broker filled, instead of formatting one of its own. Such a directory names no
-    voters (KIP-853 keeps them in the log), so they come from the configuration, as in clusters made before Kafka 3.9.
+    With `data_dir` it opens a directory that another broker filled, instead of formatting one of its own. With `static_voters` its
+    configuration says who votes, as in clusters made before Kafka 3.9; else the log does (KIP-853).
     `settings` are more lines of its server.properties.
     """
 
-    def __init__(self, folder: Path, data_dir: Path | None = None, *, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, folder: Path, data_dir: Path | None = None, *, settings: Mapping[str, str] | None = None, static_voters: bool = False
+    ) -> None:
         self.data_dir = data_dir or folder / "data"
         self.port, controller_port = free_port(), free_port()
-        quorum = f"controller.quorum.voters=1@127.0.0.1:{controller_port}"
-        if data_dir is None:
-            quorum = f"controller.quorum.bootstrap.servers=127.0.0.1:{controller_port}"
+        quorum = f"controller.quorum.bootstrap.servers=127.0.0.1:{controller_port}"
+        if static_voters:
+            quorum = f"controller.quorum.voters=1@127.0.0.1:{controller_port}"
         self._output = folder / "out.txt"
         properties = folder / "server.properties"
         text = PROPERTIES.format(quorum=quorum, port=self.port, controller_port=controller_port, data_dir=self.data_dir)
