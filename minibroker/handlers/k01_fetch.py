@@ -150,6 +150,8 @@ class Reading:
                 continue
             log = self._partition(topic, asked.partition).log
             records = result.records or _EMPTY
+            if not records and self._ctx.api_version < BATCHES_SINCE:
+                continue  # what there is converts to nothing: control batches
             next_offset = _last_offset(records) + 1 if records else asked.fetch_offset
             end_offset = log.last_stable_offset if self._isolation is IsolationLevel.READ_COMMITTED else log.high_watermark
             size += min(asked.partition_max_bytes, self._max_bytes) if next_offset < end_offset else len(records)

@@ -20,7 +20,7 @@ from tests.clients.adapters import CLIENTS, Read, Sent
 from tests.support.old_java import VERSIONS, ClientError, Found, OldJavaClient, OldRecord, number, run_admin
 from tests.support.old_versions import require_old_versions
 
-pytestmark = [pytest.mark.java]
+pytestmark = [pytest.mark.java, pytest.mark.timeout(900)]  # the first run fetches the jars of nine versions
 
 OLD_CODECS = ("none", "gzip", "snappy", "lz4")
 START_MS = 1_700_000_000_000

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 from minibroker.errors import KafkaStorageError, NotLeaderOrFollower, OffsetOutOfRange, UnknownTopicOrPartition, UnsupportedCompressionType
-from minibroker.records.batch import split_batches
+from minibroker.records.batch import RecordBatch, split_batches
 from minibroker.records.compression import Compression
+from minibroker.records.control import ControlType, EndTransactionMarker, build_end_transaction_batch
 from minibroker.records.legacy_builder import build_message_set
 from minibroker.records.record import Record, decode_records
 from minibroker.schemas import k00_produce
@@ -119,6 +120,23 @@ def test_waiting_for_more_bytes(broker: BrokerInMemory) -> None:
     broker.append("orders", 0, BATCH)
     broker.clock.advance(0)
     assert len(read(results(parked.answer())[0])) == 20
+
+
+@pytest.mark.parametrize("min_bytes", [1, 100])
+def test_control_batches_are_waited_behind(broker: BrokerInMemory, min_bytes: int) -> None:
+    """An old client has no way to pass over them: an empty answer at once would make it ask in circles."""
+    log = broker.cluster.partition("orders", 0).log
+    producer_id = broker.cluster.allocate_producer_id()
+    marker = build_end_transaction_batch(
+        EndTransactionMarker(ControlType.COMMIT, 0), timestamp=1000, producer_id=producer_id, producer_epoch=0
+    )
+    log.append_batches(memoryview(marker), [RecordBatch(marker)])
+    parked = broker.begin(request(partition(20), wait_ms=500, min_bytes=min_bytes), 1)
+    broker.clock.advance(0)
+    assert not parked.is_done
+    broker.append("orders", 0, BATCH)
+    broker.clock.advance(0)
+    assert [record.offset for record in read(results(parked.answer())[0])] == list(range(21, 31))
 
 
 @pytest.mark.parametrize("version", OLD)
