@@ -96,7 +96,7 @@ class PartitionLog:
         self._is_held = False
         self.high_watermark = self.last_stable_offset = self.log_end_offset
         self.leader_epoch = max(self._epochs.latest, 0)  #: stamped on what is appended
-        self._epoch_is_known = self._epochs.latest >= 0
+        self._epoch_is_saved = self._epochs.latest >= 0
         self._last_flush_ms = clock.now_ms()
         self._folder_changes = 1  #: how often files appeared in the folder, or the folder itself
         self._synced_changes = 0
@@ -209,8 +209,8 @@ class PartitionLog:
                 time_ms = NO_TIMESTAMP if log_append_time_ms < 0 else duplicate.timestamp
                 return Appended(duplicate.base_offset, duplicate.last_offset, time_ms, self.log_start_offset, duplicate=True)
         try:
-            if not self._epoch_is_known:
-                self.assign_leader_epoch(self.leader_epoch)
+            if not self._epoch_is_saved:
+                self._save_epoch()
             segment = self.segments.active
             if segment.size and must_roll(segment, self.config, size, next_offset - 1, max_timestamp, clock=self._clock):
                 segment = self._roll()
@@ -351,11 +351,19 @@ class PartitionLog:
     # Offsets that move
 
     def assign_leader_epoch(self, leader_epoch: int) -> None:
-        """This broker leads the partition from log_end_offset on; a lower epoch than the newest is ignored."""
+        """This broker leads the partition from log_end_offset on; a lower epoch than the newest is ignored.
+
+        Written with the first append or when the log closes: an epoch without records may be forgotten, and a broker that was killed with
+        1,000 partitions starts without writing a file for each.
+        """
         with self._watched():
-            self._epochs.assign(leader_epoch, self.log_end_offset)
+            self._epochs.note(leader_epoch, self.log_end_offset)
         self.leader_epoch = max(leader_epoch, self._epochs.latest)
-        self._epoch_is_known = True
+        self._epoch_is_saved = False
+
+    def _save_epoch(self) -> None:
+        self._epochs.assign(self.leader_epoch, self.log_end_offset)
+        self._epoch_is_saved = True
 
     def advance_log_start_offset(self, offset: int) -> None:
         """Forget records below `offset`, and delete segments that hold only such; a lower offset moves nothing.
@@ -534,6 +542,7 @@ class PartitionLog:
         """Close files; clean: first write and sync what an opening with clean_shutdown=True relies on. Raises KafkaStorageError."""
         if clean:
             with self._watched():
+                self._epochs.save()
                 self.segments.active.become_inactive()
                 self._producers.end_offset = self.log_end_offset
                 self._snapshots.take(self._producers, self.log_start_offset)

@@ -17,18 +17,19 @@ UNDEFINED_OFFSET = -1
 
 
 class LeaderEpochCheckpoint:
-    """The epochs of one log, in memory and in its file. Every change is written at once; epochs change rarely.
+    """The epochs of one log, in memory and in its file. Every change but `note` is written at once; epochs change rarely.
 
     The file is not synced: the batches carry their epoch, and recovery reads them.
     """
 
-    __slots__ = ("_epochs", "_files", "_start_offsets", "path")
+    __slots__ = ("_epochs", "_files", "_is_saved", "_start_offsets", "path")
 
     def __init__(self, files: Files, path: str) -> None:
         self._files = files
         self.path = path
         self._epochs: list[int] = []
         self._start_offsets: list[int] = []
+        self._is_saved = True  #: the file says what memory does
 
     def load(self) -> None:
         """Read the file; CorruptLogError when it is none of ours, and then there are no entries."""
@@ -57,15 +58,25 @@ class LeaderEpochCheckpoint:
         """The newest epoch, -1 when there is none."""
         return self._epochs[-1] if self._epochs else UNDEFINED_EPOCH
 
-    def assign(self, epoch: int, start_offset: int) -> None:
-        """A newer epoch begins; an epoch that began without records goes, an older one is ignored."""
+    def note(self, epoch: int, start_offset: int) -> None:
+        """A newer epoch begins; an epoch that began without records goes, an older one is ignored. Only in memory, until `save`."""
         if epoch > self.latest:
             while self._start_offsets and self._start_offsets[-1] >= start_offset:
                 self._epochs.pop()
                 self._start_offsets.pop()
             self._epochs.append(epoch)
             self._start_offsets.append(start_offset)
+            self._is_saved = False
+
+    def save(self) -> None:
+        """Write what was noted."""
+        if not self._is_saved:
             self._write()
+
+    def assign(self, epoch: int, start_offset: int) -> None:
+        """Both."""
+        self.note(epoch, start_offset)
+        self.save()
 
     def truncate_from_end(self, end_offset: int) -> None:
         """Forget epochs that begin at or above `end_offset`."""
@@ -101,3 +112,4 @@ class LeaderEpochCheckpoint:
 
     def _write(self) -> None:
         write_lines(self._files, self.path, [f"{epoch} {offset}" for epoch, offset in self.entries], sync=False)
+        self._is_saved = True
