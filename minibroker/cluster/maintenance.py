@@ -30,8 +30,8 @@ from minibroker.storage.offset_checkpoint import LOG_START_OFFSET, RECOVERY_POIN
 _LOG = logging.getLogger(__name__)
 
 LOGS_A_TURN: Final = 16
-SEGMENTS_A_TURN: Final = 50  #: deleted ones; some 75 us each
-PRODUCERS_A_SEGMENT: Final = 500  #: as much work as a deletion
+SEGMENTS_A_TURN: Final = 20  #: deleted ones; some 75 us each
+PRODUCERS_A_SEGMENT: Final = 250  #: as much work as a deletion
 _BUSY_MS: Final = 1000  #: until a log that is being compacted is looked at again
 _LEAST_INTERVAL_MS: Final = 10
 
