@@ -62,7 +62,7 @@ class Cluster:
     ) -> None:
         self.config = config
         self.node = Node(config)
-        self.cluster_id = directories[0].cluster_id
+        self.cluster_id = next(each.cluster_id for each in directories if each.offline_cause is None)
         self.log_directories = [each for each in directories if each.path in config.log_dirs]
         metadata_directory = config.metadata_log_dir or config.log_dirs[0]
         directory_id = next(each.directory_id for each in directories if each.path == metadata_directory)
@@ -107,10 +107,14 @@ class Cluster:
         Raises:
             ConfigurationError: the broker must not start on these directories; nothing was changed, no lock is left.
         """
-        paths = [*config.log_dirs]
-        if config.metadata_log_dir is not None and config.metadata_log_dir not in paths:
-            paths.append(config.metadata_log_dir)
-        directories = open_directories(files, paths, cluster_id=config.cluster_id, node_id=config.node_id, clock=clock)
+        directories = open_directories(
+            files,
+            config.log_dirs,
+            metadata_dir=config.metadata_log_dir,
+            cluster_id=config.cluster_id,
+            node_id=config.node_id,
+            clock=clock,
+        )
         try:
             cluster = cls(config, files, clock, background, directories)
             cluster._load()

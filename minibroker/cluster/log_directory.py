@@ -14,6 +14,7 @@ When a disk fails a call on one log, nobody trusts it with the others: the direc
 starts again, as in Apache Kafka, and other directories go on. Errors that are none of the disk's (too few descriptors, a file that somebody
 removed) fail the call alone. When the last directory is gone the broker lives on and says so to whoever asks, where Kafka halts:
 its log and its answers (KAFKA_STORAGE_ERROR, LEADER_NOT_AVAILABLE) tell more than a port that is closed.
+One that cannot be used at start is offline in the same way, unless it holds the metadata log or is the only one: then the broker refuses.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ import base64
 import errno
 import logging
 import os
-from collections.abc import Container, Iterable
+from collections.abc import Callable, Container, Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from threading import Lock
 from typing import NamedTuple
 from uuid import UUID, uuid4
@@ -65,7 +67,10 @@ class Checkpoint(NamedTuple):
 
 
 class LogDirectory:
-    """A locked directory. Construction locks it; `claim` says whose it is; `load` reads what recovery needs."""
+    """A locked directory. Construction locks it; `claim` says whose it is; `load` reads what recovery needs.
+
+    `offline_cause` is set where the file system did not let it be locked and read; ConfigurationError when another process has it.
+    """
 
     def __init__(self, files: Files, path: str) -> None:
         self.files = files
@@ -85,15 +90,25 @@ class LogDirectory:
         self._checkpoint_lock = Lock()
         self._written: dict[str, tuple[int, Offsets | None]] = {}  #: guarded by the lock: number and values of what each file holds
         self._is_closing = False  #: nothing is written any more
+        self.meta: MetaProperties | None = None
         try:
             files.make_directory(path)
             self._lock = DirectoryLock(files, f"{path}/{LOCK}")
             self.meta = read_meta_properties(files, f"{path}/{META_PROPERTIES}")
-        except BaseException as error:
+        except OSError as error:
             self.release()
-            if isinstance(error, OSError):
-                raise ConfigurationError(f"log.dirs: {path} cannot be used: {error.strerror}") from error
+            self.take_offline(error)
+        except BaseException:
+            self.release()
             raise
+
+    def attempt(self, work: Callable[[], None]) -> None:
+        """Do `work` unless the directory is offline; an OSError takes it offline."""
+        if self.offline_cause is None:
+            try:
+                work()
+            except OSError as error:
+                self.take_offline(error)
 
     def claim(self, cluster_id: str, node_id: int, clock: Clock) -> None:
         """Refuse another cluster's or node's directory; make an unowned one ours."""
@@ -273,12 +288,19 @@ def random_uuid() -> UUID:
             return value
 
 
-def open_directories(files: Files, paths: Iterable[str], *, cluster_id: str | None, node_id: int, clock: Clock) -> list[LogDirectory]:
-    """Lock and claim directories that must all belong to one cluster; ConfigurationError, with every lock released."""
+def open_directories(
+    files: Files, log_dirs: Sequence[str], *, metadata_dir: str | None = None, cluster_id: str | None, node_id: int, clock: Clock
+) -> list[LogDirectory]:
+    """Lock and claim directories that must all belong to one cluster; ConfigurationError, with every lock released.
+
+    The first of `log_dirs` has the metadata log unless `metadata_dir` says otherwise.
+    """
+    metadata_dir = metadata_dir or log_dirs[0]
     directories: list[LogDirectory] = []
     try:
-        directories.extend(LogDirectory(files, path) for path in paths)
+        directories.extend(LogDirectory(files, path) for path in dict.fromkeys((*log_dirs, metadata_dir)))
         _claim_all(directories, cluster_id, node_id, clock)
+        _check_usable(directories, log_dirs, metadata_dir)
     except BaseException as error:
         for directory in directories:
             directory.release()
@@ -295,8 +317,18 @@ def _claim_all(directories: list[LogDirectory], cluster_id: str | None, node_id:
         raise ConfigurationError(f"log.dirs: the directories belong to different clusters: {listed}")
     cluster_id = cluster_id or next(iter(known), None) or format_uuid(random_uuid())
     for directory in directories:
-        directory.claim(cluster_id, node_id, clock)
-    if len({directory.directory_id for directory in directories}) < len(directories):
+        directory.attempt(partial(directory.claim, cluster_id, node_id, clock))
+    ids = [directory.directory_id for directory in directories if directory.offline_cause is None]
+    if len({*ids}) < len(ids):
         raise ConfigurationError("log.dirs: two directories have the same directory.id in meta.properties: one is a copy of the other")
     for directory in directories:
-        directory.load()
+        directory.attempt(directory.load)
+
+
+def _check_usable(directories: list[LogDirectory], log_dirs: Sequence[str], metadata_dir: str) -> None:
+    """The one with the metadata log must be, and one of the others; of the rest Apache Kafka too says so and goes on."""
+    offline = {directory.path: directory.offline_cause for directory in directories if directory.offline_cause is not None}
+    for path, cause in offline.items():
+        if path == metadata_dir or all(each in offline for each in log_dirs):
+            raise ConfigurationError(f"log.dirs: {path} cannot be used: {cause.strerror}") from cause
+        _LOG.error("%s cannot be used, it is offline with its partitions until the next start: %s", path, cause)

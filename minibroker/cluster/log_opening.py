@@ -52,6 +52,8 @@ class LogOpener:
     def scan(self, removed_topic_ids: set[UUID], known_folders: set[str]) -> None:
         """Look through the directories; remove what deleted topics left."""
         for directory in self._directories:
+            if directory.offline_cause is not None:
+                continue
             leftovers = []
             for name in directory.folders():
                 if name.endswith(DELETE_FOLDER):
@@ -86,12 +88,10 @@ class LogOpener:
         """Give a partition its log, or the reason why it has none."""
         name = f"{partition.topic}-{partition.index}"
         home = self._homes.pop(name, None)
-        directory = home or next((each for each in self._directories if each.directory_id == partition.directory_id), None)
-        if directory is None:
-            if partition.directory_id.int > LAST_RESERVED_DIRECTORY_ID:
-                partition.take_offline(KafkaStorageError(f"{name} is in a log directory that is not among log.dirs"))
-                return
-            directory = self._directories[0]
+        directory = home or self._place(partition)
+        if isinstance(directory, str):
+            partition.take_offline(KafkaStorageError(f"{name} is in {directory}"))
+            return
         path = f"{directory.path}/{name}"
         try:
             key = partition.topic, partition.index
@@ -120,6 +120,18 @@ class LogOpener:
         partition.online_log = log
         partition.directory_id = directory.directory_id
         directory.add(key, log)
+
+    def _place(self, partition: Partition) -> LogDirectory | str:
+        """The directory that the metadata log names; in words where the partition must be neither looked for nor begun anew."""
+        offline = [directory.path for directory in self._directories if directory.offline_cause is not None]
+        for directory in self._directories:
+            if directory.offline_cause is None and directory.directory_id == partition.directory_id:
+                return directory
+        if offline:
+            return f"a log directory that is offline, {' or '.join(offline)}"
+        if partition.directory_id.int > LAST_RESERVED_DIRECTORY_ID:
+            return "a log directory that is not among log.dirs"
+        return self._directories[0]
 
     def count_placed(self, partition: Partition) -> None:
         """A partition of the metadata log is at home in its directory."""

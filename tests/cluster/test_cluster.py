@@ -136,7 +136,7 @@ def test_partitions_spread_over_directories(tmp_path: Path) -> None:
 def test_damage_takes_one_partition_offline(caplog: pytest.LogCaptureFixture) -> None:
     broker = BrokerInMemory(topics={"orders": 2})
     broker.append("orders", 1, records(5))
-    (broker.folder / "orders-0" / "partition.metadata").write_text("nonsense")
+    (broker.folder / "orders-0" / "partition.metadata").write_text("version: 9")
 
     broker = broker.restart(clean=False)
 
@@ -271,7 +271,7 @@ def test_checkpoints_keep_what_is_known_of_a_partition_that_is_offline() -> None
     broker.cluster.close()
     metadata = broker.folder / "orders-0" / "partition.metadata"
     kept = metadata.read_bytes()
-    metadata.write_bytes(b"garbage")
+    metadata.write_bytes(b"version: 9")
     hurt = BrokerInMemory(folder=broker.folder)
     assert hurt.cluster.partition("orders", 0).online_log is None
     hurt.clock.advance(60_000)

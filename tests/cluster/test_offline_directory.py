@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from minibroker.errors import KafkaStorageError, LeaderNotAvailable
+from minibroker.errors import ConfigurationError, KafkaStorageError, LeaderNotAvailable
 from minibroker.schemas import k00_produce as k00
 from minibroker.schemas import k03_metadata as k03
 from minibroker.schemas import k35_describe_log_dirs as k35
@@ -114,3 +114,51 @@ def test_a_topic_made_again_in_another_directory_stays_there(lost: str, tmp_path
     again = two_directories(tmp_path, files)
     assert [len(read_values(again.cluster.partition("orders", index).log)) for index in range(2)] == [3, 3]
     assert not [path for path in (tmp_path / lost).iterdir() if path.name.startswith("orders")]
+
+
+def test_a_directory_that_cannot_be_used_at_start_is_offline(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """As in Apache Kafka; its partitions are not begun anew elsewhere, and are back with it."""
+    two_directories(tmp_path, FaultyFiles()).cluster.close()
+    (tmp_path / "b").rename(tmp_path / "kept")
+    (tmp_path / "b").write_text("no folder")
+
+    broker = two_directories(tmp_path, FaultyFiles())
+    assert f"{tmp_path}/b cannot be used, it is offline" in caplog.text
+    assert leaders(broker) == [(0, 1, 0), (LeaderNotAvailable.code, -1, 1)]
+    assert directories(broker) == [("a", 0), ("b", LOST)]
+    assert [produce(broker, index) for index in range(2)] == [0, LOST]
+    broker.cluster.create_topic("new", partition_count=3)
+    broker.clock.advance(120_000)
+    assert [partition.log.log_end_offset for partition in broker.cluster.topics["new"].partitions] == [0, 0, 0]
+    broker.cluster.close()
+
+    (tmp_path / "b").unlink()
+    (tmp_path / "kept").rename(tmp_path / "b")
+    again = two_directories(tmp_path, FaultyFiles())
+    assert [len(read_values(partition.log)) for partition in again.cluster.topics["orders"].partitions] == [11, 10]
+    assert directories(again) == [("a", 0), ("b", 0)]
+
+
+@pytest.mark.parametrize("operation", ["open", "rename", "remove", "read_at"])
+def test_nor_one_that_fails_while_it_is_claimed(operation: str, tmp_path: Path) -> None:
+    two_directories(tmp_path, FaultyFiles()).cluster.close()
+    files = FaultyFiles()
+    files.fail(operation, errno.EIO, path_part="b/")
+    broker = two_directories(tmp_path, files)
+    assert directories(broker)[0] == ("a", 0)
+    assert produce(broker, 0) == 0
+    assert produce(broker, 1) == (LOST if directories(broker)[1] == ("b", LOST) else 0)
+
+
+@pytest.mark.parametrize("broken", [("a",), ("a", "b")])
+def test_without_the_metadata_log_there_is_no_start(broken: tuple[str, ...], tmp_path: Path) -> None:
+    two_directories(tmp_path, FaultyFiles()).cluster.close()
+    for name in broken:
+        (tmp_path / name).rename(tmp_path / f"{name}-kept")
+        (tmp_path / name).write_text("no folder")
+    with pytest.raises(ConfigurationError, match=r"log\.dirs: .*/a cannot be used"):
+        two_directories(tmp_path, FaultyFiles())
+    for name in broken:
+        (tmp_path / name).unlink()
+        (tmp_path / f"{name}-kept").rename(tmp_path / name)
+    assert directories(two_directories(tmp_path, FaultyFiles())) == [("a", 0), ("b", 0)]
