@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import errno
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -77,6 +77,7 @@ class Cleaner:
         self._clock = clock
         self._background = background
         self._on_storage_error = on_storage_error
+        self._queue: list[tuple[float, int, LogDirectory, PartitionLog]] = []  #: what was due at the last look, the dirtiest last
         self._running: dict[PartitionLog, _Run] = {}
         self._leaving: set[PartitionLog] = set()  #: what ran on them was given up or failed, and is not gone yet
         self._resting: set[PartitionLog] = set()
@@ -145,6 +146,7 @@ class Cleaner:
     def _check(self) -> None:
         """Begin what is due, up to the number of threads, and look again after the interval."""
         self._resting.clear()
+        self._queue.clear()
         try:
             self._begin_due()
         finally:
@@ -156,36 +158,59 @@ class Cleaner:
             return
         self._is_choosing = True
         try:
-            while len(self._running) < self._config.log_cleaner_threads and (found := self._dirtiest()) is not None:
+            while len(self._running) < self._config.log_cleaner_threads and (found := self._next()) is not None:
                 self._begin(*found)
         finally:
             self._is_choosing = False
 
-    def _candidates(self) -> Iterator[tuple[LogDirectory, PartitionLog]]:
-        busy = self._running.keys() | self._leaving | self._resting | self._set_aside
-        for directory in self._directories:
-            for log in directory.logs.values():
-                if log.config.is_compacted and log not in busy and log.offline_cause is None:
-                    yield directory, log
+    def _candidates(self) -> list[tuple[LogDirectory, PartitionLog]]:
+        return [(directory, log) for directory in self._directories for log in directory.logs.values() if self._is_free(log)]
 
-    def _dirtiest(self) -> tuple[LogDirectory, PartitionLog, int] | None:
+    def _is_free(self, log: PartitionLog) -> bool:
+        if not log.config.is_compacted or log.offline_cause is not None:
+            return False
+        return not any(log in logs for logs in (self._running, self._leaving, self._resting, self._set_aside))
+
+    def _next(self) -> tuple[LogDirectory, PartitionLog, int] | None:
         """The log to compact next, and its first dirty offset."""
-        now_ms = self._clock.now_ms()
-        best_ratio, best = -1.0, None
-        for directory, log in list(self._candidates()):
-            first_dirty_offset = _first_dirty_offset(directory, log)
-            try:
-                found = log.cleanable(first_dirty_offset, now_ms)
-            except (OSError, KafkaError, CorruptLogError) as error:
-                self._failed(log, error)
-                continue
-            if found.dirty_bytes <= 0:
-                self._wanted.discard(log)
-                continue
-            is_due = found.must_clean or found.ratio > log.config.min_cleanable_dirty_ratio or log in self._wanted
-            if is_due and found.ratio > best_ratio:
-                best_ratio, best = found.ratio, (directory, log, first_dirty_offset)
-        return best
+        found = self._pop()
+        if found is None:
+            self._fill_queue()
+            found = self._pop()
+        return found
+
+    def _pop(self) -> tuple[LogDirectory, PartitionLog, int] | None:
+        while self._queue:
+            _, _, directory, log = self._queue.pop()
+            if self._is_free(log) and (due := self._due(directory, log)) is not None:
+                return directory, log, due[1]
+        return None
+
+    def _fill_queue(self) -> None:
+        """Look at every log: with thousands this takes milliseconds, so it is not done for each that is compacted."""
+        found = []
+        for number, (directory, log) in enumerate(self._candidates()):
+            due = self._due(directory, log)
+            if due is not None:
+                found.append((due[0], -number, directory, log))
+        self._queue = sorted(found, key=lambda each: each[:2])
+
+    def _due(self, directory: LogDirectory, log: PartitionLog) -> tuple[float, int] | None:
+        """The dirty ratio of a log that is to be compacted, and its first dirty offset."""
+        first_dirty_offset = _first_dirty_offset(directory, log)
+        if log.segments.active.base_offset <= first_dirty_offset:
+            self._wanted.discard(log)
+            return None
+        try:
+            found = log.cleanable(first_dirty_offset, self._clock.now_ms())
+        except (OSError, KafkaError, CorruptLogError) as error:
+            self._failed(log, error)
+            return None
+        if found.dirty_bytes <= 0:
+            self._wanted.discard(log)
+            return None
+        is_due = found.must_clean or found.ratio > log.config.min_cleanable_dirty_ratio or log in self._wanted
+        return (found.ratio, first_dirty_offset) if is_due else None
 
     # Running
 

@@ -38,6 +38,21 @@ class Cleanable:
         return self.dirty_bytes / max(self.clean_bytes + self.dirty_bytes, 1)
 
 
+class Segments:
+    """All segments are closed but the last one, which is empty."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+
+    @property
+    def active(self) -> Segments:
+        return self
+
+    @property
+    def base_offset(self) -> int:
+        return self._log.log_end_offset
+
+
 @dataclass
 class Compacted:
     next_dirty_offset: int
@@ -83,6 +98,10 @@ class Log:
     asked: list[int] = field(default_factory=list)  #: first dirty offsets
     plans: list[Plan] = field(default_factory=list)
     map_bytes: int = 0
+
+    @property
+    def segments(self) -> Segments:
+        return Segments(self)
 
     @property
     def name(self) -> str:
