@@ -93,8 +93,8 @@ def test_folders_hold_the_topic_id() -> None:
 
 
 @pytest.mark.parametrize("name", ["..", "a/b", "", ".", "x" * 250, "ü", "__cluster_metadata/../x"])
-def test_no_name_leaves_the_directory(name: str) -> None:
-    broker = BrokerInMemory()
+def test_no_name_leaves_the_directory(name: str, tmp_path: Path) -> None:
+    broker = BrokerInMemory(folder=tmp_path / "data")
     before = sorted(path.name for path in broker.folder.parent.iterdir())
     with pytest.raises(InvalidTopicException):
         broker.cluster.auto_create_topic(name)
