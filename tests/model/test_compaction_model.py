@@ -1,0 +1,168 @@
+"""A compacted log against a dictionary, while the clock goes on, rounds end early, and the broker stops or dies.
+
+Whoever reads from the start to the end knows the newest value of every key. Every record that is there is one that was written, at its
+offset. Of what was compacted there is one record a key, and none of a tombstone whose time is over.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+
+from minibroker.clock import ManualClock
+from minibroker.log.log_config import LogConfig
+from minibroker.log.offset_map import BYTES_A_KEY
+from minibroker.log.partition_log import PartitionLog
+from minibroker.records.compression import Compression
+from minibroker.records.control import ControlType
+from minibroker.storage.files import RealFiles
+from tests.support.compacting import COMPACT, KeyValue, end_transaction, keyed_batch, left_in, sent
+from tests.support.log_batches import read_batches
+
+DELETE_RETENTION_MS = 1000
+KEYS = st.sampled_from([b"a", b"b", b"c", b"d", b"e" * 60, b"f" * 61])
+VALUES = st.one_of(st.none(), st.binary(max_size=2), st.just(b"v" * 90))
+PAIRS = st.lists(st.tuples(KEYS, VALUES), min_size=1, max_size=5)
+CODECS = st.sampled_from([Compression.NONE, Compression.NONE, Compression.LZ4])
+
+
+class CompactedLog(RuleBasedStateMachine):
+    """The log, and what it must hold."""
+
+    @initialize(segment_bytes=st.sampled_from([1000, 1500, 4000]))
+    def open_first(self, segment_bytes: int) -> None:
+        self._folder = tempfile.TemporaryDirectory()
+        self._clock = ManualClock()
+        self._config = LogConfig(
+            cleanup_policy=COMPACT,
+            segment_bytes=segment_bytes,
+            index_interval_bytes=1,
+            delete_retention_ms=DELETE_RETENTION_MS,
+            file_delete_delay_ms=0,
+        )
+        self._dirty = 0
+        self._written: dict[int, KeyValue] = {}
+        self._void: set[int] = set()
+        self._sequences: dict[int, int] = {}
+        self._producer_id = 100
+        self._met_ms: dict[int, int] = {}  #: when a compaction first met the tombstone at an offset
+        self._open(clean=False)
+
+    def _open(self, *, clean: bool) -> None:
+        self._log = PartitionLog.open(
+            Path(self._folder.name) / "orders-0",
+            config=self._config,
+            files=RealFiles(),
+            clock=self._clock,
+            clean_shutdown=clean,
+            producer_id_expiration_ms=2**60,
+        )
+
+    def teardown(self) -> None:
+        if hasattr(self, "_log"):
+            self._log.close()
+            self._folder.cleanup()
+
+    def _append(self, pairs: list[KeyValue], **options: Any) -> int:
+        base_offset = self._log.append(keyed_batch(*pairs, timestamp=self._clock.now_ms(), **options)).base_offset
+        self._written.update({base_offset + index: pair for index, pair in enumerate(pairs)})
+        return base_offset
+
+    @rule(pairs=PAIRS, codec=CODECS)
+    def produce(self, pairs: list[KeyValue], codec: Compression) -> None:
+        self._append(pairs, compression=codec)
+
+    @rule(pairs=PAIRS, producer_id=st.integers(1, 3))
+    def produce_idempotently(self, pairs: list[KeyValue], producer_id: int) -> None:
+        """The next batch follows the last one, whatever was compacted."""
+        sequence = self._sequences.get(producer_id, 0)
+        self._append(pairs, producer_id=producer_id, producer_epoch=0, base_sequence=sequence)
+        self._sequences[producer_id] = sequence + len(pairs)
+
+    @rule(pairs=PAIRS, ends=st.sampled_from([ControlType.ABORT, ControlType.COMMIT]))
+    def produce_in_a_transaction(self, pairs: list[KeyValue], ends: ControlType) -> None:
+        from minibroker.records.batch import split_batches
+
+        self._producer_id += 1
+        producer = {"producer_id": self._producer_id, "producer_epoch": 0, "base_sequence": 0}
+        batch = keyed_batch(*pairs, timestamp=self._clock.now_ms(), is_transactional=True, **producer)
+        base_offset = self._log.append_batches(batch, list(split_batches(batch))).base_offset
+        offsets = range(base_offset, base_offset + len(pairs))
+        self._written.update(zip(offsets, pairs, strict=True))
+        if ends is ControlType.ABORT:
+            self._void.update(offsets)
+        end_transaction(self._log, self._producer_id, ends, base_offset)
+
+    @rule()
+    def roll(self) -> None:
+        if self._log.segments.active.size:
+            self._log._roll()
+
+    @rule(milliseconds=st.sampled_from([1, 400, 1000]))
+    def wait(self, milliseconds: int) -> None:
+        self._clock.advance(milliseconds)
+
+    @precondition(lambda self: self._log.log_end_offset > self._dirty)
+    @rule(keys=st.sampled_from([1, 3, 1000]), meanwhile=st.lists(PAIRS, max_size=3))
+    def compact(self, keys: int, meanwhile: list[list[KeyValue]]) -> None:
+        now_ms = self._clock.now_ms()
+        if not self._log.cleanable(self._dirty, now_ms).dirty_bytes:
+            self.roll()
+        plan = self._log.begin_compaction(self._dirty, now_ms, offset_map_bytes=keys * BYTES_A_KEY)
+        assert plan is not None
+        for pairs in meanwhile:
+            self._append(pairs)
+        compacted = sent(sent(plan).run(RealFiles()))
+        assert self._log.end_compaction(compacted)
+        assert compacted.next_dirty_offset > self._dirty
+        self._dirty = compacted.next_dirty_offset
+        self._check_values()
+        self._check_compacted(now_ms)
+
+    def _check_compacted(self, now_ms: int) -> None:
+        below = {offset: pair for offset, pair in self._records().items() if offset < self._dirty}
+        assert len({key for key, _ in below.values()}) == len(below)
+        for offset, (_, value) in below.items():
+            if value is None:
+                assert now_ms < self._met_ms.setdefault(offset, now_ms) + DELETE_RETENTION_MS or self._may_be_met_anew(offset)
+
+    def _may_be_met_anew(self, offset: int) -> bool:
+        """A batch gets its horizon when it is written anew, so the clock of a tombstone is that of its batch."""
+        for batch in read_batches(self._log, offset)[:1]:
+            return batch.has_delete_horizon and batch.base_timestamp > self._clock.now_ms()
+        return False
+
+    @rule(clean=st.booleans(), forgets=st.booleans())
+    def restart(self, *, clean: bool, forgets: bool) -> None:
+        self._log.close(clean=clean)
+        self._open(clean=clean)
+        if forgets:
+            self._dirty = 0  # the checkpoint was lost
+        self._check_values()
+
+    def _records(self) -> dict[int, KeyValue]:
+        """What a reader gets that leaves out aborted records and markers."""
+        markers = {batch.base_offset for batch in read_batches(self._log) if batch.is_control}
+        return {offset: pair for offset, pair in left_in(self._log).items() if offset not in self._void | markers}
+
+    def _check_values(self) -> None:
+        """Every key has its newest value."""
+        found = self._records()
+        assert found.items() <= self._written.items()
+        newest = {key: value for offset, (key, value) in self._written.items() if offset not in self._void}
+        read = dict(found.values())
+        assert {key: value for key, value in read.items() if value is not None} == {
+            key: value for key, value in newest.items() if value is not None
+        }
+
+
+Test: Callable[..., object] = CompactedLog.TestCase
+CompactedLog.TestCase.settings = settings(
+    max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
+)
