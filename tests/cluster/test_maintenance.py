@@ -307,3 +307,23 @@ def test_many_logs_are_cheap_to_look_at(tmp_path: Path) -> None:
     assert cluster.enforce_retention() == 0
     assert files.counts == before
     cluster.close()
+
+
+# FAULTS 20: the clock
+
+
+def test_a_clock_that_jumps_a_day_costs_no_record_before_its_time() -> None:
+    day = 24 * HOUR
+    broker = broker_with(log_retention_ms=str(7 * day), log_retention_check_interval_ms="60000")
+    fill(broker, 5)
+    for jump_ms in (day, -2 * day, 5 * day, -4 * day):
+        broker.clock.jump(jump_ms)
+        broker.clock.advance(60_000)
+        assert start_of(broker) == 0
+        fill(broker, 1)
+    broker.clock.jump(7 * day)
+    broker.clock.advance(60_000)
+    assert start_of(broker) == 5  # the next was written when the clock was a day ahead, and keeps what lies behind it
+    broker.clock.jump(30 * day)
+    broker.clock.advance(60_000)
+    assert start_of(broker) == 9
