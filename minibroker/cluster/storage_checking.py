@@ -313,7 +313,9 @@ class StorageCheck:
                 offset = found.offsets[RECOVERY_POINT].get((topic.name, partition.index))
                 path = f"{found.path}/{topic.name}-{partition.index}"
                 if offset:
-                    self._findings.add(ERROR, path, f"is missing, but everything up to offset {offset} was on the disk once")
+                    # The checkpoint may still speak of a deleted topic of that name.
+                    severity = WARNING if self._image.removed_topic_ids and not found.was_clean else ERROR
+                    self._findings.add(severity, path, f"is missing, but everything up to offset {offset} was on the disk once")
                 else:
                     self._findings.add(WARNING, path, "is not there; the next start begins the partition")
 
