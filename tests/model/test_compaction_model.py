@@ -50,6 +50,7 @@ class CompactedLog(RuleBasedStateMachine):
         self._written: dict[int, KeyValue] = {}
         self._void: set[int] = set()
         self._sequences: dict[int, int] = {}
+        self._last_sent: dict[int, tuple[list[KeyValue], int, int]] = {}
         self._producer_id = 100
         self._met_ms: dict[int, int] = {}  #: when a compaction first met the tombstone at an offset
         self._open(clean=False)
@@ -84,6 +85,7 @@ class CompactedLog(RuleBasedStateMachine):
         sequence = self._sequences.get(producer_id, 0)
         self._append(pairs, producer_id=producer_id, producer_epoch=0, base_sequence=sequence)
         self._sequences[producer_id] = sequence + len(pairs)
+        self._last_sent[producer_id] = (pairs, sequence, self._clock.now_ms())
 
     @rule(pairs=PAIRS, ends=st.sampled_from([ControlType.ABORT, ControlType.COMMIT]))
     def produce_in_a_transaction(self, pairs: list[KeyValue], ends: ControlType) -> None:
@@ -128,6 +130,7 @@ class CompactedLog(RuleBasedStateMachine):
     def _check_compacted(self, now_ms: int) -> None:
         below = {offset: pair for offset, pair in self._records().items() if offset < self._dirty}
         assert len({key for key, _ in below.values()}) == len(below)
+        assert not [offset for offset in left_in(self._log) if offset < self._dirty and offset in self._void]
         for offset, (_, value) in below.items():
             if value is None:
                 assert now_ms < self._met_ms.setdefault(offset, now_ms) + DELETE_RETENTION_MS or self._may_be_met_anew(offset)
@@ -145,6 +148,9 @@ class CompactedLog(RuleBasedStateMachine):
         if forgets:
             self._dirty = 0  # the checkpoint was lost
         self._check_values()
+        for producer_id, (pairs, sequence, timestamp) in self._last_sent.items():
+            batch = keyed_batch(*pairs, timestamp=timestamp, producer_id=producer_id, producer_epoch=0, base_sequence=sequence)
+            assert self._log.append(batch).duplicate
 
     def _records(self) -> dict[int, KeyValue]:
         """What a reader gets that leaves out aborted records and markers."""
