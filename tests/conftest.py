@@ -28,6 +28,10 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+#: Timestamps in these tests are years old. (A real Kafka looks every five minutes.)
+NO_RETENTION = ("--set", "log.initial.task.delay.ms=100000000", "--set", "log.retention.check.interval.ms=100000000")
+
+
 @pytest.fixture(scope="session")
 def bootstrap(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """HOST:PORT of the broker under test; ours lives as long as the session."""
@@ -35,7 +39,7 @@ def bootstrap(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     if given:
         yield given
         return
-    broker = BrokerProcess(tmp_path_factory.mktemp("broker"))
+    broker = BrokerProcess(tmp_path_factory.mktemp("broker"), *NO_RETENTION)
     with broker:
         yield broker.bootstrap
         assert broker.stop() == 0, broker.output
