@@ -89,7 +89,7 @@ def legacy_header(data: bytes, index: int, position: int, end: int) -> BatchHead
         return None
     offset, message_size, magic, timestamp = _unpack_legacy_head(data, index)
     size = LOG_OVERHEAD + message_size
-    if offset < 0 or not 0 <= magic < MAGIC_V2 or size < (_MIN_V1_SIZE if magic else MIN_LEGACY_SIZE) or position + size > end:
+    if not 0 <= magic < MAGIC_V2 or size < (_MIN_V1_SIZE if magic else MIN_LEGACY_SIZE) or position + size > end:
         return None
     return BatchHeader(position, size, offset, offset, timestamp if magic else NO_TIMESTAMP, NO_PARTITION_LEADER_EPOCH)
 

@@ -335,12 +335,15 @@ class Segment:
         return self._largest
 
     def first_batch_timestamp(self) -> int:
-        """The largest timestamp of the first batch; -1 when it has none, or there is no batch."""
+        """The largest timestamp of the first batch; -1 when it has none, or there is no batch, or a damaged one."""
         if self.first_timestamp is None:
-            for header in read_headers(self._files, self.log, 0, self.size):
-                self.first_timestamp = header.max_timestamp
-                return header.max_timestamp
-            return NO_TIMESTAMP
+            if not self.size:
+                return NO_TIMESTAMP
+            try:
+                self.first_timestamp = next(read_headers(self._files, self.log, 0, self.size)).max_timestamp
+            except CorruptMessage as error:
+                logger.warning("%s", error)
+                self.first_timestamp = NO_TIMESTAMP  # appends go on behind it
         return self.first_timestamp
 
     def headers_from_timestamp(self, timestamp: int, start_offset: int) -> Iterable[BatchHeader]:

@@ -25,7 +25,10 @@ from minibroker.errors import ConfigurationError, KafkaError
 from minibroker.log.partition_log import PartitionLog
 from minibroker.log.results import IsolationLevel
 from minibroker.records.batch import split_batches
-from minibroker.records.record import decode_records
+from minibroker.records.compression import Compression
+from minibroker.records.legacy_builder import build_message_set
+from minibroker.records.record import Record, decode_records
+from minibroker.storage.clean_shutdown import NAME as CLEAN_SHUTDOWN
 from minibroker.storage.files import RealFiles
 from minibroker.storage.offset_checkpoint import LOG_START_OFFSET
 from tests.support.broker_in_memory import BrokerInMemory, records
@@ -86,8 +89,8 @@ def opened(folder: Path) -> Cluster:
 
 
 def fill(folder: Path, *, clean: bool) -> None:
-    """Two partitions in several segments, one with deleted records, a configured topic, and one that was deleted and made again."""
-    broker = BrokerInMemory(topics={"orders": 2, "again": 1, "few": 1}, folder=folder, config=CONFIG)
+    """Two partitions in several segments, one with deleted records, a configured topic, one that was deleted and made again, one of old."""
+    broker = BrokerInMemory(topics={"orders": 2, "again": 1, "few": 1, "old": 1}, folder=folder, config=CONFIG)
     producer_id = broker.cluster.allocate_producer_id()
     for turn in range(7):
         for index in range(2):
@@ -103,6 +106,25 @@ def fill(folder: Path, *, clean: bool) -> None:
     broker.clock.advance(60_000)
     broker.append("few", 0, records(5))
     broker.cluster.close(clean=clean)
+    put_old_messages(folder / "old-0")
+    (folder / CLEAN_SHUTDOWN).unlink(missing_ok=True)  # what follows makes their indexes
+    opened(folder).close(clean=True)
+    if not clean:
+        (folder / CLEAN_SHUTDOWN).unlink()
+
+
+def put_old_messages(folder: Path) -> None:
+    """Two segments of formats v0 and v1, plain and compressed, in place of the empty one."""
+    for path in folder.glob("0*"):
+        path.unlink()
+    offset = 0
+    for _ in range(2):
+        base_offset, data = offset, bytearray()
+        for magic, codec in ((0, Compression.NONE), (1, Compression.GZIP), (0, Compression.LZ4), (1, Compression.NONE)):
+            found = [Record(offset + each, ManualClock().now_ms() if magic else -1, b"k", b"old %d " % each * 9) for each in range(3)]
+            data += build_message_set(found, magic, compression=codec)
+            offset += 3
+        (folder / f"{base_offset:020}.log").write_bytes(data)
 
 
 def values_of(log: PartitionLog) -> tuple[Values, bool]:
@@ -118,8 +140,7 @@ def values_of(log: PartitionLog) -> tuple[Values, bool]:
         if not batches or batches[-1].next_offset <= offset:
             return values, False
         for batch in batches:
-            is_next = batch.base_offset <= offset <= batch.last_offset  # no CRC is over the base offset
-            if not batch.check_crc() or not is_next:
+            if not batch.check_crc() or not batch.base_offset <= offset <= batch.last_offset:  # no CRC is over the base offset
                 is_whole = False
             else:
                 values |= {record.offset: record.value for record in decode_records(batch) if record.offset >= log.log_start_offset}
