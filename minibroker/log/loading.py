@@ -23,7 +23,6 @@ from minibroker.log.producer_state import ProducerState
 from minibroker.log.segment_recovery import SegmentRecovery
 from minibroker.log.segments import Segments
 from minibroker.log.snapshots import Snapshots
-from minibroker.log.swapping import TEMPORARY, finish_interrupted_work
 from minibroker.storage import leader_epoch_checkpoint
 from minibroker.storage.batch_scan import read_batches, read_headers
 from minibroker.storage.files import Files
@@ -32,6 +31,8 @@ from minibroker.storage.log_file_names import CLEANED, DELETED, LOG, SNAPSHOT, S
 from minibroker.storage.segment import MAX_RELATIVE_OFFSET, Segment
 
 logger = logging.getLogger(__name__)
+
+TEMPORARY = ".tmp"
 
 
 class LoadedLog(NamedTuple):
@@ -65,6 +66,8 @@ class Loader:
         """Open what is there; an empty folder becomes an empty log."""
         names = set(self._files.names(self._directory))
         if any(name.endswith((DELETED, CLEANED, SWAP, TEMPORARY)) for name in names):
+            from minibroker.log.swapping import finish_interrupted_work  # noqa: PLC0415  a start does without
+
             names = finish_interrupted_work(self._files, self._directory, names)
         segments = self._find_segments(names)
         is_new = not segments

@@ -19,17 +19,12 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from minibroker.background import Background, InlineBackground
 from minibroker.clock import Clock
-from minibroker.errors import (
-    InvalidTxnState,
-    KafkaStorageError,
-    OffsetOutOfRange,
-    RecordListTooLarge,
-)
+from minibroker.errors import InvalidTxnState, KafkaStorageError, OffsetOutOfRange, RecordListTooLarge
 from minibroker.log import timestamps
-from minibroker.log.compaction import Cleanable, Compacted, Compaction, make_plan, measure
 from minibroker.log.deletion import remove_files, remove_folder, remove_later
 from minibroker.log.flush import Flush
 from minibroker.log.loading import Loader
@@ -38,13 +33,15 @@ from minibroker.log.produce_rules import produce_rules
 from minibroker.log.results import AbortedTransaction, Appended, EpochEndOffset, IsolationLevel, TimestampOffset
 from minibroker.log.retention import Retention
 from minibroker.log.rolling import is_overdue, must_roll, random_jitter_ms
-from minibroker.log.swapping import swap_all
 from minibroker.log.write_times import WriteTimes
 from minibroker.records.batch import NO_TIMESTAMP, RecordBatch, assign_offsets
 from minibroker.records.validate import validate_produced
 from minibroker.storage.files import OUT_OF_DESCRIPTORS, Files
 from minibroker.storage.log_file_names import delete_folder_name, parse_folder_name
 from minibroker.storage.segment import Segment
+
+if TYPE_CHECKING:
+    from minibroker.log.compaction import Cleanable, Compacted, Compaction
 
 logger = logging.getLogger(__name__)
 
@@ -447,11 +444,15 @@ class PartitionLog:
 
     def cleanable(self, first_dirty_offset: int, now_ms: int) -> Cleanable:
         """How much lies below and above `first_dirty_offset`, which is within the log."""
+        from minibroker.log.compaction import measure  # noqa: PLC0415  a start does without
+
         with self._watched():
             return measure(self.segments, self.config, first_dirty_offset, self.last_stable_offset, now_ms)
 
     def begin_compaction(self, first_dirty_offset: int, now_ms: int, *, offset_map_bytes: int) -> Compaction | None:
         """A plan for all that is cleanable; None when nothing is. Only one may be at work at one time."""
+        from minibroker.log.compaction import make_plan  # noqa: PLC0415  a start does without
+
         found = self.cleanable(first_dirty_offset, now_ms)
         if not found.dirty_bytes:
             return None
@@ -464,6 +465,8 @@ class PartitionLog:
 
         Not synced: the folder must be before anybody relies on `compacted.next_dirty_offset`. A failure takes the log offline.
         """
+        from minibroker.log.swapping import swap_all  # noqa: PLC0415  a start does without
+
         if self.offline_cause is not None:
             return False
         try:

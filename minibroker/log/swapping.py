@@ -18,6 +18,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from minibroker.log.cleaned_segment import Group
+from minibroker.log.loading import TEMPORARY
 from minibroker.log.log_config import LogConfig
 from minibroker.log.segments import Segments
 from minibroker.log.snapshots import Snapshots
@@ -39,7 +40,6 @@ from minibroker.storage.segment import Segment
 
 logger = logging.getLogger(__name__)
 
-TEMPORARY: Final = ".tmp"
 _SUFFIXES: Final = (LOG, OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX)
 
 
