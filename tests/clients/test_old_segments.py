@@ -12,6 +12,7 @@ from minibroker.records.compression import Compression
 from minibroker.records.legacy_builder import build_message_set
 from minibroker.records.record import Record
 from tests.clients.adapters import CLIENTS, Read, Sent
+from tests.cluster.test_storage_checking import check
 from tests.support.broker_process import BrokerProcess
 from tests.support.dump_log import check_directory
 from tests.support.kafka_process import KafkaProcess
@@ -91,6 +92,7 @@ def test_todays_clients_read_them(tmp_path: Path, is_clean: bool) -> None:
         assert offsets == [next((o for o, sent in expected if sent.timestamp >= time), END) for time in TIMES]
         assert broker.stop() == 0
         check_directory(broker.data_dir)
+        assert check(broker.data_dir) == []
 
         (tmp_path / "kafka").mkdir()
         with KafkaProcess(tmp_path / "kafka", broker.data_dir) as kafka:
