@@ -19,8 +19,8 @@ from minibroker.cluster.cleaner import Cleaner
 from minibroker.cluster.log_directory import LogDirectory, open_directories, random_uuid
 from minibroker.cluster.log_opening import LogOpener
 from minibroker.cluster.maintenance import Maintenance
-from minibroker.cluster.metadata_image import ALL_BROKERS, BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage
-from minibroker.cluster.metadata_store import MetadataStore, config_record
+from minibroker.cluster.metadata_image import ALL_BROKERS, BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage, config_records
+from minibroker.cluster.metadata_store import MetadataStore
 from minibroker.cluster.metadata_trimming import TrimmingLimits
 from minibroker.cluster.node import Node
 from minibroker.cluster.partition import Partition
@@ -212,7 +212,8 @@ class Cluster:
         check_partition_count(count)
         topic_id = random_uuid()
         records: list[Any] = [TopicRecord(name=name, topic_id=topic_id)]
-        records += [config_record(TOPIC_RESOURCE, name, key, value) for key, value in overrides.items()]
+        for key, value in overrides.items():
+            records += config_records(TOPIC_RESOURCE, name, key, None, value)
         records += self._partition_records(topic_id, 0, count)
         if validate_only:
             draft = MetadataImage()

@@ -35,6 +35,10 @@ from minibroker.wire.schema import NIL_UUID, replace
 TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
 ALL_BROKERS = ""  #: resource name of configs that hold for every broker
+SEGMENT_BYTES = "segment.bytes"
+#: Apache Kafka does not start on a log that has segment.bytes below a megabyte (KIP-1030); its own tests say it under this name
+SMALL_SEGMENT_BYTES = "internal.segment.bytes"
+_KAFKAS_SEGMENT_BYTES_MIN = 1 << 20
 
 UNCHANGED_LEADER = -2  #: PartitionChangeRecord's default
 _UNCHANGED_RECOVERY_STATE = -1
@@ -100,10 +104,8 @@ class MetadataImage:
             records.append(TopicRecord(name=topic.name, topic_id=topic.topic_id))
             records += self._partitions[topic.topic_id].values()
         for (resource_type, resource_name), config in self.configs.items():
-            records += [
-                ConfigRecord(resource_type=resource_type, resource_name=resource_name, name=name, value=value)
-                for name, value in config.items()
-            ]
+            for name, value in config.items():
+                records += config_records(resource_type, resource_name, name, None, value)
         records += self.kept.quotas.values()
         if self._last_producer_ids is not None:
             records.append(self._last_producer_ids)
@@ -163,10 +165,11 @@ class MetadataImage:
 
     def _apply_config(self, record: ConfigRecord) -> None:
         config = self.configs.setdefault((record.resource_type, record.resource_name), {})
+        name = SEGMENT_BYTES if record.name == SMALL_SEGMENT_BYTES else record.name
         if record.value is None:
-            config.pop(record.name, None)
+            config.pop(name, None)
         else:
-            config[record.name] = record.value
+            config[name] = record.value
 
     def _apply_producer_ids(self, record: ProducerIdsRecord) -> None:
         self.next_producer_id = record.next_producer_id
@@ -184,6 +187,22 @@ class MetadataImage:
             partitions = self._partitions[topic.topic_id]
             for index, known in partitions.items():
                 partitions[index] = replace(known, eligible_leader_replicas=None, last_known_elr=None)
+
+
+def config_records(resource_type: int, resource_name: str, name: str, before: str | None, value: str | None) -> list[ConfigRecord]:
+    """What makes one override of `before` into `value`; None is no override."""
+    old = None if before is None else _stored_name(resource_type, name, before)
+    new = None if value is None else _stored_name(resource_type, name, value)
+    written: list[tuple[str, str | None]] = [(old, None)] if old is not None and old != new else []
+    if new is not None:
+        written.append((new, value))
+    return [ConfigRecord(resource_type=resource_type, resource_name=resource_name, name=key, value=each) for key, each in written]
+
+
+def _stored_name(resource_type: int, name: str, value: str) -> str:
+    if resource_type == TOPIC_RESOURCE and name == SEGMENT_BYTES and int(value) < _KAFKAS_SEGMENT_BYTES_MIN:
+        return SMALL_SEGMENT_BYTES
+    return name
 
 
 def _changed(before: PartitionRecord, change: PartitionChangeRecord) -> PartitionRecord:

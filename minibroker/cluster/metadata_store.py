@@ -16,14 +16,14 @@ from uuid import UUID
 from minibroker.background import Background
 from minibroker.clock import Clock
 from minibroker.cluster.metadata_frame import METADATA_VERSION, METADATA_VERSION_FEATURE, MIN_METADATA_VERSION
-from minibroker.cluster.metadata_image import MetadataImage
+from minibroker.cluster.metadata_image import MetadataImage, config_records
 from minibroker.cluster.metadata_log import RECORDS_IN_BATCH_MAX, SEGMENT_BYTES, MetadataLog
 from minibroker.cluster.metadata_reader import FOLDER
 from minibroker.cluster.metadata_snapshot import BOOTSTRAP, read_snapshot
 from minibroker.cluster.metadata_trimming import MetadataTrimmer, TrimmingLimits
 from minibroker.cluster.partition import Partition
 from minibroker.errors import ConfigurationError
-from minibroker.schemas.internal.setting_records import ConfigRecord, FeatureLevelRecord, ProducerIdsRecord
+from minibroker.schemas.internal.setting_records import FeatureLevelRecord, ProducerIdsRecord
 from minibroker.schemas.internal.topic_records import PartitionChangeRecord
 from minibroker.storage.files import Files
 from minibroker.wire.schema import replace
@@ -103,10 +103,9 @@ class MetadataStore:
     def commit_config(self, resource_type: int, name: str, wanted: Mapping[str, str]) -> None:
         """Make a resource's overrides what is wanted, writing only what differs."""
         current = self.image.config_of(resource_type, name)
-        changed = [config_record(resource_type, name, key, value) for key, value in wanted.items() if current.get(key) != value]
-        removed = [config_record(resource_type, name, key, None) for key in current if key not in wanted]
-        if changed or removed:
-            self.commit(changed + removed)
+        keys = [key for key, value in wanted.items() if current.get(key) != value] + [key for key in current if key not in wanted]
+        if keys:
+            self.commit([each for key in keys for each in config_records(resource_type, name, key, current.get(key), wanted.get(key))])
 
     def raise_leader_epochs(self, partitions: Sequence[Partition]) -> None:
         """After an unclean stop the end of a log may be gone: a new leader epoch tells clients to check theirs (KIP-320)."""
@@ -138,8 +137,3 @@ class MetadataStore:
         self.commit([ProducerIdsRecord(broker_id=self._node_id, broker_epoch=_NO_BROKER_EPOCH, next_producer_id=after)])
         self._producer_ids = iter(range(first, after))
         return next(self._producer_ids)
-
-
-def config_record(resource_type: int, name: str, key: str, value: str | None) -> ConfigRecord:
-    """One override; None takes it away."""
-    return ConfigRecord(resource_type=resource_type, resource_name=name, name=key, value=value)

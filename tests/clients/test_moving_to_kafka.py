@@ -38,6 +38,7 @@ def create(bootstrap: str) -> None:
 
     admin = AdminClient({"bootstrap.servers": bootstrap})
     topics = [NewTopic("orders", 2, 1, config={"retention.ms": "-1", "segment.bytes": "1048576"}), NewTopic("gone", 1, 1)]
+    topics.append(NewTopic("tiny", 1, 1, config={"segment.bytes": "500"}))  # Apache Kafka would not even start on it as it is
     for created in admin.create_topics(topics).values():
         created.result(timeout=20)
     admin.delete_topics(["gone"])["gone"].result(timeout=20)
@@ -49,6 +50,7 @@ def test_there_and_back(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path) as broker:
         create(broker.bootstrap)
         writer.write(broker.bootstrap, "orders", FIRST, compression="zstd")
+        writer.write(broker.bootstrap, "tiny", FIRST[:20])
         before = described(broker.bootstrap)
         assert broker.stop() == 0
 
@@ -56,11 +58,13 @@ def test_there_and_back(tmp_path: Path) -> None:
         with KafkaProcess(tmp_path / "kafka", broker.data_dir, static_voters=True) as kafka:
             assert described(kafka.bootstrap) == before
             assert writer.write(kafka.bootstrap, "orders", SECOND, compression="snappy") == list(range(500, 1000))
+            writer.write(kafka.bootstrap, "tiny", FIRST[:20])
             assert reader.read(kafka.bootstrap, "orders", count=1000) == [Read(i, record) for i, record in enumerate(FIRST + SECOND)]
             kafka.stop()
 
         broker.restart()
         assert described(broker.bootstrap) == before
+        assert [each.record for each in reader.read(broker.bootstrap, "tiny", count=40)] == FIRST[:20] * 2
         assert writer.write(broker.bootstrap, "orders", THIRD) == [1000]
         found = reader.read(broker.bootstrap, "orders", count=1001)
         assert found[:1000] == [Read(i, record) for i, record in enumerate(FIRST + SECOND)]
