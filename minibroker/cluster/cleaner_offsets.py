@@ -76,6 +76,9 @@ class CleanerOffsets:
             self._checkpoint.write(offsets)
             self._on_disk = {*offsets}
 
-    def close(self) -> None:
-        """Write nothing any more: the directory is no longer ours, or cannot be trusted."""
+    def close(self, *, wait: bool) -> None:
+        """Write nothing any more: the directory is no longer ours, or cannot be trusted (a write may hang there: do not wait)."""
         self._is_closed = True
+        if wait:
+            with self._lock:
+                pass

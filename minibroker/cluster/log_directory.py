@@ -231,7 +231,7 @@ class LogDirectory:
     def take_offline(self, cause: OSError) -> None:
         """Close every log as it is; nothing is written any more, and the next start recovers."""
         self.offline_cause = cause
-        self.cleaner_offsets.close()
+        self.cleaner_offsets.close(wait=False)
         self._is_closing = True  # without the lock: a worker may hold it that hangs on this disk
         for log in self.logs.values():
             with suppress(OSError):
@@ -242,7 +242,7 @@ class LogDirectory:
         """The last thing that a stopping broker writes.
 
         `broker_epoch`: of this node's last registration. Apache Kafka compares it when it registers, and takes any other for an unclean
-        stop: it then forgets the eligible leader replicas (KIP-966), and partitions of one replica have no leader any more.
+        stop: it then forgets the eligible leader replicas (KIP-966) and elects the last known ones, which counts as an unclean election.
         """
         mark_clean_shutdown(self.files, f"{self.path}/{CLEAN_SHUTDOWN}", broker_epoch=broker_epoch)
 
@@ -267,7 +267,7 @@ class LogDirectory:
 
     def release(self) -> None:
         """Let another process in; harmless when repeated or when the lock was never held."""
-        self.cleaner_offsets.close()
+        self.cleaner_offsets.close(wait=self.offline_cause is None)
         lock = getattr(self, "_lock", None)
         if lock is not None:
             lock.release()

@@ -305,7 +305,7 @@ def test_a_new_log_inherits_no_offset(tmp_path: Path) -> None:
     again.settle({("more", 0)})
     again.write()
     assert (tmp_path / "cleaner-offset-checkpoint").read_text() == "0\n0\n"
-    again.close()
+    again.close(wait=True)
     again.advance(("late", 0), 1)
     again.write()
     assert (tmp_path / "cleaner-offset-checkpoint").read_text() == "0\n0\n", "another process may own the directory"
