@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from tests.support.keyed_records import KeyedWriter, check_kept, read_all
+from tests.clients.adapters import CLIENTS
+from tests.support.keyed_records import Kept, KeyedWriter, check_kept, read_all
 
 KEYS = [b"key %d" % number for number in range(40)]
 
@@ -22,7 +23,7 @@ def set_topic_config(admin: Any, topic: str, name: str, value: str) -> None:
 def test_a_reader_sees_the_last_values_of_a_topic_that_is_compacted_while_it_is_written(
     bootstrap: str, admin: Any, new_topic: Callable[..., str]
 ) -> None:
-    topic = new_topic(**{"cleanup.policy": "compact", "segment.bytes": str(1 << 20), "min.cleanable.dirty.ratio": "0.9999"})
+    topic = new_topic(**{"cleanup.policy": "compact", "segment.bytes": str(1 << 20), "min.cleanable.dirty.ratio": "1.0"})
     with KeyedWriter(bootstrap, topic, KEYS) as writer:
         writer.wait_for(3000)
         assert len(read_all(bootstrap, topic)) >= 3000
@@ -47,3 +48,18 @@ def test_a_topic_becomes_compacted(bootstrap: str, admin: Any, new_topic: Callab
         while len(found := read_all(bootstrap, topic)) > 1500:
             assert time.monotonic() < deadline, "it is not compacted"
         check_kept(found, writer)
+        wait_until_it_stays(bootstrap, topic)
+        found = read_all(bootstrap, topic)
+        for name, client in CLIENTS.items():
+            read = [
+                Kept(each.offset, each.record.key or b"", each.record.value) for each in client.read(bootstrap, topic, count=len(found))
+            ]
+            assert read == found, name
+
+
+def wait_until_it_stays(bootstrap: str, topic: str) -> None:
+    """Return when two reads a second apart find the same."""
+    before: list[Kept] = []
+    while before != (found := read_all(bootstrap, topic)):
+        before = found
+        time.sleep(1)  # the interval itself
