@@ -8,9 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from struct import Struct
+from zlib import crc32
 
 from minibroker.errors import KafkaError
-from minibroker.records.batch import ATTRIBUTES_POSITION, HEADER_SIZE, LOG_OVERHEAD, MAGIC_V2, RecordBatch
+from minibroker.records.batch import (
+    ATTRIBUTES_POSITION,
+    COMPRESSION_MASK,
+    HEADER_SIZE,
+    LOG_APPEND_TIME_FLAG,
+    LOG_OVERHEAD,
+    MAGIC_POSITION,
+    MAGIC_V2,
+    MIN_LEGACY_SIZE,
+    NO_TIMESTAMP,
+    RecordBatch,
+)
 from minibroker.records.checksum import crc32c
 from minibroker.storage.batch_scan import read_batches
 from minibroker.storage.files import FileHandle, Files
@@ -20,12 +32,17 @@ CHUNK_BYTES = 1024 * 1024
 #: position, size, base_offset, last_offset, max_timestamp, leader_epoch, attributes, producer_id, record_count, whether the CRC is right
 VerifiedBatch = tuple[int, int, int, int, int, int, int, int, int, bool]
 
+_MIN_SIZES = (MIN_LEGACY_SIZE, 34)  #: of a message, by its magic
+
 #: base_offset of an old compressed set whose CRC is right, but which cannot be decompressed: only its last offset is known
 UNKNOWN_OFFSET = -(2**63)
 
 #: base_offset, batch_length, partition_leader_epoch, magic, crc, attributes, last_offset_delta, max_timestamp, producer_id, record_count
 _HEAD = Struct(">qiibIhi8xqq2x4xi")
 _unpack = _HEAD.unpack_from
+
+#: offset, message_size, crc, magic, attributes, and in v1 the timestamp: see records/legacy.py
+_unpack_message = Struct(">qiIBBq").unpack_from
 
 
 def read_verified(files: Files, handle: FileHandle, position: int, end: int, *, chunk_size: int = CHUNK_BYTES) -> Iterator[VerifiedBatch]:
@@ -38,12 +55,18 @@ def read_verified(files: Files, handle: FileHandle, position: int, end: int, *, 
         view = memoryview(chunk)
         size = len(chunk)
         last_head = size - HEADER_SIZE
-        index = 0
+        index = after = 0
         while index <= last_head:
             base_offset, length, epoch, magic, crc, attributes, delta, timestamp, producer_id, count = _unpack(view, index)
             after = index + LOG_OVERHEAD + length
             if after > size or magic != MAGIC_V2 or length < HEADER_SIZE - LOG_OVERHEAD:
-                break
+                before = index
+                for found in _read_messages(view, index, position):
+                    yield found
+                    index = found[0] + found[1] - position
+                if index == before:
+                    break
+                continue
             yield (
                 position + index,
                 after - index,
@@ -64,10 +87,29 @@ def read_verified(files: Files, handle: FileHandle, position: int, end: int, *, 
                 position = found[0] + found[1]
 
 
+def _read_messages(view: memoryview, index: int, position: int) -> Iterator[VerifiedBatch]:
+    """The whole messages of formats v0 and v1 from `index` on that are not compressed: old segments may have millions of them.
+
+    `position` is that of `view` in the file.
+    """
+    size = len(view)
+    while index + MIN_LEGACY_SIZE <= size:
+        offset, length, crc, magic, attributes, timestamp = _unpack_message(view, index)
+        after = index + LOG_OVERHEAD + length
+        if magic >= MAGIC_V2 or attributes & COMPRESSION_MASK or after > size or after - index < _MIN_SIZES[magic]:
+            return
+        is_right = crc32(view[index + MAGIC_POSITION : after]) == crc
+        if magic:
+            yield position + index, after - index, offset, offset, timestamp, -1, attributes & LOG_APPEND_TIME_FLAG, -1, 1, is_right
+        else:
+            yield position + index, after - index, offset, offset, NO_TIMESTAMP, -1, 0, -1, 1, is_right
+        index = after
+
+
 def _read_slowly(files: Files, handle: FileHandle, position: int, end: int) -> Iterator[VerifiedBatch]:
     """What the walk above does not understand, up to the next batch of format v2, but at least one batch, or CorruptMessage.
 
-    That is a batch that a chunk cannot hold, old messages, a torn end.
+    That is a batch that a chunk cannot hold, an old compressed set, a torn end.
     """
     for batch in read_batches(files, handle, position, end):
         is_right = batch.check_crc()

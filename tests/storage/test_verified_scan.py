@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from minibroker.errors import CorruptMessage
-from minibroker.records.batch import assign_offsets
+from minibroker.records.batch import assign_offsets, split_batches
 from minibroker.storage.batch_scan import read_batches
 from minibroker.storage.verified_scan import read_verified
-from tests.storage.test_batch_scan import files, log_of, some_batches
+from tests.storage.test_batch_scan import files, log_of, old_log, some_batches
 from tests.support.log_batches import batch_of
 
 
@@ -60,3 +60,23 @@ def test_each_flipped_byte_behind_the_crc_is_seen(tmp_path: Path) -> None:
         handle = log_of(tmp_path, bytes(damaged + second))
         assert [batch[-1] for batch in read_verified(files, handle, 0, len(first + second))] == [False, True]
         handle.close()
+
+
+@pytest.mark.parametrize("chunk_size", [61, 100, 150, 400, 1 << 20])
+def test_old_formats_between_batches(tmp_path: Path, chunk_size: int) -> None:
+    """Plain messages, compressed sets and batches in turn, and one of them with a wrong CRC."""
+    data = bytearray(old_log() * 3)
+    batches = list(split_batches(bytes(data)))
+    wrong = len(batches) - 4
+    data[sum(batch.size for batch in batches[: wrong + 1]) - 1] ^= 1
+    handle = log_of(tmp_path, bytes(data))
+    found = list(read_verified(files, handle, 0, len(data), chunk_size=chunk_size))
+    position = 0
+    for number, (batch, scanned) in enumerate(zip(batches, found, strict=True)):
+        assert scanned[:2] == (position, batch.size)
+        assert scanned[-1] == (number != wrong)
+        if number != wrong:
+            described = batch.base_offset, batch.last_offset, batch.max_timestamp, batch.partition_leader_epoch, batch.attributes
+            assert scanned[2:9] == (*described, batch.producer_id, batch.record_count)
+        position += batch.size
+    handle.close()
