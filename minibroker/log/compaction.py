@@ -247,33 +247,42 @@ class _Round:
     def _clean(self, group: Sequence[Source], batch_filter: BatchFilter, transactions: CleanedTransactions) -> int | None:
         """Write what is left of a group; the size of its `.log`, None when it is one segment and all of it is left."""
         plan, files = self._plan, self._files
-        cleaned = CleanedSegment(
-            files,
-            plan.directory,
-            group[0].base_offset,
-            index_interval_bytes=plan.config.index_interval_bytes,
-            index_max_bytes=plan.config.segment_index_bytes,
-        )
-        is_same = len(group) == 1
         transactions.retained.clear()
+        cleaned = self._new_segment(group[0]) if len(group) > 1 else None
         try:
             for source in group:
                 for batch in self._batches(source):
                     left = batch_filter.apply(batch)
-                    if left is None:
-                        is_same = False
-                        continue
-                    is_same &= left.is_same
-                    self._records_left += left.record_count
-                    cleaned.append(left.data, len(left.data), batch.last_offset, left.max_timestamp)
+                    if cleaned is None and (left is None or not left.is_same):
+                        cleaned = self._new_segment(source)
+                        self._copy(source, batch.position, cleaned)
+                    if left is not None:
+                        self._records_left += left.record_count
+                        if cleaned is not None:
+                            cleaned.append(left.data, len(left.data), batch.last_offset, left.max_timestamp)
                 self._bytes_read += source.size
-            self._bytes_left += cleaned.size
-            if is_same:
-                remove_cleaned(files, plan.directory, [group[0].base_offset])
-                return None
-            return cleaned.finish(files.modified_ms(plan.path(group[-1])), transactions.retained)
+            self._bytes_left += group[0].size if cleaned is None else cleaned.size
+            return None if cleaned is None else cleaned.finish(files.modified_ms(plan.path(group[-1])), transactions.retained)
         finally:
-            cleaned.abandon()
+            if cleaned is not None:
+                cleaned.abandon()
+
+    def _new_segment(self, source: Source) -> CleanedSegment:
+        return CleanedSegment(
+            self._files,
+            self._plan.directory,
+            source.base_offset,
+            index_interval_bytes=self._plan.config.index_interval_bytes,
+            index_max_bytes=self._plan.config.segment_index_bytes,
+        )
+
+    def _copy(self, source: Source, end: int, cleaned: CleanedSegment) -> None:
+        """What lies before position `end` stays as it is; it was looked at before."""
+        for batch in self._batches(source) if end else ():
+            if batch.position >= end:
+                return
+            max_timestamp = batch.max_timestamp if batch.magic == MAGIC_V2 else batch.checked().max_timestamp
+            cleaned.append(batch.data, batch.stop - batch.index, batch.last_offset, max_timestamp)
 
 
 def _map_batch(batch: RawBatch, offset_map: OffsetMap, transactions: CleanedTransactions) -> None:

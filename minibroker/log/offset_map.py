@@ -18,8 +18,8 @@ from typing import Final
 from minibroker.records.key_walk import map_key, note_keys, walk_keys
 from minibroker.records.record import Record
 
-#: What a key takes: its bytes object (80 at most), the code (32), its place in the dict (up to 60 on the average), in `live` (8).
-BYTES_A_KEY: Final = 160
+#: What a key of up to 15 bytes takes: its object (48; 80 for one of 47), the code (32), its places in the dict (50) and in `live` (8).
+BYTES_A_KEY: Final = 138
 
 
 class OffsetMap:

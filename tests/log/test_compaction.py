@@ -11,6 +11,7 @@ import pytest
 from minibroker.clock import ManualClock
 from minibroker.errors import CorruptMessage
 from minibroker.log.log_config import DAY_MS, LogConfig
+from minibroker.log.offset_map import BYTES_A_KEY
 from minibroker.log.partition_log import PartitionLog
 from minibroker.records.batch import CRC_POSITION, NO_TIMESTAMP, TimestampType, split_batches
 from minibroker.records.builder import build_batch
@@ -266,7 +267,7 @@ def test_a_full_map_ends_the_round_early(log: PartitionLog) -> None:
         expected.update({key: base_offset + index for index, (key, _) in enumerate(pairs)})
     dirty, rounds = 0, 0
     while dirty < log.segments.active.base_offset:
-        compacted = compact(log, dirty, offset_map_bytes=20 * 160)
+        compacted = compact(log, dirty, offset_map_bytes=20 * BYTES_A_KEY)
         assert compacted.key_count <= 20
         assert compacted.next_dirty_offset > dirty
         dirty, rounds = compacted.next_dirty_offset, rounds + 1
