@@ -16,6 +16,9 @@ import lz4.frame
 import pytest
 
 from minibroker.records.compression import MAX_DECOMPRESSED_BYTES, Compression
+from minibroker.records.legacy_builder import build_message_set, write_message
+from minibroker.records.lz4_header import with_old_checksum
+from minibroker.records.record import Record
 from minibroker.schemas import k00_produce, k03_metadata, k18_api_versions, k19_create_topics, k21_delete_records
 from minibroker.wire import codec
 from tests.golden import all_golden, golden
@@ -237,6 +240,46 @@ def test_a_decompression_bomb_is_an_invalid_record(broker: BrokerProcess, kind: 
     assert [p.error_code for topic in answer.responses for p in topic.partition_responses] == [87]
     assert peak_bytes(broker) - before < 2 * MAX_DECOMPRESSED_BYTES + 32 * MEGABYTE  # zlib doubles its buffer
     assert sum(file.stat().st_size for file in (broker.data_dir / "bombed-0").glob("*.log")) == 0
+
+
+def old_bomb(codec: Compression, content: bytes) -> bytes:
+    """A compressed set of message format v0 around `content`, 100 MB or so."""
+    match codec:
+        case Compression.GZIP:
+            payload = gzip.compress(content, 5)
+        case Compression.LZ4:
+            payload = bytes(with_old_checksum(lz4.frame.compress(content, store_size=False)))
+        case _:
+            payload = b"\xff\xff\xff\xff\x07" + bytes(cramjam.snappy.compress_raw(content[:MEGABYTE]))[3:]
+    message = bytearray()
+    write_message(message, Record(0, -1, None, payload), 0, codec)
+    return bytes(message)
+
+
+SMALLEST = bytes(build_message_set([Record(0, -1, None, None)], 0))
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "code"),
+    [
+        (Compression.GZIP, bytes(101 * MEGABYTE), 87),
+        (Compression.LZ4, bytes(101 * MEGABYTE), 87),
+        (Compression.SNAPPY, bytes(101 * MEGABYTE), 87),
+        (Compression.GZIP, SMALLEST * (90 * MEGABYTE // len(SMALLEST)), 10),  # three million messages: MESSAGE_TOO_LARGE
+    ],
+    ids=["gzip", "lz4", "snappy", "messages"],
+)
+def test_a_decompression_bomb_of_an_old_client(broker: BrokerProcess, kind: Compression, content: bytes, code: int) -> None:
+    peer = Peer(broker)
+    create(peer, "bombed-by-the-old")
+    partition = k00_produce.Partition(index=0, records=old_bomb(kind, content))
+    topic = k00_produce.Topic(name="bombed-by-the-old", partition_data=[partition])
+    asked = k00_produce.Request(acks=-1, timeout_ms=1000, topic_data=[topic])
+    before = peak_bytes(broker)
+    answer = codec.decode(k00_produce.Response, peer.ask(request(0, 1, codec.encode(asked, 1, flexible=False)))[4:], 1, flexible=False)
+    assert [p.error_code for topic in answer.responses for p in topic.partition_responses] == [code]
+    assert peak_bytes(broker) - before < 3 * MAX_DECOMPRESSED_BYTES
+    assert sum(file.stat().st_size for file in (broker.data_dir / "bombed-by-the-old-0").glob("*.log")) == 0
 
 
 LAST = 0x7A7A7A7A  #: correlation id of the request behind a mutated one
