@@ -15,7 +15,10 @@ _LOG_FIELDS = {name: name.replace(".", "_") for name in TOPIC_PROPERTIES if name
 
 
 def check_overrides(configs: Mapping[str, str | None]) -> dict[str, str]:
-    """The overrides as they are stored; InvalidConfig with Kafka's message for the first that is not valid."""
+    """The overrides as they are stored; InvalidConfig with Kafka's message for the first that is not valid.
+
+    Without the blanks around them: Apache Kafka stores those of min.insync.replicas too, and does not start on them.
+    """
     checked: dict[str, str] = {}
     missing = sorted(name for name, value in configs.items() if value is None)
     if missing:
@@ -25,7 +28,7 @@ def check_overrides(configs: Mapping[str, str | None]) -> dict[str, str]:
         if prop is None:
             raise InvalidConfig(f"Unknown topic config name: {name}")
         prop.parse(value)
-        checked[name] = value or ""
+        checked[name] = (value or "").strip()
     _check_together(checked)
     return checked
 
