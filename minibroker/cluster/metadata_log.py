@@ -14,7 +14,8 @@ Invariants:
   broker refuses to start rather than forget topics.
 - A segment begins when one is full, and behind each snapshot of ours, so that what the snapshot holds can go (metadata_trimming.py).
 
-There is no offset index: the log is only read whole, at start, and Kafka builds its own.
+There are no indexes: the log is only read whole, at start, and Kafka builds its own. Those that it left beside a segment to which we append
+go, because they would be too short.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from minibroker.schemas.internal.log_records import AbortTransactionRecord
 from minibroker.storage.files import APPEND, Files, write_all
 from minibroker.storage.leader_epoch_checkpoint import NAME as LEADER_EPOCHS
 from minibroker.storage.leader_epoch_checkpoint import LeaderEpochCheckpoint
-from minibroker.storage.log_file_names import LOG, file_name, parse_file_name
+from minibroker.storage.log_file_names import LOG, OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX, file_name, parse_file_name
 from minibroker.storage.partition_metadata import NAME as PARTITION_METADATA
 from minibroker.storage.partition_metadata import write_topic_id
 
@@ -117,6 +118,7 @@ class MetadataLog:
         try:
             if not self._leads:
                 self._begin_epoch(epoch)
+                self._remove_indexes()
             if self._size and (self.roll_next or self._size + len(data) > self._segment_bytes):
                 self._roll()
             self._write(data)
@@ -225,6 +227,12 @@ class MetadataLog:
         path = f"{self.folder}/{QUORUM_STATE}"
         version = int(self.quorum.kraft_version > 0)
         write_quorum_state(self._files, path, node_id=self._node_id, leader_epoch=epoch, data_version=version)
+
+    def _remove_indexes(self) -> None:
+        for suffix in (OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX):
+            path = f"{self.folder}/{file_name(self.segments[-1], suffix)}"
+            if self._files.exists(path):
+                self._files.remove(path)
 
     def _note_epoch(self, epoch: int, start_offset: int) -> None:
         """The batch is on the disk, so nothing may fail any more: the file is derived from it, and Kafka makes it anew too."""

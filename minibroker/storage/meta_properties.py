@@ -58,6 +58,11 @@ def write_meta_properties(files: Files, path: str, meta: MetaProperties, *, now_
 def check_owner(path: str, found: MetaProperties, *, cluster_id: str | None, node_id: int) -> None:
     """ConfigurationError when a directory belongs to another cluster or node than the configuration names."""
     if cluster_id is not None and found.cluster_id not in {None, cluster_id}:
-        raise ConfigurationError(f"{path} belongs to cluster {found.cluster_id}, but this broker is configured for cluster {cluster_id}")
+        raise ConfigurationError(
+            f"{path} belongs to cluster {found.cluster_id}, but this broker is configured for cluster {cluster_id}: set cluster.id to that "
+            "of the directory, or leave it out"
+        )
     if found.node_id not in {None, node_id}:
-        raise ConfigurationError(f"{path} belongs to node {found.node_id}, but this broker is configured as node {node_id}")
+        raise ConfigurationError(
+            f"{path} belongs to node {found.node_id}, but this broker is configured as node {node_id}: set node.id={found.node_id}"
+        )

@@ -225,10 +225,13 @@ class Story:
 
 
 def check_files(data_dir: Path) -> None:
-    """Kafka's own tool over everything that a stopped broker left."""
+    """Kafka's own tool over everything that a stopped broker left, and ours."""
+    checked = CliRunner().invoke(storage, ["check", "--jobs", "1", "--deep", str(data_dir)], catch_exceptions=False)
+    assert checked.exit_code == 0, checked.output
     folders = sorted(folder for folder in data_dir.iterdir() if folder.is_dir() and not folder.name.startswith("__cluster_metadata"))
-    for folder in (folder for folder in folders if list(folder.glob("*.log"))):
-        dump(sorted(folder.glob("*.log")), "--deep-iteration", may_have_gaps=folder.name.startswith("compacted"))
+    for may_have_gaps in (False, True):
+        logs = [log for folder in folders if folder.name.startswith(("compacted", "__")) == may_have_gaps for log in folder.glob("*.log")]
+        dump(sorted(logs), "--deep-iteration", may_have_gaps=may_have_gaps)
     indexes = sorted(file for folder in folders for file in folder.glob("*.*index"))
     dump(indexes, "--index-sanity-check")
     dump([file for file in indexes if file.stat().st_size])
@@ -265,6 +268,7 @@ def test_there_and_back_and_there_again(tmp_path: Path) -> None:
             story.check(kafka.bootstrap)
             story.live(kafka)
             kafka.stop()
+            check_files(broker.data_dir)
 
 
 def java_config(bootstrap: str, *arguments: str) -> str:

@@ -181,6 +181,18 @@ def test_kafkas_own_log_is_replayed_and_continued(tmp_path: Path) -> None:
     assert opened(tmp_path)[1] == [*records, *producer_ids(9)]
 
 
+def test_indexes_that_kafka_left_go_when_they_would_be_too_short(tmp_path: Path) -> None:
+    file = filled(tmp_path, producer_ids(1))
+    indexes = [file.with_suffix(suffix) for suffix in (".index", ".timeindex")]
+    for index in indexes:
+        index.write_bytes(bytes(12))
+    log, _ = opened(tmp_path)
+    assert all(index.exists() for index in indexes)
+    log.append(producer_ids(2))
+    assert not any(index.exists() for index in indexes)
+    log.close()
+
+
 def test_a_log_that_begins_behind_nothing_is_refused(tmp_path: Path) -> None:
     (tmp_path / "00000000000000000100.log").write_bytes(b"")
     with pytest.raises(ConfigurationError, match="begins at offset 100, and no snapshot has what was before"):
