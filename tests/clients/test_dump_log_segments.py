@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.clients.adapters import CLIENTS, Sent
+from tests.cluster.test_storage_checking import check
 from tests.support import java
 from tests.support.broker_process import BrokerProcess
 from tests.support.dump_log import check_directory, check_metadata_log
@@ -17,7 +18,8 @@ from tests.support.dump_log import check_directory, check_metadata_log
 pytestmark = [pytest.mark.java]
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-SMALL = ("--set", "log.segment.bytes=100000", "--set", "log.index.interval.bytes=500")
+#: The records are of 2023.
+SMALL = ("--set", "log.segment.bytes=100000", "--set", "log.index.interval.bytes=500", "--set", "log.retention.ms=-1")
 
 
 def records(count: int) -> list[Sent]:
@@ -54,6 +56,7 @@ def test_kafka_reads_our_directories(end: Callable[[BrokerProcess], object], tmp
         if end is BrokerProcess.kill:  # the indexes of a killed broker are its own to mend
             broker.restart()
             assert broker.stop() == 0
+    assert check(broker.data_dir) == []
     batches = check_directory(broker.data_dir)
     for name in CLIENTS:
         for codec in CODECS:
