@@ -1,7 +1,8 @@
 """What a broker does now and then without being asked.
 
-    retention     log.initial.task.delay.ms after the start, every log.retention.check.interval.ms, and at once where a configuration
-                  has changed: `retention.ms=1` empties a topic while AlterConfigs is answered
+    retention     log.initial.task.delay.ms after the start (sooner where the interval is shorter: Kafka waits in any case), every
+                  log.retention.check.interval.ms, and at once where a configuration has changed: `retention.ms=1` empties a topic
+                  while AlterConfigs is answered
     producers     every producer.id.expiration.check.interval.ms the idle ones are forgotten
     checkpoints   recovery points, log start offsets and high watermarks, each at its own interval, when they have changed
 

@@ -98,7 +98,7 @@ _LOG_STATIC: tuple[Row, ...] = (
     ("log.flush.offset.checkpoint.interval.ms", INT, "60000", at_least(0), "How often recovery points are written."),
     ("log.flush.scheduler.interval.ms", LONG, _LONG_MAX, None, "How often logs are looked at for flush.ms."),
     ("log.flush.start.offset.checkpoint.interval.ms", INT, "60000", at_least(0), "How often log start offsets are written."),
-    ("log.initial.task.delay.ms", LONG, "1000", at_least(0), "How long after the start retention first looks at logs. Kafka: 30000."),
+    ("log.initial.task.delay.ms", LONG, "30000", at_least(0), "When retention first looks at logs, unless its interval is shorter."),
     ("log.retention.check.interval.ms", LONG, "300000", at_least(1), "How often logs are looked at for retention."),
     ("log.retention.hours", INT, "168", None, _RETENTION.format("log.retention.ms or log.retention.minutes")),
     ("log.retention.minutes", INT, None, None, _RETENTION.format("log.retention.ms")),
