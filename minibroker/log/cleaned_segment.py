@@ -55,8 +55,7 @@ class CleanedSegment:
         self._time_index = TimeIndex(files, self._path(TIME_INDEX), base_offset, index_max_bytes, is_new=True)
         self._largest = TimestampEntry(NO_TIMESTAMP, base_offset)
         self._bytes_since_index_entry = 0
-        self._pending: list[Buffer] = []
-        self._pending_size = 0
+        self._pending = bytearray()  # a copy: views of what was read would keep all of that in memory
         self.size = 0
         self._descriptor = files.handles.open_path(self._path(LOG), REPLACE)
 
@@ -64,7 +63,7 @@ class CleanedSegment:
         return f"{self._directory}/{file_name(self._base_offset, suffix)}{CLEANED}"
 
     def append(self, data: Buffer, size: int, last_offset: int, max_timestamp: int) -> None:
-        """Add one batch; its bytes must not change until the next `append` or `finish`, which may write them."""
+        """Add one batch."""
         if last_offset - self._base_offset > MAX_RELATIVE_OFFSET:
             raise CorruptMessage(f"{self._path(LOG)}: offset {last_offset} is too far from the base offset for an index")
         if max_timestamp > self._largest.timestamp:
@@ -75,15 +74,12 @@ class CleanedSegment:
             self._bytes_since_index_entry = 0
         self._bytes_since_index_entry += size
         self.size += size
-        self._pending.append(data)
-        self._pending_size += size
-        if self._pending_size >= WRITE_BYTES:
+        self._pending += data
+        if len(self._pending) >= WRITE_BYTES:
             self._write()
 
     def _write(self) -> None:
-        data = memoryview(b"".join(self._pending))
-        self._pending.clear()
-        self._pending_size = 0
+        data, self._pending = memoryview(self._pending), bytearray()
         for start in range(0, len(data), WRITE_BYTES):
             write_all(self._files, self._descriptor, data[start : start + WRITE_BYTES])
 

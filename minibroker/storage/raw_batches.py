@@ -135,6 +135,13 @@ def read_raw(files: Files, descriptor: int, size: int, path: str) -> Iterator[Ra
         chunk = files.read_at(descriptor, min(chunk_bytes, size - position), position)
         length = len(chunk)
         index = 0
+        last_head = length - HEADER_SIZE
+        while index <= last_head and chunk[index + MAGIC_POSITION] == MAGIC_V2:
+            batch = RawBatch(chunk, index, position + index, path)
+            if not index + HEADER_SIZE <= batch.stop <= length:
+                break
+            yield batch
+            index = batch.stop
         needed = HEADER_SIZE
         while length - index > MAGIC_POSITION:
             stop = index + LOG_OVERHEAD + int.from_bytes(chunk[index + 8 : index + 12], signed=True)
