@@ -101,9 +101,11 @@ def _parse(prop: Property, text: str) -> Value:
         return int(trimmed)
     if kind == DOUBLE:
         try:
-            return float(trimmed)
+            if not trimmed.strip("0123456789.eE+-"):  # what Python takes and Java does not, and NaN, which no limit refuses
+                return float(trimmed)
         except ValueError:
-            refuse(prop.name, text, "Not a number of type DOUBLE")
+            pass
+        refuse(prop.name, text, "Not a number of type DOUBLE")
     if kind == LIST:
         return tuple(item.strip() for item in trimmed.split(",")) if trimmed else ()
     return trimmed

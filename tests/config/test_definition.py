@@ -33,6 +33,13 @@ def test_texts_are_trimmed(kind: int, text: str, value: Value) -> None:
     assert prop(kind).parse(text) == value
 
 
+@pytest.mark.parametrize("text", ["", "x", "1_0", "nan", "NaN", "inf", "Infinity", ".", "1e", "0x1p3"])
+def test_what_is_no_double(text: str) -> None:
+    """What Java does not read either, or what no limit holds."""
+    with pytest.raises(InvalidConfig, match="Not a number of type DOUBLE"):
+        prop(DOUBLE).parse(text)
+
+
 @pytest.mark.parametrize("text", ["", "1.0", "0x1", "1_000", "٣", "--1", "2147483648", "-2147483649"])
 def test_what_is_no_int(text: str) -> None:
     with pytest.raises(InvalidConfig, match="Not a number of type INT"):
