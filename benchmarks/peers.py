@@ -105,7 +105,8 @@ class Peer(ABC):
         log.close()
         while not self._answers():
             if self._process.poll() is not None or time.perf_counter() - started > START_TIMEOUT_S:
-                raise Unavailable(f"{self.name} did not start; see {self.folder / 'output.log'}")
+                words = (self.folder / "output.log").read_text(errors="replace").strip().splitlines()[-3:]
+                raise Unavailable(f"{self.name} did not start: {' '.join(words)}")
             time.sleep(0.002)
         self.cold_start_ms = (time.perf_counter() - started) * 1000
 

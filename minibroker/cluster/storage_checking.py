@@ -17,9 +17,11 @@ from functools import partial
 from typing import NamedTuple
 from uuid import UUID
 
+from minibroker.cluster.log_opening import LAST_RESERVED_DIRECTORY_ID
 from minibroker.cluster.metadata_image import TOPIC_RESOURCE, MetadataImage
 from minibroker.cluster.metadata_reader import FOLDER, MetadataReader
 from minibroker.cluster.metadata_snapshot import BOOTSTRAP, parse_snapshot_name, read_snapshot
+from minibroker.cluster.partition import Partition
 from minibroker.cluster.quorum_state import NAME as QUORUM_STATE
 from minibroker.cluster.quorum_state import read_quorum_state
 from minibroker.errors import ConfigurationError, CorruptLogError, KafkaError, WireError
@@ -36,7 +38,7 @@ from minibroker.storage.meta_properties import NAME as META_PROPERTIES
 from minibroker.storage.meta_properties import MetaProperties, read_meta_properties
 from minibroker.storage.offset_checkpoint import CLEANER_OFFSET, LOG_START_OFFSET, RECOVERY_POINT, REPLICATION_OFFSET, OffsetCheckpoint
 from minibroker.storage.partition_metadata import NAME as PARTITION_METADATA
-from minibroker.storage.partition_metadata import parse_uuid, read_topic_id
+from minibroker.storage.partition_metadata import format_uuid, parse_uuid, read_topic_id
 
 FUTURE_FOLDER = "-future"  #: `topic-partition.<id>-future`: on its way into this directory from another one (Kafka's)
 STRAY_FOLDER = "-stray"  #: likewise named: Kafka found no home for it
@@ -259,7 +261,8 @@ class StorageCheck:
         expected = Expected(
             path,
             was_clean=directory.was_clean and not is_future,
-            is_compacted=not is_metadata and (self._image is None or "compact" in config.get("cleanup.policy", "")),
+            is_compacted=not is_metadata
+            and (self._image is None or offsets[CLEANER_OFFSET] is not None or "compact" in config.get("cleanup.policy", "")),
             needs_indexes=not is_metadata,
             recovery_point=offsets[RECOVERY_POINT],
             log_start_offset=offsets[LOG_START_OFFSET],
@@ -270,9 +273,9 @@ class StorageCheck:
         tasks = checking.plan(self._files, expected, findings)
         self._folders[path] = _Folder(expected, findings, tasks)
         self.tasks += tasks
-        self._check_topic_id(path, key, findings, is_metadata=is_metadata)
+        self._check_topic_id(directory, path, key, findings)
 
-    def _check_topic_id(self, path: str, key: tuple[str, int], findings: Findings, *, is_metadata: bool) -> None:
+    def _check_topic_id(self, directory: _Directory, path: str, key: tuple[str, int], findings: Findings) -> None:
         metadata = f"{path}/{PARTITION_METADATA}"
         try:
             topic_id = read_topic_id(self._files, metadata)
@@ -282,7 +285,7 @@ class StorageCheck:
         if topic_id is None:
             findings.add(WARNING, metadata, "is missing or empty; the next start writes it anew")
         image = self._image
-        if image is None or is_metadata:
+        if image is None or path.endswith(f"/{FOLDER}"):
             return
         topic = image.topics.get(key[0])
         if topic_id in image.removed_topic_ids:
@@ -291,6 +294,21 @@ class StorageCheck:
             findings.add(WARNING, path, "belongs to no topic of the metadata log")
         elif topic_id not in {None, topic.topic_id}:
             findings.add(ERROR, metadata, f"has topic id {topic_id}, the metadata log has {topic.topic_id} for {topic.name}")
+        elif directory.meta is not None and not path.endswith(FUTURE_FOLDER):
+            self._check_place(path, topic.partitions[key[1]], directory.meta, findings)
+
+    def _check_place(self, path: str, partition: Partition, meta: MetaProperties, findings: Findings) -> None:
+        """The metadata log has it in this directory, or does not say where it is."""
+        placed = partition.directory_id
+        replicas = self._image.partition_record(partition).replicas if self._image is not None else []
+        if (
+            meta.directory_id
+            and meta.node_id in replicas
+            and placed.int > LAST_RESERVED_DIRECTORY_ID
+            and placed != parse_uuid(meta.directory_id)
+        ):
+            words = f"is in the directory with directory.id {meta.directory_id}, the metadata log has it in {format_uuid(placed)}"
+            findings.add(WARNING, path, words)
 
     def _check_missing(self) -> None:
         """Every partition that the metadata log places in one of the directories is there, and those that the checkpoints speak of."""

@@ -101,18 +101,23 @@ class ProducerCheck:
             self._compare(self._snapshots.pop(0))
 
     def _compare(self, offset: int) -> None:
+        path, entries = self._read(offset)
+        for entry in entries:
+            self._compare_producer(path, entry)
+
+    def _read(self, offset: int) -> tuple[str, list[producer_snapshot.ProducerEntry]]:
+        """A snapshot's path and its entries, as far as they can be true."""
         path = f"{self._log_path.rpartition('/')[0]}/{file_name(offset, SNAPSHOT)}"
         try:
             entries = producer_snapshot.decode(read_all(self._files, path))
         except CorruptLogError as error:
             self._findings.add(ERROR, path, str(error))
-            return
+            return path, []
         for entry in entries:
             if entry.last_offset >= offset:
                 words = f"producer {entry.producer_id} has the last offset {entry.last_offset}, behind the snapshot's own"
                 self._findings.add(ERROR, path, words, kind="offsets behind the snapshot")
-            else:
-                self._compare_producer(path, entry)
+        return path, [entry for entry in entries if entry.last_offset < offset]
 
     def _compare_producer(self, path: str, entry: producer_snapshot.ProducerEntry) -> None:
         places = [places[entry.producer_id] for places in (self._data, self._markers) if entry.producer_id in places]
@@ -133,6 +138,8 @@ class ProducerCheck:
     def finish(self, end_offset: int, *, has_gaps: bool) -> None:
         """The segment was read up to `end_offset`."""
         self.compare(end_offset)
+        for offset in self._snapshots:
+            self._read(offset)  # of batches that are not here any more
         entries = self._read_aborted()
         if not has_gaps:
             for path, words in self._disagreements:
