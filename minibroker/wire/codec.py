@@ -5,7 +5,8 @@ here for what is rare: the exact complaint about a bad message, and tagged field
 
     struct          its fields in order; in a flexible version then its tagged fields
     field           as primitives.py says; null for a struct: int8 -1, otherwise int8 1 and the struct
-    tagged field    the same bytes as a field; left out when it has its default; unknown tags are skipped
+    tagged field    the same bytes as a field, but the mark of a nullable struct is a varint, 0 for null, and 1 before the struct, as
+                    Kafka's generated classes have it; left out when it has its default; unknown tags are skipped
     absent field    (another version's) has its default after decoding, is not written when encoding
 """
 
@@ -107,9 +108,23 @@ def read_tagged_fields(reader: Reader, value: Any, version: int) -> None:
     known = tagged_fields(type(value), version)
     for tag, body in reader.tagged_fields():
         if tag in known:
-            setattr(value, known[tag].name, _read_field(body, known[tag], version, flexible=True))
+            setattr(value, known[tag].name, _read_tagged_field(body, known[tag], version))
             if body.remaining:
                 raise WireError(f"tag {tag}: {body.remaining} bytes left over")
+
+
+def _read_tagged_field(body: Reader, field: Field, version: int) -> Any:
+    if field.struct is None or not is_marked(field, version):
+        return _read_field(body, field, version, flexible=True)
+    marker = body.unsigned_varint()
+    if marker > 1:
+        raise WireError(f"marker {marker}")
+    return _read_struct(body, field.struct, version, flexible=True) if marker else None
+
+
+def is_marked(field: Field, version: int) -> bool:
+    """Whether a mark before the field says if the struct is there."""
+    return field.struct is not None and not field.is_array and field.null_in(version)
 
 
 def _read_field(reader: Reader, field: Field, version: int, flexible: bool) -> Any:
@@ -171,7 +186,10 @@ def encode_tagged_fields(value: Any, version: int) -> bytes:
         if _is_default(content, field):
             continue
         pieces: list[Buffer] = []
-        _write_field(pieces, content, field, version, flexible=True)
+        if content is None and is_marked(field, version):
+            pieces.append(b"\0")
+        else:
+            _write_field(pieces, content, field, version, flexible=True)
         body = b"".join(pieces)
         encoded += unsigned_varint(tag) + unsigned_varint(len(body)) + body
         count += 1
@@ -186,12 +204,12 @@ def _is_default(content: Any, field: Field) -> bool:
 
 
 def _write_field(pieces: list[Buffer], content: Any, field: Field, version: int, flexible: bool) -> None:
-    is_marked = field.struct is not None and not field.is_array and field.null_in(version)
     if content is None and not field.null_in(version):
         raise EncodeError("null where none is allowed")
-    if is_marked:
+    has_mark = is_marked(field, version)
+    if has_mark:
         pieces.append(b"\xff" if content is None else b"\x01")
-    if content is None and not is_marked:
+    if content is None and not has_mark:
         pieces.append(length_of(None, compact=flexible, wide=field.is_array or field.kind != "string"))
     elif field.is_array:
         pieces.append(length_of(len(content), compact=flexible, wide=True))

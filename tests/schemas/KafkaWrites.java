@@ -40,10 +40,11 @@ public class KafkaWrites {
     }
 
     private static Class<?> converter(String name) throws ClassNotFoundException {
-        String[] candidates = {"message." + name + "Data", "message." + name, "metadata." + name};
+        String[] candidates = {"common.message." + name + "Data", "common.message." + name, "common.metadata." + name,
+            "coordinator.transaction.generated." + name, "coordinator.group.generated." + name};
         for (String candidate : candidates) {
             try {
-                return Class.forName("org.apache.kafka.common." + candidate + "JsonConverter");
+                return Class.forName("org.apache.kafka." + candidate + "JsonConverter");
             } catch (ClassNotFoundException e) {
                 // the next one
             }

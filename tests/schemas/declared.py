@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 import minibroker.schemas
-from minibroker.schemas.internal import control_records, metadata_records
+from minibroker.schemas.internal import control_records, coordinator_records, metadata_records
 from minibroker.wire.api import NEVER, api_of
 from tests.schemas.kafka_fields import KafkaMessage, read_tables
 
@@ -56,7 +56,14 @@ def schema_modules() -> list[ModuleType]:
 @cache
 def messages() -> dict[str, Message]:
     """All of them by Kafka's name."""
-    return {message.kafka.name: message for message in (*_api_messages(), *_metadata_messages(), *_control_messages())}
+    return {message.kafka.name: message for message in _all_messages()}
+
+
+def _all_messages() -> Iterator[Message]:
+    yield from _api_messages()
+    yield from _metadata_messages()
+    yield from _control_messages()
+    yield from _coordinator_messages()
 
 
 def _api_messages() -> Iterator[Message]:
@@ -79,6 +86,13 @@ def _control_messages() -> Iterator[Message]:
     structs[control_records.ControlRecordKey] = NEVER
     for struct, flexible_since in structs.items():
         yield Message(tables[KAFKA_NAMES.get(struct.__name__, struct.__name__)], struct, flexible_since)
+
+
+def _coordinator_messages() -> Iterator[Message]:
+    tables = read_tables()
+    for record_type in (*coordinator_records.TRANSACTION_RECORD_TYPES, *coordinator_records.OFFSET_RECORD_TYPES):
+        yield Message(tables[record_type.key.__name__], record_type.key, NEVER)
+        yield Message(tables[record_type.value.__name__], record_type.value, record_type.flexible_since)
 
 
 def our_name(kafka_name: str) -> str:

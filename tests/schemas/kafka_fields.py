@@ -152,8 +152,8 @@ def _rows(fields: list[dict[str, Any]], path: str, common: dict[str, Any]) -> An
         versions = field.get("versions") or field["taggedVersions"]
         if "tag" in field and field["taggedVersions"] != versions:
             raise ValueError(f"{path}{field['name']} is tagged in some of its versions only: the table cannot say that")
-        stated = field.get("default", "")
-        default = stated if isinstance(stated, str) else json.dumps(stated)
+        stated = field.get("default")  # Kafka's generator takes a null without quotation marks for no default at all
+        default = stated if stated is None or isinstance(stated, str) else json.dumps(stated)
         kind = array + ("struct" if nested else element)
         yield [
             path + field["name"],
@@ -161,7 +161,7 @@ def _rows(fields: list[dict[str, Any]], path: str, common: dict[str, Any]) -> An
             versions,
             field.get("nullableVersions"),
             field.get("tag"),
-            default if "default" in field else None,
+            default,
         ]
         yield from _rows(nested or [], f"{path}{field['name']}.", common)
 

@@ -1,6 +1,6 @@
 """Apache Kafka 4.3.1 as a peer: our values as Kafka's JSON, and the bytes that Kafka's own classes make of them.
 
-`kafka_4_3_1_records.jsonl` holds such bytes for every metadata and control record, which no Python library knows, and
+`kafka_4_3_1_records.jsonl` holds such bytes for every metadata, control and coordinator record, which no Python library knows, and
 `kafka_3_9_1_records.jsonl` what Kafka 3.9.1 made of the versions that Kafka 4 no longer knows. Write them anew with
     python -m tests.schemas.kafka_itself
 """
@@ -80,8 +80,8 @@ def write_with_kafka(tasks: Iterable[tuple[Message, int, Any]], kafka_version: s
 
 
 def record_messages() -> list[Message]:
-    """Metadata and control records."""
-    return [message for message in messages().values() if message.kafka.kind in ("metadata", "data")]
+    """Metadata, control and coordinator records."""
+    return [message for message in messages().values() if message.kafka.kind not in ("request", "response")]
 
 
 def old_messages() -> list[Message]:

@@ -98,7 +98,7 @@ class Kio:
     def _primitive(self, kind: str, value: Any) -> Any:
         if kind == "error_code":
             return self._errors.ErrorCode(value)
-        if kind == "timedelta_i32":
+        if kind in ("timedelta_i32", "timedelta_i64"):
             return dt.timedelta(milliseconds=value)
         if kind == "datetime_i64":
             return None if value == -1 else EPOCH + dt.timedelta(milliseconds=value)

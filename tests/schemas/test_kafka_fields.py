@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from minibroker.schemas.internal import control_records, metadata_records
+from minibroker.schemas.internal import control_records, coordinator_records, metadata_records
 from minibroker.wire.schema import LAST_VERSION, MISSING, NIL_UUID, Field, default_of, fields_of
 from tests.schemas.declared import Message, messages, our_name, schema_modules
 from tests.schemas.kafka_fields import (
@@ -134,6 +134,20 @@ def test_control_types_know_the_versions_of_kafka() -> None:
     assert [each.type_id for each in control_records.CONTROL_TYPES] == list(range(7))
     for each in control_records.CONTROL_TYPES:
         assert tables[each.struct.__name__].versions == (0, each.max_version)
+
+
+def test_coordinator_records_have_the_types_and_versions_of_kafka() -> None:
+    """Those of share and streams groups are not declared yet."""
+    theirs = {
+        (table.key, table.kind, name, table.versions.last)
+        for name, table in read_tables().items()
+        if table.kind in ("coordinator-key", "coordinator-value")
+        and not name.startswith(("ShareGroup", "ShareSnapshot", "ShareUpdate", "StreamsGroup"))
+    }
+    ours = (*coordinator_records.TRANSACTION_RECORD_TYPES, *coordinator_records.OFFSET_RECORD_TYPES)
+    keys = {(each.type_id, "coordinator-key", each.key.__name__, 0) for each in ours}
+    values = {(each.type_id, "coordinator-value", each.value.__name__, each.max_version) for each in ours}
+    assert keys | values == theirs
 
 
 @pytest.mark.parametrize("version", [VERSION, OLD_VERSION])

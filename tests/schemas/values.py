@@ -14,6 +14,8 @@ from minibroker.wire.schema import MISSING, NIL_UUID, Field, default_of, fields_
 ERROR_CODES = sorted({0, *BY_CODE})
 LAST_DATETIME_MS = 4_102_444_800_000  #: the year 2100; kio keeps moments as a float, far ones are not exact
 DATETIMES = {"log_append_time_ms"}
+MOMENTS = {"transaction_start_time_ms"}  #: like these, but kio has no word for their -1; golden frames have it
+DURATIONS = {"retention_time_ms"}  #: of 64 bits, where all others have 32
 
 BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 STRINGS = ("", "orders", "a-b_c.d", "ключ", "日本", "x" * 127, "y" * 128, "z" * 300)
@@ -108,6 +110,10 @@ def _element(field: Field, version: int, chooser: Chooser) -> Any:
         return chooser.random.choice(ERROR_CODES)
     if field.name in DATETIMES:
         return chooser.number(-1, LAST_DATETIME_MS)
+    if field.name in MOMENTS:
+        return chooser.number(0, LAST_DATETIME_MS)
+    if field.name in DURATIONS:
+        return chooser.number(-LAST_DATETIME_MS, LAST_DATETIME_MS)
     if field.kind in BITS:
         return chooser.number(-(1 << BITS[field.kind] - 1), (1 << BITS[field.kind] - 1) - 1)
     if field.kind == "uint16":

@@ -33,6 +33,7 @@ class Message:
     cursor: Cursor | None = field(since=2, nullable=2, default=None)
     inside: Range = field(since=3, tag=1, default=Range)
     note: Bytes | None = field(since=3, tag=0, default=None)
+    rest: Range | None = field(since=4, tag=2, default=Range)
     gone: Bool = field(until=0, default=True)
 
 
@@ -54,6 +55,9 @@ GOOD: list[tuple[int, bool, str, dict[str, Any]]] = [
         {"inside": Range(high=6), "note": b"nn"},
     ),
     (3, True, "02 61 00 01 ff 01 00 01 01", {"note": b""}),
+    (4, True, "02 61 00 01 ff 00", {}),
+    (4, True, "02 61 00 01 ff 01 02 01 00", {"rest": None}),
+    (4, True, "02 61 00 01 ff 01 02 04 01 05 06 00", {"rest": Range(low=5, high=6)}),
 ]
 
 # What is read, but is not how we write it.
@@ -62,6 +66,7 @@ TOLERATED: list[tuple[int, bool, str, dict[str, Any]]] = [
     (3, True, "02 61 00 01 ff 02 01 03 05 06 00 09 00", {"inside": Range(low=5, high=6)}),
     (3, True, "02 61 00 01 ff 01 00 01 00", {}),
     (3, True, "8200 61 00 01 ff 00", {}),
+    (4, True, "02 61 00 01 ff 01 02 04 01 00 00 00", {}),
     (3, True, "02 61 00 01 01 02 6f 00000007 01 05 01 61 00", {"cursor": Cursor(topic="o", partition=7)}),
 ]
 
@@ -81,6 +86,9 @@ BAD = {
     "not UTF-8": (0, False, "0001 ff 00"),
     "marker of a struct": (2, True, "02 61 00 01 02 03 6f6f 00000007 00 00"),
     "marker -2 of a struct": (2, True, "02 61 00 01 fe 00"),
+    "marker of a tagged struct": (4, True, "02 61 00 01 ff 01 02 04 02 05 06 00"),
+    "marker -1 of a tagged struct": (4, True, "02 61 00 01 ff 01 02 01 ff"),
+    "bytes behind a tagged null": (4, True, "02 61 00 01 ff 01 02 02 00 00"),
     "2^30 tagged fields": (1, True, "02 61 00 01 8080808004"),
     "tags descend": (3, True, "02 61 00 01 ff 02 01 03 05 06 00 00 01 01"),
     "tag twice": (3, True, "02 61 00 01 ff 02 00 01 01 00 01 01"),

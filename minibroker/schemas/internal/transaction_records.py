@@ -1,0 +1,44 @@
+"""Records of `__transaction_state`: one transactional id each, the last record of a key is its state.
+
+TransactionLogValue
+  v0  transaction.version 0
+  v1  flexible; the tagged fields of KIP-890, as transaction.version 1 and 2 write them
+
+States: 0 Empty, 1 Ongoing, 2 PrepareCommit, 3 PrepareAbort, 4 CompleteCommit, 5 CompleteAbort, 6 Dead, 7 PrepareEpochFence.
+"""
+
+from __future__ import annotations
+
+from minibroker.wire.schema import Int8, Int16, Int32, Int64, String, field, struct
+
+
+@struct
+class TransactionLogKey:
+    """Whose state it is."""
+
+    transactional_id: String
+
+
+@struct
+class TransactionPartitions:
+    """Partitions of one topic; Kafka's name is PartitionsSchema."""
+
+    topic: String
+    partition_ids: list[Int32]
+
+
+@struct
+class TransactionLogValue:
+    """Kafka's TransactionMetadata, or rather the part of it that outlives a broker."""
+
+    producer_id: Int64
+    previous_producer_id: Int64 = field(since=1, tag=0, default=-1)  #: of the transaction before, -1 when it was the same
+    next_producer_id: Int64 = field(since=1, tag=1, default=-1)  #: to go over to once this one has ended, -1 when it stays
+    producer_epoch: Int16
+    next_producer_epoch: Int16 = field(since=1, tag=3, default=-1)
+    transaction_timeout_ms: Int32
+    transaction_status: Int8  #: the states above
+    transaction_partitions: list[TransactionPartitions] | None  #: null in state Empty
+    transaction_last_update_timestamp_ms: Int64
+    transaction_start_timestamp_ms: Int64  #: -1 before the first partition
+    client_transaction_version: Int16 = field(since=1, tag=2, default=0)  #: transaction.version that the client follows

@@ -1,0 +1,64 @@
+"""OffsetCommit, API key 8: remember how far a group has read.
+
+v2   the oldest that Kafka 4 knows: generation_id_or_member_epoch, member_id, retention_time_ms
+v3   throttle_time_ms
+v4   answer carries throttle_time_ms before the quota delay, not after it
+v5   retention_time_ms is gone (KIP-211)
+v6   committed_leader_epoch (KIP-320)
+v7   group_instance_id (KIP-345)
+v8   flexible
+v9   new groups may use it (KIP-848): STALE_MEMBER_EPOCH and GROUP_ID_NOT_FOUND may be answered
+v10  topic_id instead of name
+"""
+
+from __future__ import annotations
+
+from minibroker.wire.schema import NIL_UUID, Int16, Int32, Int64, String, Uuid, field, struct
+
+API_KEY = 8
+VERSIONS = (2, 10)
+FLEXIBLE_SINCE = 8
+
+
+@struct
+class Partition:
+    partition_index: Int32
+    committed_offset: Int64  #: the next offset to read
+    committed_leader_epoch: Int32 = field(since=6, default=-1)
+    committed_metadata: String | None  #: whatever the client wants to keep with it
+
+
+@struct
+class Topic:
+    name: String = field(until=9, default="")
+    topic_id: Uuid = field(since=10, default=NIL_UUID)
+    partitions: list[Partition]
+
+
+@struct
+class Request:
+    group_id: String
+    generation_id_or_member_epoch: Int32 = field(default=-1)  #: -1 from a consumer that assigns its partitions itself
+    member_id: String
+    group_instance_id: String | None = field(since=7, default=None)
+    retention_time_ms: Int64 = field(until=4, default=-1)  #: -1 leaves it to the broker
+    topics: list[Topic]
+
+
+@struct
+class PartitionResult:
+    partition_index: Int32
+    error_code: Int16
+
+
+@struct
+class TopicResult:
+    name: String = field(until=9, default="")
+    topic_id: Uuid = field(since=10, default=NIL_UUID)
+    partitions: list[PartitionResult]
+
+
+@struct
+class Response:
+    throttle_time_ms: Int32 = field(since=3, default=0)
+    topics: list[TopicResult]
