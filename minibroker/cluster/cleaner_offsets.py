@@ -26,6 +26,7 @@ class CleanerOffsets:
     def __init__(self, files: Files, directory: str) -> None:
         self._checkpoint = OffsetCheckpoint(files, f"{directory}/{CLEANER_OFFSET}")
         self._offsets: dict[Key, int] = {}
+        self._is_unreadable = False
         self._on_disk: set[Key] = set()  #: logs that the file may speak of
         self._lock = Lock()  #: one writer at a time, and none behind `close`
         self._is_closed = False
@@ -36,7 +37,12 @@ class CleanerOffsets:
             self._offsets = self._checkpoint.read()
         except CorruptLogError as error:
             _LOG.warning("%s; compaction begins anew", error)
+            self._is_unreadable = True
         self._on_disk = {*self._offsets}
+
+    def was_compacted(self, key: Key) -> bool:
+        """Whether a log was compacted once, or may have been: then offsets may be missing in it, whatever its policy is now."""
+        return self._is_unreadable or key in self._offsets
 
     def first_dirty_offset(self, key: Key, log_start_offset: int, log_end_offset: int) -> int:
         """Where cleaning goes on: at the log start when nothing is known, or nothing that can be (LogCleanerManager.cleanableOffsets)."""

@@ -110,6 +110,7 @@ class LogOpener:
                 clean_shutdown=directory.was_clean,
                 recovery_point=directory.recovery_points.get(key, 0),
                 log_start_offset=directory.log_start_offsets.get(key, 0),
+                was_compacted=directory.cleaner_offsets.was_compacted(key),
                 producer_id_expiration_ms=producer_id_expiration_ms,
             )
             log.assign_leader_epoch(partition.leader_epoch)

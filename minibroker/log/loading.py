@@ -57,13 +57,18 @@ class Loader:
         self._config = config
         self._files = files
         self._now_ms = now_ms
+        self._may_have_gaps = config.is_compacted
         self._log_start_offset = log_start_offset
         self._producers = ProducerState(producer_id_expiration_ms)
         self._snapshots = Snapshots(files, directory)
         self._epochs = LeaderEpochCheckpoint(files, f"{directory}/{leader_epoch_checkpoint.NAME}")
 
-    def load(self, *, clean_shutdown: bool, recovery_point: int) -> LoadedLog:
-        """Open what is there; an empty folder becomes an empty log."""
+    def load(self, *, clean_shutdown: bool, recovery_point: int, was_compacted: bool) -> LoadedLog:
+        """Open what is there; an empty folder becomes an empty log.
+
+        `was_compacted`: once, whatever the configuration says now, so that offsets may be missing, at the end of a segment too.
+        """
+        self._may_have_gaps |= was_compacted
         names = set(self._files.names(self._directory))
         if any(name.endswith((DELETED, CLEANED, SWAP, TEMPORARY)) for name in names):
             from minibroker.log.swapping import finish_interrupted_work  # noqa: PLC0415  a start does without
@@ -112,7 +117,7 @@ class Loader:
         self._snapshots.offsets.sort()
         segments = [self._open_segment(offset) for offset in base_offsets]
         for segment in segments[:-1]:
-            if segment.size == 0 and not self._config.is_compacted:
+            if segment.size == 0 and not self._may_have_gaps:
                 logger.warning("%s: is empty, its records were lost", segment.log.path)
         return segments
 
@@ -186,7 +191,7 @@ class Loader:
     def _recover_segment(self, segment: Segment, expected_offset: int, limit_offset: int | None) -> tuple[int, bool]:
         """The offset after its last valid batch, and whether no bad one followed."""
         is_last = limit_offset is None
-        may_have_gaps = not is_last or self._config.is_compacted
+        may_have_gaps = not is_last or self._may_have_gaps
         if limit_offset is None:
             limit_offset = segment.base_offset + MAX_RELATIVE_OFFSET + 1
         valid = SegmentRecovery(
@@ -206,7 +211,7 @@ class Loader:
         if not is_last:
             segment.save_indexes()  # those of the last one are written when it rolls or closes; a crash before that recovers it again
         is_whole = valid.problem is None
-        if is_whole and valid.next_offset < limit_offset and not (is_last or valid.is_compacted or self._config.is_compacted):
+        if is_whole and valid.next_offset < limit_offset and not (is_last or valid.is_compacted or self._may_have_gaps):
             logger.warning("%s: ends at offset %d, but %d comes next: its end was lost", segment.log.path, valid.next_offset, limit_offset)
             is_whole = False
         return valid.next_offset, is_whole

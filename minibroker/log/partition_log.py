@@ -62,6 +62,7 @@ class PartitionLog:
         clean_shutdown: bool,
         recovery_point: int,
         log_start_offset: int,
+        was_compacted: bool,
         producer_id_expiration_ms: int,
     ) -> None:
         self.directory = directory
@@ -79,7 +80,7 @@ class PartitionLog:
             log_start_offset=log_start_offset,
             producer_id_expiration_ms=producer_id_expiration_ms,
         )
-        loaded = loader.load(clean_shutdown=clean_shutdown, recovery_point=recovery_point)
+        loaded = loader.load(clean_shutdown=clean_shutdown, recovery_point=recovery_point, was_compacted=was_compacted)
         self.segments = loaded.segments
         self.log_start_offset = loaded.log_start_offset
         self.log_end_offset = loaded.log_end_offset
@@ -114,6 +115,7 @@ class PartitionLog:
         clean_shutdown: bool = False,
         recovery_point: int = 0,
         log_start_offset: int = 0,
+        was_compacted: bool = False,
         producer_id_expiration_ms: int = DEFAULT_PRODUCER_ID_EXPIRATION_MS,
     ) -> PartitionLog:
         """Open or create the log of a folder named topic-partition; log/loading.py says what is checked and repaired.
@@ -132,6 +134,7 @@ class PartitionLog:
                 clean_shutdown=clean_shutdown,
                 recovery_point=recovery_point,
                 log_start_offset=log_start_offset,
+                was_compacted=was_compacted,
                 producer_id_expiration_ms=producer_id_expiration_ms,
             )
         except OSError as error:

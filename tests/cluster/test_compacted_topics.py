@@ -14,6 +14,7 @@ from minibroker.log.compaction import Compaction
 from minibroker.records.batch import split_batches
 from minibroker.records.record import decode_records
 from minibroker.schemas import k44_incremental_alter_configs as k44
+from tests.cluster.test_storage_checking import check
 from tests.support.broker_in_memory import BrokerInMemory, records
 
 COMPACT = {"cleanup.policy": "compact", "segment.bytes": "120", "min.cleanable.dirty.ratio": "0.01"}
@@ -185,6 +186,24 @@ def test_a_checkpoint_that_is_none_makes_compaction_begin_anew(caplog: pytest.Lo
     assert "compaction begins anew" in caplog.text
     assert offsets(again) == [6, 7, 8, 9, 10, 11]
     assert checkpoint(again) == "0\n1\norders 0 9\n"
+
+
+@pytest.mark.parametrize("has_checkpoint", [True, False])
+def test_what_was_compacted_once_is_whole_though_it_is_not_any_more(has_checkpoint: bool, caplog: pytest.LogCaptureFixture) -> None:
+    broker = broker_with(COMPACT)
+    fill(broker, 6)
+    broker.clock.advance(BACKOFF_MS)
+    sizes = [path.stat().st_size for path in sorted((broker.folder / "orders-0").glob("*.log"))]
+    assert sizes[:4] == [0, 0, 0, 0], "segments without a record: no end was lost there"
+    broker.cluster.alter_topic_config("orders", COMPACT | {"cleanup.policy": "delete"})
+    broker.cluster.close(clean=False)
+    (broker.folder / "recovery-point-offset-checkpoint").unlink(missing_ok=True)
+    if not has_checkpoint:
+        (broker.folder / "cleaner-offset-checkpoint").write_text("garbage")
+    again = BrokerInMemory(folder=broker.folder, clock=broker.clock)
+    assert offsets(again) == [*range(12, 18)]
+    assert "lost" not in caplog.text
+    assert not has_checkpoint or check(broker.folder) == []
 
 
 def test_partitions_are_topics_of_their_own() -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cluster.test_storage_checking import check
 from tests.support.broker_process import BrokerProcess
 from tests.support.dump_log import dump
 from tests.support.keyed_records import Kept, KeyedWriter, check_kept, read_all
@@ -102,6 +103,7 @@ def test_no_key_loses_its_newest_value(tmp_path: Path, policy: str) -> None:
     folder = broker.data_dir / f"{TOPIC}-0"
     leftovers = [path.name for path in folder.iterdir() if path.suffix == ".swap"]
     assert leftovers == []
+    assert check(broker.data_dir) == []
     if shutil.which("java") and shutil.which("mvn"):
         dump(sorted(folder.glob("*.log")))
         dump(sorted(folder.glob("*.*index")))
