@@ -95,7 +95,7 @@ class MetadataLog:
             write_topic_id(self._files, topic_id_path, METADATA_TOPIC_ID)
             self._files.sync_directory(self.folder)
             self._files.sync_directory(self.folder.rpartition("/")[0] or "/")
-        self._load_epochs()
+        self._load_epochs(reader)
 
     def append(self, records: Sequence[Any]) -> int:
         """Write records as one batch and return when they are on the disk; the offset of the last one.
@@ -241,12 +241,15 @@ class MetadataLog:
         except OSError as error:
             _LOG.warning("%s", error)
 
-    def _load_epochs(self) -> None:
+    def _load_epochs(self, reader: MetadataReader) -> None:
         try:
             self._epochs.load()
         except Exception as error:  # noqa: BLE001  derived from the log: whatever is wrong with it, it is written anew
             _LOG.warning("%s", error)
         self._epochs.truncate_from_end(self.log_end_offset)
+        for epoch, start_offset in reader.epochs:
+            if epoch > self._epochs.latest:
+                self._note_epoch(epoch, start_offset)
 
     def _write(self, data: bytearray) -> None:
         try:

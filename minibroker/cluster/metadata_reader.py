@@ -42,6 +42,7 @@ class MetadataReader:
         self.segments: list[int] = []  #: base offsets
         self.log_end_offset = 0
         self.leader_epoch = 0  #: the highest in the log
+        self.epochs: list[tuple[int, int]] = []  #: epochs that begin in what was read, with their first offsets
         self.last_timestamp = -1  #: of the last batch, epoch ms
         self.quorum = Quorum()
         self.last_segment_size = 0  #: bytes of whole batches in it
@@ -126,7 +127,9 @@ class MetadataReader:
 
     def _batch(self, batch: RecordBatch, path: str, known_end: int) -> Iterator[Any]:
         self.log_end_offset = batch.next_offset
-        self.leader_epoch = max(self.leader_epoch, batch.partition_leader_epoch)
+        if batch.partition_leader_epoch > self.leader_epoch:
+            self.leader_epoch = batch.partition_leader_epoch
+            self.epochs.append((self.leader_epoch, batch.base_offset))
         self.last_timestamp = batch.max_timestamp
         if batch.next_offset <= known_end:
             return

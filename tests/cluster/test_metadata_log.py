@@ -181,6 +181,14 @@ def test_kafkas_own_log_is_replayed_and_continued(tmp_path: Path) -> None:
     assert opened(tmp_path)[1] == [*records, *producer_ids(9)]
 
 
+def test_epochs_that_were_not_noted_are_noted_at_the_start(tmp_path: Path) -> None:
+    filled(tmp_path, producer_ids(1))
+    filled(tmp_path, producer_ids(2))
+    (tmp_path / "leader-epoch-checkpoint").unlink()
+    opened(tmp_path)[0].close()
+    assert (tmp_path / "leader-epoch-checkpoint").read_text() == "0\n2\n1 0\n2 4\n"
+
+
 def test_indexes_that_kafka_left_go_when_they_would_be_too_short(tmp_path: Path) -> None:
     file = filled(tmp_path, producer_ids(1))
     indexes = [file.with_suffix(suffix) for suffix in (".index", ".timeindex")]
