@@ -239,6 +239,7 @@ class BatchFilter:
             is_last_of_producer = bool(batch.attributes & CONTROL_FLAG) and batch.producer_epoch == last.producer_epoch
         if not is_last_of_producer and batch.last_offset + 1 != self._round_end_offset:
             return None
+        batch.check_crc()
         attributes = batch.attributes & _KEPT_ATTRIBUTES & ~COMPRESSION_MASK
         return Left(_with_header(batch, attributes, NO_TIMESTAMP, batch.max_timestamp, 0, b""), batch.max_timestamp, 0)
 

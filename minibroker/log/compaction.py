@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from minibroker.errors import CorruptMessage
 from minibroker.log.batch_filter import BatchFilter, LastRecord, control_type_of
 from minibroker.log.cleaned_segment import CleanedSegment, Group, Source
 from minibroker.log.cleaned_transactions import CleanedTransactions
@@ -160,6 +161,8 @@ class _Round:
     def __init__(self, plan: Compaction, files: Files) -> None:
         self._plan = plan
         self._files = files
+        ends = [source.base_offset for source in plan.sources[1:]] + [plan.first_uncleanable_offset]
+        self._end_offsets = dict(zip(plan.sources, ends, strict=True))
         self._bytes_read = self._bytes_left = self._records_left = 0
 
     def run(self) -> Compacted:
@@ -189,8 +192,13 @@ class _Round:
     def _batches(self, source: Source) -> Iterator[RawBatch]:
         path = self._plan.path(source)
         descriptor = self._files.handles.open_path(path, READ_ONLY)
+        next_offset, end_offset = source.base_offset, self._end_offsets[source]
         try:
-            yield from read_raw(self._files, descriptor, source.size, path)
+            for batch in read_raw(self._files, descriptor, source.size, path):
+                if not next_offset <= batch.base_offset <= batch.last_offset < end_offset:  # no CRC says where a batch begins
+                    raise CorruptMessage(f"{batch}: offsets {batch.base_offset} to {batch.last_offset} cannot be here")
+                next_offset = batch.last_offset + 1
+                yield batch
         finally:
             self._files.close(descriptor)
 
@@ -200,8 +208,7 @@ class _Round:
         plan = self._plan
         offset_map = OffsetMap(plan.first_dirty_offset, plan.offset_map_bytes)
         transactions = CleanedTransactions(plan.aborted)
-        ends = [source.base_offset for source in plan.sources[1:]] + [plan.first_uncleanable_offset]
-        for source, end_offset in zip(plan.sources, ends, strict=True):
+        for source, end_offset in self._end_offsets.items():
             if end_offset <= plan.first_dirty_offset:
                 continue
             for batch in self._batches(source):
@@ -220,16 +227,15 @@ class _Round:
     def _grouped(self, sources: Sequence[Source]) -> Iterator[list[Source]]:
         """Neighbours that may become one segment."""
         config = self._plan.config
-        ends = [source.base_offset for source in sources[1:]] + [self._plan.first_uncleanable_offset]
         group: list[Source] = []
         sizes = (0, 0, 0)
-        for source, end_offset in zip(sources, ends, strict=True):
+        for source in sources:
             added = source.size, self._size(source, OFFSET_INDEX), self._size(source, TIME_INDEX)
             total = sizes[0] + added[0], sizes[1] + added[1], sizes[2] + added[2]
             if group and (
                 total[0] > config.segment_bytes
                 or max(total[1:]) > config.segment_index_bytes
-                or (source.size and end_offset - 1 - group[0].base_offset > MAX_RELATIVE_OFFSET)
+                or (source.size and self._end_offsets[source] - 1 - group[0].base_offset > MAX_RELATIVE_OFFSET)
             ):
                 yield group
                 group, total = [], added

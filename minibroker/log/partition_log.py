@@ -468,7 +468,7 @@ class PartitionLog:
 
         Not synced: the folder must be before anybody relies on `compacted.next_dirty_offset`. A failure takes the log offline.
         """
-        from minibroker.log.swapping import swap_all  # noqa: PLC0415  a start does without
+        from minibroker.log.swapping import remove_replaced, swap_all  # noqa: PLC0415  a start does without
 
         if self.offline_cause is not None:
             return False
@@ -479,7 +479,7 @@ class PartitionLog:
         if paths is None:
             return False
         self._folder_changes += 1
-        self._remove_later(lambda: remove_files(self._files, paths))
+        self._remove_later(lambda: remove_replaced(self._files, self.directory, paths))
         return True
 
     # Durability

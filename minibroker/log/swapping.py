@@ -18,6 +18,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from minibroker.log.cleaned_segment import Group
+from minibroker.log.deletion import remove_files
 from minibroker.log.loading import TEMPORARY
 from minibroker.log.log_config import LogConfig
 from minibroker.log.segments import Segments
@@ -107,6 +108,15 @@ def swap_in(files: Files, directory: str, group: Group, replaced: Sequence[Segme
     for path in present:
         files.rename(path + SWAP, path)
     return deleted
+
+
+def remove_replaced(files: Files, directory: str, paths: Sequence[str]) -> None:
+    """Step 5: once the names of what took their place are on the disk. A folder that is gone is fine."""
+    try:
+        files.sync_directory(directory)
+    except FileNotFoundError:
+        return
+    remove_files(files, paths)
 
 
 def remove_cleaned(files: Files, directory: str, base_offsets: Iterable[int] | None = None) -> None:

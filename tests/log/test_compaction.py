@@ -360,6 +360,22 @@ def test_a_wrong_crc_is_not_made_right(log: PartitionLog) -> None:
     assert path.read_bytes() == damaged
 
 
+@pytest.mark.parametrize("base_offset", [0, 1, 3, 7])
+def test_an_offset_that_cannot_be_there(log: PartitionLog, base_offset: int) -> None:
+    """No CRC is over the base offset: what is taken for a later record would cost an earlier one."""
+    put(log, (A, b"1"), (B, b"1"))
+    put(log, (A, b"2"), (B, b"2"), roll=True)
+    put(log, (A, b"3"))
+    path = Path(log.segments.floor(0).log.path)
+    data = path.read_bytes()
+    second = len(data) // 2
+    path.write_bytes(data[:second] + base_offset.to_bytes(8, "big") + data[second + 8 :])
+    plan = log.begin_compaction(0, NOW_MS, offset_map_bytes=1000)
+    assert plan is not None
+    with pytest.raises(CorruptMessage, match=rf"position {second}: offsets {base_offset} to {base_offset + 1} cannot be here"):
+        plan.run(RealFiles())
+
+
 def test_segments_deleted_under_it(open_log: OpenLog) -> None:
     """Retention is quicker: what is left of a group is replaced all the same, what is gone stays gone."""
     log = open_log(cleanup_policy=COMPACT | {"delete"}, file_delete_delay_ms=0)
