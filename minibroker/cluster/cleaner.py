@@ -225,6 +225,8 @@ class Cleaner:
             self._resting.add(log)
             return
         run = self._running[log] = _Run(directory, log, plan)
+        if not _is_announced(run):
+            self._background.submit(directory.cleaner_offsets.write, _warn_of_error)
         give_up = self._background.submit_process(partial(plan.run, self._throttled()), partial(self._finished, run))
         run.give_up = give_up
 
@@ -262,7 +264,13 @@ class Cleaner:
         """Swap the result in, and remember how far it goes."""
         log, offsets, key = run.log, run.directory.cleaner_offsets, (run.log.topic, run.log.partition)
         try:
+            if not _is_announced(run):
+                offsets.write()  # what was begun with the run has failed, or takes longer than the run
             is_taken = log.end_compaction(compacted)
+        except OSError as error:
+            self._discard(run)
+            self._failed(log, error)
+            return
         except KafkaError as error:  # of the storage: the log has told who must know
             _LOG.warning("%s: its compaction could not be swapped in: %s", log.name, error)
             self._resting.add(log)
@@ -317,6 +325,10 @@ class Cleaner:
 
 def _first_dirty_offset(directory: LogDirectory, log: PartitionLog) -> int:
     return directory.cleaner_offsets.first_dirty_offset((log.topic, log.partition), log.log_start_offset, log.log_end_offset)
+
+
+def _is_announced(run: _Run) -> bool:
+    return run.directory.cleaner_offsets.announce((run.log.topic, run.log.partition), run.log_start_offset)
 
 
 def _checkpoint(run: _Run) -> None:

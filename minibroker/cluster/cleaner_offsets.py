@@ -1,8 +1,9 @@
 """How far compaction has come in each log of a log directory: `cleaner-offset-checkpoint`.
 
 The offset of a log is its first dirty one: below it every key has one value, or had when the cleaner was there. An offset that is too low
-costs work and does no harm; one of an earlier topic of the same name would leave records uncompacted for ever, so it goes, from the
-disk too, before a new log begins (`forget`).
+costs work and does no harm, so a log is there with its start before it is compacted for the first time: a recovery must know that
+offsets may be missing in it, whatever its policy is then. One of an earlier topic of the same name would leave records uncompacted for
+ever, so it goes, from the disk too, before a new log begins (`forget`).
 """
 
 from __future__ import annotations
@@ -53,6 +54,11 @@ class CleanerOffsets:
         """A log was opened. One that lost its end may have grown beyond the offset again when it is asked for."""
         if self._offsets.get(key, 0) > log_end_offset:
             del self._offsets[key]
+
+    def announce(self, key: Key, log_start_offset: int) -> bool:
+        """A log is about to be compacted; whether the file says so already. It must, before records are gone (`was_compacted`)."""
+        self._offsets.setdefault(key, log_start_offset)
+        return key in self._on_disk
 
     def advance(self, key: Key, offset: int) -> None:
         """Compaction has come to `offset`; the file is written by `write`."""

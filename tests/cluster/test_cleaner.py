@@ -377,6 +377,26 @@ def test_segments_that_retention_took_are_no_failure(tmp_path: Path, caplog: pyt
     assert caplog.text == ""
 
 
+def test_nothing_is_swapped_in_before_the_disk_knows_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    processes = Processes()
+    room = Room(tmp_path, processes, log_cleaner_backoff_ms=1000)
+    log = room.log("orders")
+    full = True
+
+    def write() -> None:
+        if full:
+            raise OSError(errno.ENOSPC, "full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(room.directory.cleaner_offsets, "write", write)
+        room.clock.advance(1000)
+        processes.finish()
+        assert (room.running(), log.plans[0].discarded, room.offset(log)) == ([], 1, 0)
+    room.clock.advance(1000)
+    processes.finish()
+    assert room.offset(log) == 100
+
+
 def test_a_result_that_the_log_does_not_want_rests_until_the_next_interval(tmp_path: Path) -> None:
     room = Room(tmp_path, log_cleaner_backoff_ms=1000)
     log = room.log("orders", is_wanted=False)
@@ -446,7 +466,7 @@ def test_stopping_gives_up_what_runs_and_begins_nothing(tmp_path: Path) -> None:
     room.cleaner.reconsider()
     room.clock.advance(10 * BACKOFF_MS)
     assert len(log.asked) == 1
-    assert not (tmp_path / "cleaner-offset-checkpoint").exists()
+    assert room.offset(log) == 0
 
 
 @pytest.mark.parametrize("rate, is_throttled", [(1e6, True), (1.7976931348623157e308, False)])

@@ -10,7 +10,7 @@ import pytest
 
 from minibroker.cluster.topic import Topic
 from minibroker.errors import KafkaStorageError
-from minibroker.log.compaction import Compaction
+from minibroker.log.compaction import Compacted, Compaction
 from minibroker.records.batch import split_batches
 from minibroker.records.record import decode_records
 from minibroker.schemas import k44_incremental_alter_configs as k44
@@ -204,6 +204,22 @@ def test_what_was_compacted_once_is_whole_though_it_is_not_any_more(has_checkpoi
     assert offsets(again) == [*range(12, 18)]
     assert "lost" not in caplog.text
     assert not has_checkpoint or check(broker.folder) == []
+
+
+def test_the_disk_knows_of_a_compaction_before_records_are_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = broker_with(COMPACT)
+    fill(broker, 6)
+    log = broker.cluster.partition("orders", 0).log
+    end, seen = log.end_compaction, []
+
+    def noted(compacted: Compacted) -> bool:
+        seen.append(checkpoint(broker))
+        return end(compacted)
+
+    monkeypatch.setattr(log, "end_compaction", noted)
+    broker.clock.advance(BACKOFF_MS)
+    assert seen == ["0\n1\norders 0 0\n"]
+    assert checkpoint(broker) == "0\n1\norders 0 15\n"
 
 
 def test_partitions_are_topics_of_their_own() -> None:
