@@ -39,7 +39,7 @@ from minibroker.schemas.internal.log_records import AbortTransactionRecord
 from minibroker.storage.files import APPEND, Files, write_all
 from minibroker.storage.leader_epoch_checkpoint import NAME as LEADER_EPOCHS
 from minibroker.storage.leader_epoch_checkpoint import LeaderEpochCheckpoint
-from minibroker.storage.log_file_names import LOG, OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX, file_name, parse_file_name
+from minibroker.storage.log_file_names import DELETED, LOG, OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX, file_name, parse_file_name
 from minibroker.storage.partition_metadata import NAME as PARTITION_METADATA
 from minibroker.storage.partition_metadata import write_topic_id
 
@@ -185,7 +185,7 @@ class MetadataLog:
         self._ends_transaction = reader.is_in_transaction
         self._size = reader.last_segment_size
         for name in self._files.names(self.folder):
-            if name.endswith(PART_SUFFIX):
+            if name.endswith((PART_SUFFIX, DELETED)):  # unfinished, and on its way out when Kafka stopped
                 self._files.remove(f"{self.folder}/{name}")
         if reader.is_behind_snapshot and reader.snapshot is not None:
             self._begin_behind(reader.snapshot)

@@ -241,6 +241,14 @@ def test_a_snapshot_that_cannot_be_written_is_tried_again_later(tmp_path: Path, 
     assert names(tmp_path, ".part") == []
 
 
+def test_what_is_unfinished_or_on_its_way_out_goes(tmp_path: Path) -> None:
+    store_in(tmp_path).log.close()
+    for name in ("00000000000000000009-0000000001.checkpoint.part", "00000000000000000007-0000000001.checkpoint.deleted"):
+        (metadata(tmp_path) / name).write_bytes(b"half")
+    store_in(tmp_path).log.close()
+    assert sorted(path.name for path in metadata(tmp_path).iterdir() if "checkpoint." in path.name) == []
+
+
 def test_a_damaged_snapshot_is_passed_over_where_the_log_has_all(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     store = store_in(tmp_path, TrimmingLimits(snapshot_bytes=400))
     for number in range(40):
