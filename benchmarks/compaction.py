@@ -11,6 +11,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import frames
 from loads import Figures, check_produced, new_topic, percentile_us, pumping
@@ -97,8 +98,18 @@ def _filled_topic(peer: Peer, scale: float) -> bytes:
 
     with pumping(peer, links=1) as pump:
         pump.run(batches, following, check_produced(topic))
-    os.sync()
+    _sync(peer.data_dir / f"{topic.decode()}-0")
     return topic
+
+
+def _sync(folder: Path) -> None:
+    """What is written back later would be measured with the compaction."""
+    for path in folder.glob("*.log"):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def _compact(peer: Peer, topic: bytes, meanwhile: Callable[[], object]) -> float:
