@@ -3,7 +3,9 @@
 `frames/kNN_name.jsonl` holds the frames of one API, one JSON object a line: name, client, command, broker, and the frame
 in hexadecimal with its size prefix. A name reads `k21_delete_records_v2_request_java_4.3.1`; of two frames of one client at
 one version the shorter has `_small` behind it. `python -m tests.golden.capture` takes them anew. Those of versions that Kafka 4 dropped
-lie in `frames/kNN_name.kafka_3.9.1.jsonl`, numbered in their order, and `python -m tests.golden.capture_old` takes them.
+lie in `frames/kNN_name.kafka_3.9.1.jsonl`, numbered in their order, and `python -m tests.golden.capture_old` takes them. Those of
+transactions and committed offsets, `..._transactional`, `..._fenced` and the like, come from `python -m tests.golden.capture_transactions`;
+of APIs that have others too they lie in `frames/kNN_name.transactions.jsonl`.
 """
 
 from __future__ import annotations

@@ -20,8 +20,10 @@ from tests.golden import FRAMES, SCHEMAS, stem_of
 from tests.support import java
 from tests.support.capture_proxy import Captured, CaptureProxy
 
+#: APIs of transactions and committed offsets: capture_transactions takes their frames.
+TRANSACTION_KEYS = {8, 9, 10, 24, 25, 26, 27, 28, 61, 65, 66}
 #: Frames of APIs for which there is no schema are not kept.
-KEYS = {int(file.stem[1:3]) for file in SCHEMAS.glob("k[0-9][0-9]_*.py")}
+KEYS = {int(file.stem[1:3]) for file in SCHEMAS.glob("k[0-9][0-9]_*.py")} - TRANSACTION_KEYS
 BROKER = "Apache Kafka 4.3.1"
 LARGEST = 4096
 HERE = Path(__file__).parent
@@ -199,11 +201,13 @@ def clients() -> dict[str, tuple[Callable[[str], None], str, str]]:
     }
 
 
-def keep(frames: list[Captured], catalogue: dict[str, tuple[Callable[[str], None], str, str]]) -> dict[str, list[dict[str, str]]]:
-    """The frames worth keeping, by the stem of their API."""
+def keep(
+    frames: list[Captured], catalogue: dict[str, tuple[Callable[[str], None], str, str]], keys: set[int]
+) -> dict[str, list[dict[str, str]]]:
+    """The frames worth keeping of the APIs with these keys, by the stem of their API."""
     groups: dict[tuple[int, int, str, str], list[Captured]] = {}
     for frame in frames:
-        if frame.api_key in KEYS:
+        if frame.api_key in keys:
             groups.setdefault((frame.api_key, frame.version, frame.direction, frame.label), []).append(frame)
     kept: dict[str, list[dict[str, str]]] = {}
     for (key, version, direction, label), group in sorted(groups.items()):
@@ -225,7 +229,7 @@ def main() -> None:
         proxy.label = label
         drive(f"127.0.0.1:{proxy_port}")
         print(f"{client}: {len(proxy.frames) - before} frames", flush=True)
-    for stem, entries in keep(proxy.frames, catalogue).items():
+    for stem, entries in keep(proxy.frames, catalogue, KEYS).items():
         (FRAMES / f"{stem}.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in entries))
     proxy.close()
 

@@ -1,5 +1,6 @@
 // Speaks every version of every API that minibroker serves, with franz-go's encoder, to the broker given as first
 // argument. It is run once behind tests/golden/capture.py; what it sends and what Apache Kafka answers become golden frames.
+// With "transactions" as second argument it speaks those of transactions and committed offsets instead.
 package main
 
 import (
@@ -227,6 +228,10 @@ func fetch(version int16) {
 }
 
 func main() {
+	if len(os.Args) > 2 && os.Args[2] == "transactions" { // tests/golden/capture_transactions.py
+		transactions()
+		return
+	}
 	admin := client(19, 7)
 	req := kmsg.NewPtrCreateTopicsRequest()
 	for _, name := range []string{"golden", "golden-wide", "golden-gzip"} {
