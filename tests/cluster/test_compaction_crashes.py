@@ -70,7 +70,7 @@ def wait(milliseconds: int) -> Step:
 
 
 def work() -> list[Step]:
-    """Overwritten values, tombstones that expire, segments that become one or empty, files that are removed, an orderly stop."""
+    """Overwritten values, tombstones that expire, segments that become one or empty, a topic that is compacted no more, an orderly stop."""
     value = b"x" * 40
     return [
         lambda cluster, _: cluster.create_topic(NAME, partition_count=1, configs=dict(CONFIG)),
@@ -90,6 +90,9 @@ def work() -> list[Step]:
         put((b"i", b"2" + value * 4)),
         compact,
         wait(2000),
+        lambda cluster, _: cluster.alter_topic_config(NAME, CONFIG | {"cleanup.policy": "delete"}),
+        put((b"j", b"1" + value * 4)),
+        put((b"j", b"2" + value * 4)),
         lambda cluster, _: cluster.close(),
     ]
 
