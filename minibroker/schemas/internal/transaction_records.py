@@ -32,13 +32,13 @@ class TransactionLogValue:
     """Kafka's TransactionMetadata, or rather the part of it that outlives a broker."""
 
     producer_id: Int64
-    previous_producer_id: Int64 = field(since=1, tag=0, default=-1)  #: of the transaction before, -1 when it was the same
+    previous_producer_id: Int64 = field(since=1, tag=0, default=-1)  #: before this one; the same while it did not change
     next_producer_id: Int64 = field(since=1, tag=1, default=-1)  #: to go over to once this one has ended, -1 when it stays
     producer_epoch: Int16
     next_producer_epoch: Int16 = field(since=1, tag=3, default=-1)
     transaction_timeout_ms: Int32
     transaction_status: Int8  #: the states above
-    transaction_partitions: list[TransactionPartitions] | None  #: null in state Empty
+    transaction_partitions: list[TransactionPartitions] | None  #: null in state Empty, none once it is complete
     transaction_last_update_timestamp_ms: Int64
-    transaction_start_timestamp_ms: Int64  #: -1 before the first partition
+    transaction_start_timestamp_ms: Int64  #: of the last one; -1 in state Empty
     client_transaction_version: Int16 = field(since=1, tag=2, default=0)  #: transaction.version that the client follows
