@@ -247,9 +247,15 @@ class Cleaner:
         if self._running.get(run.log) is not run:
             self._discard(run)  # given up: nobody wants the result
             return
-        del self._running[run.log]
         if run.log.offline_cause is not None:
+            del self._running[run.log]
             return  # the folder may have another name, or the disk is gone
+        if not isinstance(result, BaseException) and not _is_announced(run):
+            # The write that began with the run has failed, or takes longer than the run.
+            again = run.directory.cleaner_offsets.write
+            self._background.submit(again, lambda error: self._finished(run, error if isinstance(error, BaseException) else result))
+            return
+        del self._running[run.log]
         if isinstance(result, FileNotFoundError) and run.log.log_start_offset > run.log_start_offset:
             self._discard(run)  # retention took segments away under it
             self._resting.add(run.log)
@@ -264,13 +270,7 @@ class Cleaner:
         """Swap the result in, and remember how far it goes."""
         log, offsets, key = run.log, run.directory.cleaner_offsets, (run.log.topic, run.log.partition)
         try:
-            if not _is_announced(run):
-                offsets.write()  # what was begun with the run has failed, or takes longer than the run
             is_taken = log.end_compaction(compacted)
-        except OSError as error:
-            self._discard(run)
-            self._failed(log, error)
-            return
         except KafkaError as error:  # of the storage: the log has told who must know
             _LOG.warning("%s: its compaction could not be swapped in: %s", log.name, error)
             self._resting.add(log)
