@@ -45,7 +45,10 @@ def test_apache_kafka_starts_on_every_config_that_we_take(tmp_path: Path) -> Non
         assert broker.stop() == 0
         (tmp_path / "kafka").mkdir()
         with KafkaProcess(tmp_path / "kafka", broker.data_dir) as kafka:
-            wait_until(lambda: listed(kafka.bootstrap) == made, lambda: f"topics with leaders: {set(made.items()) ^ set(listed(kafka.bootstrap).items())}")
+            wait_until(
+                lambda: listed(kafka.bootstrap) == made,
+                lambda: f"topics with leaders: {set(made.items()) ^ set(listed(kafka.bootstrap).items())}",
+            )
             kafka.stop()
         broker.restart()
         assert listed(broker.bootstrap) == made
