@@ -62,12 +62,13 @@ def info(directories: tuple[str, ...], *, config_file: Path | None, server_prope
     DIRs are all log.dirs of one node, of minibroker or of Apache Kafka. What does not agree is told on stderr, one line each, and makes
     the exit code 1: a broker would not start on it, or not serve it all.
     """
-    paths: tuple[str, ...] = directories
+    paths: tuple[str, ...] = tuple(dict.fromkeys(directories))
     if not paths:
         config = BrokerConfig.load(file=config_file, environment=os.environ)
         paths = tuple(dict.fromkeys(path for path in (*config.log_dirs, config.metadata_log_dir) if path is not None))
     report = report_storage(RealFiles(), paths)
     if server_properties:
+        _check_formatted(report)
         click.echo(_server_properties(report), nl=False)
     elif output == "json":
         click.echo(json.dumps(report._asdict(), ensure_ascii=False, indent=2))
@@ -106,6 +107,15 @@ def _metadata_lines(metadata: dict[str, Any]) -> list[str]:
         f"voters            {voters} (kraft.version {metadata['kraft_version']})",
         f"next producer id  {metadata['next_producer_id']}",
     ]
+
+
+def _check_formatted(report: StorageReport) -> None:
+    """Apache Kafka opens no directory that nobody formatted."""
+    for directory in report.directories:
+        if not directory["is_formatted"]:
+            raise click.ClickException(
+                f"{directory['path']} is not formatted: start minibroker on it first, or prepare it by minibroker storage format"
+            )
 
 
 def _server_properties(report: StorageReport) -> str:

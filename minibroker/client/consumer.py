@@ -118,8 +118,8 @@ class Consumer:
         for time in (EARLIEST, LATEST):
             found = list_offsets(self._client, {(self._name, partition): time}, isolation=self._isolation)[self._name, partition]
             bounds.append(found.offset if isinstance(found, FoundOffset) else -1)
-        position = self.positions[partition]
-        return OffsetOutOfRange(f"offset {position} of {self._name}-{partition} is not there: it holds {bounds[0]} up to {bounds[1]}")
+        held = f"it is empty, and {bounds[1]} comes next" if bounds[0] == bounds[1] else f"it holds {bounds[0]} up to {bounds[1]}"
+        return OffsetOutOfRange(f"offset {self.positions[partition]} of {self._name}-{partition} is not there: {held}")
 
     def _recover(self, problem: Exception | None) -> None:
         """Nothing wrong: time starts anew. Else look for leaders again; raise what will not get better."""

@@ -18,7 +18,7 @@ from minibroker.client.connection import Connection
 from minibroker.client.deadline import Deadline
 from minibroker.client.errors import BrokerUnreachable, TopicReplaced, check, refusal
 from minibroker.client.partitioner import Partitioner
-from minibroker.errors import DuplicateSequenceNumber, KafkaError, MessageTooLarge, UnknownTopicOrPartition
+from minibroker.errors import DuplicateSequenceNumber, KafkaError, MessageTooLarge, RecordListTooLarge, UnknownTopicOrPartition
 from minibroker.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, increment_sequence
 from minibroker.records.builder import build_batch
 from minibroker.records.compression import Compression
@@ -159,7 +159,7 @@ class Producer:
             error = refusal(answer.error_code, f"{self._name}-{batch.partition}", _message_of(answer))
             if error is None or isinstance(error, DuplicateSequenceNumber):
                 self._acknowledge([Acknowledged(batch.partition, answer.base_offset, len(batch.records))])
-            elif isinstance(error, MessageTooLarge) and len(batch.records) > 1:
+            elif isinstance(error, (MessageTooLarge, RecordListTooLarge)) and len(batch.records) > 1:
                 for half in self._halves(batch):
                     self._again([half], None, deadline)
             else:

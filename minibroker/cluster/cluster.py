@@ -296,6 +296,7 @@ class Cluster:
         if not validate_only:
             self._store.commit_config(TOPIC_RESOURCE, name, checked)
             self._configure_logs([topic])
+            self._maintenance.check(topic.partitions)  # unchanged, too: retention.ms=1 said again means the records written since
 
     def alter_broker_config(self, name: str, overrides: Mapping[str, str], *, validate_only: bool = False) -> None:
         """Replace the dynamic configs of this broker (its id) or of all brokers (""); InvalidConfig. The caller checks what may change."""
@@ -312,7 +313,7 @@ class Cluster:
             self.config.set_dynamic(*before)
             raise
         self._log_config = broker_log_config(self.config)
-        self._configure_logs(self.topics.values())
+        self._maintenance.check(self._configure_logs(self.topics.values()))
 
     def allocate_producer_id(self) -> int:
         """A producer id that nobody had before; one fsync for each block of 1,000."""
@@ -392,7 +393,8 @@ class Cluster:
         if all(each.offline_cause is not None for each in self.log_directories):
             _LOG.error("every log directory is offline: nothing can be served before a restart")
 
-    def _configure_logs(self, topics: Iterable[Topic]) -> None:
+    def _configure_logs(self, topics: Iterable[Topic]) -> list[Partition]:
+        """Tell logs their configuration; those for which it is another one."""
         changed = []
         for topic in topics:
             config = log_config(self._log_config, topic.config)
@@ -401,7 +403,7 @@ class Cluster:
                     partition.online_log.update_config(config)
                     changed.append(partition)
         self.cleaner.reconsider()
-        self._maintenance.check(changed)
+        return changed
 
 
 def _close_log(log: Any, *, clean: bool) -> bool:

@@ -17,6 +17,7 @@ _HEAD = Struct(">qi")  #: base_offset, batch_length
 _LAST_OFFSET_DELTA = Struct(">i")
 _LAST_OFFSET_DELTA_POSITION = 23
 _HEAD_SIZE = _HEAD.size
+_MAGIC_POSITION, _MAGIC = 16, 2
 
 
 class Damage(NamedTuple):
@@ -24,7 +25,7 @@ class Damage(NamedTuple):
 
     position: int
     problem: str
-    has_data_behind: bool  #: other than zeros: then it is no torn tail
+    has_data_behind: bool  #: data other than zeros, or where its length says nothing a whole batch: then it is no torn tail
 
 
 def position_before(data: memoryview, offset: int) -> int:
@@ -46,7 +47,7 @@ def whole_batches(data: memoryview, position: int, expected_offset: int | None) 
     `expected_offset`: the first one's base offset; None takes what is there.
     """
     while position < len(data):
-        problem = None
+        problem, size = None, 0
         try:
             batch = RecordBatch(data, position)
             size = batch.size
@@ -55,14 +56,30 @@ def whole_batches(data: memoryview, position: int, expected_offset: int | None) 
             elif expected_offset not in {None, batch.base_offset}:
                 problem = f"offset {batch.base_offset} where {expected_offset} comes next"
         except KafkaError as error:
-            problem, size = str(error), len(data) - position
+            problem = str(error)
         if problem is not None:
-            behind = position + size
-            yield Damage(position, problem, behind < len(data) and any(data[behind:]))
+            yield Damage(position, problem, any(data[position + size :]) if size else _has_whole_batch(data, position + 1))
             return
         yield batch
         expected_offset = batch.next_offset
         position += size
+
+
+def _has_whole_batch(data: memoryview, start: int) -> bool:
+    """Whether a batch with a right CRC begins anywhere from `start` on: what lies before it is damage in the middle of a log."""
+    for position in range(start, len(data) - HEADER_SIZE + 1):
+        if data[position + _MAGIC_POSITION] == _MAGIC and _fits(data, position):
+            try:
+                if RecordBatch(data, position).check_crc():
+                    return True
+            except KafkaError:
+                continue
+    return False
+
+
+def _fits(data: memoryview, position: int) -> bool:
+    batch_length: int = _HEAD.unpack_from(data, position)[1]
+    return HEADER_SIZE - _HEAD_SIZE <= batch_length <= len(data) - position - _HEAD_SIZE
 
 
 def records_of(batch: RecordBatch, path: str) -> Iterator[Record]:

@@ -215,17 +215,23 @@ class StorageCheck:
     def _read_metadata_log(self, directory: _Directory, folder: str) -> None:
         node_id = directory.meta.node_id if directory.meta is not None else None
         image = MetadataImage(-1 if node_id is None else node_id)
+        reader = MetadataReader(self._files, folder)
         try:
-            for record in MetadataReader(self._files, folder).records():
+            for record in reader.records():
                 image.apply(record)
             image.check_complete()
             self._image = image
         except (ConfigurationError, KafkaError, WireError) as error:
             self._findings.add(ERROR, folder, f"cannot be replayed: {error}")
+        voters = reader.quorum.voter_ids
         try:
-            read_quorum_state(self._files, f"{folder}/{QUORUM_STATE}")
+            state = read_quorum_state(self._files, f"{folder}/{QUORUM_STATE}")
+            voters = voters or (state.voters if state is not None else frozenset())
         except ConfigurationError as error:
             self._findings.add(ERROR, f"{folder}/{QUORUM_STATE}", str(error).removeprefix(f"{folder}/{QUORUM_STATE}: "))
+        if node_id is not None and voters and node_id not in voters:
+            words = f"is of a quorum of node {', '.join(map(str, sorted(voters)))}, {META_PROPERTIES} says node {node_id}"
+            self._findings.add(WARNING, folder, words)
         for name in sorted(self._files.names(folder)):
             if parse_snapshot_name(name) is not None:
                 self._read_snapshot(f"{folder}/{name}")
@@ -282,7 +288,7 @@ class StorageCheck:
         except CorruptLogError as error:
             findings.add(ERROR, metadata, str(error).removeprefix(f"{metadata}: "))
             return
-        if topic_id is None:
+        if topic_id is None and self._folders[path].tasks:  # a metadata log that was only formatted has neither
             findings.add(WARNING, metadata, "is missing or empty; the next start writes it anew")
         image = self._image
         if image is None or path.endswith(f"/{FOLDER}"):

@@ -91,7 +91,7 @@ _ROWS: tuple[Row, ...] = (
     ),
     ("min.cleanable.dirty.ratio", DOUBLE, "0.5", between(0, 1), "Share of uncompacted bytes from which a log is compacted."),
     ("min.compaction.lag.ms", LONG, "0", at_least(0), "Shortest time that a record stays uncompacted."),
-    ("min.insync.replicas", INT, "1", at_least(1), "Replicas that acks=all waits for; above 1 such a produce fails, for there is one."),
+    ("min.insync.replicas", INT, "1", at_least(1), "Replicas that acks=all waits for; there is one, and more are not asked for."),
     ("preallocate", BOOLEAN, "false", None, "Whether a new segment takes its full size on disk at once."),
     ("remote.log.copy.disable", BOOLEAN, "false", None, _NO_REMOTE),
     ("remote.log.delete.on.disable", BOOLEAN, "false", None, _NO_REMOTE),

@@ -6,6 +6,7 @@ out Apache Kafka, whose FileChannel.tryLock takes that kind. The system drops bo
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 from struct import Struct
@@ -14,6 +15,8 @@ from minibroker.errors import ConfigurationError
 from minibroker.storage.files import APPEND, READ_ONLY, Files
 
 NAME = ".lock"
+
+_HELD = {errno.EAGAIN, errno.EACCES}  #: by another process
 
 _FLOCK = Struct("hhqqi4x")  #: struct flock of 64-bit Linux: type, whence, start, length, process id
 
@@ -29,7 +32,9 @@ class DirectoryLock:
             fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             self.release()
-            raise ConfigurationError(f"{path} is locked: another broker uses this log directory ({error.strerror})") from None
+            if error.errno not in _HELD:
+                raise
+            raise ConfigurationError(f"{path} is locked: another broker uses this log directory; stop it, or name another one") from None
 
     def release(self) -> None:
         """Let others in; harmless when repeated."""

@@ -192,7 +192,7 @@ def test_failures_are_one_line(cli: Commands, fresh: Callable[..., str]) -> None
     topic = fresh(**{"max.message.bytes": "100"})
     for arguments, stdin, words in [
         (("consume", "gone", "-e"), "", "topic gone does not exist"),
-        (("consume", topic, "--from", "7"), "", f"offset 7 of {topic}-0 is not there: it holds 0 up to 0"),
+        (("consume", topic, "--from", "7"), "", f"offset 7 of {topic}-0 is not there: it is empty, and 0 comes next"),
         (("produce", topic), "x" * 1000, "[MESSAGE_TOO_LARGE]"),
         (("produce", topic, "-p", "3"), "x", f"topic {topic} has no partition 3"),
         (("produce", topic, "--input", "jsonl"), "{}\n{", "stdin, record 2: "),

@@ -107,6 +107,19 @@ def test_the_properties_for_kafka(tmp_path: Path) -> None:
     assert properties["process.roles"] == "broker,controller"
 
 
+def test_no_properties_for_what_kafka_would_not_open(tmp_path: Path) -> None:
+    result = run("info", tmp_path, "--server-properties")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == (
+        f"Error: {tmp_path} is not formatted: start minibroker on it first, or prepare it by minibroker storage format\n"
+    )
+
+
+def test_a_directory_named_twice_is_one(tmp_path: Path) -> None:
+    opened(tmp_path).close()
+    assert len(told(tmp_path, tmp_path)["directories"]) == 1
+
+
 def test_what_is_formatted_is_begun_with(tmp_path: Path) -> None:
     a, b = tmp_path / "a", tmp_path / "b"
     result = run("format", a, b, "-t", CLUSTER_ID, "--set", "node.id=3", "-f", "transaction.version=2", "-f", "metadata.version=25")
@@ -158,6 +171,20 @@ def test_formatting_refuses(tmp_path: Path, arguments: tuple[str, ...], problem:
     assert isinstance(result.exception, ConfigurationError)
     assert problem in str(result.exception)
     assert not (tmp_path / "a").exists()
+
+
+def test_what_was_only_formatted_passes_the_check(tmp_path: Path) -> None:
+    assert run("format", tmp_path / "new").exit_code == 0
+    assert run("check", tmp_path / "new").stdout.endswith("0 errors, 0 warnings\n")
+
+
+def test_check_and_info_tell_of_another_node(tmp_path: Path) -> None:
+    opened(tmp_path).close()
+    BrokerInMemory(topics={"orders": 1}, folder=tmp_path).cluster.close()
+    meta = tmp_path / "meta.properties"
+    meta.write_text(meta.read_text().replace("node.id=1", "node.id=7"))
+    assert f"{tmp_path}/__cluster_metadata-0: is of a quorum of node 1, meta.properties says node 7" in run("check", tmp_path).output
+    assert "the metadata log belongs to a quorum with node 1" in run("info", tmp_path).stderr
 
 
 def test_a_directory_in_use_is_not_formatted(tmp_path: Path) -> None:

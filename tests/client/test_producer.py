@@ -165,11 +165,12 @@ def test_order_is_kept_when_a_batch_is_sent_again() -> None:
     assert producing.values() == [f"{number:020}" for number in range(10)]
 
 
-def test_a_batch_that_is_too_large_is_halved_until_it_fits() -> None:
+@pytest.mark.parametrize("code", [10, 18], ids=["too large for the topic", "too large for a segment"])
+def test_a_batch_that_is_too_large_is_halved_until_it_fits(code: int) -> None:
     producing = Producing(batch_bytes=100_000)
 
     def picky(index: int, batch: RecordBatch) -> k00_produce.PartitionResult:
-        return refused(10)(index, batch) if batch.record_count > 2 else stored(index, batch)
+        return refused(code)(index, batch) if batch.record_count > 2 else stored(index, batch)
 
     producing.answers(picky)
     producing.add(*[str(number) for number in range(7)])

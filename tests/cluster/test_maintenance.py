@@ -99,6 +99,15 @@ def test_a_topic_is_purged_while_alter_configs_is_answered(name: str, value: str
     assert start_of(broker) == left
 
 
+def test_a_purge_that_is_said_again_takes_what_came_since() -> None:
+    broker = broker_with()
+    for end_offset in (5, 10):
+        fill(broker, 5)
+        broker.clock.advance(10)
+        alter(broker, "retention.ms", "1")
+        assert start_of(broker) == end_offset
+
+
 def test_a_purge_by_the_brokers_default() -> None:
     broker = broker_with()
     fill(broker, 5)

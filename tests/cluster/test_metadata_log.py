@@ -121,6 +121,18 @@ def test_a_flipped_byte_before_whole_batches_refuses_to_start(tmp_path: Path) ->
     assert file.read_bytes() == data
 
 
+@pytest.mark.parametrize("position", [8, 9, 10, 16], ids=lambda position: f"byte {position}")
+def test_a_head_that_is_no_head_before_whole_batches_refuses_to_start(tmp_path: Path, position: int) -> None:
+    """The length of a damaged batch may point behind the file: then it looks torn, but what follows says that it is not."""
+    file = filled(tmp_path, producer_ids(1), producer_ids(2))
+    data = bytearray(file.read_bytes())
+    data[position] ^= 0x7F
+    file.write_bytes(data)
+    with pytest.raises(ConfigurationError, match=r"damaged at position 0 .* topics would be forgotten"):
+        opened(tmp_path)
+    assert file.read_bytes() == data
+
+
 @pytest.mark.parametrize("torn_at", [0, 1, 60, 100])
 def test_a_write_that_fails_leaves_nothing(tmp_path: Path, torn_at: int) -> None:
     files = FaultyFiles()
