@@ -93,10 +93,13 @@ class Segment:
 
     @classmethod
     def create(cls, files: Files, directory: str, base_offset: int, **options: int) -> Segment:
-        """A new, empty segment with its three files."""
+        """A new, empty segment with its three files.
+
+        OSError leaves no `.log`: the segment before may grow beyond `base_offset` then, and a start would cut its end there.
+        """
         segment = cls(files, directory, base_offset, size=0, is_new=True, **options)
-        segment.log.opened()
         segment.save_indexes()
+        segment.log.opened()
         return segment
 
     # Writing
@@ -394,6 +397,7 @@ class Segment:
         self._unload()
 
     def _unload(self) -> None:
+        self.positions, self._older_positions = {}, {}
         self.offset_index.unload()
         self.time_index.unload()
 

@@ -16,6 +16,7 @@ from minibroker.errors import KafkaStorageError
 from minibroker.log.log_config import LogConfig
 from minibroker.log.partition_log import PartitionLog
 from minibroker.log.results import IsolationLevel
+from minibroker.records.batch import split_batches
 from minibroker.storage.files import RealFiles
 from tests.log.conftest import OpenLog
 from tests.support.faulty_files import FaultyFiles
@@ -73,6 +74,27 @@ def test_a_write_that_cannot_be_undone_takes_the_partition_offline(open_log: Ope
             call()
     log.close(clean=False)
     assert read_values(open_log()) == {0: b"before"}
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+@pytest.mark.parametrize("file", ["2.snapshot", "2.index", "2.timeindex", "2.log"])
+def test_a_roll_that_fails_at_any_of_its_files_loses_nothing_that_comes_after(file: str, is_clean: bool, open_log: OpenLog) -> None:
+    """Too few descriptors at a roll: what fits goes on into the old segment, beyond where the new one would have begun."""
+    files = FaultyFiles()
+    log = open_log(files=files, segment_bytes=400)
+    log.append(batch_of(b"a" * 60))
+    log.append(batch_of(b"b" * 60))
+    files.fail("open", errno.EMFILE, path_part=file, times=99)
+    with pytest.raises(KafkaStorageError):
+        log.append(batch_of(b"c" * 290))
+    files.heal()
+    assert log.append(batch_of(b"d")).base_offset == 2
+    assert log.append(batch_of(b"e" * 290)).base_offset == 3
+    log.close(clean=is_clean)
+
+    again = open_log(clean_shutdown=is_clean, recovery_point=4 if is_clean else 0)
+    assert read_values(again) == {0: b"a" * 60, 1: b"b" * 60, 2: b"d", 3: b"e" * 290}
+    assert [batch.base_offset for batch in split_batches(again.read(2, 1, isolation=UNCOMMITTED))] == [2]
 
 
 def test_a_short_write_is_finished(open_log: OpenLog, monkeypatch: pytest.MonkeyPatch) -> None:
