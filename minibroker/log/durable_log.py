@@ -55,10 +55,10 @@ class DurableLog(ReadableLog):
         end_offset = self.log_end_offset if end_offset is None else end_offset
         with self._watched():
             segments = [segment for segment in self.segments.from_offset(self.recovery_point) if segment.base_offset < end_offset]
-            indexed = [segment for segment in segments if with_active_indexes or segment is not self.segments.active]
-            for segment in indexed:
-                segment.save_indexes()
-            index_paths = [path for segment in indexed for path in segment.paths()[1:]]
+            growing = None if with_active_indexes else self.segments.active
+            for segment in segments:
+                if segment is not growing:
+                    segment.save_indexes()
             directories = [self.directory] if self._synced_changes < self._folder_changes else []
             if not self._synced_changes:
                 directories.append(os.path.dirname(self.directory) or ".")  # noqa: PTH120  paths are strings in the storage
@@ -67,7 +67,7 @@ class DurableLog(ReadableLog):
                 self._files,
                 segments,
                 end_offset=end_offset,
-                index_paths=index_paths,
+                growing=growing,
                 directories=directories,
                 folder_changes=self._folder_changes,
             )

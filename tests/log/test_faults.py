@@ -97,6 +97,37 @@ def test_a_roll_that_fails_at_any_of_its_files_loses_nothing_that_comes_after(fi
     assert [batch.base_offset for batch in split_batches(again.read(2, 1, isolation=UNCOMMITTED))] == [2]
 
 
+def test_more_segments_may_wait_for_a_flush_than_files_may_be_open(open_log: OpenLog) -> None:
+    """As behind a recovery point that was lost: the log could be neither flushed nor closed in order, nor lose old segments."""
+    log = open_log(segment_bytes=80)
+    for number in range(150):
+        log.append(batch_of(b"%d" % number))
+    log.close(clean=False)
+    files = FaultyFiles(max_open_files=20, max_descriptors=80)
+    log = open_log(files=files, segment_bytes=80)
+    synced = files.counts.get("sync", 0)
+    assert (log.segment_count, log.recovery_point) == (150, 0)
+    log.flush()
+    assert log.recovery_point == 150
+    assert files.counts["sync"] - synced >= 150
+    log.close()
+    assert len(read_values(open_log(clean_shutdown=True, recovery_point=150))) == 150
+
+
+def test_a_flush_of_old_segments_that_fails_takes_the_log_offline(open_log: OpenLog) -> None:
+    log = open_log(segment_bytes=80)
+    for number in range(30):
+        log.append(batch_of(b"%d" % number))
+    log.close(clean=False)
+    files = FaultyFiles()
+    log = open_log(files=files, segment_bytes=80)
+    files.fail("sync", errno.EIO, path_part="0003.log")
+    with pytest.raises(KafkaStorageError):
+        log.flush()
+    assert log.recovery_point == 0
+    assert log.offline_cause is not None
+
+
 def test_a_short_write_is_finished(open_log: OpenLog, monkeypatch: pytest.MonkeyPatch) -> None:
     class ShortWrites(RealFiles):
         def write(self, descriptor: int, data: bytes, /) -> int:  # type: ignore[override]  # a method where there is a system call
