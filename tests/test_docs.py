@@ -31,7 +31,7 @@ def calls() -> list[str]:
 
 @pytest.mark.parametrize("call", calls())
 def test_each_call_is_a_valid_one(call: str) -> None:
-    context = click.Context(main, info_name="minibroker")
+    context = click.Context(main, info_name="minibroker", **main.context_settings)
     name, command, rest = main.resolve_command(context, shlex.split(call)[1:])
     while isinstance(command, click.Group):
         name, command, rest = command.resolve_command(context, rest)

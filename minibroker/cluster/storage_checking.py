@@ -266,7 +266,8 @@ class StorageCheck:
         offsets = {name: None if is_future or is_metadata else directory.offsets[name].get(key) for name in _CHECKPOINTS}
         expected = Expected(
             path,
-            was_clean=directory.was_clean and not is_future,
+            was_clean=(directory.was_clean and not is_future)
+            or (is_metadata and self._image is None),  # what cannot be replayed is not cut
             is_compacted=not is_metadata
             and (self._image is None or offsets[CLEANER_OFFSET] is not None or "compact" in config.get("cleanup.policy", "")),
             needs_indexes=not is_metadata,

@@ -34,7 +34,7 @@ class DirectoryLock:
             self.release()
             if error.errno not in _HELD:
                 raise
-            raise ConfigurationError(f"{path} is locked: another broker uses this log directory; stop it, or name another one") from None
+            raise ConfigurationError(f"{path} is locked: another broker uses this log directory; stop that one first") from None
 
     def release(self) -> None:
         """Let others in; harmless when repeated."""
