@@ -219,7 +219,7 @@ class _SegmentCheck:
             words = f"{rest} bytes of zeros follow the last batch"
         else:
             is_tail = False
-            reason = str(error).removeprefix(f"{self.path}: ")
+            reason = str(error).removeprefix(f"{self.path}: ").rpartition(": ")[2]
             words = f"no batch begins here, and the {rest} bytes up to the end cannot be read ({reason})"
         if is_tail and self._task.is_recovered and self._task.next_base_offset is None:
             self.findings.add(WARNING, self.path, f"{words}; the next start cuts them off", position)
