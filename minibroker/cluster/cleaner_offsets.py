@@ -51,9 +51,9 @@ class CleanerOffsets:
         return offset if log_start_offset <= offset <= log_end_offset else log_start_offset
 
     def check(self, key: Key, log_end_offset: int) -> None:
-        """A log was opened. One that lost its end may have grown beyond the offset again when it is asked for."""
+        """A log was opened. One that lost its end may have grown beyond the offset again when it is asked for; compacted it was."""
         if self._offsets.get(key, 0) > log_end_offset:
-            del self._offsets[key]
+            self._offsets[key] = 0
 
     def announce(self, key: Key, log_start_offset: int) -> bool:
         """A log is about to be compacted; whether the file says so already. It must, before records are gone (`was_compacted`)."""
@@ -67,7 +67,7 @@ class CleanerOffsets:
     def forget(self, key: Key) -> None:
         """A new log begins under this name. OSError when the file cannot be written."""
         self._offsets.pop(key, None)
-        if key in self._on_disk:
+        if key in self._on_disk or self._lock.locked():  # a worker that is at it may be writing of the earlier one
             self.write()
 
     def remove(self, key: Key) -> None:

@@ -33,6 +33,7 @@ from uuid import UUID, uuid4
 from minibroker.clock import Clock
 from minibroker.cluster.cleaner_offsets import CleanerOffsets
 from minibroker.errors import ConfigurationError, CorruptLogError
+from minibroker.log.deletion import remove_folder
 from minibroker.log.partition_log import PartitionLog
 from minibroker.storage.clean_shutdown import NAME as CLEAN_SHUTDOWN
 from minibroker.storage.clean_shutdown import mark_clean_shutdown, take_clean_shutdown
@@ -271,13 +272,6 @@ class LogDirectory:
         lock = getattr(self, "_lock", None)
         if lock is not None:
             lock.release()
-
-
-def remove_folder(files: Files, path: str) -> None:
-    """Remove a folder with its files."""
-    for name in files.names(path):
-        files.remove(f"{path}/{name}")
-    files.remove_directory(path)
 
 
 def random_uuid() -> UUID:

@@ -56,11 +56,14 @@ class TransactionIndex:
         return self._entries
 
     def append(self, entry: AbortedTxn) -> None:
-        """Write an entry at once: entries are rare."""
-        self.entries  # noqa: B018  an entry is added to what is there, so that must be known
+        """Write an entry at once: entries are rare. OSError: nothing was added; half an entry would make all of them unreadable."""
+        count = len(self.entries)
         descriptor = self._files.handles.open_path(self.path, APPEND)
         try:
             write_all(self._files, descriptor, _ENTRY.pack(VERSION, *entry))
+        except OSError:
+            self._files.truncate(descriptor, count * ENTRY_SIZE)
+            raise
         finally:
             self._files.close(descriptor)
         assert self._entries is not None  # noqa: S101  read above

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -290,6 +291,32 @@ def test_an_offset_that_cannot_be_is_the_log_start(tmp_path: Path) -> None:
     assert offsets.first_dirty_offset(("orders", 0), 42, 42) == 42
     offsets.check(("orders", 0), 41)  # the log lost its end, and then grew
     assert offsets.first_dirty_offset(("orders", 0), 7, 100) == 7
+    offsets.write()
+    again = CleanerOffsets(RealFiles(), str(tmp_path))
+    again.load()
+    assert again.was_compacted(("orders", 0))  # its offsets have gaps, which a recovery must not take for lost records
+
+
+def test_a_new_log_inherits_no_offset_that_is_being_written(tmp_path: Path) -> None:
+    is_begun, may_go_on = threading.Event(), threading.Event()
+
+    class SlowFiles(RealFiles):
+        def open(self, path: str, flags: int) -> int:
+            if threading.current_thread() is not threading.main_thread():
+                is_begun.set()
+                may_go_on.wait(10)
+            return super().open(path, flags)
+
+    offsets = CleanerOffsets(SlowFiles(), str(tmp_path))
+    offsets.advance(("orders", 0), 42)
+    worker = threading.Thread(target=offsets.write)
+    worker.start()
+    assert is_begun.wait(10)
+    offsets.remove(("orders", 0))
+    threading.Timer(0.01, may_go_on.set).start()
+    offsets.forget(("orders", 0))
+    worker.join()
+    assert (tmp_path / "cleaner-offset-checkpoint").read_text() == "0\n0\n"
 
 
 def test_a_new_log_inherits_no_offset(tmp_path: Path) -> None:

@@ -179,3 +179,18 @@ def test_transactions_that_touch_a_range(tmp_path: Path) -> None:
     assert index.collect(0, 6) == ([first, second][:1], True)
     assert index.collect(11, 30) == ([second], False)
     assert index.collect(21, 30) == ([], False)
+
+
+def test_half_an_entry_of_an_aborted_transaction_is_cut_off_again(tmp_path: Path) -> None:
+    files = FaultyFiles()
+    index = TransactionIndex(files, str(tmp_path / "0.txnindex"))
+    index.append(AbortedTxn(1, 2, 3, 4))
+    files.fail("write", errno.ENOSPC, torn_at=7)
+    with pytest.raises(OSError, match="No space"):
+        index.append(AbortedTxn(5, 6, 7, 8))
+    index.append(AbortedTxn(9, 10, 11, 12))
+    assert (
+        list(index.entries)
+        == list(TransactionIndex(RealFiles(), index.path).entries)
+        == [AbortedTxn(1, 2, 3, 4), AbortedTxn(9, 10, 11, 12)]
+    )
