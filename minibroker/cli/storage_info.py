@@ -110,12 +110,14 @@ def _metadata_lines(metadata: dict[str, Any]) -> list[str]:
 
 
 def _check_formatted(report: StorageReport) -> None:
-    """Apache Kafka opens no directory that nobody formatted."""
+    """Apache Kafka opens no directory that nobody formatted, and without the metadata log it would begin another cluster."""
     for directory in report.directories:
         if not directory["is_formatted"]:
             raise click.ClickException(
                 f"{directory['path']} is not formatted: start minibroker on it first, or prepare it by minibroker storage format"
             )
+    if report.metadata is None and not report.features:
+        raise click.ClickException("there is no metadata log in these directories: name all log.dirs of the node")
 
 
 def _server_properties(report: StorageReport) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from minibroker.cluster.log_opening import LAST_RESERVED_DIRECTORY_ID
 from minibroker.cluster.metadata_frame import METADATA_VERSION, METADATA_VERSION_FEATURE, MIN_METADATA_VERSION, metadata_version_name
 from minibroker.cluster.metadata_image import TOPIC_RESOURCE, MetadataImage
 from minibroker.cluster.metadata_reader import FOLDER, MetadataReader
@@ -64,6 +65,7 @@ def report_storage(files: Files, paths: Sequence[str]) -> StorageReport:
         elif metadata is None and files.exists(f"{path}/{BOOTSTRAP}"):
             _bootstrap(files, path, image, problems)
     _compare(image, metadata, node_id, problems)
+    _compare_places(image, [meta.directory_id for meta in known], node_id, problems)
     topics = [_topic(topic, image, sizes) for topic in sorted(image.topics.values(), key=lambda topic: topic.name)]
     return StorageReport(cluster_id, node_id, directories, metadata, dict(image.features), topics, problems)
 
@@ -162,6 +164,22 @@ def _compare(image: MetadataImage, metadata: dict[str, Any] | None, node_id: int
     ]
     if elsewhere:
         problems.append(f"{len(elsewhere)} partitions have no replica on node {node_id}, {elsewhere[0]} is the first: they are offline")
+
+
+def _compare_places(image: MetadataImage, directory_ids: Sequence[str | None], node_id: int | None, problems: list[str]) -> None:
+    """Every partition of this node lies in one of the directories, as far as the metadata log says where."""
+    if None in directory_ids:
+        return
+    elsewhere = [
+        f"{topic.name}-{partition.index}"
+        for topic in image.topics.values()
+        for partition in topic.partitions
+        if node_id in image.partition_record(partition).replicas
+        and partition.directory_id.int > LAST_RESERVED_DIRECTORY_ID
+        and format_uuid(partition.directory_id) not in directory_ids
+    ]
+    if elsewhere:
+        problems.append(f"{len(elsewhere)} partitions lie in other directories, {elsewhere[0]} is the first: name all log.dirs of the node")
 
 
 def _topic(topic: Topic, image: MetadataImage, sizes: dict[tuple[str, int], int]) -> dict[str, Any]:

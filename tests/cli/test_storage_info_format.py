@@ -115,6 +115,18 @@ def test_no_properties_for_what_kafka_would_not_open(tmp_path: Path) -> None:
     )
 
 
+def test_a_directory_without_its_siblings(tmp_path: Path) -> None:
+    cluster = opened(tmp_path / "a", tmp_path / "b")
+    cluster.create_topic("orders", partition_count=2)
+    cluster.close()
+    (problem,) = told(tmp_path / "a", exit_code=1)["problems"]
+    assert problem.startswith("1 partitions lie in other directories, orders-")
+    assert told(tmp_path / "a", tmp_path / "b")["problems"] == []
+    result = run("info", tmp_path / "b", "--server-properties")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "there is no metadata log in these directories: name all log.dirs of the node" in result.stderr
+
+
 def test_a_directory_named_twice_is_one(tmp_path: Path) -> None:
     opened(tmp_path).close()
     assert len(told(tmp_path, tmp_path)["directories"]) == 1
