@@ -1,9 +1,9 @@
 """Opening a log from its folder: which files count, what must be checked, where the log ends.
 
     after a clean shutdown    nothing is scanned: the end is read from the last index entry on, producers from the newest snapshot
-    after anything else       every segment from the one that holds the recovery point on is read whole; the log ends before the first
-                              batch that is torn, fails its CRC or goes back in offsets, and where a segment lacks its end (a power
-                              loss may take that and leave the next segment); segments behind are deleted;
+    after anything else       every segment from the one that holds the recovery point, or the log start, on is read whole; the log ends
+                              before the first batch that is torn, fails its CRC or goes back in offsets, and where a segment lacks its
+                              end (a power loss may take that and leave the next segment); segments behind are deleted;
                               indexes, producer state and leader epochs are made anew from the batches
     in both cases             files on their way out and orphans go; a compaction's finished segments (.swap) take their place;
                               what an index or snapshot lacks is made anew when it is needed
@@ -168,11 +168,14 @@ class Loader:
         return end_offset
 
     def _recover(self, segments: list[Segment], recovery_point: int) -> int:
-        """Read everything from the recovery point on, and cut the log before the first bad batch."""
-        first = 0
-        while first + 1 < len(segments) and segments[first + 1].base_offset <= recovery_point:
-            first += 1
-        self._restore_producers(segments[:first], segments[first].base_offset)
+        """Read everything from the recovery point on, and cut the log before the first bad batch.
+
+        What lies below the log start is passed over: of segments on their way out some may be gone, or back after a power loss, and such a
+        hole says nothing of what comes behind it.
+        """
+        held = _holding(segments, self._log_start_offset)
+        first = max(held, _holding(segments, recovery_point))
+        self._restore_producers(segments[held:first], segments[first].base_offset)
         end_offset = segments[first].base_offset
         for index in range(first, len(segments)):
             segment = segments[index]
@@ -268,3 +271,11 @@ class Loader:
             for header in read_headers(self._files, segment.log, 0, segment.size):
                 if header.leader_epoch > self._epochs.latest:
                     self._epochs.assign(header.leader_epoch, header.base_offset)
+
+
+def _holding(segments: list[Segment], offset: int) -> int:
+    """The place of the segment that holds `offset`, or would."""
+    index = 0
+    while index + 1 < len(segments) and segments[index + 1].base_offset <= offset:
+        index += 1
+    return index

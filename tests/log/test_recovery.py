@@ -436,3 +436,19 @@ def test_records_without_timestamps_are_no_damage(open_log: OpenLog, caplog: pyt
     log.close()
     assert open_log(clean_shutdown=True).offset_for_timestamp(0) is None
     assert not caplog.records
+
+
+def test_a_hole_below_the_log_start_costs_nothing_behind_it(open_log: OpenLog, tmp_path: Path) -> None:
+    """A power loss brought some of the deleted segments back, and took the recovery point away."""
+    log = open_log(segment_bytes=80)
+    for number in range(10):
+        log.append(batch_of(b"%d" % number))
+    log.close(clean=False)
+    for path in (tmp_path / "orders-0").glob("*3.*"):
+        path.unlink()
+
+    log = open_log(segment_bytes=80, log_start_offset=5)
+    assert (log.log_start_offset, log.log_end_offset) == (5, 10)
+    assert read_values(log) == {number: b"%d" % number for number in range(5, 10)}
+    log.enforce_retention(0)
+    assert min(int(path.stem) for path in (tmp_path / "orders-0").glob("*.log")) == 5
