@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from minibroker.background import InlineBackground
-from minibroker.cli.storage import storage
+from minibroker.cli.main import main
 from minibroker.clock import ManualClock
 from minibroker.cluster.cluster import Cluster
 from minibroker.cluster.metadata_frame import metadata_version_name
@@ -26,7 +26,7 @@ CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 
 
 def run(*arguments: object) -> Result:
-    return CliRunner().invoke(storage, [str(argument) for argument in arguments])
+    return CliRunner().invoke(main, ["storage", *(str(argument) for argument in arguments)])
 
 
 def told(*arguments: object, exit_code: int = 0) -> dict[str, Any]:
