@@ -159,13 +159,13 @@ def test_formatting_again(tmp_path: Path) -> None:
     before = (a / "meta.properties").read_text()
     again = run("format", a, b)
     assert again.exit_code == 1
-    assert "is formatted already" in str(again.exception)
+    assert "is formatted already" in again.stderr
     assert not (b / "meta.properties").exists()
     assert run("format", a, b, "--ignore-formatted").stdout == f"{b}: formatted for node 1 of cluster {CLUSTER_ID}\n"
     assert (a / "meta.properties").read_text() == before
     assert run("format", a, b, "-g").stdout == "Everything is formatted already.\n"
     for wrong in (("-t", "AAAAAAAAAAAAAAAAAAAAAQ", "-g"), ("--set", "node.id=2", "-g")):
-        assert "belongs to" in str(run("format", a, *wrong).exception)
+        assert "belongs to" in run("format", a, *wrong).stderr
 
 
 @pytest.mark.parametrize(
@@ -180,8 +180,8 @@ def test_formatting_again(tmp_path: Path) -> None:
 )
 def test_formatting_refuses(tmp_path: Path, arguments: tuple[str, ...], problem: str) -> None:
     result = run("format", tmp_path / "a", *arguments)
-    assert isinstance(result.exception, ConfigurationError)
-    assert problem in str(result.exception)
+    assert result.exit_code == 1
+    assert problem in result.stderr
     assert not (tmp_path / "a").exists()
 
 
@@ -201,14 +201,14 @@ def test_check_and_info_tell_of_another_node(tmp_path: Path) -> None:
 
 def test_a_directory_in_use_is_not_formatted(tmp_path: Path) -> None:
     cluster = opened(tmp_path)
-    assert "locked" in str(run("format", tmp_path).exception)
+    assert "locked" in run("format", tmp_path).stderr
     cluster.close()
 
 
 def test_a_metadata_log_without_an_owner_is_left_alone(tmp_path: Path) -> None:
     opened(tmp_path).close()
     (tmp_path / "meta.properties").unlink()
-    assert "but a metadata log: it is not formatted" in str(run("format", tmp_path).exception)
+    assert "but a metadata log: it is not formatted" in run("format", tmp_path).stderr
     assert not (tmp_path / "meta.properties").exists()
 
 
