@@ -183,8 +183,7 @@ class _Round:
             size = self._clean(group, batch_filter, transactions)
             if size is not None:
                 groups.append(Group(tuple(group), size))
-        if groups:
-            self._files.sync_directory(plan.directory)
+        self._files.sync_directory(plan.directory)
         return Compacted(
             tuple(groups), offset_map.end_offset, len(offset_map.latest), self._bytes_read, self._bytes_left, self._records_left
         )
@@ -268,10 +267,22 @@ class _Round:
                             cleaned.append(left.data, len(left.data), batch.last_offset, left.max_timestamp)
                 self._bytes_read += source.size
             self._bytes_left += group[0].size if cleaned is None else cleaned.size
+            if cleaned is None:
+                self._sync(group[0])
             return None if cleaned is None else cleaned.finish(files.modified_ms(plan.path(group[-1])), transactions.retained)
         finally:
             if cleaned is not None:
                 cleaned.abandon()
+
+    def _sync(self, source: Source) -> None:
+        """It stays as it is, and for its records others go that may have been on the disk before it."""
+        if self._end_offsets[source] <= self._plan.first_dirty_offset:
+            return  # a round before this one did
+        descriptor = self._files.handles.open_path(self._plan.path(source), READ_ONLY)
+        try:
+            self._files.sync(descriptor)
+        finally:
+            self._files.close(descriptor)
 
     def _new_segment(self, source: Source) -> CleanedSegment:
         return CleanedSegment(

@@ -90,7 +90,7 @@ class Loader:
         if end_offset < self._log_start_offset:
             segments, end_offset = self._start_over(segments, end_offset)
         if not epochs_are_known:
-            self._rebuild_epochs(segments)
+            self._rebuild_epochs(segments[_holding(segments, self._log_start_offset) :])
         self._epochs.truncate_from_end(end_offset + 1)  # one that begins at the end holds for what comes
         self._epochs.truncate_from_start(self._log_start_offset)
         self._producers.end_offset = end_offset
@@ -185,6 +185,8 @@ class Loader:
                 for later in segments[index + 1 :]:
                     logger.warning("%s: removed, it lies behind the end of the log", later.log.path)
                     self._remove_segment(later)
+                if segments[index + 1 :]:
+                    self._files.sync_directory(self._directory)  # none may come back among what is appended now
                 del segments[index + 1 :]
                 break
         for offset in [known for known in self._snapshots.offsets if known > end_offset]:
@@ -211,6 +213,7 @@ class Loader:
             lost = segment.size - valid.size
             logger.warning("%s: cut %d bytes off at position %d: %s", segment.log.path, lost, valid.size, valid.problem)
             segment.truncate(valid.size)
+            self._files.sync(segment.log.opened())  # the end may be the recovery point already: no flush would come to it
         if not is_last:
             segment.save_indexes()  # those of the last one are written when it rolls or closes; a crash before that recovers it again
         is_whole = valid.problem is None

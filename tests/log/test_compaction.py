@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -23,7 +24,8 @@ from minibroker.storage.log_file_names import TRANSACTION_INDEX, file_name
 from minibroker.storage.transaction_index import TransactionIndex
 from tests.log.conftest import OpenLog
 from tests.support.compacting import COMPACT, NOW_MS, compact, end_transaction, keyed_batch, left_in, offsets_in, put, transaction
-from tests.support.log_batches import batch_of, read_batches
+from tests.support.log_batches import batch_of, read_batches, read_values
+from tests.support.losing_files import LosingFiles, Loss
 
 A, B, C = b"a", b"b", b"c"
 
@@ -460,3 +462,28 @@ def test_what_is_no_batch_is_told_with_its_place(log: PartitionLog) -> None:
         assert plan is not None
         with pytest.raises(CorruptMessage, match=r"00000000000000000000\.log, position \d+"):
             plan.run(RealFiles())
+
+
+def test_no_value_goes_before_the_one_that_replaces_it_is_on_the_disk(open_log: OpenLog, tmp_path: Path) -> None:
+    """The segment of the later value stays as it is, and nobody has flushed it: a power loss would leave neither."""
+    files = LosingFiles(tmp_path)
+    log = open_log(files=files, cleanup_policy=COMPACT, segment_bytes=250, file_delete_delay_ms=0)
+    log.append(batch_of(b"early" * 30))
+    log.flush()
+    log.append(batch_of(b"later" * 30))
+    log._roll()
+    files.sync_directory(log.directory)
+    plan = log.begin_compaction(0, NOW_MS, offset_map_bytes=10_000)
+    assert plan is not None
+    assert log.end_compaction(plan.run(files))
+
+    files.lose_power(tmp_path / "after", Random(1), Loss.STRICT)
+    again = PartitionLog.open(
+        tmp_path / "after" / "orders-0",
+        config=LogConfig(cleanup_policy=COMPACT),
+        files=RealFiles(),
+        clock=ManualClock(),
+        recovery_point=1,
+        was_compacted=True,
+    )
+    assert read_values(again) == {1: b"later" * 30}

@@ -7,16 +7,20 @@ import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 
 import pytest
 
-from minibroker.clock import WallClock
+from minibroker.clock import ManualClock, WallClock
 from minibroker.errors import OutOfOrderSequenceNumber
+from minibroker.log.log_config import LogConfig
 from minibroker.log.partition_log import PartitionLog
 from minibroker.records.builder import build_batch
 from minibroker.records.record import Record
+from minibroker.storage.files import RealFiles
 from tests.log.conftest import OpenLog
 from tests.support.log_batches import NOW_MS, batch_of, idempotent_batch, read_values
+from tests.support.losing_files import LosingFiles, Loss
 
 SMALL = {"segment_bytes": 1500, "index_interval_bytes": 200}
 
@@ -452,3 +456,21 @@ def test_a_hole_below_the_log_start_costs_nothing_behind_it(open_log: OpenLog, t
     assert read_values(log) == {number: b"%d" % number for number in range(5, 10)}
     log.enforce_retention(0)
     assert min(int(path.stem) for path in (tmp_path / "orders-0").glob("*.log")) == 5
+
+
+def test_what_a_recovery_cut_off_does_not_come_back_with_the_next_power_loss(open_log: OpenLog, tmp_path: Path) -> None:
+    log = open_log(segment_bytes=200)
+    log.append(batch_of(b"kept" * 20))
+    log.flush()
+    log.close(clean=False)
+    with (tmp_path / "orders-0" / f"{0:020d}.log").open("ab") as file:
+        file.write(bytes(50))
+    files = LosingFiles(tmp_path)
+    log = open_log(files=files, segment_bytes=200, recovery_point=1)
+    log.append(batch_of(b"next" * 20))
+    log.flush()
+    assert (log.segment_count, log.recovery_point) == (2, 2)
+
+    files.lose_power(tmp_path / "after", Random(1), Loss.STRICT)
+    log = PartitionLog.open(tmp_path / "after" / "orders-0", config=LogConfig(), files=RealFiles(), clock=ManualClock(), recovery_point=2)
+    assert read_values(log) == {0: b"kept" * 20, 1: b"next" * 20}
