@@ -1,0 +1,24 @@
+"""Which partition of `__transaction_state` keeps a transactional id: Kafka's hash of it, so that Kafka finds what we wrote.
+
+Source: TransactionStateManager.partitionFor, Utils.abs and java.lang.String.hashCode of Apache Kafka.
+"""
+
+from __future__ import annotations
+
+_INT32_RANGE = 1 << 32
+_INT32_MIN = -(1 << 31)
+
+
+def java_hash(text: str) -> int:
+    """String.hashCode: over UTF-16 code units, as a signed int32."""
+    units = text.encode("utf-16-be", "surrogatepass")
+    value = 0
+    for index in range(0, len(units), 2):
+        value = (31 * value + (units[index] << 8 | units[index + 1])) % _INT32_RANGE
+    return value - _INT32_RANGE if value >= -_INT32_MIN else value
+
+
+def partition_of(transactional_id: str, partition_count: int = 50) -> int:
+    """The partition; `partition_count` is how many the topic has, transaction.state.log.num.partitions when it was made."""
+    value = java_hash(transactional_id)
+    return (0 if value == _INT32_MIN else abs(value)) % partition_count

@@ -1,0 +1,364 @@
+"""The state machine of a transactional id: a state and an input make a step to persist, an answer, or an error.
+
+                        InitProducerId     AddPartitions  EndTxn commit        EndTxn abort          markers written  time-out        expiry
+  (unknown id)          Empty              49             49                   49                    -                -               -
+  Empty                 Empty              Ongoing        48                   v1 48, v2 PrepareA.   -                -               Dead
+  Ongoing               PrepareAbort, 51   Ongoing        PrepareCommit        PrepareAbort          -                PrepareAbort    -
+  PrepareCommit         51                 51             51                   48                    CompleteCommit   -               -
+  PrepareAbort          51                 51             48                   51                    CompleteAbort    -               -
+  CompleteCommit        Empty              Ongoing        v1 OK, v2 48 (1)     v1 48, v2 PrepareA.(2) -               -               Dead
+  CompleteAbort         Empty              Ongoing        48                   v1 OK, v2 PrepareA.(1) -               -               Dead
+  Dead                  -1                 -1             -1                   -1                    -                -               -
+  PrepareEpochFence     -1                 -1             -1                   -1                    -                -               -
+
+  (1) OK when it is the repetition of the EndTxn that led here     (2) 48 when it is
+  48 INVALID_TXN_STATE, 49 INVALID_PRODUCER_ID_MAPPING, 51 CONCURRENT_TRANSACTIONS (retried by clients), -1 UNKNOWN_SERVER_ERROR
+  Before the table: another producer id is 49 (InitProducerId: 90), another epoch 90 PRODUCER_FENCED; a step that is not persisted
+  yet is 51 (transactions.py). Dead is the tombstone of an expired id, it is stored as no state. PrepareEpochFence is stored never:
+  fencing is one step, to PrepareAbort, with the epoch that fences.
+
+Epochs
+  InitProducerId  epoch + 1; the same answer again for the epoch before the last (KIP-360); a new producer id at epoch 0 when
+                  they are used up
+  EndTxn v1       unchanged (EndTxn 0 to 4): a delayed EndTxn of such a client can end its next transaction, which is why KIP-890 is
+  EndTxn v2       epoch + 1 already in Prepare*, so in the markers; the answer tells what the next transaction uses. When they are used
+                  up, Prepare* has MAX_EPOCH, and Complete* the new producer id at epoch 0
+  fencing         epoch + 1; at transaction.version 2 the old owner may come back with its old epoch in InitProducerId, by KIP-588
+
+Nothing here changes anything: `Decision.after` becomes the state once its record is in the log. A write that fails leaves no trace.
+
+Where Kafka throws or would hand out MAX_EPOCH, on exhausted epochs, we answer: a retry of InitProducerId gets its answer again, an owner
+that was fenced at the last epoch gets a new producer id from InitProducerId, and PRODUCER_FENCED from a repeated EndTxn.
+
+Sources: KIP-98, KIP-360, KIP-447, KIP-588, KIP-890; TransactionMetadata, TransactionState, TransactionCoordinator of Kafka 4.3.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, NoReturn
+
+from minibroker.coordinator.transaction.metadata import (
+    EPOCH_BUMP_VERSION,
+    MAX_EPOCH,
+    NO_IDS,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_TIMESTAMP,
+    ProducerIdAndEpoch,
+    TopicPartition,
+    TransactionMetadata,
+    TransactionState,
+    is_epoch_exhausted,
+)
+from minibroker.errors import (
+    ConcurrentTransactions,
+    InvalidProducerIdMapping,
+    InvalidRequest,
+    InvalidTransactionTimeout,
+    InvalidTxnState,
+    KafkaError,
+    ProducerFenced,
+    TransactionAbortable,
+    UnknownServerError,
+)
+
+AllocateProducerId = Callable[[], int]
+
+_EMPTY = TransactionState.EMPTY
+_ONGOING = TransactionState.ONGOING
+_COMPLETE = (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
+
+
+class Decision(NamedTuple):
+    """What to persist, and what to answer once that is done."""
+
+    after: TransactionMetadata | None  #: None: nothing changes
+    answer: ProducerIdAndEpoch = NO_IDS
+    error: type[KafkaError] | None = None  #: the answer in place of `answer`, though `after` is to be persisted
+
+
+def expected_ids(producer_id: int, producer_epoch: int) -> ProducerIdAndEpoch | None:
+    """The ids that InitProducerId 3+ says are its own; None when it says none.
+
+    Raises:
+        InvalidRequest: one of the two alone.
+    """
+    if (producer_id == NO_PRODUCER_ID) != (producer_epoch == NO_PRODUCER_EPOCH):
+        raise InvalidRequest
+    return None if producer_id == NO_PRODUCER_ID else ProducerIdAndEpoch(producer_id, producer_epoch)
+
+
+def check_transactional_id(transactional_id: str | None) -> str:
+    """The id, unless it is empty or null: InvalidRequest. InitProducerId with null is no transactional one, and not for us."""
+    if not transactional_id:
+        raise InvalidRequest
+    return transactional_id
+
+
+def check_timeout(timeout_ms: int, max_timeout_ms: int) -> None:
+    """Refuse a transaction.timeout.ms that is not within (0, transaction.max.timeout.ms]: InvalidTransactionTimeout."""
+    if not 0 < timeout_ms <= max_timeout_ms:
+        raise InvalidTransactionTimeout
+
+
+def init_producer_id(
+    current: TransactionMetadata | None,
+    transactional_id: str,
+    timeout_ms: int,
+    expected: ProducerIdAndEpoch | None,
+    *,
+    now_ms: int,
+    transaction_version: int,
+    allocate_producer_id: AllocateProducerId,
+) -> Decision:
+    """A producer takes over the id; `transaction_version` is the broker's, `expected` what the producer says it is.
+
+    Raises:
+        ProducerFenced: `expected` is neither the owner nor a retry of its.
+        ConcurrentTransactions: markers are on their way. Also `Decision.error` when an open transaction has to be aborted first.
+    """
+    if current is None:
+        new = TransactionMetadata(transactional_id, allocate_producer_id(), NO_PRODUCER_EPOCH, timeout_ms, _EMPTY, now_ms)
+        return _taken_over(new, new.ids._replace(producer_epoch=0), NO_PRODUCER_EPOCH, timeout_ms, now_ms)
+    if expected is not None and not _may_own(current, expected):
+        raise ProducerFenced
+    if current.state.is_prepared:
+        raise ConcurrentTransactions
+    if current.state is _ONGOING:
+        return Decision(fence(current, now_ms=now_ms, transaction_version=transaction_version), error=ConcurrentTransactions)
+    if not current.state.is_idle:
+        _impossible(current)
+    ids, last_producer_epoch = _next_ids(current, expected, allocate_producer_id)
+    return _taken_over(current, ids, last_producer_epoch, timeout_ms, now_ms)
+
+
+def _may_own(current: TransactionMetadata, expected: ProducerIdAndEpoch) -> bool:
+    """Owner now, or owner of the producer id before, whose epochs are used up: that may be a retry."""
+    if expected.producer_id == current.producer_id:
+        return True
+    return expected.producer_id == current.previous_producer_id and is_epoch_exhausted(expected.producer_epoch)
+
+
+def _next_ids(
+    current: TransactionMetadata, expected: ProducerIdAndEpoch | None, allocate_producer_id: AllocateProducerId
+) -> tuple[ProducerIdAndEpoch, int]:
+    """The new owner's ids, and the epoch that a retry of its may name."""
+    retried = NO_PRODUCER_EPOCH if expected is None else expected.producer_epoch
+    if expected is not None and retried != current.producer_epoch:
+        if retried != current.last_producer_epoch:
+            raise ProducerFenced
+        if current.producer_epoch < MAX_EPOCH:
+            return current.ids, retried
+    if is_epoch_exhausted(current.producer_epoch):
+        return ProducerIdAndEpoch(allocate_producer_id(), 0), retried
+    return ProducerIdAndEpoch(current.producer_id, current.producer_epoch + 1), retried
+
+
+def _taken_over(current: TransactionMetadata, ids: ProducerIdAndEpoch, last_producer_epoch: int, timeout_ms: int, now_ms: int) -> Decision:
+    after = current._replace(
+        producer_id=ids.producer_id,
+        producer_epoch=ids.producer_epoch,
+        previous_producer_id=current.producer_id,
+        last_producer_epoch=last_producer_epoch,
+        timeout_ms=timeout_ms,
+        state=_EMPTY,
+        partitions=frozenset(),
+        start_timestamp_ms=NO_TIMESTAMP,
+        last_update_timestamp_ms=now_ms,
+    )
+    return Decision(after, ids)
+
+
+def add_partitions(
+    current: TransactionMetadata | None,
+    ids: ProducerIdAndEpoch,
+    partitions: frozenset[TopicPartition],
+    *,
+    now_ms: int,
+    client_transaction_version: int,
+) -> Decision:
+    """The transaction reaches `partitions`, or starts with them; the version is 2 from AddPartitionsToTxn 4 on, else 0.
+
+    Raises:
+        InvalidProducerIdMapping: no such id, or another producer's.
+        ProducerFenced: another epoch.
+        ConcurrentTransactions: markers of the one before are on their way.
+    """
+    current = _owned(current, ids)
+    if current.state.is_prepared:
+        raise ConcurrentTransactions
+    if current.state is _ONGOING and partitions <= current.partitions:
+        return Decision(None)
+    if current.state is not _ONGOING and not current.state.is_idle:
+        _impossible(current)
+    after = current._replace(
+        previous_producer_id=current.producer_id,
+        state=_ONGOING,
+        partitions=current.partitions | partitions,
+        start_timestamp_ms=current.start_timestamp_ms if current.state is _ONGOING else now_ms,
+        last_update_timestamp_ms=now_ms,
+        client_transaction_version=client_transaction_version,
+    )
+    return Decision(after)
+
+
+def verify_partitions(
+    current: TransactionMetadata | None, ids: ProducerIdAndEpoch, partitions: frozenset[TopicPartition]
+) -> dict[TopicPartition, type[KafkaError] | None]:
+    """For each partition None, or TransactionAbortable where the transaction has not reached it (verify_only of KIP-890).
+
+    Raises:
+        KafkaError: as add_partitions.
+    """
+    current = _owned(current, ids)
+    if current.state.is_prepared:
+        raise ConcurrentTransactions
+    return {each: None if each in current.partitions else TransactionAbortable for each in partitions}
+
+
+def _owned(current: TransactionMetadata | None, ids: ProducerIdAndEpoch) -> TransactionMetadata:
+    if current is None or current.producer_id != ids.producer_id:
+        raise InvalidProducerIdMapping
+    if current.producer_epoch != ids.producer_epoch:
+        raise ProducerFenced
+    return current
+
+
+def end_transaction(
+    current: TransactionMetadata | None,
+    ids: ProducerIdAndEpoch,
+    *,
+    commit: bool,
+    now_ms: int,
+    client_transaction_version: int,
+    allocate_producer_id: AllocateProducerId,
+) -> Decision:
+    """A client ends its transaction; the version is 2 from EndTxn 5 on, else 0. The answer's ids are none for the latter.
+
+    Raises:
+        InvalidProducerIdMapping, ProducerFenced: as add_partitions.
+        ConcurrentTransactions: it is ended already, and the markers are on their way.
+        InvalidTxnState: there is nothing to end, or it ended the other way.
+    """
+    if client_transaction_version < EPOCH_BUMP_VERSION:
+        return _end_v1(_owned(current, ids), commit=commit, now_ms=now_ms)
+    return _end_v2(current, ids, commit=commit, now_ms=now_ms, allocate_producer_id=allocate_producer_id)
+
+
+def _end_v1(current: TransactionMetadata, *, commit: bool, now_ms: int) -> Decision:
+    if current.state is _ONGOING:
+        return Decision(_prepared(current, commit=commit, now_ms=now_ms))
+    if not current.state.is_idle and not current.state.is_prepared:
+        _impossible(current)
+    _check_outcome(current, commit=commit)
+    return Decision(None)
+
+
+def _end_v2(
+    current: TransactionMetadata | None,
+    ids: ProducerIdAndEpoch,
+    *,
+    commit: bool,
+    now_ms: int,
+    allocate_producer_id: AllocateProducerId,
+) -> Decision:
+    if current is not None and _is_repeated_end(current, ids):
+        _check_outcome(current, commit=commit)
+        if current.producer_epoch == MAX_EPOCH:  # it was fenced at its last epoch: the answer would hand out MAX_EPOCH
+            raise ProducerFenced
+        return Decision(None, current.ids)
+    current = _owned(current, ids)
+    if current.state.is_prepared:
+        if current.bumps_epochs:  # an epoch that nobody was told yet
+            raise ProducerFenced
+        _check_outcome(current, commit=commit)
+    if current.state is not _ONGOING and not current.state.is_idle:
+        _impossible(current)
+    if commit and current.state is not _ONGOING:
+        raise InvalidTxnState
+    next_producer_id = allocate_producer_id() if is_epoch_exhausted(current.producer_epoch) else NO_PRODUCER_ID
+    after = _prepared_with_bump(current, commit=commit, next_producer_id=next_producer_id, now_ms=now_ms)
+    return Decision(after, complete(after, now_ms=now_ms).ids)
+
+
+def _is_repeated_end(current: TransactionMetadata, ids: ProducerIdAndEpoch) -> bool:
+    """The EndTxn that led to the present state, again: its epoch is the one before, or the last of the producer id before."""
+    if not current.bumps_epochs or not (current.state.is_prepared or current.state in _COMPLETE):
+        return False
+    if ids.producer_id == current.producer_id and ids.producer_epoch + 1 == current.producer_epoch:
+        return True
+    went_over = current.producer_epoch == 0 and ids == (current.previous_producer_id, MAX_EPOCH - 1)
+    return went_over and not current.state.is_prepared
+
+
+def _check_outcome(current: TransactionMetadata, *, commit: bool) -> None:
+    """Fine when the transaction is complete, and ended as asked for."""
+    ending = (TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT)
+    if not commit:
+        ending = (TransactionState.PREPARE_ABORT, TransactionState.COMPLETE_ABORT)
+    if current.state not in ending:
+        raise InvalidTxnState
+    if current.state.is_prepared:
+        raise ConcurrentTransactions
+
+
+def fence(current: TransactionMetadata, *, now_ms: int, transaction_version: int) -> TransactionMetadata:
+    """Abort an open transaction over the head of its owner: it timed out, or another producer takes over.
+
+    The owner's epoch is worth nothing from then on. `transaction_version` is the broker's.
+    """
+    if current.state is not _ONGOING:
+        _impossible(current)
+    if transaction_version >= EPOCH_BUMP_VERSION:
+        return _prepared_with_bump(current, commit=False, next_producer_id=NO_PRODUCER_ID, now_ms=now_ms)
+    fenced = _prepared(current, commit=False, now_ms=now_ms)
+    return fenced._replace(producer_epoch=min(current.producer_epoch + 1, MAX_EPOCH), last_producer_epoch=NO_PRODUCER_EPOCH)
+
+
+def _prepared(current: TransactionMetadata, *, commit: bool, now_ms: int) -> TransactionMetadata:
+    return current._replace(
+        previous_producer_id=current.producer_id,
+        next_producer_id=NO_PRODUCER_ID,
+        state=TransactionState.PREPARE_COMMIT if commit else TransactionState.PREPARE_ABORT,
+        last_update_timestamp_ms=now_ms,
+        client_transaction_version=0,
+    )
+
+
+def _prepared_with_bump(current: TransactionMetadata, *, commit: bool, next_producer_id: int, now_ms: int) -> TransactionMetadata:
+    return _prepared(current, commit=commit, now_ms=now_ms)._replace(
+        producer_epoch=min(current.producer_epoch + 1, MAX_EPOCH),
+        last_producer_epoch=current.producer_epoch,
+        next_producer_id=next_producer_id,
+        start_timestamp_ms=current.start_timestamp_ms if current.state is _ONGOING else now_ms,
+        client_transaction_version=EPOCH_BUMP_VERSION,
+    )
+
+
+def complete(current: TransactionMetadata, *, now_ms: int) -> TransactionMetadata:
+    """All markers are written."""
+    if not current.state.is_prepared:
+        _impossible(current)
+    goes_over = current.bumps_epochs and current.next_producer_id != NO_PRODUCER_ID
+    is_commit = current.state is TransactionState.PREPARE_COMMIT
+    return current._replace(
+        producer_id=current.next_producer_id if goes_over else current.producer_id,
+        producer_epoch=0 if goes_over else current.producer_epoch,
+        previous_producer_id=current.producer_id,
+        next_producer_id=NO_PRODUCER_ID,
+        state=TransactionState.COMPLETE_COMMIT if is_commit else TransactionState.COMPLETE_ABORT,
+        partitions=frozenset(),
+        last_update_timestamp_ms=now_ms,
+    )
+
+
+def expire(current: TransactionMetadata) -> TransactionMetadata:
+    """Forget the id: its record is a tombstone."""
+    if not current.state.is_idle:
+        _impossible(current)
+    return current._replace(state=TransactionState.DEAD, partitions=frozenset())
+
+
+def _impossible(current: TransactionMetadata) -> NoReturn:
+    raise UnknownServerError(f"transactional id {current.transactional_id} is in state {current.state.kafka_name}")

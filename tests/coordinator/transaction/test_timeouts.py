@@ -1,0 +1,25 @@
+"""Which ids time does something to, at the millisecond."""
+
+from __future__ import annotations
+
+import pytest
+
+from minibroker.coordinator.transaction.metadata import TransactionMetadata, TransactionState
+from minibroker.coordinator.transaction.timeouts import expired, timed_out
+
+
+def metadata(state: TransactionState) -> TransactionMetadata:
+    return TransactionMetadata("payments", 7, 5, 1_000, state, last_update_timestamp_ms=700, start_timestamp_ms=500)
+
+
+@pytest.mark.parametrize("state", TransactionState)
+def test_only_an_open_transaction_times_out_and_counts_from_its_start(state: TransactionState) -> None:
+    found = [len(list(timed_out([metadata(state)], now_ms=now_ms))) for now_ms in (500, 1_500, 1_501)]
+    assert found == ([0, 0, 1] if state is TransactionState.ONGOING else [0, 0, 0])
+
+
+@pytest.mark.parametrize("state", TransactionState)
+def test_only_an_idle_id_expires_and_counts_from_its_last_step(state: TransactionState) -> None:
+    found = [len(list(expired([metadata(state)], now_ms=now_ms, expiration_ms=2_000))) for now_ms in (700, 2_699, 2_700)]
+    idle = (TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
+    assert found == ([0, 0, 1] if state in idle else [0, 0, 0])
