@@ -4,6 +4,7 @@ The model knows one thing that the coordinator does not: which transaction each 
   - an id has one open transaction at most, and only its owner adds to it
   - ids and epochs never go back, and MAX_EPOCH is told to nobody
   - a delayed EndTxn of a client that bumps epochs ends no transaction but the one it was sent for (KIP-890)
+    (of a client that stops at a fatal error: a commit that was refused for want of a transaction used up no epoch)
   - a failed write leaves no trace, and the records that were written say the same again after a crash
 """
 
@@ -22,7 +23,7 @@ from minibroker.coordinator.transaction.records import encode, replay
 from minibroker.coordinator.transaction.states import Decision, add_partitions, complete, end_transaction, expire, fence, init_producer_id
 from minibroker.coordinator.transaction.timeouts import expired, timed_out
 from minibroker.coordinator.transaction.transactions import Transactions
-from minibroker.errors import ConcurrentTransactions, InvalidProducerIdMapping, InvalidTxnState, ProducerFenced
+from minibroker.errors import ConcurrentTransactions, InvalidProducerIdMapping, InvalidTxnState, KafkaError, ProducerFenced
 
 NAME = "payments"
 EXPIRATION_MS = 600_000
@@ -37,6 +38,7 @@ class Session:
         self.ids = ids
         self.version = version
         self.transaction: int | None = None  #: the number of the one that it has open, as far as it knows
+        self.is_fatal = False  #: it was told that it cannot go on: all that clients do then is InitProducerId
 
 
 class SentEnd(NamedTuple):
@@ -88,8 +90,8 @@ class Coordinator(RuleBasedStateMachine):
         if decision.after is not None:
             self._persist(decision.after)
 
-    def _end(self, sent: SentEnd) -> Decision | None:
-        """Its answer; None for an error, and the model's word on whether it may end what it ends."""
+    def _end(self, sent: SentEnd) -> Decision | type[KafkaError]:
+        """Its answer, and the model's word on whether it may end what it ends."""
         try:
             decision = end_transaction(
                 self.transactions.settled(NAME),
@@ -99,8 +101,8 @@ class Coordinator(RuleBasedStateMachine):
                 client_transaction_version=sent.version,
                 allocate_producer_id=lambda: next(self.producer_ids),
             )
-        except REFUSALS:
-            return None
+        except REFUSALS as error:
+            return type(error)
         if decision.after is not None and self.open is not None:
             assert self.owner == sent.ids
             if sent.version == 2:
@@ -137,12 +139,15 @@ class Coordinator(RuleBasedStateMachine):
         assert was_open is None
         assert self.state is not None
         assert decision.answer == self.state.ids
-        self.sessions.append(Session(decision.answer, version if self.broker == 2 else 0))
+        if all(each.ids != decision.answer for each in self.sessions):  # else it is a retry, by the same producer
+            self.sessions.append(Session(decision.answer, version if self.broker == 2 else 0))
 
     @precondition(lambda self: self.sessions)
     @rule(who=st.integers(0, 20), recent=st.booleans(), partitions=PARTITIONS)
     def add(self, who: int, recent: bool, partitions: frozenset[tuple[str, int]]) -> None:
         session = self.sessions[-1 if recent else who % len(self.sessions)]
+        if session.is_fatal:
+            return
         try:
             decision = add_partitions(
                 self.transactions.settled(NAME),
@@ -151,7 +156,8 @@ class Coordinator(RuleBasedStateMachine):
                 now_ms=self.clock.now_ms(),
                 client_transaction_version=session.version,
             )
-        except REFUSALS:
+        except REFUSALS as error:
+            session.is_fatal = not error.retriable
             return
         assert session.ids >= self.highest  # no zombie
         if self.open is None:
@@ -166,11 +172,16 @@ class Coordinator(RuleBasedStateMachine):
     @rule(who=st.integers(0, 20), recent=st.booleans(), commit=st.booleans())
     def end(self, who: int, recent: bool, commit: bool) -> None:
         session = self.sessions[-1 if recent else who % len(self.sessions)]
+        if session.is_fatal:
+            return
         sent = SentEnd(session.ids, commit, session.version, session.transaction)
         self.sent.append(sent)
         decision = self._end(sent)
+        if not isinstance(decision, Decision):
+            session.is_fatal = not decision.retriable
+            return
         session.transaction = None
-        if decision is not None and session.version == 2:
+        if session.version == 2:
             session.ids = decision.answer
 
     @precondition(lambda self: self.sent)
