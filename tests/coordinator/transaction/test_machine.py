@@ -184,6 +184,15 @@ class Coordinator(RuleBasedStateMachine):
         if session.version == 2:
             session.ids = decision.answer
 
+    @precondition(lambda self: self.sessions and self.open is None)
+    @rule(commit=st.booleans(), partitions=PARTITIONS)
+    def whole_transaction_and_the_start_of_the_next(self, commit: bool, partitions: frozenset[tuple[str, int]]) -> None:
+        self.markers_are_written()
+        self.add(who=0, recent=True, partitions=partitions)
+        self.end(who=0, recent=True, commit=commit)
+        self.markers_are_written()
+        self.add(who=0, recent=True, partitions=partitions)
+
     @precondition(lambda self: self.sent)
     @rule(which=st.integers(0, 40))
     def delayed_end(self, which: int) -> None:
