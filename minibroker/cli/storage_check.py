@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from functools import partial
-from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +17,8 @@ import click
 
 from minibroker.background import WorkLost
 from minibroker.cli.options import output_option
+from minibroker.cli.storage_directories import with_directories
 from minibroker.cluster.storage_checking import StorageCheck, Totals
-from minibroker.config.broker_config import BrokerConfig
 from minibroker.log.findings import ERROR, Finding
 from minibroker.log.segment_checking import SegmentTask, check_segment, check_segments
 from minibroker.storage.files import RealFiles
@@ -43,19 +42,12 @@ Examples:
   minibroker storage check -c server.properties -o json
 """,
 )
-@click.argument("directories", nargs=-1, type=click.Path(exists=True, file_okay=False), metavar="[DIR]...")
-@click.option(
-    "-c",
-    "--config",
-    "config_file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Without DIR: the server.properties that names log.dirs.",
-)
+@with_directories
 @click.option("--deep", is_flag=True, help="Also decompress and decode every record.")
 @click.option("--jobs", type=click.IntRange(min=1), default=os.cpu_count() or 1, show_default="one a processor", help="Processes.")
 @click.option("--progress/--no-progress", default=None, help="Tell on stderr how far it is.  [default: on a terminal]")
 @output_option("text", "json", "jsonl")
-def check(directories: tuple[str, ...], *, config_file: Path | None, deep: bool, jobs: int, progress: bool | None, output: str) -> None:
+def check(paths: tuple[str, ...], *, deep: bool, jobs: int, progress: bool | None, output: str) -> None:
     """Verify log directories; nothing is ever written.
 
     A DIR is one of log.dirs, of minibroker or of Apache Kafka, or the folder of one partition. Checked are the CRC of every batch,
@@ -66,8 +58,7 @@ def check(directories: tuple[str, ...], *, config_file: Path | None, deep: bool,
     reason. The directory of a running broker can be checked, but what is written meanwhile may look damaged.
     """
     started = time.perf_counter()
-    paths = directories or BrokerConfig.load(file=config_file, environment=os.environ).log_dirs
-    work = StorageCheck(RealFiles(), [str(path) for path in paths], deep=deep)
+    work = StorageCheck(RealFiles(), list(paths), deep=deep)
     work.plan()
     _run(work, jobs, _Progress(work, shown=sys.stderr.isatty() if progress is None else progress))
     findings = work.finish()

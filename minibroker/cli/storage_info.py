@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +10,8 @@ import click
 
 from minibroker.cli.options import output_option
 from minibroker.cli.output import table, yaml_text
+from minibroker.cli.storage_directories import with_directories
 from minibroker.cluster.storage_report import StorageReport, report_storage, version_text
-from minibroker.config.broker_config import BrokerConfig
 from minibroker.storage.files import RealFiles
 
 TOPIC_COLUMNS = ("name", "partitions", "bytes", "topic_id", "configs")
@@ -46,26 +45,15 @@ Examples:
   minibroker storage info ./data --server-properties > kafka.properties
 """,
 )
-@click.argument("directories", nargs=-1, type=click.Path(exists=True, file_okay=False), metavar="[DIR]...")
-@click.option(
-    "-c",
-    "--config",
-    "config_file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Without DIR: the server.properties that names log.dirs.",
-)
+@with_directories
 @click.option("--server-properties", is_flag=True, help="Print the server.properties that Apache Kafka needs to open them.")
 @output_option("text", "json", "yaml")
-def info(directories: tuple[str, ...], *, config_file: Path | None, server_properties: bool, output: str) -> None:
+def info(paths: tuple[str, ...], *, server_properties: bool, output: str) -> None:
     """Show whose log directories these are and what is in them; nothing is ever written.
 
     DIRs are all log.dirs of one node, of minibroker or of Apache Kafka. What does not agree is told on stderr, one line each, and makes
     the exit code 1: a broker would not start on it, or not serve it all.
     """
-    paths: tuple[str, ...] = tuple(dict.fromkeys(directories))
-    if not paths:
-        config = BrokerConfig.load(file=config_file, environment=os.environ)
-        paths = tuple(dict.fromkeys(path for path in (*config.log_dirs, config.metadata_log_dir) if path is not None))
     report = report_storage(RealFiles(), paths)
     if server_properties:
         _check_formatted(report)

@@ -115,6 +115,19 @@ def test_the_directories_of_a_configuration(data: Path, tmp_path: Path) -> None:
     assert run(env={"KAFKA_LOG_DIRS": str(data)}).stdout.startswith("7 partitions, ")
 
 
+def test_a_configuration_names_the_directory_of_the_metadata_log_too(tmp_path: Path) -> None:
+    log_dir, metadata_dir = tmp_path / "logs", tmp_path / "metadata"
+    metadata_dir.mkdir()
+    broker = BrokerInMemory(topics={"orders": 1}, config={"metadata.log.dir": str(metadata_dir)}, folder=log_dir)
+    broker.append("orders", 0, records(5))
+    broker.cluster.close()
+    config = tmp_path / "server.properties"
+    config.write_text(f"log.dirs={log_dir}\nmetadata.log.dir={metadata_dir}\n")
+    result = run("-c", config)
+    assert result.stdout.startswith("2 partitions, ")
+    assert result.stdout.rstrip().endswith("0 errors, 0 warnings")
+
+
 def test_a_directory_that_is_none(tmp_path: Path) -> None:
     result = run(tmp_path)
     assert result.exit_code == 1
