@@ -16,6 +16,7 @@ from uuid import UUID
 from minibroker.background import Background
 from minibroker.clock import Clock
 from minibroker.cluster.cleaner import Cleaner
+from minibroker.cluster.features import TRANSACTION_VERSION_FEATURE
 from minibroker.cluster.log_directory import LogDirectory, open_directories, random_uuid
 from minibroker.cluster.log_opening import LogOpener
 from minibroker.cluster.maintenance import Maintenance
@@ -133,6 +134,11 @@ class Cluster:
     def metadata_offset(self) -> int:
         """Last offset of the metadata log: the epoch of finalized features."""
         return self._store.log.log_end_offset - 1
+
+    @property
+    def transaction_version(self) -> int:
+        """The finalized level of the feature transaction.version (cluster/features.py)."""
+        return self.image.features.get(TRANSACTION_VERSION_FEATURE, 0)
 
     def close(self, *, clean: bool = True) -> None:
         """Close logs, write checkpoints and the clean-shutdown markers, release the locks."""

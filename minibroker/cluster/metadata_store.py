@@ -3,7 +3,7 @@
 Also here, because they are nothing but records: which configs change, and blocks of producer ids.
 
 A log without records begins with those of `bootstrap.checkpoint` in the same directory, which `kafka-storage format` and
-`minibroker storage format` leave there, else with the metadata.version that says how its records are written.
+`minibroker storage format` leave there, else with the newest level of each feature.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from uuid import UUID
 
 from minibroker.background import Background
 from minibroker.clock import Clock
-from minibroker.cluster.metadata_frame import METADATA_VERSION, METADATA_VERSION_FEATURE, MIN_METADATA_VERSION
+from minibroker.cluster.features import check_levels, default_levels
+from minibroker.cluster.metadata_frame import METADATA_VERSION, METADATA_VERSION_FEATURE
 from minibroker.cluster.metadata_image import MetadataImage, config_records
 from minibroker.cluster.metadata_log import RECORDS_IN_BATCH_MAX, SEGMENT_BYTES, MetadataLog
 from minibroker.cluster.metadata_reader import FOLDER
 from minibroker.cluster.metadata_snapshot import BOOTSTRAP, read_snapshot
 from minibroker.cluster.metadata_trimming import MetadataTrimmer, TrimmingLimits
 from minibroker.cluster.partition import Partition
-from minibroker.errors import ConfigurationError
 from minibroker.schemas.internal.setting_records import FeatureLevelRecord, ProducerIdsRecord
 from minibroker.schemas.internal.topic_records import PartitionChangeRecord
 from minibroker.storage.files import Files
@@ -58,22 +58,18 @@ class MetadataStore:
         self._producer_ids: Iterator[int] = iter(())
 
     def load(self) -> None:
-        """Replay the log; begin a new one with the metadata.version that says how its records are written.
+        """Replay the log; begin a new one.
 
         Raises:
-            ConfigurationError: damage, contradictions, or a metadata.version that is not known.
+            ConfigurationError: damage, contradictions, or a feature at a level that cannot be served.
         """
         for record in self.log.replay():
             self.image.apply(record)
         if not self.image.features:  # also when the first start died behind the batch that begins its epoch
             self.commit(self._bootstrap_records())
         self.image.check_complete()
-        level = self.image.features.get(METADATA_VERSION_FEATURE, 0)
-        if not MIN_METADATA_VERSION <= level <= METADATA_VERSION:
-            raise ConfigurationError(
-                f"the metadata log has metadata.version {level}: {MIN_METADATA_VERSION} to {METADATA_VERSION} can be served"
-            )
-        self.log.metadata_version = level
+        check_levels(self.image.features)
+        self.log.metadata_version = self.image.features[METADATA_VERSION_FEATURE]
 
     def commit(self, records: Sequence[Any]) -> None:
         """One operation: on the disk, then in the image; KafkaStorageError: in neither."""
@@ -92,7 +88,7 @@ class MetadataStore:
         try:
             records = read_snapshot(self._files, path).records
         except FileNotFoundError:
-            records = []
+            records = [FeatureLevelRecord(name=name, feature_level=level) for name, level in default_levels().items()]
         if not any(isinstance(record, FeatureLevelRecord) and record.name == METADATA_VERSION_FEATURE for record in records):
             records.insert(0, FeatureLevelRecord(name=METADATA_VERSION_FEATURE, feature_level=METADATA_VERSION))
         for record in records:

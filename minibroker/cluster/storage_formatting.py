@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from minibroker.cluster.features import TRANSACTION_VERSION, TRANSACTION_VERSION_FEATURE, default_levels
 from minibroker.cluster.log_directory import random_uuid
 from minibroker.cluster.metadata_frame import METADATA_VERSION, METADATA_VERSION_FEATURE, MIN_METADATA_VERSION
 from minibroker.cluster.metadata_reader import FOLDER
@@ -32,7 +33,7 @@ FEATURES = {
     METADATA_VERSION_FEATURE: METADATA_VERSION,
     "share.version": 1,
     "streams.version": 1,
-    "transaction.version": 2,
+    TRANSACTION_VERSION_FEATURE: TRANSACTION_VERSION,
 }
 _DYNAMIC_VOTERS_SINCE = 21  #: metadata.version 3.9-IV0: older brokers know of no kraft.version
 
@@ -99,14 +100,14 @@ def _format(files: Files, path: str, owner: MetaProperties, levels: Mapping[str,
 
 
 def _checked(features: Mapping[str, int]) -> dict[str, int]:
-    """With metadata.version, which comes first, as Kafka wants it."""
+    """With those that a new metadata log has anyway; metadata.version comes first, as Kafka wants it."""
     for name, level in features.items():
         if name not in FEATURES:
             raise ConfigurationError(f"there is no feature {name}; there are {', '.join(FEATURES)}")
         lowest = MIN_METADATA_VERSION if name == METADATA_VERSION_FEATURE else 0
         if not lowest <= level <= FEATURES[name]:
             raise ConfigurationError(f"{name} {level}: {lowest} to {FEATURES[name]} are known")
-    levels = {METADATA_VERSION_FEATURE: METADATA_VERSION} | dict(features)
+    levels = default_levels(features.get(METADATA_VERSION_FEATURE, METADATA_VERSION)) | dict(features)
     return dict(sorted(((name, level) for name, level in levels.items() if level), key=lambda each: each[0] != METADATA_VERSION_FEATURE))
 
 

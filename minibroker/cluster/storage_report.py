@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from minibroker.cluster.features import problems_of
 from minibroker.cluster.log_opening import LAST_RESERVED_DIRECTORY_ID
-from minibroker.cluster.metadata_frame import METADATA_VERSION, METADATA_VERSION_FEATURE, MIN_METADATA_VERSION, metadata_version_name
+from minibroker.cluster.metadata_frame import metadata_version_name
 from minibroker.cluster.metadata_image import TOPIC_RESOURCE, MetadataImage
 from minibroker.cluster.metadata_reader import FOLDER, MetadataReader
 from minibroker.cluster.metadata_snapshot import BOOTSTRAP, read_snapshot
@@ -148,9 +149,8 @@ def _bootstrap(files: Files, path: str, image: MetadataImage, problems: list[str
 
 
 def _compare(image: MetadataImage, metadata: dict[str, Any] | None, node_id: int | None, problems: list[str]) -> None:
-    level = image.features.get(METADATA_VERSION_FEATURE)
-    if level is not None and not MIN_METADATA_VERSION <= level <= METADATA_VERSION:
-        problems.append(f"metadata.version {level}: {MIN_METADATA_VERSION} to {METADATA_VERSION} can be served")
+    if image.features:
+        problems += problems_of(image.features)
     others = [voter for voter in metadata["voters"] if voter != node_id] if metadata is not None else []
     if others:
         problems.append(

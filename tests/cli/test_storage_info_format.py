@@ -61,7 +61,7 @@ def test_info_tells_what_is_there(tmp_path: Path) -> None:
     metadata = report["metadata"]
     assert metadata["log_end_offset"] == broker.cluster.metadata_offset + 1
     assert (metadata["voters"], metadata["kraft_version"], metadata["next_producer_id"]) == ([1], 1, 1000)
-    assert report["features"] == {"metadata.version": 30}
+    assert report["features"] == {"metadata.version": 30, "transaction.version": 2}
     text = run("info", broker.folder).stdout
     for word in (broker.cluster.cluster_id, "30 (4.3-IV0)", "configured", "retention.ms=-1", "newest snapshot   -"):
         assert word in text
