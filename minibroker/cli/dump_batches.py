@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from minibroker.cli.dump_items import Item, problem
-from minibroker.cli.dump_json import control_record_to_json, metadata_record_to_json
+from minibroker.cli.dump_json import control_record_to_json, coordinator_record_to_json, coordinator_record_type, metadata_record_to_json
 from minibroker.cli.record_json import TIMESTAMP_TYPES, bytes_to_json
+from minibroker.coordinator.record_frame import RecordFrame
 from minibroker.errors import KafkaError, WireError
 from minibroker.records.batch import LOG_OVERHEAD, RecordBatch, increment_sequence, read_batch
 from minibroker.records.legacy import LegacyBatch, messages_of, records_of
@@ -25,6 +26,7 @@ class BatchOptions(NamedTuple):
     deep: bool  #: each record
     data: bool  #: and its key and value
     metadata: bool  #: whose values are records of the metadata log
+    coordinator: RecordFrame | None  #: the topic of a coordinator whose records they are
     skip_metadata: bool  #: without offsets and such
     max_bytes: int | None
 
@@ -131,6 +133,12 @@ def _record(batch: RecordBatch, record: Record, options: BatchOptions) -> Item:
         item["control"], item["control_value"] = control_record_to_json(record)
     elif options.metadata:
         item["metadata"] = metadata_record_to_json(record.value)
+    elif options.coordinator is not None:
+        decoded = coordinator_record_to_json(options.coordinator, record)
+        if decoded is None:
+            item["skipped"] = f"Unknown record type {coordinator_record_type(record)} at offset {record.offset}, skipping."
+        else:
+            item["coordinator_key"], item["coordinator_value"] = decoded
     elif options.data:
         item["key"], item["value"] = bytes_to_json(record.key), bytes_to_json(record.value)
         item["headers"] = [{"key": name, "value": bytes_to_json(content)} for name, content in record.headers]

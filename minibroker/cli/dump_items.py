@@ -70,7 +70,16 @@ def _record(item: Item) -> str:
         words += f" payload: {_content(item['value'])}"
     if "metadata" in item:
         words += f" payload: {_json(item['metadata'])}"
-    return words
+    return words + _coordinator(item)
+
+
+def _coordinator(item: Item) -> str:
+    if "skipped" in item:
+        return f" key: {item['skipped']}"
+    if "coordinator_key" not in item:
+        return ""
+    value = item["coordinator_value"]
+    return f" key: {_json(item['coordinator_key'])} payload: {'<DELETE>' if value is None else _json(value)}"
 
 
 def _control(item: Item) -> str:

@@ -1,4 +1,4 @@
-"""Values of our schemas as the JSON that Kafka's own tools print: records of the metadata log, and control records.
+"""Values of our schemas as the JSON that Kafka's own tools print: records of the metadata log and of the coordinators, control records.
 
 Names are Kafka's, ids are in base64, bytes too; fields of other versions and tagged fields with their default are left out
 (org.apache.kafka.message.JsonConverterGenerator).
@@ -10,11 +10,14 @@ import base64
 import uuid
 from typing import Any
 
+from minibroker.coordinator.record_frame import RecordFrame
 from minibroker.errors import WireError
 from minibroker.records.control import parse_control_key
 from minibroker.records.record import Record
+from minibroker.schemas.internal.consumer_protocol import MAX_VERSION, ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from minibroker.schemas.internal.control_records import CONTROL_TYPES
 from minibroker.schemas.internal.metadata_records import BY_ID
+from minibroker.schemas.internal.offset_records import GroupMetadataValue
 from minibroker.wire.compiled import decode_all
 from minibroker.wire.primitives import read_unsigned_varint
 from minibroker.wire.schema import default_of, fields_of
@@ -63,6 +66,38 @@ def control_record_to_json(record: Record) -> tuple[str, dict[str, Any]]:
     if value[:2] != b"\0\0":
         raise WireError(f"an end of a transaction with the value {value.hex()}")
     return found.name, struct_to_json(decode_all(found.struct, value, 2, 0, flexible=False), 0)
+
+
+def coordinator_record_to_json(frame: RecordFrame, record: Record) -> tuple[dict[str, Any], dict[str, Any] | None] | None:
+    """Key and value as {"type", "data"} and {"version", "data"}, no value for a tombstone; None for a type that is not known.
+
+    Raises:
+        WireError: they are no bytes of that topic.
+    """
+    decoded = frame.decode(record.key, record.value)
+    if decoded is None or record.key is None:
+        return None
+    key = {"type": str(coordinator_record_type(record)), "data": struct_to_json(decoded.key, 0)}
+    if decoded.value is None:
+        return key, None
+    data = struct_to_json(decoded.value, decoded.version)
+    if isinstance(decoded.value, GroupMetadataValue) and decoded.value.protocol_type == "consumer":
+        for member, item in zip(decoded.value.members, data["members"], strict=True):
+            item["subscription"] = _consumer_protocol(ConsumerProtocolSubscription, member.subscription)
+            item["assignment"] = _consumer_protocol(ConsumerProtocolAssignment, member.assignment)
+    return key, {"version": str(decoded.version), "data": data}
+
+
+def coordinator_record_type(record: Record) -> int:
+    """The number that a key begins with."""
+    return int.from_bytes((record.key or b"")[:2], "big", signed=True)
+
+
+def _consumer_protocol(struct: type[Any], data: bytes) -> dict[str, Any]:
+    version = int.from_bytes(data[:2], "big", signed=True)
+    if len(data) < 2 or not 0 <= version <= MAX_VERSION:
+        raise WireError(f"{struct.__name__} of {len(data)} bytes and version {version}")
+    return struct_to_json(decode_all(struct, data, 2, version, flexible=False), version)
 
 
 def _to_json(content: Any, version: int) -> Any:

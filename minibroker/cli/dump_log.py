@@ -12,6 +12,7 @@ from minibroker.cli import dump_indexes
 from minibroker.cli.dump_batches import BatchOptions, dump_batches, note_of
 from minibroker.cli.dump_items import Item, problem, problem_text, text_of
 from minibroker.cli.options import output_option
+from minibroker.coordinator.record_frame import CONSUMER_OFFSETS, TRANSACTION_STATE
 from minibroker.storage.leader_epoch_checkpoint import NAME as LEADER_EPOCHS
 
 BATCH_SUFFIXES = (".log", ".checkpoint")
@@ -26,12 +27,15 @@ Examples:
   minibroker dump-log data/orders-0 --index-sanity-check
   minibroker dump-log data/orders-0/00000000000000000000.log --print-data-log
   minibroker dump-log data/__cluster_metadata-0/*.log --cluster-metadata-decoder -o jsonl
+  minibroker dump-log data/__transaction_state-7 --transaction-log-decoder
 """,
 )
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path), metavar="FILE...")
 @click.option("--deep-iteration", is_flag=True, help="Also each record of a batch.")
 @click.option("--print-data-log", is_flag=True, help="Also keys, values and headers; implies --deep-iteration.")
 @click.option("--cluster-metadata-decoder", is_flag=True, help="Values are records of the metadata log; implies --deep-iteration.")
+@click.option("--transaction-log-decoder", is_flag=True, help="Records are those of __transaction_state; implies --deep-iteration.")
+@click.option("--offsets-decoder", is_flag=True, help="Records are those of __consumer_offsets; implies --deep-iteration.")
 @click.option("--skip-record-metadata", is_flag=True, help="Of records only their content, and no control records.")
 @click.option("--max-bytes", type=click.IntRange(min=1), metavar="N", help="Only the batches within the first N bytes of a file.")
 @click.option("--index-sanity-check", is_flag=True, help="Only check that indexes are well formed, as a broker does when it starts.")
@@ -43,6 +47,8 @@ def dump_log(
     deep_iteration: bool,
     print_data_log: bool,
     cluster_metadata_decoder: bool,
+    transaction_log_decoder: bool,
+    offsets_decoder: bool,
     skip_record_metadata: bool,
     max_bytes: int | None,
     index_sanity_check: bool,
@@ -55,8 +61,11 @@ def dump_log(
     files. The text is that of Kafka's DumpLogSegments. A file that is not right has its name, position and fault told on stderr,
     and the exit code is 1.
     """
-    deep = deep_iteration or print_data_log or cluster_metadata_decoder
-    options = BatchOptions(deep, print_data_log, cluster_metadata_decoder, skip_record_metadata, max_bytes)
+    if cluster_metadata_decoder + transaction_log_decoder + offsets_decoder > 1:
+        raise click.UsageError("one decoder at a time")
+    coordinator = TRANSACTION_STATE if transaction_log_decoder else CONSUMER_OFFSETS if offsets_decoder else None
+    deep = deep_iteration or print_data_log or cluster_metadata_decoder or coordinator is not None
+    options = BatchOptions(deep, print_data_log, cluster_metadata_decoder, coordinator, skip_record_metadata, max_bytes)
     indexes_only = index_sanity_check or verify_index_only
     problem_count = 0
     for file in _expanded(files):

@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 import minibroker.schemas
-from minibroker.schemas.internal import control_records, coordinator_records, metadata_records
+from minibroker.schemas.internal import consumer_protocol, control_records, coordinator_records, metadata_records
 from minibroker.wire.api import NEVER, api_of
 from tests.schemas.kafka_fields import KafkaMessage, read_tables
 
@@ -93,6 +93,8 @@ def _coordinator_messages() -> Iterator[Message]:
     for record_type in (*coordinator_records.TRANSACTION_RECORD_TYPES, *coordinator_records.OFFSET_RECORD_TYPES):
         yield Message(tables[record_type.key.__name__], record_type.key, NEVER)
         yield Message(tables[record_type.value.__name__], record_type.value, record_type.flexible_since)
+    for struct in (consumer_protocol.ConsumerProtocolSubscription, consumer_protocol.ConsumerProtocolAssignment):
+        yield Message(tables[struct.__name__], struct, NEVER)
 
 
 def our_name(kafka_name: str) -> str:
