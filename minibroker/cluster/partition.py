@@ -1,7 +1,7 @@
 """One partition as the broker serves it: its log, its leader epoch, and who waits for it to move.
 
-Invariant: `append` is the one way in; whoever subscribed is woken after each append that moved high_watermark or last_stable_offset,
-and before the producer has its answer.
+Invariant: `append`, `append_own` and `end_transaction` are the ways in; whoever subscribed is woken after each append that moved
+high_watermark or last_stable_offset, and before the producer has its answer.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from uuid import UUID
 from minibroker.errors import FencedLeaderEpoch, KafkaError, KafkaStorageError, UnknownLeaderEpoch
 from minibroker.log.partition_log import PartitionLog
 from minibroker.log.results import Appended
+from minibroker.records.control import ControlType, EndTransactionMarker
 
 NO_EPOCH = -1  #: a client that does not say which leader it believes in
 
@@ -25,6 +26,7 @@ class Partition:
         "index",
         "leader_epoch",
         "offline_cause",
+        "on_transaction_end",
         "online_log",
         "partition_epoch",
         "topic",
@@ -40,6 +42,8 @@ class Partition:
         self.directory_id = directory_id  #: directory.id of the log dir that holds it
         self.online_log: PartitionLog | None = None
         self.offline_cause: KafkaError = KafkaStorageError(f"{topic}-{index} is not open")  #: what `log` raises while there is none
+        #: told the producer's id and epoch, and whether it committed, behind each marker that is appended
+        self.on_transaction_end: Callable[[int, int, bool], None] | None = None
         self._subscribers: dict[object, Callable[[], None]] = {}
 
     @property
@@ -61,6 +65,23 @@ class Partition:
         appended = self.log.append(data, produce_version=produce_version)
         if self._subscribers:
             self.wake()
+        return appended
+
+    def append_own(self, data: bytearray | memoryview) -> Appended:
+        """Append batches of the broker itself and wake who waits; raises what PartitionLog.append_own raises."""
+        appended = self.log.append_own(data)
+        if self._subscribers:
+            self.wake()
+        return appended
+
+    def end_transaction(self, marker: EndTransactionMarker, *, producer_id: int, producer_epoch: int, transaction_version: int) -> Appended:
+        """Append a marker, tell `on_transaction_end`, and wake who waits; raises what PartitionLog.end_transaction raises."""
+        appended = self.log.end_transaction(
+            marker, producer_id=producer_id, producer_epoch=producer_epoch, transaction_version=transaction_version
+        )
+        if self.on_transaction_end is not None:
+            self.on_transaction_end(producer_id, producer_epoch, marker.control_type is ControlType.COMMIT)
+        self.wake()
         return appended
 
     def advance_log_start_offset(self, offset: int) -> None:

@@ -13,7 +13,8 @@ Layers and no parts behind attributes: an append and a read of the newest segmen
 KafkaError kinds refuse an append or a read, and the log is untouched. Not for several threads: everything runs on the owner's thread but
 `Flush.run` and removals.
 
-Places for later: transactions move last_stable_offset in `_follow_log_end`.
+An append is of a client (`append`), of the broker itself (`append_own`), or the end of a transaction (`end_transaction`). While the high
+watermark is held back, readers see nothing of what is appended, so neither offset of theirs moves.
 """
 
 from __future__ import annotations
@@ -25,22 +26,27 @@ from pathlib import Path
 
 from minibroker.background import Background
 from minibroker.clock import Clock
-from minibroker.errors import InvalidTxnState, KafkaStorageError, RecordListTooLarge
+from minibroker.errors import KafkaStorageError, RecordListTooLarge
 from minibroker.log.deletion import remove_folder
 from minibroker.log.loading import LoadedLog, Loader
 from minibroker.log.log_config import LogConfig
 from minibroker.log.produce_rules import produce_rules
+from minibroker.log.producer_state import ActiveProducer
 from minibroker.log.results import Appended
 from minibroker.log.retention import Retention
 from minibroker.log.rolling import is_overdue, must_roll, random_jitter_ms
 from minibroker.log.shrinking_log import ShrinkingLog
+from minibroker.log.transactions import OpenTransaction
 from minibroker.log.write_times import WriteTimes
-from minibroker.records.batch import NO_TIMESTAMP, RecordBatch, assign_offsets
+from minibroker.records.batch import NO_TIMESTAMP, RecordBatch, assign_offsets, split_batches, stamp_log_append_time
+from minibroker.records.control import EndTransactionMarker, build_end_transaction_batch
 from minibroker.records.validate import validate_produced
 from minibroker.storage.files import Files
 from minibroker.storage.log_file_names import delete_folder_name
 from minibroker.storage.segment import Segment
+from minibroker.storage.transaction_index import AbortedTxn
 
+IMPLICIT_SINCE = 12  #: the version of Produce whose batches bring their partition into the transaction: transaction version 2
 DEFAULT_PRODUCER_ID_EXPIRATION_MS = 24 * 60 * 60 * 1000
 
 
@@ -58,6 +64,9 @@ class PartitionLog(ShrinkingLog):
         self.leader_epoch = max(self._epochs.latest, 0)  #: stamped on what is appended
         self._epoch_is_saved = self._epochs.latest >= 0
         self.segments.active.roll_jitter_ms = random_jitter_ms(config)
+        self._open_transactions = self._producers.open_transactions
+        self._unstable = self._open_transactions.first_offsets  #: true while a transaction is open
+        self._follow_log_end()
 
     @classmethod
     def open(
@@ -99,7 +108,8 @@ class PartitionLog(ShrinkingLog):
     def append(self, data: memoryview, *, produce_version: int | None = None) -> Appended:
         """Validate what a producer sent, give it offsets, and write it at once with one call; `data` is written into.
 
-        Raises what records/validate.py and `append_batches` raise, with nothing appended.
+        That the coordinator knows of a transactional batch's transaction is the caller's to see to. Raises what records/validate.py and
+        `append_batches` raise, with nothing appended.
         """
         if self.offline_cause is not None:
             raise self._offline_error()
@@ -108,22 +118,71 @@ class PartitionLog(ShrinkingLog):
             data = memoryview(bytearray(data))
         rules = self._rules
         batch = validate_produced(data, rules, now_ms=now_ms, produce_version=produce_version)
-        if batch.is_transactional:
-            raise InvalidTxnState("transactions are not served")
+        if batch.is_transactional and produce_version is not None and produce_version >= IMPLICIT_SINCE:
+            self._producers.check_first_sequence(batch)
         log_append_time_ms = now_ms if rules.timestamp_type else NO_TIMESTAMP
         return self.append_batches(batch.data, (batch,), log_append_time_ms=log_append_time_ms)
 
     def append_batches(self, data: memoryview, batches: Sequence[RecordBatch], *, log_append_time_ms: int = NO_TIMESTAMP) -> Appended:
         """Append validated `batches`, which `data` is end to end: offsets and leader epoch are written into it in place.
 
-        A batch that its producer sent before is answered with its offsets of then. Raises OutOfOrderSequenceNumber,
-        InvalidProducerEpoch, RecordListTooLarge (larger than a segment); KafkaStorageError.
+        A batch that its producer sent before is answered with its offsets of then. Raises what log/producer_state.py refuses,
+        RecordListTooLarge (larger than a segment); KafkaStorageError.
         """
         if self.offline_cause is not None:
             raise self._offline_error()
-        size = len(data)
-        if size > self.config.segment_bytes:
-            raise RecordListTooLarge(f"{size} bytes do not fit into a segment of {self.config.segment_bytes}")
+        self._check_size(data)
+        for batch in batches:
+            if batch.producer_id >= 0:
+                duplicate = self._producers.check(batches)
+                if duplicate is not None:
+                    time_ms = NO_TIMESTAMP if log_append_time_ms < 0 else duplicate.timestamp
+                    return Appended(duplicate.base_offset, duplicate.last_offset, time_ms, self.log_start_offset, duplicate=True)
+                break
+        return self._write(data, batches, log_append_time_ms)
+
+    def append_own(self, data: bytearray | memoryview) -> Appended:
+        """Append batches of the broker itself: records of the coordinators, and offsets that are committed in a transaction.
+
+        `data` is written into. Nothing of it is validated but the producer's epoch and transaction. Raises InvalidProducerEpoch,
+        InvalidTxnState, RecordListTooLarge; KafkaStorageError.
+        """
+        if self.offline_cause is not None:
+            raise self._offline_error()
+        data = memoryview(data)
+        self._check_size(data)
+        log_append_time_ms = NO_TIMESTAMP
+        if self._rules.timestamp_type:
+            log_append_time_ms = self._clock.now_ms()
+            for batch in split_batches(data):
+                stamp_log_append_time(batch.data, log_append_time_ms)
+        batches = list(split_batches(data))
+        self._producers.check_own(batches)
+        return self._write(data, batches, log_append_time_ms)
+
+    def end_transaction(self, marker: EndTransactionMarker, *, producer_id: int, producer_epoch: int, transaction_version: int) -> Appended:
+        """Append the marker that ends a transaction, whether the producer has one open here or not.
+
+        Raises InvalidProducerEpoch, TransactionCoordinatorFenced; KafkaStorageError.
+        """
+        if self.offline_cause is not None:
+            raise self._offline_error()
+        self._producers.check_marker(
+            marker, producer_id=producer_id, producer_epoch=producer_epoch, transaction_version=transaction_version
+        )
+        now_ms = self._clock.now_ms()
+        data = memoryview(build_end_transaction_batch(marker, timestamp=now_ms, producer_id=producer_id, producer_epoch=producer_epoch))
+        log_append_time_ms = NO_TIMESTAMP
+        if self._rules.timestamp_type:
+            log_append_time_ms = now_ms
+            stamp_log_append_time(data, now_ms)
+        return self._write(data, (RecordBatch(data),), log_append_time_ms)
+
+    def _check_size(self, data: memoryview) -> None:
+        if len(data) > self.config.segment_bytes:
+            raise RecordListTooLarge(f"{len(data)} bytes do not fit into a segment of {self.config.segment_bytes}")
+
+    def _write(self, data: memoryview, batches: Sequence[RecordBatch], log_append_time_ms: int) -> Appended:
         base_offset = next_offset = self.log_end_offset
         max_timestamp = NO_TIMESTAMP
         has_producer = False
@@ -135,16 +194,11 @@ class PartitionLog(ShrinkingLog):
             if batch.producer_id >= 0:
                 has_producer = True
             max_timestamp = max(max_timestamp, batch.max_timestamp)
-        if has_producer:
-            duplicate = self._producers.check(batches)
-            if duplicate is not None:
-                time_ms = NO_TIMESTAMP if log_append_time_ms < 0 else duplicate.timestamp
-                return Appended(duplicate.base_offset, duplicate.last_offset, time_ms, self.log_start_offset, duplicate=True)
         try:
             if not self._epoch_is_saved:
                 self._save_epoch()
             segment = self.segments.active
-            if segment.size and must_roll(segment, self.config, size, next_offset - 1, max_timestamp, clock=self._clock):
+            if segment.size and must_roll(segment, self.config, position, next_offset - 1, max_timestamp, clock=self._clock):
                 segment = self._roll()
             segment.append(data, batches, base_offset)
         except OSError as error:
@@ -159,11 +213,25 @@ class PartitionLog(ShrinkingLog):
     def _note_producers(self, batches: Sequence[RecordBatch], offset: int) -> None:
         for batch in batches:
             if batch.producer_id >= 0:
-                self._producers.update(batch, offset)
+                aborted = self._producers.update(batch, offset)
+                if aborted is not None:
+                    self._note_aborted(aborted)
             offset += batch.last_offset_delta + 1
+
+    def _note_aborted(self, aborted: AbortedTxn) -> None:
+        """Its marker is in the log: without its entry readers would take the records for committed, so the log must not go on."""
+        try:
+            self.segments.active.transaction_index.append(aborted)
+        except OSError as error:
+            raise self._failed(error, is_fatal=True) from error
 
     def _follow_log_end(self) -> None:
         self.high_watermark = self.last_stable_offset = self.log_end_offset
+        if self._unstable or self.first_unstable_offset is not None:
+            oldest = self._open_transactions.oldest
+            self.first_unstable_offset = None if oldest is None else max(oldest, self.log_start_offset)
+            if self.first_unstable_offset is not None:
+                self.last_stable_offset = self.first_unstable_offset
 
     def _roll(self) -> Segment:
         """Finish the segment that grows and begin a new one at the log end."""
@@ -236,6 +304,24 @@ class PartitionLog(ShrinkingLog):
     def admit_producers(self, is_allocated: Callable[[int], bool]) -> None:
         """From now on a producer id that the log does not know must have been given out: InitProducerId keeps the account."""
         self._producers.is_allocated = is_allocated
+
+    def has_open_transaction(self, producer_id: int, producer_epoch: int) -> bool:
+        """Whether this very producer has a transaction open here; then its coordinator knows of it."""
+        producer = self._producers.producers.get(producer_id)
+        return producer is not None and producer.current_txn_first_offset >= 0 and producer.producer_epoch == producer_epoch
+
+    def open_transaction(self, producer_id: int) -> int | None:
+        """Where the open transaction of a producer id begins, whatever its epoch."""
+        return self._unstable.get(producer_id)
+
+    def open_transactions(self) -> list[OpenTransaction]:
+        """All of them, oldest first."""
+        producers = self._producers.producers
+        return [OpenTransaction(each, producers[each].producer_epoch, offset) for each, offset in self._unstable.items()]
+
+    def active_producers(self) -> list[ActiveProducer]:
+        """What is known of each producer, by id."""
+        return self._producers.active()
 
     def remove_expired_producers(self, expiration_ms: int) -> int:
         """Forget producers that wrote nothing for so long (producer.id.expiration.ms); how many were looked at."""

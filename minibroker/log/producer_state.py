@@ -7,11 +7,20 @@
     higher epoch                base_sequence must be 0, or OUT_OF_ORDER_SEQUENCE_NUMBER
     lower epoch                 INVALID_PRODUCER_EPOCH
 
+Transactions (KIP-98, KIP-890, KIP-1228):
+
+    a transactional batch       begins the producer's transaction in this log, unless one is open; that the coordinator knows of it is
+                                the caller's to see to
+    one that is not             while a transaction is open: INVALID_TXN_STATE
+    an end marker               closes it. A lower epoch, and from transaction version 2 on the same one (each transaction has its own
+                                there), is INVALID_PRODUCER_EPOCH; a coordinator epoch below the last one TRANSACTION_COORDINATOR_FENCED;
+                                without an open transaction it only leaves its epochs
+    the broker's own batches    (committed offsets) have no sequences; all else holds for them too
+
 Checking and noting are two steps: `check` before the write, `update` after it, so that a failed write leaves no trace. State survives
 in `.snapshot` files (storage/producer_snapshot.py), taken when a segment rolls and at a clean shutdown; what came later is read
 from the batches. Snapshots keep one batch a producer, as Kafka's do: after a restart the four before it are no longer recognised.
 
-Transactions have their place in `current_txn_first_offset` and `coordinator_epoch`: kept from and for snapshots, not acted on yet.
 Source: ProducerStateManager, ProducerAppendInfo and ProducerStateEntry of Apache Kafka.
 """
 
@@ -20,11 +29,23 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from minibroker.errors import InvalidProducerEpoch, OutOfOrderSequenceNumber, UnknownProducerId
+from minibroker.errors import (
+    InvalidProducerEpoch,
+    InvalidTxnState,
+    KafkaError,
+    OutOfOrderSequenceNumber,
+    TransactionCoordinatorFenced,
+    UnknownProducerId,
+)
+from minibroker.log.transactions import CompletedTransaction, OpenTransactions
 from minibroker.records.batch import INT32_MAX, NO_PRODUCER_EPOCH, NO_SEQUENCE, RecordBatch
+from minibroker.records.control import ControlType, EndTransactionMarker
+from minibroker.records.record import decode_records
 from minibroker.storage.producer_snapshot import ProducerEntry
+from minibroker.storage.transaction_index import AbortedTxn
 
 RETAINED_BATCHES = 5
+OWN_EPOCH_SINCE = 2  #: the transaction version from which a marker's epoch is above that of the records
 
 
 class BatchMetadata(NamedTuple):
@@ -71,14 +92,28 @@ class Producer:
                     return known
         return None
 
-    def check(self, batch: RecordBatch) -> None:
+    def check(self, batch: RecordBatch, *, has_sequence: bool = True) -> None:
         """Whether `batch` may come next."""
-        if batch.producer_epoch < self.producer_epoch:
-            raise InvalidProducerEpoch(
-                f"producer {batch.producer_id} has epoch {batch.producer_epoch}, the last seen one is {self.producer_epoch}"
+        self._check_epoch(batch.producer_id, batch.producer_epoch, self.producer_epoch)
+        if has_sequence and self.producer_epoch != NO_PRODUCER_EPOCH:
+            self._check_sequence(batch)
+        if self.current_txn_first_offset >= 0 and not batch.is_transactional:
+            raise InvalidTxnState(f"producer {batch.producer_id} has a transaction open since offset {self.current_txn_first_offset}")
+
+    def check_marker(self, marker: EndTransactionMarker, producer_id: int, producer_epoch: int, transaction_version: int) -> None:
+        """Whether `marker` may end the producer's transaction here."""
+        least = self.producer_epoch + 1 if transaction_version >= OWN_EPOCH_SINCE else self.producer_epoch
+        self._check_epoch(producer_id, producer_epoch, least)
+        if marker.coordinator_epoch < self.coordinator_epoch:
+            raise TransactionCoordinatorFenced(
+                f"producer {producer_id}: a coordinator of epoch {marker.coordinator_epoch}, the last seen one is {self.coordinator_epoch}"
             )
-        if self.producer_epoch == NO_PRODUCER_EPOCH:
-            return
+
+    def _check_epoch(self, producer_id: int, producer_epoch: int, least: int) -> None:
+        if producer_epoch < least:
+            raise InvalidProducerEpoch(f"producer {producer_id} has epoch {producer_epoch}, the last seen one is {self.producer_epoch}")
+
+    def _check_sequence(self, batch: RecordBatch) -> None:
         if batch.producer_epoch == self.producer_epoch:
             last_sequence = self.last_sequence
             follows = batch.base_sequence == last_sequence + 1 or (batch.base_sequence == 0 and last_sequence == INT32_MAX)
@@ -91,14 +126,8 @@ class Producer:
             )
 
     def update(self, batch: RecordBatch, base_offset: int) -> None:
-        """Note that `batch` was appended at `base_offset`."""
-        if batch.producer_epoch != self.producer_epoch:
-            self.producer_epoch = batch.producer_epoch
-            self.batches.clear()
-        self.last_timestamp = batch.max_timestamp
-        if batch.is_control:
-            self.current_txn_first_offset = -1
-            return
+        """Note that the data batch `batch` was appended at `base_offset`."""
+        self._follow_epoch(batch)
         if len(self.batches) == RETAINED_BATCHES:
             del self.batches[0]
         last_offset = base_offset + batch.last_offset_delta
@@ -106,16 +135,43 @@ class Producer:
         if batch.is_transactional and self.current_txn_first_offset < 0:
             self.current_txn_first_offset = base_offset
 
+    def end_transaction(self, batch: RecordBatch, marker: EndTransactionMarker, offset: int) -> CompletedTransaction | None:
+        """Note that `batch`, which is `marker`, was appended at `offset`; the transaction that it closed, if one was open."""
+        self._follow_epoch(batch)
+        self.coordinator_epoch = marker.coordinator_epoch
+        first_offset, self.current_txn_first_offset = self.current_txn_first_offset, -1
+        if first_offset < 0:
+            return None
+        return CompletedTransaction(batch.producer_id, first_offset, offset, marker.control_type is ControlType.ABORT)
+
+    def _follow_epoch(self, batch: RecordBatch) -> None:
+        if batch.producer_epoch != self.producer_epoch:
+            self.producer_epoch = batch.producer_epoch
+            self.batches.clear()
+        self.last_timestamp = batch.max_timestamp
+
+
+class ActiveProducer(NamedTuple):
+    """What is told of a producer; -1 where nothing is known, or no transaction is open."""
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_timestamp: int
+    coordinator_epoch: int
+    current_txn_start_offset: int
+
 
 class ProducerState:
     """All producers of one log, as of `end_offset`."""
 
-    __slots__ = ("end_offset", "expiration_ms", "is_allocated", "producers")
+    __slots__ = ("end_offset", "expiration_ms", "is_allocated", "open_transactions", "producers")
 
     def __init__(self, expiration_ms: int) -> None:
         self.expiration_ms = expiration_ms  #: producer.id.expiration.ms
         self.is_allocated: Callable[[int], bool] | None = None  #: whether a producer id was ever given out; None: not asked
         self.producers: dict[int, Producer] = {}
+        self.open_transactions = OpenTransactions()
         self.end_offset = 0
 
     def check(self, batches: Sequence[RecordBatch]) -> BatchMetadata | None:
@@ -143,12 +199,41 @@ class ProducerState:
                 producer.update(batch, 0)
         return None
 
-    def update(self, batch: RecordBatch, base_offset: int) -> None:
-        """Note an append, whether it was checked or is read back from the log."""
+    def check_own(self, batches: Sequence[RecordBatch]) -> None:
+        """Whether batches of the broker itself may be appended; of one producer there is one."""
+        for batch in batches:
+            producer = self.producers.get(batch.producer_id)
+            if producer is not None:
+                producer.check(batch, has_sequence=False)
+
+    def check_marker(self, marker: EndTransactionMarker, *, producer_id: int, producer_epoch: int, transaction_version: int) -> None:
+        """Whether `marker` may be appended, for whatever producer."""
+        producer = self.producers.get(producer_id)
+        if producer is not None:
+            producer.check_marker(marker, producer_id, producer_epoch, transaction_version)
+
+    def check_first_sequence(self, batch: RecordBatch) -> None:
+        """What the first batch of a producer in transactions of version 2 must be: with nothing known of it, nothing can be missing."""
+        if batch.base_sequence and batch.producer_id not in self.producers:
+            raise OutOfOrderSequenceNumber(f"producer {batch.producer_id} is unknown here and begins with {batch.base_sequence}")
+
+    def update(self, batch: RecordBatch, base_offset: int) -> AbortedTxn | None:
+        """Note an append, whether it was checked or is read back from the log; what `.txnindex` is to say of it."""
+        marker = None
+        if batch.is_control:
+            marker = read_marker(batch)
+            if marker is None:
+                return None  # compaction took its record, and the whole transaction with it
         producer = self.producers.get(batch.producer_id)
         if producer is None:
             producer = self.producers[batch.producer_id] = Producer()
+        if marker is not None:
+            completed = producer.end_transaction(batch, marker, base_offset)
+            return self.open_transactions.end(completed) if completed is not None else None
+        if batch.is_transactional and producer.current_txn_first_offset < 0:
+            self.open_transactions.begin(batch.producer_id, base_offset)
         producer.update(batch, base_offset)
+        return None
 
     def remove_expired(self, now_ms: int, written_ms: Callable[[int], int] | None = None) -> None:
         """Forget producers that wrote nothing for producer.id.expiration.ms; never one with an open transaction.
@@ -165,6 +250,20 @@ class ProducerState:
         ]
         for producer_id in expired:
             del self.producers[producer_id]
+
+    def active(self) -> list[ActiveProducer]:
+        """All producers, by id."""
+        return [
+            ActiveProducer(
+                producer_id,
+                producer.producer_epoch,
+                producer.last_sequence,
+                producer.last_timestamp,
+                producer.coordinator_epoch,
+                producer.current_txn_first_offset,
+            )
+            for producer_id, producer in sorted(self.producers.items())
+        ]
 
     def to_snapshot(self) -> list[ProducerEntry]:
         """What a `.snapshot` keeps: the last batch of each."""
@@ -199,3 +298,16 @@ class ProducerState:
                 base_sequence = (entry.last_sequence - entry.offset_delta) & INT32_MAX
                 base_offset = entry.last_offset - entry.offset_delta
                 producer.batches.append(BatchMetadata(base_sequence, entry.last_sequence, base_offset, entry.last_offset, entry.timestamp))
+        self.open_transactions.load(
+            (entry.producer_id, entry.current_txn_first_offset) for entry in entries if entry.current_txn_first_offset >= 0
+        )
+
+
+def read_marker(batch: RecordBatch) -> EndTransactionMarker | None:
+    """The end of a transaction that a control batch is; None when it has lost its record to compaction, or is something else."""
+    try:
+        for record in decode_records(batch):
+            return EndTransactionMarker.from_record(record)
+    except KafkaError:
+        pass  # of a later Kafka, or damaged: whoever reads it will complain
+    return None

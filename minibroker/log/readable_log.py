@@ -22,6 +22,7 @@ class ReadableLog(LogFailures):
         self.log_start_offset = loaded.log_start_offset
         self.log_end_offset = loaded.log_end_offset
         self.high_watermark = self.last_stable_offset = self.log_end_offset
+        self.first_unstable_offset: int | None = None  #: of the oldest transaction that a reader must take for open
         self._epochs = loaded.epochs
 
     # What there is

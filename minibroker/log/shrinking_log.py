@@ -44,6 +44,9 @@ class ShrinkingLog(DurableLog):
     def _begin_at(self, offset: int) -> None:
         if offset > self.log_start_offset:
             self.log_start_offset = offset
+            self.last_stable_offset = max(self.last_stable_offset, offset)
+            if self.first_unstable_offset is not None:
+                self.first_unstable_offset = max(self.first_unstable_offset, offset)
             self._epochs.truncate_from_start(offset)
         if self.segments.floor(offset).base_offset > self.segments.nth(0).base_offset:
             self._when_names_are_synced(self._delete_below_start)

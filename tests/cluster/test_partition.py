@@ -9,7 +9,9 @@ import pytest
 
 from minibroker.cluster.partition import Partition
 from minibroker.errors import FencedLeaderEpoch, KafkaStorageError, UnknownLeaderEpoch, UnknownTopicOrPartition
+from minibroker.records.control import ControlType, EndTransactionMarker
 from tests.support.broker_in_memory import BrokerInMemory, records
+from tests.support.log_batches import idempotent_batch
 
 
 def closed_partition(leader_epoch: int = 3) -> Partition:
@@ -29,6 +31,20 @@ def test_subscribers_are_woken_until_they_cancel() -> None:
     broker.append("orders", 0, records(1))
 
     assert woken == ["first", "second", "second"]
+
+
+def test_the_end_of_a_transaction_is_told_and_wakes() -> None:
+    broker = BrokerInMemory(topics={"orders": 1})
+    partition = broker.cluster.partition("orders", 0)
+    seen: list[tuple[object, ...]] = []
+    partition.subscribe(lambda: seen.append(("woken", partition.log.last_stable_offset)))
+    partition.on_transaction_end = lambda *told: seen.append(told)
+
+    partition.append_own(idempotent_batch(7, 0, epoch=2, is_transactional=True))
+    for ends in (ControlType.COMMIT, ControlType.ABORT):
+        partition.end_transaction(EndTransactionMarker(ends, 0), producer_id=7, producer_epoch=2, transaction_version=0)
+
+    assert seen == [("woken", 0), (7, 2, True), ("woken", 2), (7, 2, False), ("woken", 3)]
 
 
 def test_one_callback_may_subscribe_twice_and_cancel_others_while_it_runs() -> None:

@@ -8,7 +8,6 @@ from minibroker.clock import ManualClock
 from minibroker.errors import (
     InvalidProducerEpoch,
     InvalidRecord,
-    InvalidTxnState,
     KafkaError,
     MessageTooLarge,
     OutOfOrderSequenceNumber,
@@ -55,9 +54,8 @@ def _without_crc(data: memoryview) -> memoryview:
         (lambda: batch_of(b"a", last_offset_delta=5), "INVALID_RECORD"),
         (lambda: batch_of(b"a", timestamp=NOW_MS + 2 * 3_600_000), "INVALID_TIMESTAMP"),
         (lambda: batch_of(b"a" * 2000), "MESSAGE_TOO_LARGE"),
-        (lambda: idempotent_batch(1, 0, is_transactional=True), "INVALID_TXN_STATE"),
     ],
-    ids=["crc", "control", "offset delta", "timestamp", "too large", "transactional"],
+    ids=["crc", "control", "offset delta", "timestamp", "too large"],
 )
 def test_refuses_without_touching_the_log(data: object, error: str, open_log: OpenLog) -> None:
     log = open_log(max_message_bytes=1000)
@@ -70,7 +68,7 @@ def test_refuses_without_touching_the_log(data: object, error: str, open_log: Op
 
 
 def test_names_of_the_refusals_are_the_classes() -> None:
-    assert (InvalidRecord.name, InvalidTxnState.name, MessageTooLarge.name) == ("INVALID_RECORD", "INVALID_TXN_STATE", "MESSAGE_TOO_LARGE")
+    assert (InvalidRecord.name, MessageTooLarge.name) == ("INVALID_RECORD", "MESSAGE_TOO_LARGE")
 
 
 def test_rolls_by_size(open_log: OpenLog) -> None:

@@ -205,7 +205,7 @@ def test_a_transaction_across_segments_whose_marker_is_not_compacted_yet(log: Pa
     log.append_batches(batch, list(split_batches(batch)))
     log._roll()
     put(log, (B, b"1"), roll=True)
-    end_transaction(log, 1, ControlType.ABORT, 1)
+    end_transaction(log, 1, ControlType.ABORT)
     log._producers.producers.clear()
     put(log, (B, b"2"))
     compact(log)

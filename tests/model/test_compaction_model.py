@@ -89,17 +89,11 @@ class CompactedLog(RuleBasedStateMachine):
 
     @rule(pairs=PAIRS, ends=st.sampled_from([ControlType.ABORT, ControlType.COMMIT]))
     def produce_in_a_transaction(self, pairs: list[KeyValue], ends: ControlType) -> None:
-        from minibroker.records.batch import split_batches
-
         self._producer_id += 1
-        producer = {"producer_id": self._producer_id, "producer_epoch": 0, "base_sequence": 0}
-        batch = keyed_batch(*pairs, timestamp=self._clock.now_ms(), is_transactional=True, **producer)
-        base_offset = self._log.append_batches(batch, list(split_batches(batch))).base_offset
-        offsets = range(base_offset, base_offset + len(pairs))
-        self._written.update(zip(offsets, pairs, strict=True))
+        base_offset = self._append(pairs, is_transactional=True, producer_id=self._producer_id, producer_epoch=0, base_sequence=0)
         if ends is ControlType.ABORT:
-            self._void.update(offsets)
-        end_transaction(self._log, self._producer_id, ends, base_offset)
+            self._void.update(range(base_offset, base_offset + len(pairs)))
+        end_transaction(self._log, self._producer_id, ends)
 
     @rule()
     def roll(self) -> None:

@@ -9,12 +9,10 @@ from typing import Any, TypeVar
 from minibroker.clock import ManualClock
 from minibroker.log.compaction import Compacted
 from minibroker.log.partition_log import PartitionLog
-from minibroker.records.batch import split_batches
 from minibroker.records.builder import build_batch
-from minibroker.records.control import ControlType, EndTransactionMarker, build_end_transaction_batch
+from minibroker.records.control import ControlType, EndTransactionMarker
 from minibroker.records.record import Record, decode_records
 from minibroker.storage.files import Files, RealFiles
-from minibroker.storage.transaction_index import AbortedTxn
 from tests.support.log_batches import read_batches
 
 COMPACT = frozenset({"compact"})
@@ -73,21 +71,11 @@ def offsets_in(log: PartitionLog) -> Sequence[tuple[int, int, int]]:
 
 def transaction(log: PartitionLog, producer_id: int, ends: ControlType, *pairs: tuple[bytes, bytes | None]) -> int:
     """Records of a transaction and its marker, as a coordinator writes it; the marker's offset."""
-    sequence = {"base_sequence": 0, "producer_epoch": 0, "producer_id": producer_id}
-    batch = keyed_batch(*pairs, is_transactional=True, **sequence)
-    first_offset = log.append_batches(batch, list(split_batches(batch))).base_offset
-    return end_transaction(log, producer_id, ends, first_offset)
+    log.append(keyed_batch(*pairs, is_transactional=True, base_sequence=0, producer_epoch=0, producer_id=producer_id))
+    return end_transaction(log, producer_id, ends)
 
 
-def end_transaction(log: PartitionLog, producer_id: int, ends: ControlType, first_offset: int) -> int:
-    """The marker alone; its offset."""
-    marker = memoryview(
-        build_end_transaction_batch(EndTransactionMarker(ends, 0), timestamp=NOW_MS, producer_id=producer_id, producer_epoch=0)
-    )
-    known = log._producers.producers.pop(producer_id, None)  # markers are not judged by sequence: nobody writes them yet
-    offset = log.append_batches(marker, list(split_batches(marker))).base_offset
-    if known is not None:
-        log._producers.producers[producer_id] = known
-    if ends is ControlType.ABORT:
-        log.segments.active.transaction_index.append(AbortedTxn(producer_id, first_offset, offset, offset + 1))
-    return offset
+def end_transaction(log: PartitionLog, producer_id: int, ends: ControlType, *, epoch: int = 0) -> int:
+    """The marker alone, of transaction version 0; its offset."""
+    marker = EndTransactionMarker(ends, 0)
+    return log.end_transaction(marker, producer_id=producer_id, producer_epoch=epoch, transaction_version=0).base_offset
