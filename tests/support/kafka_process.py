@@ -37,14 +37,21 @@ class KafkaProcess:
 
     With `data_dir` it opens a directory that another broker filled, instead of formatting one of its own. With `static_voters` its
     configuration says who votes, as in clusters made before Kafka 3.9; else the log does (KIP-853).
-    `settings` are more lines of its server.properties.
+    `settings` are more lines of its server.properties; `features` are finalized when it formats. `port`: a fixed one; 0 takes a free one.
     """
 
     def __init__(
-        self, folder: Path, data_dir: Path | None = None, *, settings: Mapping[str, str] | None = None, static_voters: bool = False
+        self,
+        folder: Path,
+        data_dir: Path | None = None,
+        *,
+        settings: Mapping[str, str] | None = None,
+        features: Mapping[str, int] | None = None,
+        static_voters: bool = False,
+        port: int = 0,
     ) -> None:
         self.data_dir = data_dir or folder / "data"
-        self.port, controller_port = free_port(), free_port()
+        self.port, controller_port = port or free_port(), free_port()
         quorum = f"controller.quorum.bootstrap.servers=127.0.0.1:{controller_port}"
         if static_voters:
             quorum = f"controller.quorum.voters=1@127.0.0.1:{controller_port}"
@@ -55,6 +62,8 @@ class KafkaProcess:
         java = ["java", "-Xmx512m", "-XX:TieredStopAtLevel=1", "-cp", f"{kafka_jars()}/*"]
         if data_dir is None:
             tool = [*java, "kafka.tools.StorageTool", "format", "--standalone", "-t", CLUSTER_ID, "-c", str(properties)]
+            for name, level in (features or {}).items():
+                tool += ["--feature", f"{name}={level}"]
             subprocess.run(tool, check=True, capture_output=True)
         self._command = [*java, "kafka.Kafka", str(properties)]
         self.start()
