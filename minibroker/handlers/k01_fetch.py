@@ -4,8 +4,10 @@ Versions: 0 to 18; 12 is flexible; from 13 topics are named by id; from 7 sessio
 Partitions are read in order until max_bytes are full; the first one with records gives at least one batch, however large (below 3, where
 there is no max_bytes, each one does: Apache Kafka 3.9 answers nothing there, and an old consumer stands still before a large batch).
 Below 4 records are converted down to the message format that the client knows (log/old_readers.py).
-The answer waits until there are min_bytes, for at most max_wait_ms; a partition with an error or a diverging epoch ends the wait, or one
-that is deleted meanwhile, and so does another request behind this one on its connection (Apache Kafka lets it wait).
+Under read_committed a partition ends at its last stable offset, and the transactions are listed that were aborted and have records in what
+is answered (Apache Kafka may list some that begin behind it, too).
+The answer waits until there are min_bytes that the reader may see, for at most max_wait_ms; a partition with an error or a diverging epoch
+ends the wait, or one that is deleted meanwhile, and so does another request behind this one on its connection (Apache Kafka lets it wait).
 Before version 10 a client cannot read zstd: it gets what lies before such a batch, and there UNSUPPORTED_COMPRESSION_TYPE.
 Before version 6 KAFKA_STORAGE_ERROR is told as NOT_LEADER_OR_FOLLOWER, which every client retries, as in Kafka.
 Not done: followers. A request with a replica_id is answered with NOT_LEADER_OR_FOLLOWER: this broker has assigned no replicas.
@@ -14,7 +16,7 @@ Not done: followers. A request with a replica_id is answered with NOT_LEADER_OR_
 from __future__ import annotations
 
 from struct import Struct
-from typing import Final
+from typing import Final, NamedTuple
 
 from minibroker.cluster.partition import Partition
 from minibroker.coordinator.fetch_session import FetchContext, Result, TopicKey
@@ -55,6 +57,26 @@ _MAGIC_V2: Final = 2
 _CONVERTED_BYTES: Final = 512 * 1024  #: of one response to an old client: converting takes the loop's time
 
 
+class _Extent(NamedTuple):
+    """How far a log reaches, for one isolation level."""
+
+    size: int  #: bytes, those that the reader may not see yet among them
+    log_start_offset: int
+    end_offset: int  #: the reader's
+    is_all: bool  #: the reader may see everything
+
+    def growth_since(self, seen: _Extent) -> int | None:
+        """Bytes that the reader may see now and could not before; None when only reading tells.
+
+        Where records wait for their transaction to end the size says nothing, nor where the log lost records or was compacted.
+        """
+        if self.size < seen.size or self.log_start_offset != seen.log_start_offset:
+            return None
+        if self.end_offset == seen.end_offset:
+            return 0
+        return self.size - seen.size if self.is_all and seen.is_all else None
+
+
 class Reading:
     """One Fetch: what it asks for, and the way to read it again when more has come."""
 
@@ -71,14 +93,14 @@ class Reading:
         self._min_bytes = min(request.min_bytes, self._max_bytes)
         self._short_by = 0  #: bytes that were missing at the last reading
         self._watched: list[Partition] = []  #: those that were there when the wait began
-        self._seen: list[tuple[int, int]] = []  #: size and log start offset of each log at the last reading
+        self._seen: list[_Extent] = []  #: of each log at the last reading
 
     def attempt(self, is_last: bool) -> schema.Response | None:
         """The response, or None while there is too little."""
         if not is_last and self._watched:
             if any(partition.online_log is None for partition in self._watched):
                 is_last = True  # deleted, or its disk failed: that is told at once
-            elif self._short_by > 1 and not self._may_be_enough():
+            elif (self._short_by > 1 or self._isolation is IsolationLevel.READ_COMMITTED) and not self._may_be_enough():
                 return None
         results, size, is_urgent = self._read()
         if is_last or is_urgent or size >= self._min_bytes:
@@ -87,7 +109,7 @@ class Reading:
         if readable >= self._min_bytes:
             return self._respond(results)
         self._short_by = self._min_bytes - readable
-        self._seen = [_extent(partition) for partition in self._watched]
+        self._seen = [self._extent(partition) for partition in self._watched]
         return None
 
     def watch(self) -> list[Partition]:
@@ -99,18 +121,26 @@ class Reading:
             except KafkaError:
                 continue
         self._watched = found
-        self._seen = [_extent(partition) for partition in found]
+        self._seen = [self._extent(partition) for partition in found]
         return found
 
     def _may_be_enough(self) -> bool:
-        """Whether the logs grew by what was missing; one that lost records or was compacted meanwhile cannot be told by its size."""
+        """Whether the readers' ends moved by what was missing, as far as that can be told without reading."""
         grown = 0
-        for partition, (seen_size, seen_start) in zip(self._watched, self._seen, strict=True):
-            size, start = _extent(partition)
-            if size < seen_size or start != seen_start:
+        for partition, seen in zip(self._watched, self._seen, strict=True):
+            growth = self._extent(partition).growth_since(seen)
+            if growth is None:
                 return True
-            grown += size - seen_size
+            grown += growth
         return grown >= self._short_by
+
+    def _extent(self, partition: Partition) -> _Extent:
+        log = partition.log
+        end_offset = self._end_offset(log)
+        return _Extent(log.size, log.log_start_offset, end_offset, end_offset == log.log_end_offset)
+
+    def _end_offset(self, log: PartitionLog) -> int:
+        return log.last_stable_offset if self._isolation is IsolationLevel.READ_COMMITTED else log.high_watermark
 
     def _partition(self, topic: TopicKey, index: int) -> Partition:
         if isinstance(topic, str):
@@ -153,8 +183,7 @@ class Reading:
             if not records and self._ctx.api_version < BATCHES_SINCE:
                 continue  # what there is converts to nothing: control batches
             next_offset = _last_offset(records) + 1 if records else asked.fetch_offset
-            end_offset = log.last_stable_offset if self._isolation is IsolationLevel.READ_COMMITTED else log.high_watermark
-            size += min(asked.partition_max_bytes, self._max_bytes) if next_offset < end_offset else len(records)
+            size += min(asked.partition_max_bytes, self._max_bytes) if next_offset < self._end_offset(log) else len(records)
         return size
 
     def _read_partition(self, partition: Partition, asked: schema.Partition, max_bytes: int, *, min_one: bool) -> schema.PartitionResult:
@@ -225,12 +254,6 @@ def on_error(ctx: RequestContext, request: schema.Request, error: KafkaError) ->
         (topic.topic, _failed(asked.partition, error, aborted=[])) for topic in request.topics for asked in topic.partitions
     ]
     return schema.Response(error_code=error.code, session_id=request.session_id, responses=_by_topic(results))
-
-
-def _extent(partition: Partition) -> tuple[int, int]:
-    """Bytes in its log, and where that starts."""
-    log = partition.log
-    return log.size, log.log_start_offset
 
 
 def _isolation(level: int) -> IsolationLevel:

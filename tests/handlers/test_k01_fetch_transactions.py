@@ -1,0 +1,228 @@
+"""Fetch under read_committed: its end, the aborted transactions of any range, and when a parked one is woken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+from unittest.mock import Mock
+
+import pytest
+
+from minibroker.records.batch import split_batches
+from minibroker.records.control import ControlType, EndTransactionMarker
+from minibroker.records.record import decode_records
+from minibroker.schemas import k01_fetch as schema
+from tests.support.broker_in_memory import BrokerInMemory, records
+
+LIMIT = 1 << 20
+SEEDS = range(4)
+PRODUCERS = range(3)
+
+
+class Log:
+    """orders-0, written by transactions; `committed` is what a reader must find: first values of batches by offset."""
+
+    def __init__(self, **configs: str) -> None:
+        self.broker = BrokerInMemory(topics={"orders": 1})
+        self.broker.cluster.alter_topic_config("orders", {name.replace("_", "."): value for name, value in configs.items()})
+        self.partition = self.broker.cluster.partition("orders", 0)
+        self.producers = [self.broker.cluster.allocate_producer_id() for _ in PRODUCERS]
+        self.committed: dict[int, int] = {}  #: offset -> records
+        self._sequences = dict.fromkeys(self.producers, 0)
+        self._open: dict[int, dict[int, int]] = {}
+
+    @property
+    def open_producers(self) -> list[int]:
+        return list(self._open)
+
+    def write(self, producer: int, count: int = 1) -> int:
+        sequence = self._sequences[producer]
+        self._sequences[producer] += count
+        batch = records(count, producer_id=producer, producer_epoch=0, base_sequence=sequence, is_transactional=True)
+        offset = self.broker.append("orders", 0, batch).base_offset
+        self._open.setdefault(producer, {})[offset] = count
+        return offset
+
+    def plain(self) -> int:
+        offset = self.broker.append("orders", 0, records(1)).base_offset
+        self.committed[offset] = 1
+        return offset
+
+    def end(self, producer: int, ends: ControlType) -> None:
+        self.partition.end_transaction(EndTransactionMarker(ends, 0), producer_id=producer, producer_epoch=0, transaction_version=0)
+        written = self._open.pop(producer, {})
+        if ends is ControlType.COMMIT:
+            self.committed |= written
+
+    def request(self, offset: int, *, max_bytes: int = LIMIT, wait_ms: int = 0, min_bytes: int = 1, isolation: int = 1) -> schema.Request:
+        wanted = schema.Partition(partition=0, fetch_offset=offset, partition_max_bytes=max_bytes)
+        topics = [schema.Topic(topic="orders", partitions=[wanted])]
+        return schema.Request(max_wait_ms=wait_ms, min_bytes=min_bytes, isolation_level=isolation, topics=topics)
+
+    def fetch(self, offset: int, max_bytes: int = LIMIT) -> schema.PartitionResult:
+        return result_of(self.broker.ask(self.request(offset, max_bytes=max_bytes), 12))
+
+
+def result_of(response: schema.Response) -> schema.PartitionResult:
+    ((result,),) = [topic.partitions for topic in response.responses]
+    assert result.error_code == 0
+    return result
+
+
+def visible(result: schema.PartitionResult) -> dict[int, int]:
+    """What an application is given of an answer, by the rules of Apache Kafka's consumer (CompletedFetch)."""
+    waiting = sorted(result.aborted_transactions or (), key=lambda each: each.first_offset)
+    aborted: set[int] = set()
+    found = {}
+    for batch in split_batches(result.records or b""):
+        while waiting and waiting[0].first_offset <= batch.last_offset:
+            aborted.add(waiting.pop(0).producer_id)
+        if batch.is_control:
+            (record,) = decode_records(batch, max_bytes=LIMIT)
+            if EndTransactionMarker.from_record(record).control_type is ControlType.ABORT:
+                aborted.discard(batch.producer_id)
+        elif not (batch.is_transactional and batch.producer_id in aborted):
+            found[batch.base_offset] = batch.record_count
+    assert not waiting, "a transaction that has no records in the answer"
+    return found
+
+
+def end_of(result: schema.PartitionResult, offset: int) -> int:
+    return max((batch.next_offset for batch in split_batches(result.records or b"")), default=offset)
+
+
+@pytest.fixture
+def log() -> Iterator[Log]:
+    log = Log()
+    yield log
+    log.broker.cluster.close()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("after", ["as it is", "stopped", "killed"])
+def test_any_range_shows_exactly_what_was_committed(seed: int, after: str) -> None:
+    """Small segments, so that transactions span them, and markers lie in others than their records."""
+    rng = Random(seed)
+    log = Log(segment_bytes="300", index_interval_bytes="1")
+    for _ in range(60):
+        producer = rng.choice(log.producers)
+        step = rng.choice(("write", "write", "commit", "abort", "plain"))
+        if step == "write":
+            log.write(producer, rng.randint(1, 3))
+        elif step == "plain":
+            log.plain()
+        else:
+            log.end(producer, ControlType.COMMIT if step == "commit" else ControlType.ABORT)
+    broker = log.broker
+    if after != "as it is":
+        log.broker = log.broker.restart(clean=after == "stopped")
+    stable_offset = log.broker.cluster.partition("orders", 0).log.last_stable_offset
+    assert stable_offset > 20
+    for offset in range(stable_offset):
+        for max_bytes in (1, 150, 400, LIMIT):
+            result = log.fetch(offset, max_bytes)
+            end_offset = end_of(result, offset)
+            begins = next(batch.base_offset for batch in split_batches(result.records or b""))
+            assert begins <= offset < end_offset <= stable_offset == result.last_stable_offset
+            assert visible(result) == {at: count for at, count in log.committed.items() if begins <= at < end_offset}
+    log.broker.cluster.close()
+    del broker
+
+
+def test_the_first_open_transaction_is_the_end(log: Log) -> None:
+    first, second = log.producers[:2]
+    log.plain()
+    log.write(first)
+    log.plain()
+    log.write(second)
+    log.end(second, ControlType.COMMIT)
+    result = log.fetch(0)
+    assert (end_of(result, 0), result.last_stable_offset, result.high_watermark) == (1, 1, 5)
+    for offset in (1, 3, 5):
+        assert end_of(log.fetch(offset), offset) == offset  # nothing yet, and no error
+    log.end(first, ControlType.ABORT)
+    result = log.fetch(1)
+    assert (result.last_stable_offset, list(visible(result))) == (6, [2, 3])
+
+
+def test_an_abort_is_told_to_a_reader_that_begins_in_the_middle(log: Log) -> None:
+    producer = log.producers[0]
+    first = log.write(producer)
+    for _ in range(3):
+        log.write(producer)
+    log.end(producer, ControlType.ABORT)
+    log.plain()
+    for offset in range(first, first + 5):
+        told = log.fetch(offset).aborted_transactions
+        assert told == [schema.AbortedTransaction(producer_id=producer, first_offset=first)]
+    assert log.fetch(first + 5).aborted_transactions == []
+
+
+def test_what_was_aborted_behind_the_answer_is_not_told(log: Log) -> None:
+    log.plain()
+    log.write(log.producers[0])
+    log.end(log.producers[0], ControlType.ABORT)
+    assert log.fetch(0, max_bytes=1).aborted_transactions == []
+    assert len(log.fetch(0).aborted_transactions or ()) == 1
+
+
+class TestWaiting:
+    @pytest.mark.parametrize("min_bytes", [1, 100, 150])
+    @pytest.mark.parametrize("ends", [ControlType.COMMIT, ControlType.ABORT])
+    def test_the_end_of_a_transaction_answers(self, log: Log, ends: ControlType, min_bytes: int) -> None:
+        log.write(log.producers[0])
+        pending = log.broker.begin(log.request(0, wait_ms=500, min_bytes=min_bytes), 12)
+        log.write(log.producers[0], 20)
+        log.broker.clock.advance(1)
+        assert not pending.is_done
+        log.end(log.producers[0], ends)
+        log.broker.clock.advance(0)
+        assert list(visible(result_of(pending.answer()))) == ([0, 1] if ends is ControlType.COMMIT else [])
+
+    def test_records_behind_an_open_transaction_count_for_nothing(self, log: Log) -> None:
+        size = len(records(1))
+        log.write(log.producers[0])
+        pending = log.broker.begin(log.request(0, wait_ms=500, min_bytes=3 * size), 12)
+        for _ in range(20):
+            log.plain()
+        log.broker.clock.advance(499)
+        assert not pending.is_done
+        log.broker.clock.advance(1)
+        assert end_of(result_of(pending.answer()), 0) == 0
+
+    def test_min_bytes_of_what_became_stable(self, log: Log) -> None:
+        """The end of one transaction lets the reader see up to the next one that is open: too little."""
+        first, second = log.producers[:2]
+        log.write(first)
+        log.write(second, 5)
+        pending = log.broker.begin(log.request(0, wait_ms=500, min_bytes=200), 12)
+        log.end(first, ControlType.COMMIT)
+        log.broker.clock.advance(1)
+        assert not pending.is_done
+        log.end(second, ControlType.COMMIT)
+        log.broker.clock.advance(0)
+        assert list(visible(result_of(pending.answer()))) == [0, 1]
+
+    def test_appends_of_an_open_transaction_are_not_even_read(self, log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+        reads = Mock(wraps=log.partition.log.read)
+        monkeypatch.setattr(log.partition.log, "read", reads)
+        log.write(log.producers[0])
+        pending = log.broker.begin(log.request(0, wait_ms=500), 12)
+        for _ in range(5):
+            log.write(log.producers[0])
+            log.broker.clock.advance(0)
+        assert (pending.is_done, reads.call_count) == (False, 1)
+
+    def test_without_transactions_every_append_counts(self, log: Log) -> None:
+        pending = log.broker.begin(log.request(0, wait_ms=500, min_bytes=3 * len(records(1))), 12)
+        for done in (False, False, True):
+            log.plain()
+            log.broker.clock.advance(0)
+            assert pending.is_done is done
+
+    def test_read_uncommitted_waits_for_nobody(self, log: Log) -> None:
+        pending = log.broker.begin(log.request(0, wait_ms=500, isolation=0), 12)
+        log.write(log.producers[0])
+        log.broker.clock.advance(0)
+        assert result_of(pending.answer()).aborted_transactions is None
+        assert end_of(result_of(pending.answer()), 0) == 1
