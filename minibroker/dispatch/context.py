@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from minibroker.background import Background
 from minibroker.clock import Clock
 from minibroker.cluster.cluster import Cluster
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.coordinator.fetch_session import FetchSessionCache
+from minibroker.dispatch.coordinators import Coordinators
 from minibroker.dispatch.flush_queue import FlushQueue
 from minibroker.dispatch.purgatory import Purgatory
 from minibroker.dispatch.registry import Registry
+
+if TYPE_CHECKING:
+    from minibroker.coordinator.transaction.coordinator import TransactionCoordinator
 
 
 class ConnectionInfo:
@@ -27,7 +33,7 @@ class ConnectionInfo:
 class Services:
     """The parts of a broker, put together once; each request's context points at them."""
 
-    __slots__ = ("background", "clock", "cluster", "config", "flush_queue", "purgatory", "registry", "sessions")
+    __slots__ = ("background", "clock", "cluster", "config", "coordinators", "flush_queue", "purgatory", "registry", "sessions")
 
     def __init__(self, *, config: BrokerConfig, cluster: Cluster, clock: Clock, background: Background, registry: Registry) -> None:
         self.config = config
@@ -38,6 +44,7 @@ class Services:
         self.purgatory = Purgatory(clock)
         self.sessions = FetchSessionCache(clock, config.max_incremental_fetch_session_cache_slots)
         self.flush_queue = FlushQueue(clock, background)
+        self.coordinators = Coordinators(cluster, config, clock, self.flush_queue)
 
 
 class RequestContext:
@@ -89,3 +96,8 @@ class RequestContext:
     def flush_queue(self) -> FlushQueue:
         """Where a Produce waits for its fsync."""
         return self.services.flush_queue
+
+    @property
+    def transactions(self) -> TransactionCoordinator:
+        """The coordinator of transactional ids."""
+        return self.services.coordinators.transactions

@@ -10,7 +10,9 @@ object that is resolved later, from a timer, a wake-up or finished background wo
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
+
+T = TypeVar("T")
 
 
 class NoResponse:
@@ -72,3 +74,16 @@ class Delayed:
         """Nobody waits any more."""
         if not self.done:
             self.finished()
+
+
+def when_done(begin: Callable[[Callable[[T], None]], None], answer: Callable[[T], Any]) -> Any:
+    """Begin what calls back with an outcome; its `answer` is the response, at once where it calls back at once."""
+    delayed = Delayed()
+    outcomes: list[T] = []
+
+    def done(outcome: T) -> None:
+        outcomes.append(outcome)
+        delayed.resolve(lambda: answer(outcome))
+
+    begin(done)
+    return answer(outcomes[0]) if outcomes else delayed

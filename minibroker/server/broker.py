@@ -80,6 +80,7 @@ class Broker:
                 config=self.config, cluster=self._cluster, clock=clock, background=self._background, registry=registry.load()
             )
             self._services = services
+            services.coordinators.start()
             await self._listen(Dispatcher(services), clock)
         except BaseException:
             await self.stop()
@@ -109,6 +110,8 @@ class Broker:
         self.listeners = []
         if self._flush_timer is not None:
             self._flush_timer.stop()
+        if self._services is not None:
+            self._services.coordinators.stop()
         cluster, self._cluster = self._cluster, None
         if cluster is not None:
             cluster.close()

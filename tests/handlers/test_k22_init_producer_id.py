@@ -1,13 +1,13 @@
 """InitProducerId: golden frames of real clients; codes as Apache Kafka 4.3.1 gave them to the same requests (raw frames, one KRaft node,
-2026-11-21), but for transactional ids, which are refused here."""
+2026-11-21). What a transactional id may do when: tests/coordinator/transaction."""
 
 from __future__ import annotations
 
 import errno
-import logging
 
 import pytest
 
+from minibroker.coordinator.transaction.metadata import TransactionMetadata, TransactionState
 from minibroker.schemas import k00_produce
 from minibroker.schemas import k22_init_producer_id as schema
 from tests.golden import all_golden, golden
@@ -15,6 +15,7 @@ from tests.handlers.kafka_answers import answered_versions, differences
 from tests.support.broker_in_memory import BrokerInMemory, records
 from tests.support.faulty_files import FaultyFiles
 from tests.support.golden_exchange import answer_of, kafka_answer, kafka_like, serve
+from tests.support.transactional_ids import TOPIC, broker_that_knows, coordinator_of, init_producer
 
 REFUSED_IDS = (-1, -1)
 
@@ -40,14 +41,18 @@ def ask(
 @pytest.mark.parametrize("name", REQUESTS)
 def test_clients_get_the_bytes_that_kafka_sent(name: str) -> None:
     request = golden(name)
+    answer = answer_of(request)
+    transactional_id = request.decode().transactional_id
     broker = kafka_like()
-    for _ in range(answer_of(request).producer_id):
-        broker.cluster.allocate_producer_id()
-
-    if request.decode().transactional_id is None:
-        assert serve(broker, request) == kafka_answer(request)
+    coordinator_of(broker)
+    if answer.producer_epoch:
+        before = TransactionMetadata(transactional_id, answer.producer_id, answer.producer_epoch - 1, 60_000, TransactionState.EMPTY, 0)
+        broker = broker_that_knows(broker, [before])
     else:
-        assert broker.ask(request.decode(), request.version).error_code == 53
+        for _ in range(answer.producer_id):
+            broker.cluster.allocate_producer_id()
+
+    assert serve(broker, request) == kafka_answer(request)
 
 
 @pytest.mark.parametrize("version", range(6))
@@ -83,15 +88,44 @@ def test_an_id_without_its_epoch(half: dict[str, int], transactional_id: str | N
 
 
 @pytest.mark.parametrize("version", range(6))
-@pytest.mark.parametrize(("transactional_id", "error_code"), [("payments", 53), ("", 42)])
-def test_transactional_ids_are_refused(transactional_id: str, error_code: int, version: int, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_empty_transactional_id(version: int) -> None:
     broker = BrokerInMemory()
-    with caplog.at_level(logging.WARNING):
-        answer = ask(broker, transactional_id, version=version)
-
-    assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (error_code, *REFUSED_IDS)
-    assert ("payments" in caplog.text) == (transactional_id == "payments")  # an operator is told why
+    coordinator_of(broker)
+    answer = ask(broker, "", version=version)
+    assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (42, *REFUSED_IDS)
     assert ask(broker).producer_id == 0  # no id was spent on it
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_each_owner_of_a_transactional_id_has_another_epoch(version: int) -> None:
+    broker = BrokerInMemory()
+    coordinator_of(broker)
+    answers = [ask(broker, each, version=version) for each in ("payments", "payments", "orders", "payments")]
+    assert [(each.error_code, each.producer_id, each.producer_epoch) for each in answers] == [(0, 0, 0), (0, 0, 1), (0, 1, 0), (0, 0, 2)]
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_only_find_coordinator_makes_a_coordinator(version: int) -> None:
+    broker = BrokerInMemory()
+    assert ask(broker, "payments", version=version).error_code == 16
+    assert TOPIC not in broker.cluster.topics
+
+
+@pytest.mark.parametrize(("timeout_ms", "error_code"), [(0, 50), (-1, 50), (900_001, 50), (900_000, 0), (1, 0)])
+def test_time_outs(timeout_ms: int, error_code: int) -> None:
+    broker = BrokerInMemory()
+    coordinator_of(broker)
+    assert ask(broker, "payments", timeout_ms=timeout_ms).error_code == error_code
+
+
+@pytest.mark.parametrize(("version", "error_code"), [(3, 47), (4, 90), (5, 90)])
+def test_a_fenced_producer(version: int, error_code: int) -> None:
+    broker = BrokerInMemory()
+    first = init_producer(broker)
+    init_producer(broker)
+    init_producer(broker)
+    answer = ask(broker, "payments", version=version, producer_id=first.producer_id, producer_epoch=first.producer_epoch)
+    assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (error_code, *REFUSED_IDS)
 
 
 def test_a_producer_writes_once_with_what_it_got() -> None:

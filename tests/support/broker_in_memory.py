@@ -107,6 +107,7 @@ class BrokerInMemory:
         self.services = Services(
             config=self.config, cluster=self.cluster, clock=self.clock, background=self.background, registry=registry.load()
         )
+        self.services.coordinators.start()
         self.dispatcher = Dispatcher(self.services)
         self.connection = ConnectionInfo(LISTENER, "127.0.0.1")
         for name, partition_count in (topics or {}).items():
@@ -132,6 +133,7 @@ class BrokerInMemory:
 
     def restart(self, *, clean: bool = True) -> BrokerInMemory:
         """Another broker on the same folder; the old one must not be used any more."""
+        self.services.coordinators.stop()
         self.cluster.close(clean=clean)
         again = BrokerInMemory(folder=self.folder, clock=self.clock, config=self.config.static)
         weakref.finalize(again, lambda _kept: None, self)

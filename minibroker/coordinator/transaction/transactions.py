@@ -40,6 +40,10 @@ class Transactions:
             raise ConcurrentTransactions
         return self._states.get(transactional_id)
 
+    def all(self) -> list[TransactionMetadata]:
+        """Every state that is persisted."""
+        return list(self._states.values())
+
     def all_settled(self) -> Iterator[TransactionMetadata]:
         """Those without a step under way: for the scans of `timeouts`. A copy, so that steps may be taken meanwhile."""
         return iter([each for each in self._states.values() if each.transactional_id not in self._pending])

@@ -1,0 +1,257 @@
+"""The transaction coordinator: requests become decisions (states.py), and decisions steps (steps.py).
+
+On one node a request is one synchronous run, from the decision to the last marker, where no fsync is asked for and the markers fit into
+a turn: clients hardly ever meet CONCURRENT_TRANSACTIONS. An InitProducerId that finds an open transaction aborts it and takes over in
+one go, where Kafka answers that code and is asked again. An end is answered when the transaction is complete; where a partition is
+offline, as soon as the outcome is safe, as by Kafka: then it is the next transaction of the id that has to wait.
+
+`done(outcome)` is called once, before the call returns where nothing has to be waited for. Errors are outcomes: KafkaError kinds, of
+which every call has NotCoordinator and CoordinatorLoadInProgress (store.py), and InvalidRequest for an empty id.
+
+Source: TransactionCoordinator of Apache Kafka 4.3.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from minibroker.clock import Clock, Timer
+from minibroker.cluster.cluster import Cluster
+from minibroker.config.broker_config import BrokerConfig
+from minibroker.coordinator.transaction import states, timeouts
+from minibroker.coordinator.transaction.marking import Sync, wants_sync
+from minibroker.coordinator.transaction.metadata import EPOCH_BUMP_VERSION, ProducerIdAndEpoch, TopicPartition, TransactionMetadata
+from minibroker.coordinator.transaction.steps import Steps
+from minibroker.coordinator.transaction.store import StatePartition, StateStore
+from minibroker.errors import ConcurrentTransactions, KafkaError, NotCoordinator
+from minibroker.log.partition_log import PartitionLog
+
+IDS_A_TURN: Final = 50  #: that are timed out or forgotten
+
+Outcome = ProducerIdAndEpoch | KafkaError
+Done = Callable[[Outcome], None]
+Decide = Callable[[TransactionMetadata | None], states.Decision]
+
+
+class TransactionCoordinator:
+    """Of all transactional ids: one node coordinates every one. `sync(logs, done)` calls `done` with what could not be synced."""
+
+    def __init__(self, cluster: Cluster, config: BrokerConfig, clock: Clock, sync: Sync) -> None:
+        self._cluster = cluster
+        self._config = config
+        self._clock = clock
+        self._steps = Steps(cluster, clock, sync)
+        self._store = StateStore(cluster, config, clock, on_loaded=self._resume, on_gone=self._steps.forget)
+        self._timers: dict[str, Timer] = {}
+
+    # Life
+
+    def start(self) -> None:
+        """Load what there is, finish what was decided, and look at the clock from now on."""
+        self._later("time-outs", self._config.transaction_abort_timed_out_transaction_cleanup_interval_ms, self._look_for_timed_out)
+        self._later("expiry", self._config.transaction_remove_expired_transaction_cleanup_interval_ms, self._look_for_expired)
+        self._store.follow_topic()
+
+    def stop(self) -> None:
+        """Do nothing more; the next start goes on."""
+        for timer in self._timers.values():
+            timer.cancel()
+        self._store.stop()
+        self._steps.stop()
+
+    def ensure_topic(self) -> None:
+        """Create `__transaction_state` if there is none; KafkaError. Until somebody does, everything here is NOT_COORDINATOR."""
+        self._store.ensure_topic()
+
+    # Requests
+
+    def init_producer_id(self, transactional_id: str, timeout_ms: int, expected: ProducerIdAndEpoch | None, done: Done) -> None:
+        """A producer takes over an id; a transaction that is open is aborted first."""
+
+        def decide(current: TransactionMetadata | None) -> states.Decision:
+            states.check_timeout(timeout_ms, self._config.transaction_max_timeout_ms)
+            return states.init_producer_id(
+                current,
+                transactional_id,
+                timeout_ms,
+                expected,
+                now_ms=self._clock.now_ms(),
+                transaction_version=self.transaction_version,
+                allocate_producer_id=self._cluster.allocate_producer_id,
+            )
+
+        def aborted(outcome: Outcome) -> None:
+            if isinstance(outcome, ConcurrentTransactions) and self._is_idle(transactional_id):
+                self._decide(transactional_id, decide, done)
+            else:
+                done(outcome)
+
+        self._decide(transactional_id, decide, aborted)
+
+    def add_partitions(
+        self,
+        transactional_id: str,
+        ids: ProducerIdAndEpoch,
+        partitions: frozenset[TopicPartition],
+        done: Done,
+        *,
+        client_transaction_version: int = 0,
+    ) -> None:
+        """The transaction reaches `partitions`, or starts with them. The outcome's ids say nothing."""
+        self._decide(transactional_id, lambda current: self._add(current, ids, partitions, client_transaction_version), done)
+
+    def end_transaction(
+        self, transactional_id: str, ids: ProducerIdAndEpoch, *, commit: bool, client_transaction_version: int, done: Done
+    ) -> None:
+        """Commit or abort; the outcome is what the next transaction has to use, no ids where the client's version is below 2."""
+
+        def decide(current: TransactionMetadata | None) -> states.Decision:
+            return states.end_transaction(
+                current,
+                ids,
+                commit=commit,
+                now_ms=self._clock.now_ms(),
+                client_transaction_version=client_transaction_version,
+                allocate_producer_id=self._cluster.allocate_producer_id,
+            )
+
+        self._decide(transactional_id, decide, done)
+
+    def verify_partitions(
+        self, transactional_id: str, ids: ProducerIdAndEpoch, partitions: frozenset[TopicPartition]
+    ) -> dict[TopicPartition, type[KafkaError] | None]:
+        """For each partition None, or TransactionAbortable where the transaction has not reached it. Raises KafkaError."""
+        return states.verify_partitions(self.get(transactional_id), ids, partitions)
+
+    def add_now(self, transactional_id: str, ids: ProducerIdAndEpoch, partitions: frozenset[TopicPartition]) -> PartitionLog | None:
+        """As `add_partitions`, for clients of KIP-890, whose data comes with it: the step counts at once. Raises KafkaError.
+
+        Returns the log that must be synced before the answer; None where nothing was written or no sync is asked for.
+        """
+        kept = self._kept(transactional_id)
+        decision = self._add(kept.transactions.settled(transactional_id), ids, partitions, EPOCH_BUMP_VERSION)
+        if decision.after is None:
+            return None
+        log = self._steps.take_now(kept, decision.after)
+        return log if wants_sync(log) else None
+
+    def admit(self, transactional_id: str, ids: ProducerIdAndEpoch, partition: TopicPartition, *, may_add: bool) -> PartitionLog | None:
+        """Whether a producer may write to `partition` in its transaction, which reaches it by this where it `may_add`.
+
+        That is so from Produce 12 and TxnOffsetCommit 5 on. Returns as `add_now`; raises KafkaError, TransactionAbortable among them.
+        """
+        partitions = frozenset((partition,))
+        if may_add:
+            return self.add_now(transactional_id, ids, partitions)
+        refusal = self.verify_partitions(transactional_id, ids, partitions)[partition]
+        if refusal is not None:
+            raise refusal
+        return None
+
+    # What there is
+
+    @property
+    def transaction_version(self) -> int:
+        """The finalized one: 0 to 2."""
+        return self._cluster.transaction_version
+
+    def get(self, transactional_id: str) -> TransactionMetadata | None:
+        """The state of an id, None of one that is not known. Raises KafkaError."""
+        return self._kept(transactional_id).transactions.get(transactional_id)
+
+    def all(self) -> list[TransactionMetadata]:
+        """The state of every id that is served; CoordinatorLoadInProgress while there are more to come."""
+        found: list[TransactionMetadata] = []
+        for kept in self._store.current():
+            try:
+                kept.check()
+            except NotCoordinator:
+                continue
+            found += kept.transactions.all()
+        return found
+
+    def _kept(self, transactional_id: str) -> StatePartition:
+        return self._store.partition_of(states.check_transactional_id(transactional_id))
+
+    def _is_idle(self, transactional_id: str) -> bool:
+        current = self.get(transactional_id)
+        return current is not None and current.state.is_idle
+
+    # Steps
+
+    def _add(
+        self,
+        current: TransactionMetadata | None,
+        ids: ProducerIdAndEpoch,
+        partitions: frozenset[TopicPartition],
+        client_transaction_version: int,
+    ) -> states.Decision:
+        return states.add_partitions(
+            current, ids, partitions, now_ms=self._clock.now_ms(), client_transaction_version=client_transaction_version
+        )
+
+    def _decide(self, transactional_id: str, decide: Decide, done: Done) -> None:
+        try:
+            kept = self._kept(transactional_id)
+            decision = decide(kept.transactions.settled(transactional_id))
+        except KafkaError as error:
+            done(error)
+            return
+        answer: Outcome = decision.answer if decision.error is None else decision.error()
+        if decision.after is None:
+            done(answer)
+        else:
+            self._steps.take(kept, decision.after, lambda failure: done(answer if failure is None else failure))
+
+    def _resume(self) -> None:
+        """Every id is known: finish what was decided before this start."""
+        for kept in self._store.partitions:
+            for metadata in kept.transactions.unfinished():
+                self._steps.finish(kept, metadata, _nobody_waits, is_resumed=True)
+
+    # Time
+
+    def _look_for_timed_out(self) -> None:
+        now_ms = self._clock.now_ms()
+        self._in_turns(
+            "time-outs",
+            [(kept, each) for kept in self._store.usable() for each in timeouts.timed_out(kept.transactions.all_settled(), now_ms=now_ms)],
+            lambda each: states.fence(
+                each,
+                now_ms=now_ms,
+                transaction_version=self.transaction_version,
+                allocate_producer_id=self._cluster.allocate_producer_id,
+            ),
+        )
+        self._later("time-outs", self._config.transaction_abort_timed_out_transaction_cleanup_interval_ms, self._look_for_timed_out)
+
+    def _look_for_expired(self) -> None:
+        now_ms, expiration_ms = self._clock.now_ms(), self._config.transactional_id_expiration_ms
+        self._in_turns(
+            "expired",
+            [
+                (kept, each)
+                for kept in self._store.usable()
+                for each in timeouts.expired(kept.transactions.all_settled(), now_ms=now_ms, expiration_ms=expiration_ms)
+            ],
+            states.expire,
+        )
+        self._later("expiry", self._config.transaction_remove_expired_transaction_cleanup_interval_ms, self._look_for_expired)
+
+    def _in_turns(
+        self, name: str, due: list[tuple[StatePartition, TransactionMetadata]], step: Callable[[TransactionMetadata], TransactionMetadata]
+    ) -> None:
+        """Take `step` from each state that is `due`, unless its id has another one by then."""
+        for kept, metadata in due[:IDS_A_TURN]:
+            if kept.transactions.get(metadata.transactional_id) is metadata:
+                self._steps.take(kept, step(metadata), _nobody_waits)
+        if len(due) > IDS_A_TURN:
+            self._later(f"more {name}", 0, lambda: self._in_turns(name, due[IDS_A_TURN:], step))
+
+    def _later(self, name: str, delay_ms: int, work: Callable[[], None]) -> None:
+        self._timers[name] = self._clock.call_later_ms(delay_ms, work)
+
+
+def _nobody_waits(_: object = None) -> None:
+    """For steps that no request asked for: what fails is tried again when the clock is looked at next."""

@@ -1,0 +1,137 @@
+"""Telling the partitions of a transaction how it ended: a marker in each, few in one turn of the loop.
+
+    deleted         drops out of the transaction
+    offline         holds it up: tried again every second, while the others have their markers; so does a disk that fails
+    ended already   by an operator's WriteTxnMarkers, with a higher epoch: drops out, with a warning
+
+A log that asks for it (flush.messages) is synced before its marker counts.
+
+Source: TransactionMarkerChannelManager, TransactionMarkerRequestCompletionHandler of Apache Kafka 4.3.1.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from minibroker.clock import Clock, Timer
+from minibroker.cluster.cluster import Cluster
+from minibroker.cluster.partition import Partition
+from minibroker.coordinator.transaction.metadata import TopicPartition, TransactionMetadata, TransactionState
+from minibroker.errors import InvalidProducerEpoch, KafkaError, TransactionCoordinatorFenced, UnknownTopicOrPartition
+from minibroker.log.partition_log import PartitionLog
+from minibroker.records.control import ControlType, EndTransactionMarker
+
+MARKERS_A_TURN: Final = 200  #: some 40 us each
+RETRY_MS: Final = 1000
+
+Sync = Callable[[Iterable[PartitionLog], Callable[[Mapping[PartitionLog, KafkaError]], None]], None]
+
+_LOG = logging.getLogger(__name__)
+
+
+def wants_sync(log: PartitionLog) -> bool:
+    """Whether what was just appended counts only once it is synced."""
+    return log.config.flush_messages <= log.unflushed_messages
+
+
+class Marking:
+    """The markers of one transaction that is decided. `start` once.
+
+    `on_progress(is_done)` is called after each round: with True once, when no partition is left, or with False: some are held up.
+    """
+
+    def __init__(
+        self,
+        metadata: TransactionMetadata,
+        *,
+        coordinator_epoch: int,
+        cluster: Cluster,
+        clock: Clock,
+        sync: Sync,
+        on_progress: Callable[[bool], None],
+        is_resumed: bool = False,
+    ) -> None:
+        self._metadata = metadata
+        self._marker = EndTransactionMarker(
+            ControlType.COMMIT if metadata.state is TransactionState.PREPARE_COMMIT else ControlType.ABORT, coordinator_epoch
+        )
+        self._cluster = cluster
+        self._clock = clock
+        self._sync = sync
+        self._on_progress = on_progress
+        self._is_resumed = is_resumed  #: from before a start: partitions may have their marker
+        self._due = sorted(metadata.partitions, reverse=True)  #: of this round, the next one last
+        self._held_up: list[TopicPartition] = []  #: until the next round
+        self._unsynced: dict[PartitionLog, TopicPartition] = {}
+        self._timer: Timer | None = None
+        self._is_stopped = False
+        self._log_level = logging.WARNING  #: of what is held up: once, not every second
+
+    def start(self) -> None:
+        """Write what fits into this turn."""
+        self._timer = None
+        for _ in range(MARKERS_A_TURN):
+            if not self._due:
+                self._settle()
+                return
+            self._mark(self._due.pop())
+        self._timer = self._clock.call_later_ms(0, self.start)
+
+    def stop(self) -> None:
+        """Write no more; the next start goes on."""
+        self._is_stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _mark(self, topic_partition: TopicPartition) -> None:
+        metadata = self._metadata
+        try:
+            partition = self._cluster.partition(*topic_partition)
+            if self._is_resumed and partition.log.open_transaction(metadata.producer_id) is None:
+                return
+            partition.end_transaction(
+                self._marker,
+                producer_id=metadata.producer_id,
+                producer_epoch=metadata.producer_epoch,
+                transaction_version=metadata.client_transaction_version,
+            )
+            self._note(partition, topic_partition)
+        except UnknownTopicOrPartition:
+            return
+        except (InvalidProducerEpoch, TransactionCoordinatorFenced) as error:
+            _LOG.warning("%s-%d: transactional id %s was ended by somebody else: %s", *topic_partition, metadata.transactional_id, error)
+        except KafkaError as error:
+            _LOG.log(
+                self._log_level, "%s-%d: the end of transactional id %s has to wait: %s", *topic_partition, metadata.transactional_id, error
+            )
+            self._held_up.append(topic_partition)
+
+    def _note(self, partition: Partition, topic_partition: TopicPartition) -> None:
+        log = partition.log
+        if wants_sync(log):
+            self._unsynced[log] = topic_partition
+
+    def _settle(self) -> None:
+        """The end of a round, but for syncs."""
+        unsynced, self._unsynced = self._unsynced, {}
+        if unsynced:
+            self._sync(unsynced, lambda failures: self._synced(unsynced, failures))
+        else:
+            self._end_round()
+
+    def _synced(self, unsynced: Mapping[PartitionLog, TopicPartition], failures: Mapping[PartitionLog, KafkaError]) -> None:
+        self._held_up += [unsynced[log] for log in failures if log in unsynced]
+        self._end_round()
+
+    def _end_round(self) -> None:
+        if self._is_stopped:
+            return
+        self._log_level = logging.DEBUG
+        if self._held_up:
+            self._due, self._held_up = self._held_up, []
+            self._timer = self._clock.call_later_ms(RETRY_MS, self.start)
+            self._on_progress(False)
+        else:
+            self._on_progress(True)

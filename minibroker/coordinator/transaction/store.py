@@ -1,0 +1,200 @@
+"""`__transaction_state`: where transactional ids live, each in the partition that its hash says.
+
+A partition of the topic is read when the broker starts or the topic appears, and kept in memory from then on:
+
+    loading --its records are read--> loaded        COORDINATOR_LOAD_IN_PROGRESS until then, which clients retry
+       |--its log is offline, or no such log--> unusable: NOT_COORDINATOR, which clients retry, until the next start
+
+Reading is spread over turns of the loop: a start with many ids serves everything else meanwhile.
+
+Invariant: what `Transactions` calls the state is in the log; a write that fails leaves no trace. After a failed fsync nobody knows what
+is in the log, which is offline then, and with it its ids.
+
+Source: TransactionStateManager, TransactionLog of Apache Kafka 4.3.1.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from minibroker.clock import Clock, Timer
+from minibroker.cluster.cluster import Cluster
+from minibroker.cluster.partition import Partition
+from minibroker.cluster.topic import TRANSACTION_STATE_TOPIC, Topic
+from minibroker.config.broker_config import BrokerConfig
+from minibroker.coordinator.transaction import records
+from minibroker.coordinator.transaction.metadata import TransactionMetadata
+from minibroker.coordinator.transaction.placement import partition_of
+from minibroker.coordinator.transaction.transactions import Transactions
+from minibroker.errors import CoordinatorLoadInProgress, KafkaError, NotCoordinator, WireError
+from minibroker.log.partition_log import PartitionLog
+from minibroker.records.batch import split_batches
+from minibroker.records.builder import build_batch
+from minibroker.records.record import Record, decode_records
+
+READ_BYTES: Final = 256 * 1024  #: at one time; a record is some 100 bytes
+READS_AT_START: Final = 16  #: before anything is served; some 20 ms each
+
+_END: Final = object()
+
+_LOG = logging.getLogger(__name__)
+
+
+class StatePartition:
+    """One partition of the topic and its ids. Written by StateStore, but for `transactions`."""
+
+    __slots__ = ("_partition", "is_broken", "is_loaded", "transactions")
+
+    def __init__(self, partition: Partition) -> None:
+        self._partition = partition
+        self.transactions = Transactions()
+        self.is_loaded = False
+        self.is_broken = False  #: its records cannot be read
+
+    @property
+    def coordinator_epoch(self) -> int:
+        """That markers carry, so that a partition can tell an old coordinator from a new one."""
+        return self._partition.leader_epoch
+
+    @property
+    def is_online(self) -> bool:
+        """Whether its log can be read and written."""
+        return self._partition.online_log is not None
+
+    def check(self) -> None:
+        """Refuse where the ids are not known: CoordinatorLoadInProgress, NotCoordinator."""
+        if self.is_broken or not self.is_online:
+            raise NotCoordinator
+        if not self.is_loaded:
+            raise CoordinatorLoadInProgress
+
+    def append(self, after: TransactionMetadata, *, now_ms: int, transaction_version: int) -> PartitionLog:
+        """Append the record of `after`, and return the log that has it: it may want to be synced. NotCoordinator when that fails."""
+        key, value = records.encode(after, transaction_version=transaction_version)
+        try:
+            log = self._partition.log
+            self._partition.append_own(build_batch([Record(0, now_ms, key, value)]))
+        except KafkaError as error:
+            _LOG.error("the state of transactional id %s cannot be written: %s", after.transactional_id, error)
+            raise NotCoordinator from error
+        return log
+
+    def read(self) -> Iterator[list[Record]]:
+        """The records of the log, a piece at a time; KafkaError."""
+        offset = self._partition.log.log_start_offset
+        while offset < self._partition.log.log_end_offset:
+            data = self._partition.log.read(offset, READ_BYTES, isolation=None)
+            found: list[Record] = []
+            for batch in split_batches(data):
+                offset = batch.next_offset
+                if not batch.is_control:
+                    found += decode_records(batch)
+            if not data:
+                break
+            yield found
+
+
+class StateStore:
+    """All partitions of the topic, as long as it is the same topic."""
+
+    def __init__(
+        self, cluster: Cluster, config: BrokerConfig, clock: Clock, *, on_loaded: Callable[[], None], on_gone: Callable[[], None]
+    ) -> None:
+        self._cluster = cluster
+        self._config = config
+        self._clock = clock
+        self._on_loaded = on_loaded  #: called when every partition that can be read is
+        self._on_gone = on_gone  #: called when the topic is another one, or none
+        self._topic: Topic | None = None  #: whose partitions these are
+        self._loading: Iterator[None] | None = None
+        self._timer: Timer | None = None
+        self.partitions: list[StatePartition] = []  #: by index; written here
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every id that there is, is known."""
+        return bool(self.partitions) and len(self.usable()) == len(self.partitions)
+
+    def usable(self) -> list[StatePartition]:
+        """The partitions whose ids are known."""
+        return [each for each in self.current() if each.is_loaded and each.is_online]
+
+    def current(self) -> list[StatePartition]:
+        """The partitions of the topic as it is now."""
+        self.follow_topic()
+        return self.partitions
+
+    def ensure_topic(self) -> None:
+        """Create the topic if there is none, as Apache Kafka configures it; KafkaError."""
+        if TRANSACTION_STATE_TOPIC not in self._cluster.topics:
+            self._cluster.create_topic(
+                TRANSACTION_STATE_TOPIC,
+                partition_count=self._config.transaction_state_log_num_partitions,
+                configs={
+                    "cleanup.policy": "compact",
+                    "compression.type": "uncompressed",
+                    "min.insync.replicas": str(self._config.transaction_state_log_min_isr),
+                    "segment.bytes": str(self._config.transaction_state_log_segment_bytes),
+                    "unclean.leader.election.enable": "false",
+                },
+            )
+        self.follow_topic()
+
+    def follow_topic(self) -> None:
+        """Load the topic when it is not the one that is known: it was created, or deleted, or both."""
+        topic = self._cluster.topics.get(TRANSACTION_STATE_TOPIC)
+        if topic is self._topic:
+            return
+        self.stop()
+        self._on_gone()
+        self._topic = topic
+        self.partitions = [StatePartition(each) for each in topic.partitions] if topic is not None else []
+        self._loading = self._load()
+        self._turn(READS_AT_START)
+
+    def stop(self) -> None:
+        """Load no further."""
+        self._loading = None
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def partition_of(self, transactional_id: str) -> StatePartition:
+        """Where an id lives; CoordinatorLoadInProgress, NotCoordinator."""
+        partitions = self.current()
+        if not partitions:
+            raise NotCoordinator
+        found = partitions[partition_of(transactional_id, len(partitions))]
+        found.check()
+        return found
+
+    def _turn(self, reads: int) -> None:
+        loading = self._loading
+        if loading is None:
+            return
+        for _ in range(reads):
+            if next(loading, _END) is _END:
+                self._loading = None
+                self._on_loaded()
+                return
+        self._timer = self._clock.call_later_ms(0, lambda: self._turn(1))
+
+    def _load(self) -> Iterator[None]:
+        """Load one partition after the other; every step is one read."""
+        for index, each in enumerate(self.partitions):
+            if not each.is_online:
+                continue
+            last: dict[bytes | None, bytes | None] = {}  #: values by key, so that one record of an id is decoded, not each
+            try:
+                for piece in each.read():
+                    for record in piece:
+                        last.pop(record.key, None)
+                        last[record.key] = record.value
+                    yield
+                each.transactions = Transactions(records.replay(last.items()))
+            except (KafkaError, WireError) as error:
+                _LOG.error("%s-%d cannot be read, its transactional ids are not served: %s", TRANSACTION_STATE_TOPIC, index, error)
+                each.is_broken = True
+                continue
+            each.is_loaded = True

@@ -1,0 +1,52 @@
+"""The coordinators of a broker, made when they are first needed: a start without transactions and groups imports neither.
+
+coordinators.start()      what the internal topics hold is loaded, if there are any
+coordinators.transactions, coordinators.groups      from the first request on that needs them
+coordinators.stop()       before the cluster closes
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from minibroker.clock import Clock
+from minibroker.cluster.cluster import Cluster
+from minibroker.cluster.topic import TRANSACTION_STATE_TOPIC
+from minibroker.config.broker_config import BrokerConfig
+from minibroker.dispatch.flush_queue import FlushQueue
+
+if TYPE_CHECKING:
+    from minibroker.coordinator.transaction.coordinator import TransactionCoordinator
+
+
+class Coordinators:
+    """Owned by Services."""
+
+    __slots__ = ("_clock", "_cluster", "_config", "_flush_queue", "_transactions")
+
+    def __init__(self, cluster: Cluster, config: BrokerConfig, clock: Clock, flush_queue: FlushQueue) -> None:
+        self._cluster = cluster
+        self._config = config
+        self._clock = clock
+        self._flush_queue = flush_queue
+        self._transactions: TransactionCoordinator | None = None
+
+    @property
+    def transactions(self) -> TransactionCoordinator:
+        """The coordinator of all transactional ids."""
+        if self._transactions is None:
+            from minibroker.coordinator.transaction.coordinator import TransactionCoordinator  # noqa: PLC0415  a start does without
+
+            self._transactions = TransactionCoordinator(self._cluster, self._config, self._clock, self._flush_queue.flush)
+            self._transactions.start()
+        return self._transactions
+
+    def start(self) -> None:
+        """Go on where the broker before ended: transactions that were decided are ended, others time out."""
+        if TRANSACTION_STATE_TOPIC in self._cluster.topics:
+            _ = self.transactions
+
+    def stop(self) -> None:
+        """Write nothing more."""
+        if self._transactions is not None:
+            self._transactions.stop()

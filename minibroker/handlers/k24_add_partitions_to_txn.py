@@ -1,0 +1,130 @@
+"""AddPartitionsToTxn (key 24): partitions that a transaction is about to write to.
+
+Versions: 0 to 5; 3 is flexible. To 3 a client says it for one transaction; from 4 on a broker does for several, or asks with verify_only
+whether a transaction has reached its partitions (KIP-890): one node needs none of that of itself, but serves it.
+All partitions of a transaction are added or none: where one does not exist it is answered UNKNOWN_TOPIC_OR_PARTITION, and the others
+OPERATION_NOT_ATTEMPTED. To a fenced producer versions 0 and 1 say INVALID_PRODUCER_EPOCH.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.delayed import Delayed, when_done
+from minibroker.dispatch.registry import handles
+from minibroker.errors import (
+    InvalidProducerEpoch,
+    KafkaError,
+    OperationNotAttempted,
+    ProducerFenced,
+    UnknownTopicOrPartition,
+)
+from minibroker.schemas import k24_add_partitions_to_txn as schema
+
+if TYPE_CHECKING:
+    from minibroker.coordinator.transaction.metadata import ProducerIdAndEpoch, TopicPartition
+
+BATCHED_SINCE = 4
+FENCED_SINCE = 2
+ABORTABLE_SINCE = 5
+
+Codes = dict["TopicPartition", int]
+
+
+@handles(schema)
+def add_partitions_to_txn(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
+    """Each transaction on its own."""
+    transactions = request.transactions if ctx.api_version >= BATCHED_SINCE else [_as_transaction(request)]
+
+    def begin(done: Callable[[Sequence[Codes]], None]) -> None:
+        """Let all begin; the last one to end tells the codes of each."""
+        codes: dict[int, Codes] = {}
+
+        def ended(index: int, found: Codes) -> None:
+            codes[index] = found
+            if len(codes) == len(transactions):
+                done([codes[each] for each in range(len(transactions))])
+
+        for index, each in enumerate(transactions):
+            _begin(ctx, each, partial(ended, index))
+
+    if not transactions:
+        return schema.Response()
+    answer: schema.Response | Delayed = when_done(begin, partial(_answer, ctx, transactions))
+    return answer
+
+
+def _as_transaction(request: schema.Request) -> schema.Transaction:
+    return schema.Transaction(
+        transactional_id=request.v3_and_below_transactional_id,
+        producer_id=request.v3_and_below_producer_id,
+        producer_epoch=request.v3_and_below_producer_epoch,
+        topics=request.v3_and_below_topics,
+    )
+
+
+def _begin(ctx: RequestContext, asked: schema.Transaction, done: Callable[[Codes], None]) -> None:
+    """Add or verify the partitions of one transaction, and tell the code of each."""
+    from minibroker.coordinator.transaction.metadata import ProducerIdAndEpoch  # noqa: PLC0415  a start does without
+
+    ids = ProducerIdAndEpoch(asked.producer_id, asked.producer_epoch)
+    partitions = frozenset((topic.name, index) for topic in asked.topics for index in topic.partitions)
+    unknown = {each for each in partitions if not _exists(ctx, *each)}
+    if unknown:
+        done({each: UnknownTopicOrPartition.code if each in unknown else OperationNotAttempted.code for each in partitions})
+    elif asked.verify_only:
+        done(_verified(ctx, asked.transactional_id, ids, partitions))
+    else:
+        version = 2 if ctx.api_version >= BATCHED_SINCE else 0
+        ctx.transactions.add_partitions(
+            asked.transactional_id,
+            ids,
+            partitions,
+            lambda outcome: done(dict.fromkeys(partitions, _code(ctx, outcome) if isinstance(outcome, KafkaError) else 0)),
+            client_transaction_version=version,
+        )
+
+
+def _exists(ctx: RequestContext, topic: str, index: int) -> bool:
+    found = ctx.cluster.topics.get(topic)
+    return found is not None and 0 <= index < len(found.partitions)
+
+
+def _verified(ctx: RequestContext, transactional_id: str, ids: ProducerIdAndEpoch, partitions: frozenset[TopicPartition]) -> Codes:
+    try:
+        found = ctx.transactions.verify_partitions(transactional_id, ids, partitions)
+    except KafkaError as error:
+        return dict.fromkeys(partitions, _code(ctx, error))
+    return {each: 0 if error is None else _code(ctx, error()) for each, error in found.items()}
+
+
+def _code(ctx: RequestContext, error: KafkaError) -> int:
+    """What this version calls it."""
+    if isinstance(error, ProducerFenced) and ctx.api_version < FENCED_SINCE:
+        return InvalidProducerEpoch.code
+    return error.code
+
+
+def _answer(ctx: RequestContext, transactions: Sequence[schema.Transaction], codes: Sequence[Codes]) -> schema.Response:
+    results = [
+        schema.TransactionResult(transactional_id=each.transactional_id, topic_results=_results(each.topics, found))
+        for each, found in zip(transactions, codes, strict=True)
+    ]
+    if ctx.api_version >= BATCHED_SINCE:
+        return schema.Response(results_by_transaction=results)
+    return schema.Response(results_by_topic_v3_and_below=results[0].topic_results)
+
+
+def _results(topics: Sequence[schema.Topic], codes: Mapping[TopicPartition, int]) -> list[schema.TopicResult]:
+    return [
+        schema.TopicResult(
+            name=topic.name,
+            results_by_partition=[
+                schema.PartitionResult(partition_index=index, partition_error_code=codes[topic.name, index]) for index in topic.partitions
+            ],
+        )
+        for topic in topics
+    ]
