@@ -5,16 +5,19 @@ Below 3 a partition's records are a message set of format v0 or v1: the log take
 without a whole message is no error there, and appends nothing (base_offset -1), as in Apache Kafka 3.9; Kafka 4 closes the connection.
 acks=1 and acks=-1 mean the same on one node: appended, and synced first where `flush.messages` asks for it (one fsync for all
 requests that arrived in the same turn of the loop). acks=0 has no answer at all; an error then closes the connection.
-Not done: transactions. A transactional_id is answered with TRANSACTIONAL_ID_AUTHORIZATION_FAILED, which no client retries (as in
-InitProducerId); so is a transactional batch without one, as in Kafka. Nothing is appended.
+Transactional batches are appended when the coordinator knows that their transaction reaches the partition; from version 12 on this very
+request tells it (coordinator/transaction/admission.py). All of them are of one producer, or the whole request is
+INVALID_PRODUCER_ID_MAPPING; one without a transactional_id makes it TRANSACTIONAL_ID_AUTHORIZATION_FAILED, and nothing is appended.
+The topics in which the broker keeps its own state are INVALID_TOPIC_EXCEPTION for all clients but Kafka's own `__admin_client`.
 """
 
 from __future__ import annotations
 
 from struct import Struct
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from minibroker.cluster.partition import Partition
+from minibroker.cluster.topic import INTERNAL_TOPICS
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import NO_RESPONSE, Delayed, NoResponse
 from minibroker.dispatch.flush_queue import Failures
@@ -22,8 +25,10 @@ from minibroker.dispatch.registry import handles
 from minibroker.errors import (
     BY_CODE,
     CorruptMessage,
+    InvalidProducerIdMapping,
     InvalidRecord,
     InvalidRequiredAcks,
+    InvalidTopicException,
     KafkaError,
     KafkaStorageError,
     MessageTooLarge,
@@ -33,15 +38,21 @@ from minibroker.errors import (
     WireError,
 )
 from minibroker.log.partition_log import PartitionLog
-from minibroker.records.batch import MAGIC_V2
+from minibroker.records.batch import HEADER_SIZE, MAGIC_V2
 from minibroker.schemas import k00_produce as schema
 from minibroker.wire.schema import Buffer
 
+if TYPE_CHECKING:
+    from minibroker.coordinator.transaction.admission import Admission
+    from minibroker.coordinator.transaction.metadata import TopicPartition
+
 BATCHES_SINCE: Final = 3
 TOPIC_IDS_SINCE: Final = 13
+ADMIN_CLIENT: Final = "__admin_client"  #: AdminUtils.ADMIN_CLIENT_ID of Apache Kafka
 
 _ATTRIBUTES: Final = 22  #: position of the low byte of a batch's attributes
 _TRANSACTIONAL: Final = 0x10
+_PRODUCER: Final = Struct(">43xqh")  #: of a batch: producer_id, producer_epoch
 _MAGIC: Final = 16  #: position of the format's version
 _SIZE: Final = Struct(">8xi")  #: of a message, which counts from behind itself
 
@@ -56,13 +67,14 @@ Waiting = list[tuple[schema.PartitionResult, PartitionLog]]  #: results that hol
 def produce(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed | NoResponse:
     """Append to each partition on its own: one that fails does not stop the others."""
     _check(request)
+    admission = None if request.transactional_id is None else _admit(ctx, request, request.transactional_id)
     waiting: Waiting = []
     response = schema.Response(
         responses=[
             schema.TopicResult(
                 name=topic.name,
                 topic_id=topic.topic_id,
-                partition_responses=[_append(ctx, topic, each, waiting) for each in topic.partition_data],
+                partition_responses=[_append(ctx, topic, each, admission, waiting) for each in topic.partition_data],
             )
             for topic in request.topic_data
         ]
@@ -93,19 +105,54 @@ def _check(request: schema.Request) -> None:
     if not -1 <= request.acks <= 1:
         raise InvalidRequiredAcks
     if request.transactional_id is not None:
-        raise TransactionalIdAuthorizationFailed("transactions are not supported")
+        return
     for topic in request.topic_data:
         for partition in topic.partition_data:
-            records = partition.records
-            # In formats v0 and v1 there is part of a timestamp at this place.
-            if records is not None and len(records) > _ATTRIBUTES and records[_MAGIC] == MAGIC_V2 and records[_ATTRIBUTES] & _TRANSACTIONAL:
+            if _is_transactional(partition.records):
                 raise TransactionalIdAuthorizationFailed("transactional records without a transactional_id")
 
 
-def _append(ctx: RequestContext, topic: schema.Topic, asked: schema.Partition, waiting: Waiting) -> schema.PartitionResult:
+def _is_transactional(records: Buffer | None) -> bool:
+    # In formats v0 and v1 there is part of a timestamp at this place.
+    return (
+        records is not None and len(records) >= HEADER_SIZE and records[_MAGIC] == MAGIC_V2 and records[_ATTRIBUTES] & _TRANSACTIONAL != 0
+    )
+
+
+def _admit(ctx: RequestContext, request: schema.Request, transactional_id: str) -> Admission | None:
+    """Let the transaction reach the partitions of its batches, where it has not; None where there is nothing to ask for."""
+    from minibroker.coordinator.transaction.admission import admit  # noqa: PLC0415  a start does without
+    from minibroker.coordinator.transaction.metadata import ProducerIdAndEpoch  # noqa: PLC0415  as above
+
+    producers: set[ProducerIdAndEpoch] = set()
+    partitions: list[TopicPartition] = []
+    for topic in request.topic_data:
+        for each in topic.partition_data:
+            if each.records is None or not _is_transactional(each.records):
+                continue
+            ids = ProducerIdAndEpoch(*_PRODUCER.unpack_from(each.records))
+            producers.add(ids)
+            try:
+                partition = _partition(ctx, topic, each.index)
+                if not partition.log.has_open_transaction(*ids):
+                    partitions.append((partition.topic, partition.index))
+            except KafkaError:
+                continue  # it is told when the append is tried
+    if len(producers) > 1:
+        raise InvalidProducerIdMapping("Transactional records contained more than one producer ID")
+    if not partitions:
+        return None
+    return admit(ctx.transactions, transactional_id, producers.pop(), frozenset(partitions), produce_version=ctx.api_version)
+
+
+def _append(
+    ctx: RequestContext, topic: schema.Topic, asked: schema.Partition, admission: Admission | None, waiting: Waiting
+) -> schema.PartitionResult:
     log_start_offset = -1
     try:
         partition = _partition(ctx, topic, asked.index)
+        if admission is not None and (partition.topic, partition.index) in admission.refused:
+            raise admission.refused[partition.topic, partition.index]
         log_start_offset = partition.log.log_start_offset
         records = asked.records
         if ctx.api_version < BATCHES_SINCE and records is not None and _has_no_message(records):
@@ -125,13 +172,20 @@ def _append(ctx: RequestContext, topic: schema.Topic, asked: schema.Partition, w
     log = partition.log
     if log.config.flush_messages <= log.unflushed_messages:
         waiting.append((result, log))
+    if admission is not None and admission.log is not None:
+        waiting.append((result, admission.log))
     return result
 
 
 def _partition(ctx: RequestContext, topic: schema.Topic, index: int) -> Partition:
+    """One that clients may write to."""
     if ctx.api_version >= TOPIC_IDS_SINCE:
-        return ctx.cluster.partition_by_id(topic.topic_id, index)
-    return ctx.cluster.partition(topic.name, index)
+        partition = ctx.cluster.partition_by_id(topic.topic_id, index)
+    else:
+        partition = ctx.cluster.partition(topic.name, index)
+    if partition.topic in INTERNAL_TOPICS and ctx.client_id != ADMIN_CLIENT:
+        raise InvalidTopicException
+    return partition
 
 
 def _has_no_message(records: Buffer) -> bool:

@@ -1,0 +1,75 @@
+"""Whether transactional batches may be appended: their transaction must reach the partition, and the coordinator must know it (KIP-890).
+
+    Produce    a partition that the transaction has not reached
+    to 10      INVALID_TXN_STATE
+    11         TRANSACTION_ABORTABLE
+    from 12    is added by this very request
+
+A partition where this producer has a transaction open need not be asked for. What the coordinator says is told as Apache Kafka tells it to
+producers: PRODUCER_FENCED as INVALID_PRODUCER_EPOCH; while it cannot answer, NOT_ENOUGH_REPLICAS, which every client retries and for which
+none looks for another leader. Source: AddPartitionsToTxnManager, ReplicaManager of Apache Kafka 4.3.1.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from minibroker.coordinator.transaction.coordinator import TransactionCoordinator
+from minibroker.coordinator.transaction.metadata import ProducerIdAndEpoch, TopicPartition
+from minibroker.errors import (
+    ConcurrentTransactions,
+    CoordinatorLoadInProgress,
+    CoordinatorNotAvailable,
+    InvalidProducerEpoch,
+    InvalidTxnState,
+    KafkaError,
+    NotCoordinator,
+    NotEnoughReplicas,
+    ProducerFenced,
+    TransactionAbortable,
+)
+from minibroker.log.partition_log import PartitionLog
+
+ABORTABLE_SINCE: Final = 11
+ADDED_SINCE: Final = 12
+
+_NOBODY_TO_ASK: Final = (CoordinatorLoadInProgress, CoordinatorNotAvailable, NotCoordinator)
+
+
+class Admission(NamedTuple):
+    """What became of the partitions that were asked for."""
+
+    refused: dict[TopicPartition, KafkaError]  #: what their batches are answered; all others may be appended
+    log: PartitionLog | None = None  #: the coordinator's, when it must be synced before the producer has its answer
+
+
+ALL: Final = Admission({})
+
+
+def admit(
+    coordinator: TransactionCoordinator,
+    transactional_id: str,
+    ids: ProducerIdAndEpoch,
+    partitions: frozenset[TopicPartition],
+    *,
+    produce_version: int,
+) -> Admission:
+    """Let the transaction reach `partitions`, or see whether it has, as the version of Produce wants it."""
+    try:
+        if produce_version >= ADDED_SINCE:
+            return Admission({}, coordinator.add_now(transactional_id, ids, partitions))
+        verified = coordinator.verify_partitions(transactional_id, ids, partitions)
+    except KafkaError as error:
+        told = _told(error, produce_version)
+        return Admission(dict.fromkeys(partitions, told))
+    return Admission({each: _told(error(), produce_version) for each, error in verified.items() if error is not None})
+
+
+def _told(error: KafkaError, produce_version: int) -> KafkaError:
+    if isinstance(error, ProducerFenced):
+        return InvalidProducerEpoch()
+    if isinstance(error, InvalidTxnState) or (isinstance(error, TransactionAbortable) and produce_version < ABORTABLE_SINCE):
+        return InvalidTxnState("Partition was not added to the transaction")
+    if isinstance(error, _NOBODY_TO_ASK) or (isinstance(error, ConcurrentTransactions) and produce_version < ADDED_SINCE):
+        return NotEnoughReplicas(f"Unable to verify the partition has been added to the transaction. Underlying error: {error.name}")
+    return error
