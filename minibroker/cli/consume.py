@@ -77,6 +77,8 @@ Examples:
 @click.option("-p", "--partitions", type=Partitions(), metavar="LIST", help="Only these partitions, such as 0,2,5-7.")
 @click.option(
     "--isolation",
+    "--isolation-level",
+    "isolation",
     type=click.Choice(list(ISOLATION_LEVELS)),
     default="read_uncommitted",
     show_default=True,

@@ -31,6 +31,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "serve": ("minibroker.cli.serve", "serve", "Run a broker."),
     "storage": ("minibroker.cli.storage", "storage", "Check, show and prepare log directories."),
     "topics": ("minibroker.cli.topics", "topics", "List, describe, create, delete and alter topics."),
+    "transactions": ("minibroker.cli.transactions", "transactions", "Show transactions, and end those that nobody ends."),
 }
 
 EPILOG = """\b

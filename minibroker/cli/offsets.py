@@ -11,8 +11,11 @@ from minibroker.cli.output import emit
 from minibroker.cli.times import epoch_ms
 from minibroker.client.client import Client
 from minibroker.client.errors import refusal
-from minibroker.client.offsets import ISOLATION_LEVELS, TIMES, TopicPartition, list_offsets
+from minibroker.client.leaders import TopicPartition
+from minibroker.client.offsets import ISOLATION_LEVELS, LATEST, TIMES, Bounds, bounds, list_offsets
 from minibroker.errors import KafkaError, UnknownTopicOrPartition
+
+BOUND_COLUMNS = ("topic", "partition", *Bounds._fields)
 
 
 class Time(click.ParamType[int]):
@@ -59,6 +62,7 @@ class Partitions(click.ParamType[frozenset[int]]):
 Examples:
   minibroker offsets --topic orders
   minibroker offsets --topic orders --time earliest --partitions 0,2-3 -o shell
+  minibroker offsets --all --topic orders
   minibroker offsets --topic-pattern 'flights.*' --time 2013-06-01T00:00:00Z -o jsonl
 """
 )
@@ -76,11 +80,14 @@ Examples:
 )
 @click.option(
     "--isolation",
+    "--isolation-level",
+    "isolation",
     type=click.Choice(list(ISOLATION_LEVELS)),
     default="read_uncommitted",
     show_default=True,
     help="latest is the high watermark, or with read_committed the last stable offset.",
 )
+@click.option("--all", "all_bounds", is_flag=True, help="Log start, last stable offset, high watermark and log end instead of one offset.")
 @click.option("--internal", is_flag=True, help="Without --topic, also topics of Kafka itself.")
 @output_option("table", "shell", "json", "jsonl", "yaml", "name")
 @client_command
@@ -92,14 +99,23 @@ def offsets(
     partitions: frozenset[int] | None,
     time: int,
     isolation: str,
+    all_bounds: bool,
     internal: bool,
     output: str,
 ) -> None:
     """Show an offset of each partition: earliest, latest, or by time.
 
+    --all shows all ends at one glance: where the last stable offset stays behind the high watermark, a transaction is open, and readers
+    under read_committed wait for its end.
+
     -o shell prints exactly what GetOffsetShell prints, topic:partition:offset, and leaves out partitions without such an offset.
     """
+    if all_bounds and (output == "shell" or time != LATEST or isolation != "read_uncommitted"):
+        raise click.UsageError("--all goes with neither --time nor --isolation nor -o shell")
     wanted, errors = _partitions(client, topics, topic_pattern, partitions, internal=internal)
+    if all_bounds:
+        _show_bounds(client, wanted, errors, output)
+        return
     found = list_offsets(client, dict.fromkeys(wanted, time), isolation=ISOLATION_LEVELS[isolation])
     items = []
     for (topic, partition), answer in sorted(found.items()):
@@ -124,6 +140,19 @@ def offsets(
             else ("topic", "partition", "offset")
         )
         emit(items, output, columns=columns)
+    fail_with(errors)
+
+
+def _show_bounds(client: Client, wanted: list[TopicPartition], errors: list[Exception], output: str) -> None:
+    items = []
+    for (topic, partition), answer in sorted(bounds(client, wanted).items()):
+        if isinstance(answer, KafkaError):
+            errors.append(answer)
+        else:
+            items.append({"name": f"{topic}:{partition}", "topic": topic, "partition": partition, **answer._asdict()})
+    if output != "name":
+        items = [{field: item[field] for field in BOUND_COLUMNS} for item in items]
+    emit(items, output, columns=BOUND_COLUMNS)
     fail_with(errors)
 
 

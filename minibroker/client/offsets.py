@@ -7,9 +7,11 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from minibroker.client.client import Client
+from minibroker.client.connection import Connection
 from minibroker.client.deadline import Deadline
-from minibroker.client.errors import BrokerUnreachable, UnsupportedByBroker, refusal
-from minibroker.errors import KafkaError, UnknownTopicOrPartition
+from minibroker.client.errors import UnsupportedByBroker, refusal
+from minibroker.client.leaders import TopicPartition, ask_leaders
+from minibroker.errors import KafkaError
 from minibroker.schemas import k02_list_offsets
 
 LATEST = -1
@@ -36,7 +38,17 @@ READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
 ISOLATION_LEVELS = {"read_uncommitted": READ_UNCOMMITTED, "read_committed": READ_COMMITTED}
 
-TopicPartition = tuple[str, int]
+CONSUMER = -1  #: replica_id
+DEBUGGER = -2  #: replica_id of one that is no replica and may look behind the high watermark
+
+
+class Bounds(NamedTuple):
+    """The offsets that bound what there is in a partition; each is at most the next one, and the end is not there yet."""
+
+    log_start_offset: int
+    last_stable_offset: int  #: where read_committed ends
+    high_watermark: int  #: where read_uncommitted ends
+    log_end_offset: int
 
 
 class FoundOffset(NamedTuple):
@@ -48,58 +60,47 @@ class FoundOffset(NamedTuple):
 
 
 def list_offsets(
-    client: Client, wanted: Mapping[TopicPartition, int], *, isolation: int = READ_UNCOMMITTED, deadline: Deadline | None = None
+    client: Client,
+    wanted: Mapping[TopicPartition, int],
+    *,
+    isolation: int = READ_UNCOMMITTED,
+    replica_id: int = CONSUMER,
+    deadline: Deadline | None = None,
 ) -> dict[TopicPartition, FoundOffset | KafkaError]:
     """The offset of each partition for its time, or the error that is final; retriable errors are tried again until the deadline."""
-    deadline = deadline or client.deadline()
-    found: dict[TopicPartition, FoundOffset | KafkaError] = {}
-    left = dict(wanted)
-    while left:
-        reason: Exception | None = None
-        for leader_id, partitions in _by_leader(client, left, deadline, found).items():
-            try:
-                answers = _ask_leader(client, leader_id, {key: left[key] for key in partitions}, isolation, deadline)
-            except BrokerUnreachable as error:
-                reason = error
-                continue
-            for key, answer in answers.items():
-                if isinstance(answer, KafkaError) and answer.retriable and not isinstance(answer, UnknownTopicOrPartition):
-                    reason = answer
-                else:
-                    found[key] = answer
-        left = {key: time for key, time in left.items() if key not in found}
-        if left:
-            deadline.pause(reason or UnknownTopicOrPartition("partitions without a leader"))
-    return found
+    until = deadline or client.deadline()
+
+    def ask(connection: Connection, partitions: list[TopicPartition]) -> Mapping[TopicPartition, FoundOffset | KafkaError]:
+        return _ask_leader(connection, {key: wanted[key] for key in partitions}, isolation, replica_id, until)
+
+    return ask_leaders(client, wanted, ask, until)
 
 
-def _by_leader(
-    client: Client, wanted: Iterable[TopicPartition], deadline: Deadline, found: dict[TopicPartition, FoundOffset | KafkaError]
-) -> dict[int, list[TopicPartition]]:
-    """Group partitions by their leader; what does not exist is entered in `found` as its error."""
+def bounds(client: Client, wanted: Iterable[TopicPartition]) -> dict[TopicPartition, Bounds | KafkaError]:
+    """The bounds of each partition, asked one after the other from the first to the last, or the error that is final."""
     keys = list(wanted)
-    answer = client.metadata(sorted({topic for topic, _ in keys}), deadline)
-    topics = {topic.name: topic for topic in answer.topics}
-    leaders: dict[int, list[TopicPartition]] = defaultdict(list)
-    for name, index in keys:
-        topic = topics[name]
-        error = refusal(topic.error_code, f"topic {name}")
-        if error is not None:
-            if not error.retriable or isinstance(error, UnknownTopicOrPartition):
-                found[name, index] = error
-            continue
-        leader_ids = [partition.leader_id for partition in topic.partitions if partition.partition_index == index]
-        if not leader_ids:
-            found[name, index] = UnknownTopicOrPartition(f"topic {name} has no partition {index}: it has {len(topic.partitions)}")
-        elif leader_ids[0] >= 0:
-            leaders[leader_ids[0]].append((name, index))
-    return leaders
+    deadline = client.deadline()
+    answers = [
+        list_offsets(client, dict.fromkeys(keys, EARLIEST), deadline=deadline),
+        list_offsets(client, dict.fromkeys(keys, LATEST), isolation=READ_COMMITTED, deadline=deadline),
+        list_offsets(client, dict.fromkeys(keys, LATEST), deadline=deadline),
+        list_offsets(client, dict.fromkeys(keys, LATEST), replica_id=DEBUGGER, deadline=deadline),
+    ]
+    return {key: _bounds([answer[key] for answer in answers]) for key in keys}
+
+
+def _bounds(found: list[FoundOffset | KafkaError]) -> Bounds | KafkaError:
+    offsets = []
+    for answer in found:
+        if isinstance(answer, KafkaError):
+            return answer
+        offsets.append(answer.offset)
+    return Bounds(*offsets)
 
 
 def _ask_leader(
-    client: Client, leader_id: int, wanted: Mapping[TopicPartition, int], isolation: int, deadline: Deadline
+    connection: Connection, wanted: Mapping[TopicPartition, int], isolation: int, replica_id: int, deadline: Deadline
 ) -> dict[TopicPartition, FoundOffset | KafkaError]:
-    connection = client.to_node(leader_id, deadline)
     needed = max(NEEDS_VERSION.get(time, 1) for time in wanted.values())
     if connection.version_for(k02_list_offsets) < needed:
         raise UnsupportedByBroker(f"{connection.address} serves ListOffsets below version {needed}, and does not know that --time")
@@ -107,7 +108,7 @@ def _ask_leader(
     for (name, index), time in wanted.items():
         topics[name].append(k02_list_offsets.Partition(partition_index=index, timestamp=time))
     request = k02_list_offsets.Request(
-        replica_id=-1,
+        replica_id=replica_id,
         isolation_level=isolation,
         topics=[k02_list_offsets.Topic(name=name, partitions=partitions) for name, partitions in topics.items()],
         timeout_ms=deadline.remaining_ms(30_000),

@@ -84,6 +84,20 @@ def test_both_isolation_levels_are_asked_for(cli: Commands, topic: str) -> None:
         assert shell(cli, topic, "--isolation", isolation) == [":0:6", ":1:2", ":2:0"]
 
 
+def test_all_bounds(cli: Commands, topic: str) -> None:
+    rows = [line.split() for line in cli("offsets", "--all", "-t", topic, "-p", "0-1").lines]
+    assert rows[1:] == [[topic, "0", "0", "6", "6", "6"], [topic, "1", "0", "2", "2", "2"]]
+    items = json.loads(cli("offsets", "--all", "-t", topic, "-p", "1", "-o", "json").out)
+    bounds = {"log_start_offset": 0, "last_stable_offset": 2, "high_watermark": 2, "log_end_offset": 2}
+    assert items == [{"topic": topic, "partition": 1, **bounds}]
+    assert cli("offsets", "--all", "-t", topic, "-t", "gone", "-o", "name", code=1).lines == [f"{topic}:{n}" for n in range(3)]
+
+
+@pytest.mark.parametrize("more", [["--time", "0"], ["--isolation-level", "read_committed"], ["-o", "shell"]])
+def test_all_bounds_are_of_no_time_and_level(offline: Commands, more: list[str]) -> None:
+    assert "--all goes with neither" in offline("offsets", "--all", *more, code=2).err
+
+
 def test_senseless_times_are_refused(offline: Commands) -> None:
     for time in ("-7", "yesterday", "2013-13-01"):
         assert "Invalid value for '--time'" in offline("offsets", "--time", time, code=2).err
