@@ -62,9 +62,7 @@ def test_kafka_reads_our_directories(end: Callable[[BrokerProcess], object], tmp
         for codec in CODECS:
             written = batches[f"{name}-{codec}-0"]
             assert sum(int(batch["count"]) for batch in written) == 800
-            # librdkafka compresses by lz4 only where groups are served (it looks for FindCoordinator); see NOT_DONE.md
-            expected = "none" if (name, codec) == ("confluent-kafka", "lz4") else codec
-            assert {batch["compresscodec"] for batch in written} == {expected}, (name, codec)
+            assert {batch["compresscodec"] for batch in written} == {codec}, (name, codec)
 
     metadata = check_metadata_log(broker.data_dir)
     for wanted in (

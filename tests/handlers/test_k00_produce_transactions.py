@@ -50,7 +50,7 @@ REFUSALS: dict[int, tuple[type[KafkaError], str | None]] = {
 class Batch(NamedTuple):
     """For one partition."""
 
-    index: int
+    partition: int
     data: bytes
 
 
@@ -73,7 +73,7 @@ class Producer:
         return Batch(index, records(1, base_sequence=sequence, is_transactional=True, **ids))
 
     def begin(self, version: int, *batches: Batch, topic: str = TOPIC, client_id: str = "test", acks: int = -1) -> Pending:
-        partitions = [schema.Partition(index=each.index, records=each.data) for each in batches]
+        partitions = [schema.Partition(index=each.partition, records=each.data) for each in batches]
         named: dict[str, Any] = {"topic_id": self.broker.cluster.topic(topic).topic_id} if version >= 13 else {"name": topic}
         topics = [schema.Topic(partition_data=partitions, **named)]
         request = schema.Request(transactional_id=self.transactional_id, acks=acks, timeout_ms=1000, topic_data=topics)

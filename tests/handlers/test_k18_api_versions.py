@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from minibroker.cluster.features import SERVED
 from minibroker.errors import InvalidRequest
 from minibroker.schemas import k18_api_versions as schema
+from tests.golden import golden
 from tests.support.broker_in_memory import BrokerInMemory
 
 NAMED = schema.Request(client_software_name="apache-kafka-java", client_software_version="4.3.1")
@@ -29,11 +31,24 @@ def test_every_version_lists_the_same(broker: BrokerInMemory, version: int) -> N
     assert sorted(ranges) == [api.api_key for api in response.api_keys]
 
 
-def test_only_features_whose_apis_are_served(broker: BrokerInMemory) -> None:
-    response = broker.ask(NAMED)
-    assert [feature.name for feature in response.supported_features] == ["metadata.version"]
-    assert [(feature.name, feature.max_version_level) for feature in response.finalized_features] == [("metadata.version", 30)]
+@pytest.mark.parametrize("version", [3, 4])
+def test_features_are_told_as_kafka_tells_them(broker: BrokerInMemory, version: int) -> None:
+    kafka = golden(f"k18_api_versions_v{version}_response_franz_go_1.22.2").decode()
+    response = broker.ask(NAMED, version)
+    for told, all_of_kafka in (
+        (response.supported_features, kafka.supported_features),
+        (response.finalized_features, kafka.finalized_features),
+    ):
+        assert told == [feature for feature in all_of_kafka if feature.name in SERVED]
     assert response.finalized_features_epoch == broker.cluster.metadata_offset
+
+
+def test_an_older_cluster_tells_its_own_levels(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = BrokerInMemory()
+    for levels in ({"metadata.version": 25, "transaction.version": 1, "group.version": 1}, {"metadata.version": 30}):
+        monkeypatch.setattr(broker.cluster.image, "features", levels)
+        told = {feature.name: (feature.min_version_level, feature.max_version_level) for feature in broker.ask(NAMED).finalized_features}
+        assert told == {name: (level, level) for name, level in levels.items() if name in SERVED}
 
 
 def test_the_client_s_software_is_remembered(broker: BrokerInMemory) -> None:

@@ -1,0 +1,67 @@
+"""FindCoordinator (key 10): which broker looks after a group or a transactional id. Always this one.
+
+Versions: 0 to 6; 3 is flexible; 4 asks for several keys at once, each answered on its own.
+The first question of a kind creates the topic in which its coordinator keeps what it knows, `__transaction_state`; nothing else does.
+(Apache Kafka answers COORDINATOR_NOT_AVAILABLE until the topic is there, and is asked again.) The empty key is as good as any other.
+Where the key's partition of that topic is offline there is no coordinator: COORDINATOR_NOT_AVAILABLE.
+Messages are Kafka's: versions 1 to 3 say "NONE" on success; from 4 on a key type that does not exist says what went wrong, all else "".
+Not done: groups, COORDINATOR_NOT_AVAILABLE; share groups, whose keys are INVALID_REQUEST, as where the share coordinator is off.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from minibroker.cluster.topic import TRANSACTION_STATE_TOPIC
+from minibroker.coordinator.transaction.placement import partition_of
+from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.registry import handles
+from minibroker.errors import CoordinatorNotAvailable, InvalidRequest, KafkaError
+from minibroker.schemas import k10_find_coordinator as schema
+
+MESSAGES_SINCE: Final = 1
+SEVERAL_KEYS_SINCE: Final = 4
+
+_KINDS: Final = (schema.GROUP, schema.TRANSACTION, schema.SHARE)
+_NO_NODE: Final = (-1, "", -1)
+_MALFORMED: Final = (  #: Kafka's words for INVALID_REQUEST
+    "This most likely occurs because of a request being malformed by the client library or the message was sent to an incompatible "
+    "broker. See the broker logs for more details."
+)
+
+
+@handles(schema)
+def find_coordinator(ctx: RequestContext, request: schema.Request) -> schema.Response:
+    """Answer each key; below version 4 the only one."""
+    if ctx.api_version >= SEVERAL_KEYS_SINCE:
+        return schema.Response(coordinators=[_coordinator(ctx, request.key_type, key) for key in request.coordinator_keys])
+    error = _problem(ctx, request.key_type, request.key)
+    node_id, host, port = _node(ctx, error)
+    message = "" if ctx.api_version < MESSAGES_SINCE else "NONE" if error is None else str(error)
+    return schema.Response(error_code=error.code if error else 0, error_message=message, node_id=node_id, host=host, port=port)
+
+
+def _coordinator(ctx: RequestContext, key_type: int, key: str) -> schema.Coordinator:
+    error = _problem(ctx, key_type, key)
+    node_id, host, port = _node(ctx, error)
+    message = str(error) if error is not None and key_type not in _KINDS else ""
+    return schema.Coordinator(key=key, node_id=node_id, host=host, port=port, error_code=error.code if error else 0, error_message=message)
+
+
+def _node(ctx: RequestContext, error: KafkaError | None) -> tuple[int, str, int]:
+    node = ctx.cluster.node
+    return _NO_NODE if error is not None else (node.node_id, *node.advertised(ctx.connection.listener_name))
+
+
+def _problem(ctx: RequestContext, key_type: int, key: str) -> KafkaError | None:
+    """Why nobody coordinates `key`; None where this node does."""
+    if key_type not in {schema.GROUP, schema.TRANSACTION}:
+        return InvalidRequest(_MALFORMED)
+    if key_type == schema.GROUP:
+        return CoordinatorNotAvailable()
+    try:
+        ctx.transactions.ensure_topic()
+        partitions = ctx.cluster.topic(TRANSACTION_STATE_TOPIC).partitions
+    except KafkaError:  # the topic could not be created
+        return CoordinatorNotAvailable()
+    return None if partitions[partition_of(key, len(partitions))].online_log is not None else CoordinatorNotAvailable()

@@ -1,0 +1,93 @@
+"""FindCoordinator: golden frames of real clients; codes and messages of key types that there are not, as Apache Kafka 4.3.1 gave them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from minibroker.cluster.topic import TRANSACTION_STATE_TOPIC
+from minibroker.coordinator.transaction.placement import partition_of
+from minibroker.errors import CoordinatorNotAvailable, InvalidRequest, KafkaStorageError
+from minibroker.schemas import k10_find_coordinator as schema
+from tests.golden import all_golden, golden
+from tests.support.broker_in_memory import BrokerInMemory
+from tests.support.golden_exchange import answer_of, kafka_answer, kafka_like, serve
+
+VERSIONS = range(schema.VERSIONS[1] + 1)
+REQUESTS = sorted(name for name, frame in all_golden().items() if frame.stem == "k10_find_coordinator" and frame.direction == "request")
+NODE = (1, "localhost", 9092)
+NOBODY = (-1, "", -1)
+MALFORMED = (
+    "This most likely occurs because of a request being malformed by the client library or the message was sent to an incompatible "
+    "broker. See the broker logs for more details."
+)
+
+
+def ask(broker: BrokerInMemory, key_type: int, version: int, *keys: str) -> list[schema.Coordinator]:
+    """The answer for each key, in the form of version 4 on; before that there is one key, which is not repeated."""
+    given: dict[str, Any] = {"coordinator_keys": list(keys)} if version >= 4 else {"key": keys[0]}
+    if version >= 1:
+        given["key_type"] = key_type
+    answer = broker.ask(schema.Request(**given), version)
+    if version >= 4:
+        return list(answer.coordinators)
+    told = {name: getattr(answer, name) for name in ("node_id", "host", "port", "error_code", "error_message")}
+    return [schema.Coordinator(key=keys[0], **told)]
+
+
+def place(coordinator: schema.Coordinator) -> tuple[int, str, int]:
+    return coordinator.node_id, coordinator.host, coordinator.port
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_clients_get_the_bytes_that_kafka_sent(name: str) -> None:
+    request = golden(name)
+    if request.decode().key_type == schema.GROUP:
+        pytest.skip("groups are not served yet")
+    answer = answer_of(request)
+    (port,) = {each.port for each in (answer, *answer.coordinators) if each.port > 0} or {9092}
+    broker = kafka_like(config={"listeners": f"PLAINTEXT://127.0.0.1:{port}"})
+    assert serve(broker, request) == kafka_answer(request)
+
+
+@pytest.mark.parametrize("version", VERSIONS[1:])
+def test_the_first_question_makes_the_topic(version: int) -> None:
+    broker = BrokerInMemory()
+    for _ in range(2):
+        (told,) = ask(broker, schema.TRANSACTION, version, "shop")
+        assert (told.error_code, place(told), told.error_message) == (0, NODE, "NONE" if version < 4 else "")
+    topic = broker.cluster.topic(TRANSACTION_STATE_TOPIC)
+    assert (len(topic.partitions), topic.is_internal) == (50, True)
+
+
+def test_several_keys_and_none() -> None:
+    broker = BrokerInMemory(config={"transaction.state.log.num.partitions": "2"})
+    assert ask(broker, schema.TRANSACTION, 6) == []
+    told = ask(broker, schema.TRANSACTION, 6, "", "a", "b")
+    assert [(each.key, each.error_code, place(each)) for each in told] == [("", 0, NODE), ("a", 0, NODE), ("b", 0, NODE)]
+
+
+@pytest.mark.parametrize("version", VERSIONS[1:])
+@pytest.mark.parametrize("key_type", [-1, 2, 3, 127])
+@pytest.mark.parametrize("key", ["shop", "shop:AAAAAAAAAAAAAAAAAAAAAQ:0"])
+def test_a_key_type_that_there_is_not(version: int, key_type: int, key: str) -> None:
+    broker = BrokerInMemory()
+    (told,) = ask(broker, key_type, version, key)
+    message = "" if version >= 4 and key_type == schema.SHARE else MALFORMED
+    assert (told.error_code, place(told), told.error_message) == (InvalidRequest.code, NOBODY, message)
+    assert list(broker.cluster.topics) == []
+
+
+@pytest.mark.parametrize("version", [3, 6])
+def test_where_the_topic_is_offline_there_is_no_coordinator(version: int) -> None:
+    broker = BrokerInMemory(config={"transaction.state.log.num.partitions": "2"})
+    ask(broker, schema.TRANSACTION, 6, "a")
+    lost = partition_of("a", 2)
+    broker.cluster.partition(TRANSACTION_STATE_TOPIC, lost).take_offline(KafkaStorageError())
+    other = next(key for key in "bcdefgh" if partition_of(key, 2) != lost)
+    (told,) = ask(broker, schema.TRANSACTION, version, "a")
+    message = "The coordinator is not available." if version < 4 else ""
+    assert (told.error_code, place(told), told.error_message) == (CoordinatorNotAvailable.code, NOBODY, message)
+    (told,) = ask(broker, schema.TRANSACTION, version, other)
+    assert (told.error_code, place(told)) == (0, NODE)
