@@ -38,8 +38,9 @@ _FREE: Final = {"throttle_time_ms", "host", "port", "cluster_id", "log_dir", "to
 class Peer:
     """One connection to one broker, made anew when the broker closed it."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, client_id: str = "twin") -> None:
         (self._address,) = parse_bootstrap(bootstrap)
+        self._client_id = client_id
         self._transport: SocketTransport | None = None
         self._correlation_id = 0
 
@@ -50,7 +51,7 @@ class Peer:
             self._transport = SocketTransport(self._address, deadline)
         self._correlation_id += 1
         try:
-            self._transport.send(encode_request(api, version, self._correlation_id, "twin", request), deadline)
+            self._transport.send(encode_request(api, version, self._correlation_id, self._client_id, request), deadline)
             if is_answered:
                 return decode_response(api, version, self._correlation_id, self._transport.receive(deadline))
             return SILENCE if self.ask(k18_api_versions, 0, k18_api_versions.Request()) is not CLOSED else CLOSED

@@ -4,8 +4,8 @@
   (unknown id)          Empty              49             49                   49                    -                -               -
   Empty                 Empty              Ongoing        48                   v1 48, v2 PrepareA.   -                -               Dead
   Ongoing               PrepareAbort, 51   Ongoing        PrepareCommit        PrepareAbort          -                PrepareAbort    -
-  PrepareCommit         51                 51             51                   48                    CompleteCommit   -               -
-  PrepareAbort          51                 51             48                   51                    CompleteAbort    -               -
+  PrepareCommit         51                 51             51                   51                    CompleteCommit   -               -
+  PrepareAbort          51                 51             51                   51                    CompleteAbort    -               -
   CompleteCommit        Empty              Ongoing        v1 OK, v2 48 (1)     v1 48, v2 PrepareA.(2) -               -               Dead
   CompleteAbort         Empty              Ongoing        48                   v1 OK, v2 PrepareA.(1) -               -               Dead
   Dead                  -1                 -1             -1                   -1                    -                -               -
@@ -13,9 +13,9 @@
 
   (1) OK when it is the repetition of the EndTxn that led here     (2) 48 when it is
   48 INVALID_TXN_STATE, 49 INVALID_PRODUCER_ID_MAPPING, 51 CONCURRENT_TRANSACTIONS (retried by clients), -1 UNKNOWN_SERVER_ERROR
-  Before the table: another producer id is 49 (InitProducerId: 90), another epoch 90 PRODUCER_FENCED; a step that is not persisted
-  yet is 51 (transactions.py). Dead is the tombstone of an expired id, it is stored as no state. PrepareEpochFence is stored never:
-  fencing is one step, to PrepareAbort, with the epoch that fences.
+  Before the table: a step that is not persisted yet is 51 (transactions.py), and so is Prepare* whoever asks (but for EndTxn v1);
+  another producer id is 49 (InitProducerId: 90), another epoch 90 PRODUCER_FENCED. Dead is the tombstone of an expired id, it is
+  stored as no state. PrepareEpochFence is stored never: fencing is one step, to PrepareAbort, with the epoch that fences.
 
 Epochs
   InitProducerId  epoch + 1; the same answer again for the epoch before the last (KIP-360); a new producer id at epoch 0 when
@@ -23,12 +23,14 @@ Epochs
   EndTxn v1       unchanged (EndTxn 0 to 4): a delayed EndTxn of such a client can end its next transaction, which is why KIP-890 is
   EndTxn v2       epoch + 1 already in Prepare*, so in the markers; the answer tells what the next transaction uses. When they are used
                   up, Prepare* has MAX_EPOCH, and Complete* the new producer id at epoch 0
-  fencing         epoch + 1; at transaction.version 2 the old owner may come back with its old epoch in InitProducerId, by KIP-588
+  fencing         epoch + 1; at transaction.version 2 as EndTxn v2, and the old owner may come back with its old epoch in
+                  InitProducerId, by KIP-588
 
 Nothing here changes anything: `Decision.after` becomes the state once its record is in the log. A write that fails leaves no trace.
 
-Where Kafka throws or would hand out MAX_EPOCH, on exhausted epochs, we answer: a retry of InitProducerId gets its answer again, an owner
-that was fenced at the last epoch gets a new producer id from InitProducerId, and PRODUCER_FENCED from a repeated EndTxn.
+Every cell was compared with Apache Kafka 4.3.1 (tests: cells.py). Where we differ: on exhausted epochs Kafka throws at a retry of
+InitProducerId, which gets its answer again here; and it takes an EndTxn v2 with the epoch before for the repetition of one that a v1 client
+sent with the present epoch, so that a zombie is told its successor's epoch, which is PRODUCER_FENCED here.
 
 Sources: KIP-98, KIP-360, KIP-447, KIP-588, KIP-890; TransactionMetadata, TransactionState, TransactionCoordinator of Kafka 4.3.1.
 """
@@ -115,18 +117,19 @@ def init_producer_id(
     """A producer takes over the id; `transaction_version` is the broker's, `expected` what the producer says it is.
 
     Raises:
-        ProducerFenced: `expected` is neither the owner nor a retry of its.
         ConcurrentTransactions: markers are on their way. Also `Decision.error` when an open transaction has to be aborted first.
+        ProducerFenced: `expected` is neither the owner nor a retry of its.
     """
     if current is None:
         new = TransactionMetadata(transactional_id, allocate_producer_id(), NO_PRODUCER_EPOCH, timeout_ms, _EMPTY, now_ms)
         return _taken_over(new, new.ids._replace(producer_epoch=0), NO_PRODUCER_EPOCH, timeout_ms, now_ms)
-    if expected is not None and not _may_own(current, expected):
-        raise ProducerFenced
     if current.state.is_prepared:
         raise ConcurrentTransactions
+    if expected is not None and not _may_own(current, expected):
+        raise ProducerFenced
     if current.state is _ONGOING:
-        return Decision(fence(current, now_ms=now_ms, transaction_version=transaction_version), error=ConcurrentTransactions)
+        after = fence(current, now_ms=now_ms, transaction_version=transaction_version, allocate_producer_id=allocate_producer_id)
+        return Decision(after, error=ConcurrentTransactions)
     if not current.state.is_idle:
         _impossible(current)
     ids, last_producer_epoch = _next_ids(current, expected, allocate_producer_id)
@@ -181,13 +184,11 @@ def add_partitions(
     """The transaction reaches `partitions`, or starts with them; the version is 2 from AddPartitionsToTxn 4 on, else 0.
 
     Raises:
+        ConcurrentTransactions: markers of the one before are on their way, whoever asks.
         InvalidProducerIdMapping: no such id, or another producer's.
         ProducerFenced: another epoch.
-        ConcurrentTransactions: markers of the one before are on their way.
     """
-    current = _owned(current, ids)
-    if current.state.is_prepared:
-        raise ConcurrentTransactions
+    current = _owned(_settled(current), ids)
     if current.state is _ONGOING and partitions <= current.partitions:
         return Decision(None)
     if current.state is not _ONGOING and not current.state.is_idle:
@@ -217,6 +218,12 @@ def verify_partitions(
     return {each: None if each in current.partitions else TransactionAbortable for each in partitions}
 
 
+def _settled(current: TransactionMetadata | None) -> TransactionMetadata | None:
+    if current is not None and current.state.is_prepared:
+        raise ConcurrentTransactions
+    return current
+
+
 def _owned(current: TransactionMetadata | None, ids: ProducerIdAndEpoch) -> TransactionMetadata:
     if current is None or current.producer_id != ids.producer_id:
         raise InvalidProducerIdMapping
@@ -237,19 +244,20 @@ def end_transaction(
     """A client ends its transaction; the version is 2 from EndTxn 5 on, else 0. The answer's ids are none for the latter.
 
     Raises:
-        InvalidProducerIdMapping, ProducerFenced: as add_partitions.
-        ConcurrentTransactions: it is ended already, and the markers are on their way.
+        ConcurrentTransactions, InvalidProducerIdMapping, ProducerFenced: as add_partitions.
         InvalidTxnState: there is nothing to end, or it ended the other way.
     """
     if client_transaction_version < EPOCH_BUMP_VERSION:
         return _end_v1(_owned(current, ids), commit=commit, now_ms=now_ms)
-    return _end_v2(current, ids, commit=commit, now_ms=now_ms, allocate_producer_id=allocate_producer_id)
+    return _end_v2(_settled(current), ids, commit=commit, now_ms=now_ms, allocate_producer_id=allocate_producer_id)
 
 
 def _end_v1(current: TransactionMetadata, *, commit: bool, now_ms: int) -> Decision:
     if current.state is _ONGOING:
         return Decision(_prepared(current, commit=commit, now_ms=now_ms))
-    if not current.state.is_idle and not current.state.is_prepared:
+    if current.state.is_prepared:
+        raise ConcurrentTransactions
+    if not current.state.is_idle:
         _impossible(current)
     _check_outcome(current, commit=commit)
     return Decision(None)
@@ -263,47 +271,38 @@ def _end_v2(
     now_ms: int,
     allocate_producer_id: AllocateProducerId,
 ) -> Decision:
-    if current is not None and _is_repeated_end(current, ids):
+    if current is not None and is_repeated_end(current, ids):
         _check_outcome(current, commit=commit)
         if current.producer_epoch == MAX_EPOCH:  # it was fenced at its last epoch: the answer would hand out MAX_EPOCH
             raise ProducerFenced
         return Decision(None, current.ids)
     current = _owned(current, ids)
-    if current.state.is_prepared:
-        if current.bumps_epochs:  # an epoch that nobody was told yet
-            raise ProducerFenced
-        _check_outcome(current, commit=commit)
     if current.state is not _ONGOING and not current.state.is_idle:
         _impossible(current)
     if commit and current.state is not _ONGOING:
         raise InvalidTxnState
-    next_producer_id = allocate_producer_id() if is_epoch_exhausted(current.producer_epoch) else NO_PRODUCER_ID
-    after = _prepared_with_bump(current, commit=commit, next_producer_id=next_producer_id, now_ms=now_ms)
+    after = _prepared_with_bump(current, commit=commit, now_ms=now_ms, allocate_producer_id=allocate_producer_id)
     return Decision(after, complete(after, now_ms=now_ms).ids)
 
 
-def _is_repeated_end(current: TransactionMetadata, ids: ProducerIdAndEpoch) -> bool:
+def is_repeated_end(current: TransactionMetadata, ids: ProducerIdAndEpoch) -> bool:
     """The EndTxn that led to the present state, again: its epoch is the one before, or the last of the producer id before."""
-    if not current.bumps_epochs or not (current.state.is_prepared or current.state in _COMPLETE):
+    if not current.bumps_epochs or current.state not in _COMPLETE:
         return False
     if ids.producer_id == current.producer_id and ids.producer_epoch + 1 == current.producer_epoch:
         return True
-    went_over = current.producer_epoch == 0 and ids == (current.previous_producer_id, MAX_EPOCH - 1)
-    return went_over and not current.state.is_prepared
+    return current.producer_epoch == 0 and ids == (current.previous_producer_id, MAX_EPOCH - 1)
 
 
 def _check_outcome(current: TransactionMetadata, *, commit: bool) -> None:
     """Fine when the transaction is complete, and ended as asked for."""
-    ending = (TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT)
-    if not commit:
-        ending = (TransactionState.PREPARE_ABORT, TransactionState.COMPLETE_ABORT)
-    if current.state not in ending:
+    if current.state is not (TransactionState.COMPLETE_COMMIT if commit else TransactionState.COMPLETE_ABORT):
         raise InvalidTxnState
-    if current.state.is_prepared:
-        raise ConcurrentTransactions
 
 
-def fence(current: TransactionMetadata, *, now_ms: int, transaction_version: int) -> TransactionMetadata:
+def fence(
+    current: TransactionMetadata, *, now_ms: int, transaction_version: int, allocate_producer_id: AllocateProducerId
+) -> TransactionMetadata:
     """Abort an open transaction over the head of its owner: it timed out, or another producer takes over.
 
     The owner's epoch is worth nothing from then on. `transaction_version` is the broker's.
@@ -311,7 +310,7 @@ def fence(current: TransactionMetadata, *, now_ms: int, transaction_version: int
     if current.state is not _ONGOING:
         _impossible(current)
     if transaction_version >= EPOCH_BUMP_VERSION:
-        return _prepared_with_bump(current, commit=False, next_producer_id=NO_PRODUCER_ID, now_ms=now_ms)
+        return _prepared_with_bump(current, commit=False, now_ms=now_ms, allocate_producer_id=allocate_producer_id)
     fenced = _prepared(current, commit=False, now_ms=now_ms)
     return fenced._replace(producer_epoch=min(current.producer_epoch + 1, MAX_EPOCH), last_producer_epoch=NO_PRODUCER_EPOCH)
 
@@ -326,7 +325,10 @@ def _prepared(current: TransactionMetadata, *, commit: bool, now_ms: int) -> Tra
     )
 
 
-def _prepared_with_bump(current: TransactionMetadata, *, commit: bool, next_producer_id: int, now_ms: int) -> TransactionMetadata:
+def _prepared_with_bump(
+    current: TransactionMetadata, *, commit: bool, now_ms: int, allocate_producer_id: AllocateProducerId
+) -> TransactionMetadata:
+    next_producer_id = allocate_producer_id() if is_epoch_exhausted(current.producer_epoch) else NO_PRODUCER_ID
     return _prepared(current, commit=commit, now_ms=now_ms)._replace(
         producer_epoch=min(current.producer_epoch + 1, MAX_EPOCH),
         last_producer_epoch=current.producer_epoch,

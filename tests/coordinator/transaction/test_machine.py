@@ -210,7 +210,8 @@ class Coordinator(RuleBasedStateMachine):
         now_ms = self.clock.now_ms()
         for each in timed_out(self.transactions.all_settled(), now_ms=now_ms):
             self.open = None
-            self._persist(fence(each, now_ms=now_ms, transaction_version=self.broker))
+            fenced = fence(each, now_ms=now_ms, transaction_version=self.broker, allocate_producer_id=lambda: next(self.producer_ids))
+            self._persist(fenced)
         for each in expired(self.transactions.all_settled(), now_ms=now_ms, expiration_ms=EXPIRATION_MS):
             assert self.open is None
             self._persist(expire(each))

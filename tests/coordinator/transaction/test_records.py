@@ -73,7 +73,7 @@ def decided(before: TransactionMetadata | None, after: TransactionMetadata) -> T
             client_transaction_version=after.client_transaction_version,
         ).after
     if after.state.is_prepared and not after.client_transaction_version and before.ids != after.ids:  # at transaction.version 0 or 1
-        return fence(before, now_ms=now_ms, transaction_version=1)
+        return fence(before, now_ms=now_ms, transaction_version=1, allocate_producer_id=lambda: -1)
     if after.state.is_prepared:
         return end_transaction(
             before,

@@ -85,6 +85,10 @@ def end(current: TransactionMetadata | None, ids: tuple[int, int] = (7, 5), *, c
     )
 
 
+def fenced(current: TransactionMetadata) -> TransactionMetadata:
+    return fence(current, now_ms=NOW, transaction_version=2, allocate_producer_id=lambda: NEW_PRODUCER_ID)
+
+
 def stored(decision: Decision) -> TransactionMetadata:
     assert decision.after is not None
     return decision.after
@@ -105,26 +109,8 @@ TABLE: dict[TransactionState | None, tuple[Outcome, ...]] = {
     None: (EMPTY, *(InvalidProducerIdMapping,) * 7),
     EMPTY: (EMPTY, ONGOING, InvalidTxnState, InvalidTxnState, InvalidTxnState, PREPARE_ABORT, ProducerFenced, ProducerFenced),
     ONGOING: (PREPARE_ABORT, ONGOING, PREPARE_COMMIT, PREPARE_COMMIT, PREPARE_ABORT, PREPARE_ABORT, ProducerFenced, ProducerFenced),
-    PREPARE_COMMIT: (
-        ConcurrentTransactions,
-        ConcurrentTransactions,
-        ConcurrentTransactions,
-        ProducerFenced,
-        InvalidTxnState,
-        ProducerFenced,
-        ConcurrentTransactions,
-        InvalidTxnState,
-    ),
-    PREPARE_ABORT: (
-        ConcurrentTransactions,
-        ConcurrentTransactions,
-        InvalidTxnState,
-        ProducerFenced,
-        ConcurrentTransactions,
-        ProducerFenced,
-        InvalidTxnState,
-        ConcurrentTransactions,
-    ),
+    PREPARE_COMMIT: (ConcurrentTransactions,) * 8,
+    PREPARE_ABORT: (ConcurrentTransactions,) * 8,
     COMPLETE_COMMIT: (EMPTY, ONGOING, None, InvalidTxnState, InvalidTxnState, PREPARE_ABORT, None, InvalidTxnState),
     COMPLETE_ABORT: (EMPTY, ONGOING, InvalidTxnState, InvalidTxnState, None, PREPARE_ABORT, InvalidTxnState, None),
     DEAD: (*BROKEN, ProducerFenced, ProducerFenced),
@@ -151,7 +137,7 @@ def test_every_cell_that_a_request_reaches(state: TransactionState | None) -> No
     ("step", "reached"),
     [
         (complete, {PREPARE_COMMIT: COMPLETE_COMMIT, PREPARE_ABORT: COMPLETE_ABORT}),
-        (lambda current, now_ms: fence(current, now_ms=now_ms, transaction_version=2), {ONGOING: PREPARE_ABORT}),
+        (lambda current, now_ms: fenced(current), {ONGOING: PREPARE_ABORT}),
         (lambda current, now_ms: expire(current), {EMPTY: DEAD, COMPLETE_COMMIT: DEAD, COMPLETE_ABORT: DEAD}),
     ],
     ids=["markers written", "time-out", "expiry"],
@@ -167,7 +153,7 @@ def test_every_cell_that_the_broker_reaches(
                 step(metadata(state), now_ms=NOW)
 
 
-@pytest.mark.parametrize("state", [each for each in TransactionState if each not in (DEAD, PREPARE_EPOCH_FENCE)])
+@pytest.mark.parametrize("state", [EMPTY, ONGOING, COMPLETE_COMMIT, COMPLETE_ABORT])
 @pytest.mark.parametrize("version", [0, 2])
 def test_another_producer_id_and_another_epoch(state: TransactionState, version: int) -> None:
     current = metadata(state, version=version)
@@ -186,10 +172,16 @@ def test_another_producer_id_and_another_epoch(state: TransactionState, version:
 
 
 @pytest.mark.parametrize("state", [PREPARE_COMMIT, PREPARE_ABORT])
-def test_end_v2_upon_the_end_of_a_v1_client(state: TransactionState) -> None:
-    current = metadata(state, version=0)
-    assert outcome(lambda: end(current, commit=state is PREPARE_COMMIT)) is ConcurrentTransactions
-    assert outcome(lambda: end(current, commit=state is PREPARE_ABORT)) is InvalidTxnState
+def test_while_markers_are_written_whoever_asks_comes_again(state: TransactionState) -> None:
+    for ids in ((7, 4), (7, 6), (8, 5)):
+        for step in (
+            lambda ids=ids: init(metadata(state), ids),
+            lambda ids=ids: add(metadata(state), ids),
+            lambda ids=ids: end(metadata(state), ids, commit=True),
+        ):
+            assert outcome(step) is ConcurrentTransactions
+    assert outcome(lambda: end(metadata(state), (7, 4), commit=True, version=0)) is ProducerFenced
+    assert outcome(lambda: end(metadata(state), (8, 5), commit=True, version=0)) is InvalidProducerIdMapping
 
 
 def test_end_v2_upon_a_complete_transaction_of_a_v1_client() -> None:
@@ -270,13 +262,22 @@ def test_an_open_transaction_is_aborted_first(broker: int, last: int, version: i
     assert outcome(lambda: end(done, (7, 5), commit=True, version=0)) is ProducerFenced
 
 
-def test_fencing_at_the_last_epoch_leaves_none_to_hand_out() -> None:
-    done = complete(fence(metadata(ONGOING, epoch=MAX_EPOCH - 1), now_ms=NOW, transaction_version=2), now_ms=NOW)
-    assert (done.ids, done.state) == ((7, MAX_EPOCH), COMPLETE_ABORT)
+def test_fencing_at_the_last_epoch_brings_a_new_producer_id() -> None:
+    after = fenced(metadata(ONGOING, epoch=MAX_EPOCH - 1))
+    assert (after.ids, after.next_producer_id) == ((7, MAX_EPOCH), NEW_PRODUCER_ID)
+    done = complete(after, now_ms=NOW)
+    assert (done.ids, done.state) == ((NEW_PRODUCER_ID, 0), COMPLETE_ABORT)
+    assert end(done, (7, MAX_EPOCH - 1), commit=False) == (None, (NEW_PRODUCER_ID, 0), None)
+    assert init(done).answer == (NEW_PRODUCER_ID, 1)
+    assert init(done, (7, MAX_EPOCH - 1)).answer == (NEW_PRODUCER_ID, 0)
+
+
+def test_fencing_at_the_last_epoch_before_transaction_version_2() -> None:
+    decision = init(metadata(ONGOING, epoch=MAX_EPOCH - 1, version=0), broker=1)
+    done = complete(stored(decision), now_ms=NOW)
+    assert done.ids == (7, MAX_EPOCH)
     assert outcome(lambda: end(done, (7, MAX_EPOCH - 1), commit=False)) is ProducerFenced
-    assert init(done).answer == (NEW_PRODUCER_ID, 0)
-    again = init(done, (7, MAX_EPOCH - 1))
-    assert again.answer == init(stored(again), (7, MAX_EPOCH - 1)).answer == (NEW_PRODUCER_ID, 0)
+    assert init(done, broker=1).answer == (NEW_PRODUCER_ID, 0)
 
 
 # AddPartitions
