@@ -129,19 +129,14 @@ def make_plan(  # noqa: PLR0917  the numbers of one plan
     segments: Segments,
     config: LogConfig,
     producers: Mapping[int, Producer],
+    aborted: Sequence[AbortedTxn],
     first_dirty_offset: int,
     first_uncleanable_offset: int,
     now_ms: int,
     offset_map_bytes: int,
 ) -> Compaction:
-    """What `PartitionLog.begin_compaction` answers. OSError, CorruptLogError from a `.txnindex`."""
+    """What `PartitionLog.begin_compaction` answers; `aborted` are the transactions that have records below `first_uncleanable_offset`."""
     sources = tuple(Source(each.base_offset, each.size) for each in segments if each.base_offset < first_uncleanable_offset)
-    aborted: list[AbortedTxn] = []
-    for segment in segments:
-        entries, is_complete = segment.transaction_index.collect(sources[0].base_offset, first_uncleanable_offset)
-        aborted += entries
-        if is_complete:
-            break
     return Compaction(
         directory=segments.directory,
         sources=sources,

@@ -69,6 +69,7 @@ class DurableLog(ReadableLog):
                 end_offset=end_offset,
                 growing=growing,
                 directories=directories,
+                aborted=self._aborted.unsynced(growing) if growing is not None else None,
                 folder_changes=self._folder_changes,
             )
 
@@ -76,6 +77,7 @@ class DurableLog(ReadableLog):
         """Take over what `flush.run` came to. A failure takes the log offline and raises KafkaStorageError."""
         flush.close()
         if error is None and self.offline_cause is None:
+            flush.note_synced()
             self.recovery_point = max(self.recovery_point, flush.end_offset)
             self._synced_changes = max(self._synced_changes, flush.folder_changes)
         elif self.is_closed:

@@ -19,6 +19,7 @@ from typing import Final
 
 from minibroker.storage.files import READ_ONLY, Files
 from minibroker.storage.segment import Segment
+from minibroker.storage.transaction_index import TransactionIndex
 
 OPEN_SEGMENTS: Final = 16
 
@@ -26,10 +27,11 @@ OPEN_SEGMENTS: Final = 16
 class Flush:
     """Everything below `end_offset` that may not be on the disk yet. `run` once, `close` in any case (`end_flush` does).
 
-    `segments` are in order; of the `growing` one the indexes are left out.
+    `segments` are in order; of the `growing` one the indexes are left out, a recovery makes them anew. Not so `aborted`, its `.txnindex`
+    if that is not synced: when the segment grows no more, a recovery may begin behind it.
     """
 
-    __slots__ = ("_descriptors", "_directories", "_files", "_paths", "end_offset", "folder_changes")
+    __slots__ = ("_aborted", "_aborted_count", "_descriptors", "_directories", "_files", "_paths", "end_offset", "folder_changes")
 
     def __init__(
         self,
@@ -39,6 +41,7 @@ class Flush:
         end_offset: int,
         growing: Segment | None,
         directories: Sequence[str],
+        aborted: TransactionIndex | None = None,
         folder_changes: int = 0,
     ) -> None:
         self._files = files
@@ -46,6 +49,8 @@ class Flush:
         self._directories = directories
         self.end_offset = end_offset
         self.folder_changes = folder_changes  #: those that `directories` make durable; none of them counts before `run` has returned
+        self._aborted = aborted
+        self._aborted_count = len(aborted.entries) if aborted is not None else 0  #: so many entries `run` makes durable
         older, newest = segments[:-OPEN_SEGMENTS], segments[-OPEN_SEGMENTS:]
         self._paths = [path for segment in older for path in segment.paths()]  #: that `run` opens
         try:
@@ -54,6 +59,8 @@ class Flush:
             for path in [path for segment in newest if segment is not growing for path in segment.paths()[1:]]:
                 with contextlib.suppress(FileNotFoundError):  # most segments have no .txnindex
                     self._descriptors.append(files.handles.open_path(path, READ_ONLY))
+            if aborted is not None:
+                self._descriptors.append(files.handles.open_path(aborted.path, READ_ONLY))
         except OSError:
             self.close()
             raise
@@ -66,6 +73,11 @@ class Flush:
             self._sync_path(path)
         for directory in self._directories:
             self._files.sync_directory(directory)
+
+    def note_synced(self) -> None:
+        """`run` came back without an error."""
+        if self._aborted is not None:
+            self._aborted.note_synced(self._aborted_count)
 
     def _sync_path(self, path: str) -> None:
         try:

@@ -4,7 +4,7 @@
     after anything else       every segment from the one that holds the recovery point, or the log start, on is read whole; the log ends
                               before the first batch that is torn, fails its CRC or goes back in offsets, and where a segment lacks its
                               end (a power loss may take that and leave the next segment); segments behind are deleted;
-                              indexes, producer state and leader epochs are made anew from the batches
+                              indexes, aborted transactions, producer state and leader epochs are made anew from the batches
     in both cases             files on their way out and orphans go; a compaction's finished segments (.swap) take their place;
                               what an index or snapshot lacks is made anew when it is needed
 

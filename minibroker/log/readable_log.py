@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from minibroker.errors import OffsetOutOfRange
 from minibroker.log import timestamps
+from minibroker.log.aborted_transactions import AbortedTransactions
 from minibroker.log.loading import LoadedLog
 from minibroker.log.log_failures import LogFailures
 from minibroker.log.results import AbortedTransaction, EpochEndOffset, IsolationLevel, TimestampOffset
@@ -14,7 +15,7 @@ from minibroker.storage.segment import Segment
 
 
 class ReadableLog(LogFailures):
-    """Segments, offsets and leader epochs, as `loaded` gives them and later layers move them."""
+    """Segments, offsets, leader epochs and producers, as `loaded` gives them and later layers move them."""
 
     def __init__(self, directory: str, loaded: LoadedLog) -> None:
         super().__init__(directory)
@@ -24,6 +25,9 @@ class ReadableLog(LogFailures):
         self.high_watermark = self.last_stable_offset = self.log_end_offset
         self.first_unstable_offset: int | None = None  #: of the oldest transaction that a reader must take for open
         self._epochs = loaded.epochs
+        self._producers = loaded.producers
+        self._snapshots = loaded.snapshots
+        self._aborted = AbortedTransactions(loaded.segments, loaded.snapshots)
 
     # What there is
 
@@ -110,11 +114,6 @@ class ReadableLog(LogFailures):
 
     def aborted_transactions(self, first_offset: int, last_offset: int) -> list[AbortedTransaction]:
         """Those that have records within these offsets, both included."""
-        found = []
         with self._watched():
-            for segment in self.segments.from_offset(first_offset):
-                entries, is_complete = segment.transaction_index.collect(first_offset, last_offset + 1)
-                found += [AbortedTransaction(entry.producer_id, entry.first_offset) for entry in entries]
-                if is_complete:
-                    break
-        return found
+            entries = self._aborted.collect(first_offset, last_offset + 1)
+        return [AbortedTransaction(entry.producer_id, entry.first_offset) for entry in entries]

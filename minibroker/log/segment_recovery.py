@@ -2,8 +2,9 @@
 
 A batch is believed when its CRC is right and its offsets follow. A base offset is not under the CRC: it must not go back, nor reach the
 next segment; and in the last segment, which no compaction has seen, it leaves no gap. From what is believed the pass makes the indexes,
-the leader epochs and the producers anew. A million small batches take it a second and a half, so most of them are numbers that
-are looked at once; of producers only the batches that count in the end are read again.
+the aborted transactions, the leader epochs and the producers anew. A million small batches take it a second and a half, so most of
+them are numbers that are looked at once; of producers only the batches that count in the end are read again: the last ones, markers, and
+what opens a transaction.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from minibroker.storage.files import Files
 from minibroker.storage.leader_epoch_checkpoint import LeaderEpochCheckpoint
 from minibroker.storage.segment import Segment
 from minibroker.storage.time_index import NO_TIMESTAMP, TimestampEntry
+from minibroker.storage.transaction_index import AbortedTxn
 from minibroker.storage.verified_scan import UNKNOWN_OFFSET, VerifiedBatch, read_verified
 
 
@@ -48,6 +50,7 @@ class SegmentRecovery:
         self._may_have_gaps = may_have_gaps
         self._epochs = epochs
         self._producers = producers
+        self._aborted: list[AbortedTxn] = []
         self._unread: dict[int, deque[tuple[int, int]]] = {}  #: positions and sizes of a producer's last batches, not told yet
         self.next_offset = expected_offset  #: after the last batch that is believed
         self.size = 0  #: bytes that are believed
@@ -55,7 +58,7 @@ class SegmentRecovery:
         self.problem: str | None = None  #: why the batch at `size` is not believed
 
     def run(self) -> None:
-        """Walk, and fill the segment's indexes; nothing is written but leader epochs."""
+        """Walk, and fill the segment's indexes; nothing is written but leader epochs, and aborted transactions that the file lacks."""
         self._segment.begin_rebuild()
         try:
             self._walk()
@@ -63,6 +66,7 @@ class SegmentRecovery:
             self.problem = str(error)
         for kept in self._unread.values():
             self._tell(kept)
+        self._segment.transaction_index.replace(self._aborted)
 
     def _walk(self) -> None:
         segment = self._segment
@@ -113,7 +117,9 @@ class SegmentRecovery:
             if kept is None:
                 kept = self._unread[producer_id] = deque(maxlen=RETAINED_BATCHES)
             kept.append((position, size))
-            if attributes & _TRANSACTION_FLAGS:
+            if attributes & CONTROL_FLAG or (
+                attributes & TRANSACTIONAL_FLAG and producer_id not in self._producers.open_transactions.first_offsets
+            ):
                 self._tell(kept)
         return latest_epoch
 
@@ -121,8 +127,7 @@ class SegmentRecovery:
         """Read a producer's batches again; those that fell out of the queue left no trace in its state."""
         for position, size in kept:
             batch = RecordBatch(self._files.read_at(self._segment.log.opened(), size, position))
-            self._producers.update(batch, batch.base_offset)
+            aborted = self._producers.update(batch, batch.base_offset)
+            if aborted is not None:
+                self._aborted.append(aborted)
         kept.clear()
-
-
-_TRANSACTION_FLAGS = TRANSACTIONAL_FLAG | CONTROL_FLAG

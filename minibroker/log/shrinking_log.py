@@ -9,13 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from minibroker.background import Background
-from minibroker.clock import Clock
 from minibroker.errors import OffsetOutOfRange
 from minibroker.log.deletion import remove_files, remove_later
 from minibroker.log.durable_log import DurableLog
-from minibroker.log.loading import LoadedLog
-from minibroker.storage.files import Files
 
 if TYPE_CHECKING:
     from minibroker.log.compaction import Cleanable, Compacted, Compaction
@@ -23,11 +19,6 @@ if TYPE_CHECKING:
 
 class ShrinkingLog(DurableLog):
     """A log whose oldest segments and superseded records go; which segments retention lets go is decided in retention.py."""
-
-    def __init__(self, directory: str, loaded: LoadedLog, *, files: Files, clock: Clock, background: Background | None) -> None:
-        super().__init__(directory, loaded, files=files, clock=clock, background=background)
-        self._producers = loaded.producers
-        self._snapshots = loaded.snapshots
 
     def advance_log_start_offset(self, offset: int) -> None:
         """Forget records below `offset`, and delete segments that hold only such; a lower offset moves nothing.
@@ -79,7 +70,8 @@ class ShrinkingLog(DurableLog):
             return None
         with self._watched():
             end_offset, producers = found.first_uncleanable_offset, self._producers.producers
-            return make_plan(self.segments, self.config, producers, first_dirty_offset, end_offset, now_ms, offset_map_bytes)
+            aborted = self._aborted.collect(self.segments.nth(0).base_offset, end_offset)
+            return make_plan(self.segments, self.config, producers, aborted, first_dirty_offset, end_offset, now_ms, offset_map_bytes)
 
     def end_compaction(self, compacted: Compacted) -> bool:
         """Let what a plan's run wrote replace what it was made from; False when that has changed meanwhile.

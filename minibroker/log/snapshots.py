@@ -58,6 +58,14 @@ class Snapshots:
             self.remove(offset)
         state.load_snapshot([], log_start_offset)
 
+    def load_newest(self, state: ProducerState, up_to: int) -> None:
+        """Give `state` the newest whole snapshot at or below `up_to`; nothing, from offset 0 on, when there is none."""
+        for offset in reversed(self.offsets[: bisect_right(self.offsets, up_to)]):
+            with suppress(CorruptLogError, FileNotFoundError):
+                state.load_snapshot(producer_snapshot.decode(read_all(self._files, self.path(offset))), offset)
+                return
+        state.load_snapshot([], 0)
+
     def remove(self, offset: int) -> None:
         """Delete one, if it is there."""
         index = bisect_right(self.offsets, offset) - 1

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from minibroker.errors import CorruptMessage
 from minibroker.records.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC_V2, MIN_LEGACY_SIZE, RecordBatch, read_batch
-from minibroker.storage.batch_scan import HEAD_SIZE, BatchHeader, legacy_header, read_headers, unpack_head
+from minibroker.storage.batch_scan import HEAD_SIZE, BatchHeader, legacy_header, read_batches, read_headers, unpack_head
 from minibroker.storage.files import APPEND, Files, write_all
 from minibroker.storage.log_file_names import DELETED, LOG, OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX, file_name
 from minibroker.storage.offset_index import OffsetIndex
@@ -83,7 +83,8 @@ class Segment:
         self.offset_index = OffsetIndex(files, path, base_offset, index_max_bytes, is_new=is_new)
         path = f"{directory}/{file_name(base_offset, TIME_INDEX)}"
         self.time_index = TimeIndex(files, path, base_offset, index_max_bytes, is_new=is_new)
-        self.transaction_index = TransactionIndex(files, f"{directory}/{file_name(base_offset, TRANSACTION_INDEX)}")
+        path = f"{directory}/{file_name(base_offset, TRANSACTION_INDEX)}"
+        self.transaction_index = TransactionIndex(files, path, base_offset, is_new=is_new)
         self.first_timestamp: int | None = None  #: largest of the first batch: segment.ms counts from it; None: not read yet
         self.positions: dict[int, int] = {}
         self._older_positions: dict[int, int] = {}
@@ -363,6 +364,10 @@ class Segment:
         return (
             header for header in read_headers(self._files, self.log, self._start_for(offset), self.size) if header.last_offset >= offset
         )
+
+    def batches(self) -> Iterable[RecordBatch]:
+        """All of them, whole, their CRC unchecked; CorruptMessage at a place where none is."""
+        return read_batches(self._files, self.log, 0, self.size)
 
     def batch_at(self, header: BatchHeader) -> RecordBatch:
         """A batch, whole."""

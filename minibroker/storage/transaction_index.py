@@ -8,7 +8,8 @@ Layout, big-endian, in order of markers, no header:
     int64  last_offset          of its abort marker
     int64  last_stable_offset   at the time of the marker
 
-The file exists only when there is an entry. Source: AbortedTxn and TransactionIndex of Apache Kafka.
+The file exists only when there is an entry. Nothing sums it: an entry that contradicts itself, its place or the one before it is all
+that tells of damage. Source: AbortedTxn and TransactionIndex of Apache Kafka.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from minibroker.errors import CorruptLogError
-from minibroker.storage.files import APPEND, Files, read_all, write_all
+from minibroker.storage.files import APPEND, Files, read_all, replace_file, write_all
 
 VERSION = 0
 _ENTRY = Struct(">hqqqq")
@@ -35,25 +36,39 @@ class AbortedTxn(NamedTuple):
 
 
 class TransactionIndex:
-    """Aborted transactions of one segment."""
+    """Aborted transactions of the segment at `base_offset`; `is_new`: its file is known not to be there."""
 
-    __slots__ = ("_entries", "_files", "path")
+    __slots__ = ("_entries", "_files", "_synced_count", "base_offset", "path")
 
-    def __init__(self, files: Files, path: str) -> None:
+    def __init__(self, files: Files, path: str, base_offset: int = 0, *, is_new: bool = False) -> None:
         self._files = files
-        self._entries: list[AbortedTxn] | None = None  #: None: not read yet
+        self._entries: list[AbortedTxn] | None = [] if is_new else None  #: None: not read yet
+        self._synced_count = 0  #: of the entries
+        self.base_offset = base_offset
         self.path = path
 
     @property
     def entries(self) -> Sequence[AbortedTxn]:
         """All entries; CorruptLogError when the file is none of ours."""
         if self._entries is None:
-            try:
-                data = read_all(self._files, self.path)
-            except FileNotFoundError:
-                data = b""
-            self._entries = decode(data, self.path)
+            entries = decode(self._content(), self.path)
+            self._check(entries)
+            self._entries = entries
         return self._entries
+
+    def _content(self) -> bytes:
+        try:
+            return read_all(self._files, self.path)
+        except FileNotFoundError:
+            return b""
+
+    def _check(self, entries: Iterable[AbortedTxn]) -> None:
+        last_offset = self.base_offset - 1
+        for entry in entries:
+            _, first_offset, marker_offset, last_stable_offset = entry
+            if not 0 <= first_offset < marker_offset or not 0 <= last_stable_offset <= marker_offset + 1 or marker_offset <= last_offset:
+                raise CorruptLogError(f"{self.path}: {entry} behind offset {last_offset}")
+            last_offset = marker_offset
 
     def append(self, entry: AbortedTxn) -> None:
         """Write an entry at once: entries are rare. OSError: nothing was added; half an entry would make all of them unreadable."""
@@ -69,10 +84,24 @@ class TransactionIndex:
         assert self._entries is not None  # noqa: S101  read above
         self._entries.append(entry)
 
-    def reset(self) -> None:
-        """Remove the file: its entries are about to be made anew."""
-        self._files.remove(self.path)
-        self._entries = []
+    def replace(self, entries: Sequence[AbortedTxn]) -> None:
+        """Make these all entries, on the disk too, unless the file says so already."""
+        data = encode(entries)
+        if data != self._content():
+            if data:
+                replace_file(self._files, self.path, data, sync=True)
+            else:
+                self._files.remove(self.path)
+        self._entries = list(entries)
+
+    @property
+    def unsynced_count(self) -> int:
+        """How many entries a power loss could take. Of a file that was there before, all of them: nobody knows."""
+        return len(self.entries) - self._synced_count
+
+    def note_synced(self, count: int) -> None:
+        """That many entries are on the disk."""
+        self._synced_count = max(self._synced_count, count)
 
     def collect(self, first_offset: int, end_offset: int) -> tuple[list[AbortedTxn], bool]:
         """Entries that touch [first_offset, end_offset), and whether later segments can hold none that do."""

@@ -15,7 +15,7 @@ from minibroker.errors import CorruptLogError
 from minibroker.storage.files import RealFiles
 from minibroker.storage.offset_index import OffsetIndex, OffsetPosition
 from minibroker.storage.time_index import TimeIndex, TimestampEntry
-from minibroker.storage.transaction_index import AbortedTxn, TransactionIndex
+from minibroker.storage.transaction_index import AbortedTxn, TransactionIndex, encode
 from tests.support.faulty_files import FaultyFiles
 
 BASE = 10**12
@@ -157,17 +157,42 @@ def test_transaction_index_layout(tmp_path: Path) -> None:
     index.append(AbortedTxn(1, 2, 3, 4))
     assert Path(index.path).read_bytes().hex() == "0000" + "".join(f"{number:016x}" for number in (1, 2, 3, 4))
     assert list(TransactionIndex(RealFiles(), index.path).entries) == [AbortedTxn(1, 2, 3, 4)]
-    index.reset()
+    index.replace([AbortedTxn(1, 2, 5, 6)])
+    assert list(TransactionIndex(RealFiles(), index.path).entries) == list(index.entries) == [AbortedTxn(1, 2, 5, 6)]
+    index.replace([])
     assert not Path(index.path).exists()
     assert list(index.entries) == []
 
 
-@pytest.mark.parametrize("content", [b"\0" * 33, b"\0\1" + bytes(32), b"x"])
+GOOD = AbortedTxn(1, 12, 20, 21)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\0" * 33,
+        b"\0\1" + bytes(32),
+        b"x",
+        bytes(34),
+        *map(encode, ([GOOD, GOOD], [AbortedTxn(1, 12, 12, 13)], [AbortedTxn(1, 3, 9, 10)], [AbortedTxn(1, 12, 20, 22)])),
+    ],
+    ids=["torn", "version", "garbage", "zeros", "doubled", "no records", "before the segment", "stable too early"],
+)
 def test_a_damaged_transaction_index_is_known(content: bytes, tmp_path: Path) -> None:
-    path = tmp_path / "0.txnindex"
+    path = tmp_path / "10.txnindex"
     path.write_bytes(content)
-    with pytest.raises(CorruptLogError, match=r"0\.txnindex"):
-        _ = TransactionIndex(RealFiles(), str(path)).entries
+    with pytest.raises(CorruptLogError, match=r"10\.txnindex"):
+        _ = TransactionIndex(RealFiles(), str(path), 10).entries
+
+
+def test_entries_that_are_synced_are_counted(tmp_path: Path) -> None:
+    index = TransactionIndex(RealFiles(), str(tmp_path / "0.txnindex"), is_new=True)
+    index.append(GOOD)
+    index.note_synced(1)
+    index.append(AbortedTxn(1, 22, 25, 26))
+    index.note_synced(0)
+    assert index.unsynced_count == 1
+    assert TransactionIndex(RealFiles(), index.path).unsynced_count == 2  # who knows
 
 
 def test_transactions_that_touch_a_range(tmp_path: Path) -> None:

@@ -1,0 +1,264 @@
+"""Transactions after a crash: open ones are open, aborted ones aborted, whatever is left of indexes and snapshots (FAULTS 1, 5, 14)."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from minibroker.clock import ManualClock
+from minibroker.log.log_config import LogConfig
+from minibroker.log.partition_log import PartitionLog
+from minibroker.records.batch import RecordBatch
+from minibroker.records.control import ControlType, EndTransactionMarker
+from minibroker.records.record import decode_records
+from minibroker.storage.files import Files, RealFiles
+from minibroker.storage.transaction_index import AbortedTxn
+from tests.log.conftest import OpenLog
+from tests.support.compacting import end_transaction
+from tests.support.log_batches import batch_of, idempotent_batch, read_batches
+from tests.support.losing_files import LosingFiles, Loss
+
+SMALL = {"segment_bytes": 1200, "index_interval_bytes": 200}
+
+
+class Told(NamedTuple):
+    """What batches say of transactions, told one after the other."""
+
+    open_transactions: dict[int, int]  #: first offsets by producer id
+    aborted: list[AbortedTxn]
+
+    @classmethod
+    def by(cls, batches: Sequence[RecordBatch]) -> Told:
+        ongoing: dict[int, int] = {}
+        aborted: list[AbortedTxn] = []
+        for batch in batches:
+            if batch.is_control:
+                begun = ongoing.pop(batch.producer_id, None)
+                if begun is not None and EndTransactionMarker.from_record(next(decode_records(batch))).control_type is ControlType.ABORT:
+                    stable = min(ongoing.values(), default=batch.base_offset + 1)
+                    aborted.append(AbortedTxn(batch.producer_id, begun, batch.base_offset, stable))
+            elif batch.is_transactional:
+                ongoing.setdefault(batch.producer_id, batch.base_offset)
+        return cls(ongoing, aborted)
+
+    def touching(self, first_offset: int, last_offset: int) -> list[tuple[int, int]]:
+        return [(entry[0], entry[1]) for entry in self.aborted if entry[1] <= last_offset and entry[2] >= first_offset]
+
+
+def fill(log: PartitionLog, seed: int, count: int = 60) -> None:
+    """Four transactional producers and one that is none, in each other's way."""
+    rng = random.Random(seed)
+    sequences, epochs = dict.fromkeys(range(5), 0), dict.fromkeys(range(5), 0)
+    ongoing: set[int] = set()
+    for _ in range(count):
+        producer_id = rng.randrange(5)
+        values = [rng.randbytes(rng.randrange(60)) for _ in range(rng.randint(1, 3))]
+        if producer_id in ongoing and rng.random() < 0.5:
+            ongoing.remove(producer_id)
+            if rng.random() < 0.5:
+                epochs[producer_id] += 1
+                sequences[producer_id] = 0
+            end_transaction(log, producer_id, rng.choice([ControlType.ABORT, ControlType.COMMIT]), epoch=epochs[producer_id])
+            continue
+        is_transactional = producer_id != 4
+        log.append(
+            idempotent_batch(producer_id, sequences[producer_id], *values, epoch=epochs[producer_id], is_transactional=is_transactional)
+        )
+        sequences[producer_id] += len(values)
+        if is_transactional:
+            ongoing.add(producer_id)
+        if rng.random() < 0.2:
+            log.append(batch_of(*values))
+
+
+def check(log: PartitionLog) -> None:
+    """The log and its index say what its batches say, for every range of offsets."""
+    told = Told.by(read_batches(log))
+    assert {each.producer_id: each.first_offset for each in log.open_transactions()} == told.open_transactions
+    assert [each.first_offset for each in log.open_transactions()] == sorted(told.open_transactions.values())
+    assert log.last_stable_offset == min(told.open_transactions.values(), default=log.log_end_offset)
+    assert entries_of(log) == told.aborted
+    for first_offset in range(0, log.last_stable_offset, 3):
+        for last_offset in range(first_offset, log.last_stable_offset, 7):
+            assert sorted(log.aborted_transactions(first_offset, last_offset)) == sorted(told.touching(first_offset, last_offset))
+
+
+def entries_of(log: PartitionLog) -> list[AbortedTxn]:
+    for segment in log.segments:
+        log.aborted_transactions(segment.base_offset, segment.base_offset)  # repairs it
+    return [entry for segment in log.segments for entry in segment.transaction_index.entries]
+
+
+def crash(log: PartitionLog) -> None:
+    """As SIGKILL leaves it."""
+    log._release("killed")
+
+
+def index_files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.glob("*.txnindex"))}
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("lost", ["nothing", "*.snapshot", "*.txnindex", "*.[st]*"])
+def test_a_killed_log(seed: int, lost: str, open_log: OpenLog, tmp_path: Path) -> None:
+    log = open_log(**SMALL)
+    fill(log, seed)
+    check(log)
+    found, files = log.active_producers(), index_files(tmp_path / "orders-0")
+    assert len(files) > 2
+    crash(log)
+    for path in (tmp_path / "orders-0").glob(lost):
+        path.unlink()
+    log = open_log(**SMALL)
+    check(log)
+    assert log.active_producers() == found
+    assert index_files(tmp_path / "orders-0") == files
+    log.close()
+    log = open_log(**SMALL, clean_shutdown=True, recovery_point=log.log_end_offset)
+    check(log)
+    assert log.active_producers() == found
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_log_that_is_flushed_up_to_its_middle(seed: int, open_log: OpenLog, tmp_path: Path) -> None:
+    """What recovery does not read is taken from snapshot and index."""
+    log = open_log(**SMALL)
+    fill(log, seed)
+    log.flush()
+    recovery_point = log.recovery_point
+    log.append(batch_of(b"between"))
+    for producer_id in range(4):
+        if log.open_transaction(producer_id) is not None:
+            end_transaction(log, producer_id, ControlType.ABORT, epoch=9)
+    log.append(idempotent_batch(7, 0, is_transactional=True))
+    crash(log)
+    log = open_log(**SMALL, recovery_point=recovery_point)
+    check(log)
+    assert log.last_stable_offset == log.log_end_offset - 1
+
+
+def test_a_tail_torn_at_every_byte(open_log: OpenLog, tmp_path: Path) -> None:
+    """A marker that is cut off leaves its transaction open, and no entry; records that are cut off open none."""
+    log = open_log()
+    log.append(idempotent_batch(1, 0, is_transactional=True))
+    log.append(idempotent_batch(2, 0, is_transactional=True))
+    sizes = [log.size]
+    end_transaction(log, 1, ControlType.ABORT)
+    sizes.append(log.size)
+    log.append(idempotent_batch(1, 1, is_transactional=True))
+    sizes.append(log.size)
+    end_transaction(log, 2, ControlType.COMMIT)
+    log.close(clean=False)
+    folder = tmp_path / "orders-0"
+    data = (folder / "00000000000000000000.log").read_bytes()
+    shutil.copytree(folder, tmp_path / "saved")
+    for size in range(sizes[0], len(data)):
+        shutil.rmtree(folder)
+        shutil.copytree(tmp_path / "saved", folder)
+        (folder / "00000000000000000000.log").write_bytes(data[:size])
+        for _ in range(2):
+            log = open_log()
+            is_aborted, is_open_again = size >= sizes[1], size >= sizes[2]
+            assert (log.open_transaction(1), log.open_transaction(2)) == (3 if is_open_again else None if is_aborted else 0, 1)
+            assert log.last_stable_offset == (1 if is_aborted else 0)
+            assert entries_of(log) == ([(1, 0, 2, 1)] if is_aborted else [])
+            assert (folder / "00000000000000000000.txnindex").exists() == is_aborted
+            crash(log)
+        log = open_log()
+        assert end_transaction(log, 2, ControlType.ABORT) == log.log_end_offset - 1
+        check(log)
+        crash(log)
+
+
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "emptied": lambda _: b"",
+    "one byte short": lambda data: data[:-1],
+    "zeros": lambda data: bytes(len(data)),
+    "zeros behind": lambda data: data + bytes(340),
+    "garbage": lambda data: random.Random(1).randbytes(len(data)),
+    "doubled": lambda data: data + data,
+    "of another segment": lambda data: data[:18] + bytes(8) + data[26:],
+}
+
+
+@pytest.mark.parametrize("kind", [kind for kind in DAMAGES if kind != "emptied"])
+@pytest.mark.parametrize("is_clean", [True, False], ids=["stopped", "flushed and killed"])
+def test_a_damaged_index_is_made_anew_when_it_is_read(kind: str, is_clean: bool, open_log: OpenLog, tmp_path: Path) -> None:
+    log = open_log(**SMALL)
+    fill(log, 1)
+    log.flush()
+    log.close(clean=is_clean)
+    whole = index_files(tmp_path / "orders-0")
+    for name, data in whole.items():
+        (tmp_path / "orders-0" / name).write_bytes(DAMAGES[kind](data))
+    log = open_log(**SMALL, clean_shutdown=is_clean, recovery_point=log.log_end_offset)
+    check(log)
+    assert index_files(tmp_path / "orders-0") == whole
+
+
+def test_a_damaged_index_of_the_segment_that_grows(open_log: OpenLog, tmp_path: Path) -> None:
+    log = open_log()
+    log.append(idempotent_batch(1, 0, is_transactional=True))
+    end_transaction(log, 1, ControlType.ABORT)
+    log.append(idempotent_batch(1, 1, is_transactional=True))
+    log.close()
+    for work in ("append", "flush"):
+        path = tmp_path / "orders-0" / "00000000000000000000.txnindex"
+        path.write_bytes(b"garbage")
+        log = open_log(clean_shutdown=True, recovery_point=log.log_end_offset)
+        if work == "append":
+            end_transaction(log, 1, ControlType.ABORT)
+        else:
+            log.append(batch_of(b"more"))
+            log.flush()
+        assert entries_of(log) == [(1, 0, 1, 2), (1, 2, 3, 4)]
+        check(log)
+        log.close()
+
+
+def test_a_log_that_begins_in_the_middle_of_transactions(open_log: OpenLog) -> None:
+    """What their first offsets were, the snapshot at the first segment's start tells."""
+    log = open_log(**SMALL)
+    fill(log, 3, 80)
+    start = log.segments.nth(3).base_offset
+    log.advance_log_start_offset(start)
+    aborted = [entry for entry in entries_of(log) if entry[2] >= start]
+    crash(log)
+    log = open_log(**SMALL, log_start_offset=start)
+    assert entries_of(log) == aborted
+
+
+# Power loss
+
+
+@pytest.mark.parametrize("loss", Loss)
+@pytest.mark.parametrize("seed", range(4))
+def test_what_was_synced_survives_a_power_loss(loss: Loss, seed: int, tmp_path: Path, clock: ManualClock) -> None:
+    """Flushed after each append: what recovery does not read again must be on the disk with its aborted transactions."""
+    disk = LosingFiles(tmp_path / "data")
+    log = opened(tmp_path / "data", disk, clock)
+    rng = random.Random(seed)
+    for sequence in range(rng.randint(20, 40)):
+        log.append(idempotent_batch(1, sequence, rng.randbytes(100), is_transactional=True))
+        log.flush()
+        if rng.random() < 0.5:
+            end_transaction(log, 1, ControlType.ABORT)
+            log.flush()
+    recovery_point, count = log.recovery_point, len(log.segments)
+    data = b"".join(bytes(batch.data) for batch in read_batches(log))
+    assert count > 2
+    disk.lose_power(tmp_path / "after", rng, loss)
+    log = opened(tmp_path / "after", RealFiles(), clock, recovery_point=recovery_point)
+    assert log.log_end_offset == recovery_point
+    assert b"".join(bytes(batch.data) for batch in read_batches(log)) == data
+    check(log)
+
+
+def opened(folder: Path, files: Files, clock: ManualClock, recovery_point: int = 0) -> PartitionLog:
+    config = LogConfig(segment_bytes=1200)
+    return PartitionLog.open(folder / "orders-0", config=config, files=files, clock=clock, recovery_point=recovery_point)
