@@ -18,10 +18,12 @@ from typing import Final
 
 from minibroker.clock import Clock, Timer
 from minibroker.cluster.cluster import Cluster
+from minibroker.cluster.topic import TRANSACTION_STATE_TOPIC, Topic
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.coordinator.transaction import states, timeouts
-from minibroker.coordinator.transaction.marking import Sync, wants_sync
+from minibroker.coordinator.transaction.marking import MARKERS_A_TURN, Sync, wants_sync
 from minibroker.coordinator.transaction.metadata import EPOCH_BUMP_VERSION, ProducerIdAndEpoch, TopicPartition, TransactionMetadata
+from minibroker.coordinator.transaction.orphans import Orphan, find_orphans
 from minibroker.coordinator.transaction.steps import Steps
 from minibroker.coordinator.transaction.store import StatePartition, StateStore
 from minibroker.errors import ConcurrentTransactions, KafkaError, NotCoordinator
@@ -44,6 +46,7 @@ class TransactionCoordinator:
         self._steps = Steps(cluster, clock, sync)
         self._store = StateStore(cluster, config, clock, on_loaded=self._resume, on_gone=self._steps.forget)
         self._timers: dict[str, Timer] = {}
+        self._found_at_start: Topic | None = None  #: the topic of the broker before
 
     # Life
 
@@ -51,6 +54,7 @@ class TransactionCoordinator:
         """Load what there is, finish what was decided, and look at the clock from now on."""
         self._later("time-outs", self._config.transaction_abort_timed_out_transaction_cleanup_interval_ms, self._look_for_timed_out)
         self._later("expiry", self._config.transaction_remove_expired_transaction_cleanup_interval_ms, self._look_for_expired)
+        self._found_at_start = self._cluster.topics.get(TRANSACTION_STATE_TOPIC)
         self._store.follow_topic()
 
     def stop(self) -> None:
@@ -209,6 +213,16 @@ class TransactionCoordinator:
         for kept in self._store.partitions:
             for metadata in kept.transactions.unfinished():
                 self._steps.finish(kept, metadata, _nobody_waits, is_resumed=True)
+        if self._store.is_complete and self._found_at_start is self._cluster.topics.get(TRANSACTION_STATE_TOPIC):
+            partitions = [partition for topic in self._cluster.topics.values() for partition in topic.partitions]
+            self._end_orphans(list(find_orphans(partitions, self.all())))
+
+    def _end_orphans(self, orphans: list[Orphan]) -> None:
+        """Few in one turn. Not synced: where a marker is lost the next start finds the same orphan."""
+        for each in orphans[:MARKERS_A_TURN]:
+            each.end()
+        if len(orphans) > MARKERS_A_TURN:
+            self._later("more orphans", 0, lambda: self._end_orphans(orphans[MARKERS_A_TURN:]))
 
     # Time
 

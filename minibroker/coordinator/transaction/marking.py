@@ -18,7 +18,7 @@ from typing import Final
 from minibroker.clock import Clock, Timer
 from minibroker.cluster.cluster import Cluster
 from minibroker.cluster.partition import Partition
-from minibroker.coordinator.transaction.metadata import TopicPartition, TransactionMetadata, TransactionState
+from minibroker.coordinator.transaction.metadata import ProducerIdAndEpoch, TopicPartition, TransactionMetadata, TransactionState
 from minibroker.errors import InvalidProducerEpoch, KafkaError, TransactionCoordinatorFenced, UnknownTopicOrPartition
 from minibroker.log.partition_log import PartitionLog
 from minibroker.records.control import ControlType, EndTransactionMarker
@@ -29,6 +29,25 @@ RETRY_MS: Final = 1000
 Sync = Callable[[Iterable[PartitionLog], Callable[[Mapping[PartitionLog, KafkaError]], None]], None]
 
 _LOG = logging.getLogger(__name__)
+
+
+def end_in(partition: Partition, ids: ProducerIdAndEpoch, marker: EndTransactionMarker, *, transaction_version: int) -> None:
+    """Write a marker into a partition. Raises InvalidProducerEpoch; UnknownTopicOrPartition, KafkaStorageError.
+
+    No other node can be the coordinator: where the partition has seen a later epoch, of a `__transaction_state` that was deleted or by
+    an operator's WriteTxnMarkers, the marker carries that one.
+    """
+    try:
+        _end_in(partition, ids, marker, transaction_version)
+    except TransactionCoordinatorFenced:
+        seen = next(each.coordinator_epoch for each in partition.log.active_producers() if each.producer_id == ids.producer_id)
+        _end_in(partition, ids, marker._replace(coordinator_epoch=seen), transaction_version)
+
+
+def _end_in(partition: Partition, ids: ProducerIdAndEpoch, marker: EndTransactionMarker, transaction_version: int) -> None:
+    partition.end_transaction(
+        marker, producer_id=ids.producer_id, producer_epoch=ids.producer_epoch, transaction_version=transaction_version
+    )
 
 
 def wants_sync(log: PartitionLog) -> bool:
@@ -91,16 +110,11 @@ class Marking:
             partition = self._cluster.partition(*topic_partition)
             if self._is_resumed and partition.log.open_transaction(metadata.producer_id) is None:
                 return
-            partition.end_transaction(
-                self._marker,
-                producer_id=metadata.producer_id,
-                producer_epoch=metadata.producer_epoch,
-                transaction_version=metadata.client_transaction_version,
-            )
+            end_in(partition, metadata.ids, self._marker, transaction_version=metadata.client_transaction_version)
             self._note(partition, topic_partition)
         except UnknownTopicOrPartition:
             return
-        except (InvalidProducerEpoch, TransactionCoordinatorFenced) as error:
+        except InvalidProducerEpoch as error:
             _LOG.warning("%s-%d: transactional id %s was ended by somebody else: %s", *topic_partition, metadata.transactional_id, error)
         except KafkaError as error:
             _LOG.log(

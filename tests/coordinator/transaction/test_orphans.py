@@ -1,0 +1,143 @@
+"""Transactions that a log has open and no transactional id knows of, as power losses leave them, end at the next start."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from minibroker.coordinator.transaction.metadata import MAX_EPOCH, ProducerIdAndEpoch, TransactionMetadata, TransactionState
+from minibroker.records.batch import split_batches
+from minibroker.records.builder import build_batch
+from minibroker.records.control import ControlType, EndTransactionMarker
+from minibroker.records.record import Record, decode_records
+from minibroker.schemas import k22_init_producer_id as k22
+from tests.support.broker_in_memory import BrokerInMemory
+from tests.support.transactional_ids import begin, broker_that_knows, coordinator_of, init_producer, write
+
+COMPLETE_COMMIT, COMPLETE_ABORT = TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT
+ABORTED, COMMITTED = ControlType.ABORT, ControlType.COMMIT
+
+
+def markers(broker: BrokerInMemory, topic: str, index: int) -> list[tuple[ControlType, int]]:
+    """The markers of a partition: how the transaction ended, and their epoch."""
+    log = broker.cluster.partition(topic, index).log
+    data = log.read(log.log_start_offset, 1 << 20, isolation=None) if log.log_end_offset else b""
+    return [
+        (EndTransactionMarker.from_record(record).control_type, batch.producer_epoch)
+        for batch in split_batches(data)
+        if batch.is_control
+        for record in decode_records(batch)
+    ]
+
+
+def is_stable(broker: BrokerInMemory, topic: str, index: int) -> bool:
+    log = broker.cluster.partition(topic, index).log
+    return log.last_stable_offset == log.log_end_offset
+
+
+def known(state: TransactionState, epoch: int, *, producer_id: int = 0, previous: int = 0, version: int = 2) -> TransactionMetadata:
+    return TransactionMetadata(
+        "payments", producer_id, epoch, 60_000, state, 0, 0, previous_producer_id=previous, client_transaction_version=version
+    )
+
+
+def left_open(epoch: int = 0) -> BrokerInMemory:
+    """Producer 0 wrote in two transactions; the second one is open in a log, and in no other record."""
+    broker = BrokerInMemory(topics={"a": 2})
+    assert broker.cluster.allocate_producer_id() == 0
+    write(broker, ProducerIdAndEpoch(0, epoch), "a", 1)
+    return broker
+
+
+def test_an_id_that_nobody_knows(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        broker = broker_that_knows(left_open(), [])
+    assert is_stable(broker, "a", 1)
+    assert markers(broker, "a", 1) == [(ABORTED, 1)]
+    assert markers(broker, "a", 0) == []
+    assert "a-1: a transaction of producer id 0, open from offset 0 on, that no transactional id knows of, is aborted" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("metadata", "expected"),
+    [
+        (known(TransactionState.EMPTY, 3), (ABORTED, 4)),
+        (known(COMPLETE_COMMIT, 3), (ABORTED, 4)),  # that was the transaction before
+        (known(COMPLETE_COMMIT, 4), (COMMITTED, 4)),  # that was this one, and its marker is lost
+        (known(COMPLETE_ABORT, 4), (ABORTED, 4)),
+        (known(COMPLETE_COMMIT, 5), (ABORTED, 4)),
+        (known(COMPLETE_COMMIT, 3, version=0), (ABORTED, 4)),  # one epoch for many transactions: nobody knows
+        (known(COMPLETE_COMMIT, 4, version=0), (ABORTED, 4)),
+    ],
+)
+def test_an_id_that_is_past_it(metadata: TransactionMetadata, expected: tuple[ControlType, int]) -> None:
+    broker = broker_that_knows(left_open(epoch=3), [metadata])
+    assert is_stable(broker, "a", 1)
+    assert markers(broker, "a", 1) == [expected]
+
+
+def test_an_id_that_went_over_to_another_producer_id() -> None:
+    broker = broker_that_knows(left_open(epoch=MAX_EPOCH - 1), [known(COMPLETE_COMMIT, 0, producer_id=1)])
+    assert markers(broker, "a", 1) == [(COMMITTED, MAX_EPOCH)]
+
+
+def test_no_epoch_is_left_to_fence_with() -> None:
+    broker = broker_that_knows(left_open(epoch=MAX_EPOCH), [])
+    assert markers(broker, "a", 1) == [(ABORTED, MAX_EPOCH)]
+
+
+@pytest.mark.parametrize("bumps", [True, False])
+def test_a_transaction_that_is_known_stays_open(bumps: bool) -> None:
+    broker = BrokerInMemory(topics={"a": 2})
+    begin(broker, init_producer(broker), ("a", 1), bumps=bumps)
+    broker = broker.restart()
+    assert not is_stable(broker, "a", 1)
+    assert markers(broker, "a", 1) == []
+
+
+def test_another_partition_of_a_known_transaction() -> None:
+    broker = BrokerInMemory(topics={"a": 2})
+    ids = init_producer(broker)
+    begin(broker, ids, ("a", 0))
+    write(broker, ids, "a", 1)
+    broker = broker.restart()
+    assert (markers(broker, "a", 0), markers(broker, "a", 1)) == ([], [(ABORTED, 1)])
+
+
+def test_the_producer_is_fenced_there_and_goes_on_with_a_new_epoch() -> None:
+    broker = left_open()
+    empty = known(TransactionState.EMPTY, 0)
+    broker = broker_that_knows(broker, [empty])
+    with pytest.raises(Exception, match="epoch"):
+        write(broker, ProducerIdAndEpoch(0, 0), "a", 1, first=3)
+
+    answer = broker.ask(k22.Request(transactional_id="payments", transaction_timeout_ms=60_000, producer_id=0, producer_epoch=0))
+
+    assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (0, 0, 1)
+    begin(broker, ProducerIdAndEpoch(0, 1), ("a", 1))
+
+
+def test_a_topic_of_which_a_part_cannot_be_read_says_nothing_of_unknown_ids() -> None:
+    broker = left_open()
+    coordinator_of(broker)
+    log = broker.cluster.partition("__transaction_state", 7).log
+    log.append_own(build_batch([Record(0, 0, b"\0", None)]))
+    broker = broker.restart()
+    assert not is_stable(broker, "a", 1)
+
+
+def test_more_of_them_than_fit_into_a_turn() -> None:
+    broker = BrokerInMemory(topics={"a": 450})
+    broker.cluster.allocate_producer_id()
+    for index in range(450):
+        write(broker, ProducerIdAndEpoch(0, 0), "a", index, count=1)
+    broker = broker_that_knows(broker, [])
+    assert sum(is_stable(broker, "a", index) for index in range(450)) == 200
+    broker.clock.advance(0)
+    assert all(is_stable(broker, "a", index) for index in range(450))
+
+
+def test_only_once() -> None:
+    broker = broker_that_knows(left_open(), []).restart(clean=False).restart()
+    assert markers(broker, "a", 1) == [(ABORTED, 1)]
