@@ -8,7 +8,7 @@ has its leader when `create_topic` returns, a name is free when `delete_topic` r
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Self
 from uuid import UUID
@@ -84,6 +84,7 @@ class Cluster:
         )
         self.image = self._store.image
         self.topics: Mapping[str, Topic] = self.image.topics
+        self.on_topic_deleted: list[Callable[[str], None]] = []  #: told the name of each topic that is gone
         self._all_directories = directories
         self._clock = clock
         self._background = background
@@ -265,6 +266,8 @@ class Cluster:
                     _LOG.warning("%s-%d could not be removed, the next start will: %s", name, partition.index, error)
         for directory in self.log_directories:
             directory.sync_names()
+        for hear in self.on_topic_deleted:
+            hear(name)
 
     def create_partitions(
         self, name: str, count: int, *, assignments: Sequence[Sequence[int]] | None = None, validate_only: bool = False

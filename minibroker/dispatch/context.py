@@ -15,6 +15,7 @@ from minibroker.dispatch.purgatory import Purgatory
 from minibroker.dispatch.registry import Registry
 
 if TYPE_CHECKING:
+    from minibroker.coordinator.group.coordinator import GroupCoordinator
     from minibroker.coordinator.transaction.coordinator import TransactionCoordinator
 
 
@@ -101,3 +102,8 @@ class RequestContext:
     def transactions(self) -> TransactionCoordinator:
         """The coordinator of transactional ids."""
         return self.services.coordinators.transactions
+
+    @property
+    def groups(self) -> GroupCoordinator:
+        """The coordinator of groups."""
+        return self.services.coordinators.groups

@@ -11,25 +11,37 @@ from typing import TYPE_CHECKING
 
 from minibroker.clock import Clock
 from minibroker.cluster.cluster import Cluster
-from minibroker.cluster.topic import TRANSACTION_STATE_TOPIC
+from minibroker.cluster.topic import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.dispatch.flush_queue import FlushQueue
 
 if TYPE_CHECKING:
+    from minibroker.coordinator.group.coordinator import GroupCoordinator
     from minibroker.coordinator.transaction.coordinator import TransactionCoordinator
 
 
 class Coordinators:
     """Owned by Services."""
 
-    __slots__ = ("_clock", "_cluster", "_config", "_flush_queue", "_transactions")
+    __slots__ = ("_clock", "_cluster", "_config", "_flush_queue", "_groups", "_transactions")
 
     def __init__(self, cluster: Cluster, config: BrokerConfig, clock: Clock, flush_queue: FlushQueue) -> None:
         self._cluster = cluster
         self._config = config
         self._clock = clock
         self._flush_queue = flush_queue
+        self._groups: GroupCoordinator | None = None
         self._transactions: TransactionCoordinator | None = None
+
+    @property
+    def groups(self) -> GroupCoordinator:
+        """The coordinator of all groups."""
+        if self._groups is None:
+            from minibroker.coordinator.group.coordinator import GroupCoordinator  # noqa: PLC0415  a start does without
+
+            self._groups = GroupCoordinator(self._cluster, self._config, self._clock)
+            self._groups.start()
+        return self._groups
 
     @property
     def transactions(self) -> TransactionCoordinator:
@@ -42,11 +54,15 @@ class Coordinators:
         return self._transactions
 
     def start(self) -> None:
-        """Go on where the broker before ended: transactions that were decided are ended, others time out."""
+        """Go on where the broker before ended: transactions that were decided are ended, others time out, offsets expire."""
         if TRANSACTION_STATE_TOPIC in self._cluster.topics:
             _ = self.transactions
+        if CONSUMER_OFFSETS_TOPIC in self._cluster.topics:
+            _ = self.groups
 
     def stop(self) -> None:
         """Write nothing more."""
         if self._transactions is not None:
             self._transactions.stop()
+        if self._groups is not None:
+            self._groups.stop()

@@ -1,0 +1,45 @@
+"""OffsetCommit (key 8): remember how far a group has read.
+
+Versions: 2 to 10; 8 is flexible; up to 4 a commit may say how long it is to be kept; 10 names topics by id.
+A partition that does not exist is refused by itself, and comes first in the answer. What remains is committed as one batch, or refused as
+a whole (coordinator/group/coordinator.py). Offsets and epochs are kept as they are, negative ones too, as in Apache Kafka.
+Before the first FindCoordinator of a group there is no `__consumer_offsets`: NOT_COORDINATOR.
+Not done: members of groups. A commit of a generation is refused.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from minibroker.cluster.partition import Partition
+from minibroker.coordinator.group.commits import Membership, NewOffset
+from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.offset_commits import Committed, OffsetCommits
+from minibroker.dispatch.registry import handles
+from minibroker.errors import GroupIdNotFound, IllegalGeneration
+from minibroker.schemas import k08_offset_commit as schema
+
+GROUP_ID_NOT_FOUND_SINCE: Final = 9
+TOPIC_IDS_SINCE: Final = 10
+
+
+@handles(schema)
+def offset_commit(ctx: RequestContext, request: schema.Request) -> Any:
+    """Response, or Delayed where the log is to be synced first."""
+
+    def find(topic: schema.Topic, index: int) -> Partition:
+        if ctx.api_version >= TOPIC_IDS_SINCE:
+            return ctx.cluster.partition_by_id(topic.topic_id, index)
+        return ctx.cluster.partition(topic.name, index)
+
+    def commit(offsets: list[NewOffset]) -> Committed:
+        errors, log = ctx.groups.commit(
+            request.group_id,
+            offsets,
+            Membership(request.generation_id_or_member_epoch, request.member_id, request.group_instance_id),
+            retention_ms=request.retention_time_ms,
+            unknown_group=GroupIdNotFound if ctx.api_version >= GROUP_ID_NOT_FOUND_SINCE else IllegalGeneration,
+        )
+        return Committed(errors, [] if log is None else [log])
+
+    return OffsetCommits(schema, request.topics, find).commit(ctx, commit)
