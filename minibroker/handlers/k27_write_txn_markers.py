@@ -1,0 +1,96 @@
+"""WriteTxnMarkers (key 27): end transactions in partitions, whatever their coordinator knows.
+
+Versions: 1 and 2; flexible. Coordinators send it to leaders on other nodes; here it comes from operators alone, who abort a hanging
+transaction (`kafka-transactions.sh abort`). The coordinator is not told: it writes its own marker when the transaction ends.
+A partition's refusals: INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED (log/producer_state.py). Markers of one producer id share an
+entry of the answer, in which partitions that are not here come first, as in Kafka.
+Answered when the markers are synced, where `flush.messages` asks for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.delayed import Delayed, when_done
+from minibroker.dispatch.flush_queue import Failures
+from minibroker.dispatch.registry import handles
+from minibroker.errors import KafkaError, UnknownTopicOrPartition
+from minibroker.log.partition_log import PartitionLog
+from minibroker.records.control import ControlType, EndTransactionMarker
+from minibroker.schemas import k27_write_txn_markers as schema
+
+TopicPartition = tuple[str, int]
+Codes = dict[int, dict[TopicPartition, int]]  #: by producer id
+
+
+@handles(schema)
+def write_txn_markers(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
+    """Each partition on its own: one that fails does not stop the others."""
+    codes: Codes = {}
+    waiting: dict[PartitionLog, list[tuple[int, TopicPartition]]] = {}
+    for marker in request.markers:
+        found = codes.setdefault(marker.producer_id, {})
+        asked = dict.fromkeys(_partitions(marker))
+        unknown = [each for each in asked if not _is_here(ctx, *each)]
+        found.update(dict.fromkeys(unknown, UnknownTopicOrPartition.code))
+        for each in asked:
+            if each not in unknown:
+                found[each] = _write(ctx, marker, each, waiting)
+    if not waiting:
+        return _answer(codes)
+
+    def synced(failures: Failures) -> schema.Response:
+        for log, places in waiting.items():
+            if log in failures:
+                for producer_id, each in places:
+                    codes[producer_id][each] = failures[log].code
+        return _answer(codes)
+
+    answer: schema.Response | Delayed = when_done(partial(ctx.flush_queue.flush, waiting), synced)
+    return answer
+
+
+def _partitions(marker: schema.Marker) -> Iterator[TopicPartition]:
+    return ((topic.name, index) for topic in marker.topics for index in topic.partition_indexes)
+
+
+def _is_here(ctx: RequestContext, topic: str, index: int) -> bool:
+    found = ctx.cluster.topics.get(topic)
+    return found is not None and 0 <= index < len(found.partitions)
+
+
+def _write(
+    ctx: RequestContext, marker: schema.Marker, place: TopicPartition, waiting: dict[PartitionLog, list[tuple[int, TopicPartition]]]
+) -> int:
+    """The marker in one partition; its error code."""
+    ends = ControlType.COMMIT if marker.transaction_result else ControlType.ABORT
+    try:
+        found = ctx.cluster.partition(*place)
+        found.end_transaction(
+            EndTransactionMarker(ends, marker.coordinator_epoch),
+            producer_id=marker.producer_id,
+            producer_epoch=marker.producer_epoch,
+            transaction_version=marker.transaction_version,
+        )
+    except KafkaError as error:
+        return error.code
+    log = found.log
+    if log.config.flush_messages <= log.unflushed_messages:
+        waiting.setdefault(log, []).append((marker.producer_id, place))
+    return 0
+
+
+def _answer(codes: Codes) -> schema.Response:
+    results = []
+    for producer_id, found in codes.items():
+        topics: dict[str, list[schema.PartitionResult]] = {}
+        for (topic, index), code in found.items():
+            topics.setdefault(topic, []).append(schema.PartitionResult(partition_index=index, error_code=code))
+        results.append(
+            schema.MarkerResult(
+                producer_id=producer_id, topics=[schema.TopicResult(name=name, partitions=each) for name, each in topics.items()]
+            )
+        )
+    return schema.Response(markers=results)
