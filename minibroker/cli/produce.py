@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,11 +18,15 @@ from minibroker.cli.record_format import unescape
 from minibroker.cli.record_json import from_json
 from minibroker.cli.times import epoch_ms
 from minibroker.client.client import Client
+from minibroker.client.errors import ClientError
+from minibroker.client.own_transaction import OwnTransaction
 from minibroker.client.producer import Acknowledged, Producer
+from minibroker.errors import KafkaError
 from minibroker.records.compression import Compression
 from minibroker.records.record import Headers, Record
 
 ACKS = {"0": 0, "1": 1, "all": -1, "-1": -1}
+INT32_MAX = 2**31 - 1
 OFFSET_COLUMNS = ("topic", "partition", "records", "first_offset", "last_offset")
 
 
@@ -57,6 +62,7 @@ Examples:
   seq 10 | minibroker produce numbers
   echo 'UA:late' | minibroker produce flights -K : -H origin=EWR -z zstd
   minibroker produce orders orders-1.txt orders-2.txt --timestamp 2013-01-01
+  minibroker produce orders orders-1.txt orders-2.txt --transactional-id import
   minibroker consume orders -e -o jsonl | minibroker produce copy --input jsonl
 """
 )
@@ -91,6 +97,26 @@ Examples:
 )
 @click.option("--idempotent/--no-idempotent", default=None, help="Stored once even when sent twice. The default with --acks all.")
 @click.option(
+    "--transactional-id",
+    metavar="ID",
+    help="All records in one transaction of this id: under read_committed they are seen all at once, or never when it fails.",
+)
+@click.option(
+    "--transaction-timeout",
+    type=click.FloatRange(0.001, INT32_MAX / 1000),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="The broker aborts the transaction when it takes longer.",
+)
+@click.option(
+    "--transaction-end",
+    type=click.Choice(["commit", "abort", "none"]),
+    default="commit",
+    show_default=True,
+    help="How it ends; none leaves it open, for trying out what readers see.",
+)
+@click.option(
     "--batch-bytes",
     type=click.IntRange(1, 100_000_000),
     default=256 * 1024,
@@ -115,17 +141,23 @@ def produce(
     empty_is_null: bool,
     acks: str,
     idempotent: bool | None,
+    transactional_id: str | None,
+    transaction_timeout: float,
+    transaction_end: str,
     batch_bytes: int,
     output: str,
 ) -> None:
     """Write records from stdin or FILES to TOPIC.
 
-    -o tells for each partition which offsets the records got. When it fails, what was acknowledged stays written.
+    -o tells for each partition which offsets the records got. When it fails, what was acknowledged stays written; with
+    --transactional-id it is aborted.
     """
     if not unescape(delimiter) or key_delimiter == "":
         raise click.UsageError("a delimiter must not be empty")
     if idempotent and ACKS[acks] != -1:
         raise click.UsageError("--idempotent needs --acks all")
+    if transactional_id is not None and (ACKS[acks] != -1 or idempotent is False):
+        raise click.UsageError("--transactional-id needs --acks all and --idempotent")
     reading = Reading(
         input_form,
         None if key is None else key.encode("utf-8", "surrogateescape"),
@@ -135,21 +167,39 @@ def produce(
         empty_is_null,
     )
     tally = _Tally(topic)
+    transaction = None
+    if transactional_id is not None:
+        transaction = OwnTransaction(client, transactional_id, timeout_ms=int(transaction_timeout * 1000))
     producer = Producer(
         client,
         topic,
         acks=ACKS[acks],
         idempotent=ACKS[acks] == -1 if idempotent is None else idempotent,
+        transaction=transaction,
         compression=Compression.from_name(compression),
         batch_bytes=batch_bytes,
         on_acknowledged=tally.add,
     )
-    with Progress(files) as progress:
+    with _ended(transaction, transaction_end), Progress(files) as progress:
         for record, wanted in _records(files, unescape(delimiter), reading, progress, producer.flush):
             producer.add(record, wanted if partition is None else partition)
         producer.flush()
     if output != "none":
         emit(tally.items(), output, columns=OFFSET_COLUMNS)
+
+
+@contextmanager
+def _ended(transaction: OwnTransaction | None, how: str) -> Iterator[None]:
+    """End the transaction as it is to end, and abort it when something fails."""
+    try:
+        yield
+    except BaseException:
+        if transaction is not None:
+            with suppress(ClientError, KafkaError):  # the failure itself is what the user must hear of
+                transaction.end(committed=False)
+        raise
+    if transaction is not None and how != "none":
+        transaction.end(committed=how == "commit")
 
 
 def _records(

@@ -1,6 +1,7 @@
 """One connection to one broker: it asks for the broker's versions, then sends requests at the highest common one.
 
-Requests may be sent ahead of their answers; answers are received in the order of the requests, as the protocol has it.
+Requests may be sent ahead of their answers; answers are received in the order of the requests, as the protocol has it. `ask` may
+come between: answers that come before its own are kept for who asked for them.
 A connection on which anything went wrong is closed and stays closed.
 """
 
@@ -31,7 +32,7 @@ LEAST = {0: 3, 1: 4, 2: 1}
 class Connection:
     """Sends requests to one broker and receives the answers."""
 
-    __slots__ = ("_client_id", "_correlation_id", "_expected", "_transport", "address", "api_versions", "closed")
+    __slots__ = ("_arrived", "_client_id", "_correlation_id", "_expected", "_transport", "address", "api_versions", "closed")
 
     def __init__(self, transport: Transport, address: Address, client_id: str = CLIENT_ID) -> None:
         """Stand on a transport that is connected; `negotiate` must follow."""
@@ -41,6 +42,7 @@ class Connection:
         self._transport = transport
         self._client_id = client_id
         self._correlation_id = 0
+        self._arrived: deque[Any] = deque()  # answers that `receive` has not given out yet
         self._expected: deque[tuple[Api, int, int]] = deque()  # api, version, correlation_id of requests not yet answered
 
     def negotiate(self, deadline: Deadline) -> None:
@@ -76,7 +78,9 @@ class Connection:
     def ask(self, schema: ModuleType, request: Any, deadline: Deadline, *, most: int | None = None) -> Any:
         """Send one request and wait for its answer, which is the schema's Response."""
         self.send(schema, request, deadline, most=most)
-        return self.receive(deadline)
+        while len(self._expected) > 1:
+            self._arrived.append(self._receive(deadline))
+        return self._receive(deadline)
 
     def send(self, schema: ModuleType, request: Any, deadline: Deadline, *, most: int | None = None, answered: bool = True) -> None:
         """Send a request; `answered=False` for the one that has no answer, Produce with acks=0."""
@@ -84,7 +88,12 @@ class Connection:
         self._send(api_of(schema), version, request, deadline, answered=answered)
 
     def receive(self, deadline: Deadline) -> Any:
-        """The answer to the oldest request that still waits for one."""
+        """The answer to the oldest request whose answer was not received yet."""
+        return self._arrived.popleft() if self._arrived else self._receive(deadline)
+
+    def _receive(self, deadline: Deadline) -> Any:
+        if self.closed:
+            raise BrokerUnreachable(f"the connection to {self.address} was closed")
         api, version, correlation_id = self._expected.popleft()
         try:
             frame = self._transport.receive(deadline)
@@ -103,8 +112,8 @@ class Connection:
 
     @property
     def waiting_count(self) -> int:
-        """Requests that were sent and not answered yet."""
-        return len(self._expected)
+        """Requests whose answers were not received yet."""
+        return len(self._expected) + len(self._arrived)
 
     def _send(self, api: Api, version: int, request: Any, deadline: Deadline, *, answered: bool = True) -> None:
         if self.closed:

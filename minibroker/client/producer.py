@@ -5,6 +5,7 @@ Invariants:
   batch is built while the broker works on the one before.
 - With idempotence a batch keeps its sequence numbers when it is sent again, so that the broker stores it once (KIP-98).
 - A batch that the broker finds too large is halved until it fits or holds one record.
+- In a transaction, a partition is added to it before its first batch is sent. Who began it ends it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from minibroker.client.client import Client
 from minibroker.client.connection import Connection
 from minibroker.client.deadline import Deadline
 from minibroker.client.errors import BrokerUnreachable, TopicReplaced, check, refusal
+from minibroker.client.own_transaction import OwnTransaction
 from minibroker.client.partitioner import Partitioner
 from minibroker.errors import DuplicateSequenceNumber, KafkaError, MessageTooLarge, RecordListTooLarge, UnknownTopicOrPartition
 from minibroker.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, increment_sequence
@@ -58,6 +60,7 @@ class Producer:
         *,
         acks: int = -1,
         idempotent: bool = True,
+        transaction: OwnTransaction | None = None,
         compression: Compression = Compression.NONE,
         batch_bytes: int = 256 * 1024,
         on_acknowledged: Callable[[Acknowledged], None] = lambda _: None,
@@ -71,7 +74,11 @@ class Producer:
         self._on_acknowledged = on_acknowledged
         self._topic: k03_metadata.TopicResult = client.topic(topic, create=True)
         self._partitioner = Partitioner(len(self._topic.partitions), batch_bytes)
-        self._producer_id, self._producer_epoch = self._init_producer_id() if idempotent else (NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
+        self._transaction = transaction
+        if transaction is not None:
+            self._producer_id, self._producer_epoch = transaction.producer_id, transaction.producer_epoch
+        else:
+            self._producer_id, self._producer_epoch = self._init_producer_id() if idempotent else (NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
         self._next_sequence: dict[int, int] = defaultdict(int)
         self._open: dict[int, list[Record]] = defaultdict(list)
         self._open_bytes: dict[int, int] = defaultdict(int)
@@ -121,6 +128,7 @@ class Producer:
             producer_id=self._producer_id,
             producer_epoch=self._producer_epoch,
             base_sequence=base_sequence,
+            is_transactional=self._transaction is not None,
         )
         return Batch(partition, records, base_sequence, data)
 
@@ -191,13 +199,19 @@ class Producer:
         return response
 
     def _request(self, connection: Connection, batches: Sequence[Batch], deadline: Deadline) -> None:
+        most = LAST_VERSION_WITH_NAMES if self._topic.topic_id == NIL_UUID else None
+        if self._transaction is not None:
+            for batch in batches:
+                self._transaction.add(self._name, batch.partition, deadline)
+            limits = [each for each in (most, self._transaction.last_produce_version) if each is not None]
+            most = min(limits, default=None)
         partitions = [k00_produce.Partition(index=batch.partition, records=batch.data) for batch in batches]
         request = k00_produce.Request(
+            transactional_id=None if self._transaction is None else self._transaction.transactional_id,
             acks=self._acks,
             timeout_ms=deadline.remaining_ms(30_000),
             topic_data=[k00_produce.Topic(name=self._name, topic_id=self._topic.topic_id, partition_data=partitions)],
         )
-        most = LAST_VERSION_WITH_NAMES if self._topic.topic_id == NIL_UUID else None
         connection.send(k00_produce, request, deadline, most=most, answered=self._acks != 0)
 
     def _halves(self, batch: Batch) -> list[Batch]:

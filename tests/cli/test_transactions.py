@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,7 +15,7 @@ from minibroker.client.errors import check, refusal
 from minibroker.records.builder import build_batch
 from minibroker.records.record import Record
 from minibroker.schemas import k00_produce, k22_init_producer_id, k44_incremental_alter_configs
-from tests.cli.conftest import Cluster, Commands
+from tests.cli.conftest import Cluster, Commands, wait_until_complete
 from tests.support import java
 
 OpenTransaction = Callable[..., Any]
@@ -26,13 +25,10 @@ _numbers = itertools.count(1)
 
 
 @pytest.fixture
-def begin(cluster: Cluster) -> Iterator[OpenTransaction]:
+def begin(cluster: Cluster, transactions_are_served: None) -> Iterator[OpenTransaction]:
     """Begin a transaction with a record in each partition: `begin("orders", 0, 1)` is librdkafka's producer, `.name` its id."""
     from confluent_kafka import Producer
 
-    with Client(cluster.bootstrap) as client:
-        if all(api.api_key != 66 for api in client.to_any(client.deadline()).api_versions.api_keys):
-            pytest.skip("transactions are not served yet")
     producers: list[Any] = []
 
     class Writer(Producer):  # type: ignore[misc]  # confluent_kafka has no types
@@ -69,13 +65,7 @@ def items(cli: Commands, *arguments: str) -> list[dict[str, Any]]:
 
 
 def complete(cli: Commands, producer: Any) -> dict[str, Any]:
-    """Apache Kafka answers EndTxn before it has written the markers; the transaction as it is then."""
-    deadline = time.monotonic() + 30
-    while True:
-        (item,) = items(cli, "describe", producer.name)
-        if item["state"].startswith("Complete"):
-            return item
-        assert time.monotonic() < deadline, item
+    return wait_until_complete(cli, producer.name)
 
 
 def test_list(cli: Commands, fresh: Callable[..., str], begin: OpenTransaction) -> None:

@@ -82,6 +82,22 @@ def test_requests_sent_ahead_are_answered_in_their_order() -> None:
     assert connection.waiting_count == 0
 
 
+def test_a_question_between_requests_sent_ahead_gets_its_own_answer() -> None:
+    broker = FakeBroker(topics={"a": 1, "b": 2, "c": 3})
+    connection = connected(broker)
+    deadline = Deadline(1000)
+    wanted = {name: k03_metadata.Request(topics=[k03_metadata.Topic(name=name)]) for name in "abc"}
+    connection.send(k03_metadata, wanted["a"], deadline)
+    connection.send(k03_metadata, wanted["b"], deadline)
+    assert connection.ask(k03_metadata, wanted["c"], deadline).topics[0].name == "c"
+    assert connection.waiting_count == 2
+    assert [connection.receive(deadline).topics[0].name for _ in range(2)] == ["a", "b"]
+    connection.send(k03_metadata, wanted["a"], deadline)
+    connection.close()
+    with pytest.raises(BrokerUnreachable, match="was closed"):
+        connection.receive(deadline)
+
+
 @pytest.mark.parametrize("answer", [b"", b"\0\0\0\2", b"\0\0\0\2garbage", b"\0\0\0\x63\0"], ids=["empty", "cut", "garbage", "other id"])
 def test_an_answer_that_is_none_closes_the_connection(answer: bytes) -> None:
     broker = FakeBroker()

@@ -1,0 +1,107 @@
+"""One transaction of our own: what a producer writes inside it is seen all at once under read_committed, or never.
+
+    InitProducerId                               fences the producer that had the id before, and aborts what it left open
+    AddPartitionsToTxn, Produce up to 11, EndTxn up to 4      where transaction.version 2 is not finalized
+    Produce 12, which adds partitions itself, EndTxn 5        where it is (KIP-890)
+
+Source: TransactionManager of Kafka's Java client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from minibroker.client.client import Client
+from minibroker.client.connection import Connection
+from minibroker.client.coordinators import ask_coordinators
+from minibroker.client.deadline import Deadline
+from minibroker.client.errors import refusal
+from minibroker.client.leaders import TopicPartition
+from minibroker.errors import KafkaError
+from minibroker.schemas import k22_init_producer_id, k24_add_partitions_to_txn, k26_end_txn
+from minibroker.schemas.k10_find_coordinator import TRANSACTION
+
+T = TypeVar("T")
+
+FEATURE = "transaction.version"
+LAST_VERSIONS_BEFORE_KIP_890 = {"produce": 11, "add": 3, "end": 4}
+
+
+class OwnTransaction:
+    """Begins with its first partition; `end` must follow, or the broker aborts it after `timeout_ms`."""
+
+    def __init__(self, client: Client, transactional_id: str, *, timeout_ms: int) -> None:
+        self.transactional_id = transactional_id
+        self._client = client
+        self._partitions: set[TopicPartition] = set()
+        deadline = client.deadline()
+        connection = client.retrying(lambda: client.to_any(deadline), deadline)
+        levels = {feature.name: feature.max_version_level for feature in connection.api_versions.finalized_features}
+        self._adds_by_producing = levels.get(FEATURE, 0) >= 2
+        request = k22_init_producer_id.Request(transactional_id=transactional_id, transaction_timeout_ms=timeout_ms)
+
+        def init(connection: Connection) -> tuple[int, int] | KafkaError:
+            response: k22_init_producer_id.Response = connection.ask(k22_init_producer_id, request, deadline)
+            return self._refusal(response.error_code) or (response.producer_id, response.producer_epoch)
+
+        self.producer_id, self.producer_epoch = self._ask(init, deadline)
+
+    @property
+    def last_produce_version(self) -> int | None:
+        """Above it Produce would add partitions by itself; None for no limit."""
+        return None if self._adds_by_producing else LAST_VERSIONS_BEFORE_KIP_890["produce"]
+
+    def add(self, topic: str, partition: int, deadline: Deadline) -> None:
+        """Before the first batch of a partition is sent."""
+        key = topic, partition
+        if key in self._partitions:
+            return
+        if not self._adds_by_producing:
+            request = k24_add_partitions_to_txn.Request(
+                v3_and_below_transactional_id=self.transactional_id,
+                v3_and_below_producer_id=self.producer_id,
+                v3_and_below_producer_epoch=self.producer_epoch,
+                v3_and_below_topics=[k24_add_partitions_to_txn.Topic(name=topic, partitions=[partition])],
+            )
+
+            def add(connection: Connection) -> bool | KafkaError:
+                most = LAST_VERSIONS_BEFORE_KIP_890["add"]
+                response: k24_add_partitions_to_txn.Response = connection.ask(k24_add_partitions_to_txn, request, deadline, most=most)
+                (result,) = (each for topic in response.results_by_topic_v3_and_below for each in topic.results_by_partition)
+                return self._refusal(result.partition_error_code) or True
+
+            self._ask(add, deadline)
+        self._partitions.add(key)
+
+    def end(self, *, committed: bool) -> None:
+        """Commit or abort; nothing where nothing was written."""
+        if not self._partitions:
+            return
+        deadline = self._client.deadline()
+        request = k26_end_txn.Request(
+            transactional_id=self.transactional_id,
+            producer_id=self.producer_id,
+            producer_epoch=self.producer_epoch,
+            committed=committed,
+        )
+
+        def end(connection: Connection) -> bool | KafkaError:
+            most = None if self._adds_by_producing else LAST_VERSIONS_BEFORE_KIP_890["end"]
+            response: k26_end_txn.Response = connection.ask(k26_end_txn, request, deadline, most=most)
+            return self._refusal(response.error_code) or True
+
+        self._ask(end, deadline)
+        self._partitions.clear()
+
+    def _refusal(self, code: int) -> KafkaError | None:
+        return refusal(code, f"transactional id {self.transactional_id}")
+
+    def _ask(self, ask: Callable[[Connection], T | KafkaError], deadline: Deadline) -> T:
+        def of_ours(connection: Connection, keys: list[str]) -> Mapping[str, T | KafkaError]:
+            return {key: ask(connection) for key in keys}
+
+        (answer,) = ask_coordinators(self._client, TRANSACTION, [self.transactional_id], of_ours, deadline).values()
+        if isinstance(answer, KafkaError):
+            raise answer
+        return answer

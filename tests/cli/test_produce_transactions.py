@@ -1,0 +1,80 @@
+"""`produce --transactional-id`: all records are seen under read_committed, or none."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from collections.abc import Callable
+
+import pytest
+
+from tests.cli.conftest import Commands, wait_until_complete
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture
+def name(transactions_are_served: None) -> str:
+    """A transactional id that nobody had."""
+    return f"producer-{os.getpid()}-{next(_numbers)}"
+
+
+def count(cli: Commands, topic: str, isolation: str) -> int:
+    return len(cli("consume", topic, "-e", "--isolation", isolation).lines)
+
+
+def lines(number: int) -> str:
+    return "".join(f"{value}\n" for value in range(number))
+
+
+def test_all_records_are_seen_when_all_are_there(cli: Commands, fresh: Callable[..., str], name: str) -> None:
+    topic = fresh(partitions=3)
+    cli("produce", topic, "--transactional-id", name, "--batch-bytes", "300", stdin=lines(500))
+    wait_until_complete(cli, name)
+    assert count(cli, topic, "read_committed") == 500
+    cli("produce", topic, "--transactional-id", name, "-z", "zstd", stdin=lines(20))
+    wait_until_complete(cli, name)
+    assert sorted(map(int, cli("consume", topic, "-e", "--isolation", "read_committed").lines)) == sorted([*range(500), *range(20)])
+    bounds = json.loads(cli("offsets", "--all", "-t", topic, "-o", "json").out)
+    assert all(item["last_stable_offset"] == item["log_end_offset"] for item in bounds)
+
+
+def test_none_are_seen_when_one_is_refused(cli: Commands, fresh: Callable[..., str], name: str) -> None:
+    topic = fresh(**{"max.message.bytes": "1000"})
+    whole = ("--input", "jsonl", "--batch-bytes", "100")
+    records = [json.dumps({"value": f"record {number}"}) for number in range(20)]
+    for wrong in (json.dumps({"value": "x" * 2000}), "no JSON", json.dumps({"value": "y", "partition": 1})):
+        cli("produce", topic, "--transactional-id", name, *whole, stdin="\n".join([*records, wrong, *records]), code=1)
+        wait_until_complete(cli, name)
+    assert count(cli, topic, "read_uncommitted") > 20
+    assert count(cli, topic, "read_committed") == 0
+    assert cli("transactions", "list", "--state", "Ongoing", "-o", "name").out == ""
+
+
+def test_how_it_ends(cli: Commands, fresh: Callable[..., str], name: str) -> None:
+    topic = fresh()
+    cli("produce", topic, "--transactional-id", name, "--transaction-end", "abort", stdin=lines(3))
+    wait_until_complete(cli, name)
+    assert (count(cli, topic, "read_committed"), count(cli, topic, "read_uncommitted")) == (0, 3)
+    cli("produce", topic, "--transactional-id", name, "--transaction-end", "none", "--transaction-timeout", "40", stdin=lines(3))
+    (item,) = json.loads(cli("transactions", "describe", name, "-o", "json").out)
+    assert (item["state"], item["timeout_ms"], item["partitions"]) == ("Ongoing", 40_000, [{"topic": topic, "partition": 0}])
+    assert json.loads(cli("offsets", "--all", "-t", topic, "-o", "jsonl").out)["last_stable_offset"] == 4
+    cli("produce", topic, "--transactional-id", name, stdin=lines(2))  # fences the one before, and aborts what it left open
+    wait_until_complete(cli, name)
+    assert (count(cli, topic, "read_committed"), count(cli, topic, "read_uncommitted")) == (2, 8)
+    cli("produce", topic, "--transactional-id", name, stdin="")  # begins nothing, and so ends nothing
+    assert count(cli, topic, "read_committed") == 2
+
+
+def test_the_broker_aborts_what_takes_too_long(cli: Commands, name: str) -> None:
+    assert (
+        "[INVALID_TRANSACTION_TIMEOUT]" in cli("produce", "any", "--transactional-id", name, "--transaction-timeout", "2000000", code=1).err
+    )
+
+
+@pytest.mark.parametrize("more", [["--acks", "1"], ["--acks", "0"], ["--no-idempotent"]])
+def test_transactions_are_of_idempotent_producers(offline: Commands, more: list[str]) -> None:
+    error = offline("produce", "any", "--transactional-id", "a", *more, code=2).err
+    assert "--transactional-id needs --acks all and --idempotent" in error
