@@ -10,35 +10,52 @@ import pytest
 from minibroker.clock import ManualClock
 from minibroker.log.log_config import LONG_MAX, LogConfig
 from minibroker.log.partition_log import PartitionLog
-from minibroker.records.batch import split_batches
+from minibroker.records.batch import ATTRIBUTES_POSITION, LOG_APPEND_TIME_FLAG, MAX_TIMESTAMP_POSITION, RecordBatch, split_batches
+from minibroker.records.builder import sum_batch
+from minibroker.records.control import EndTransactionMarker
 from minibroker.records.record import decode_records
 from minibroker.storage.files import RealFiles
 from tests.support.golden_storage import golden_folder, restore_golden_folder
 from tests.support.log_batches import read_batches
 
-FOLDERS = ["rolled-0", "idempotent-0", "one-segment-0", "empty-0"]
+TRANSACTIONAL = ["transactional-0", "stamped-0", "open-0"]
+FOLDERS = ["rolled-0", "idempotent-0", "one-segment-0", "empty-0", *TRANSACTIONAL]
 CONFIG = LogConfig(index_interval_bytes=200, segment_ms=LONG_MAX, message_timestamp_before_max_ms=LONG_MAX)
 SMALL = CONFIG._replace(segment_bytes=3000)
 
 
 def config_of(folder: str) -> LogConfig:
-    return SMALL if folder in {"rolled-0", "idempotent-0"} else CONFIG
+    config = CONFIG if folder in {"one-segment-0", "empty-0", "open-0"} else SMALL
+    return config._replace(message_timestamp_type="LogAppendTime") if folder == "stamped-0" else config
 
 
 def logs_of(files: dict[str, bytes]) -> bytes:
     return b"".join(data for name, data in sorted(files.items()) if name.endswith(".log"))
 
 
-def open_log(folder: Path, **arguments: bool | int) -> PartitionLog:
+def open_log(folder: Path, clock: ManualClock | None = None, **arguments: bool | int) -> PartitionLog:
     config = config_of(folder.name)
     return PartitionLog.open(
         folder,
         config=config,
         files=RealFiles(),
-        clock=ManualClock(),
+        clock=clock or ManualClock(),
         producer_id_expiration_ms=LONG_MAX,
         **arguments,  # type: ignore[arg-type]  # clean_shutdown and recovery_point
     )
+
+
+def as_sent(batch: RecordBatch) -> bytearray:
+    """The batch before a broker wrote its offset, and the time of its append if it did, into it."""
+    sent = bytearray(batch.data)
+    sent[:8] = bytes(8)
+    if batch.timestamp_type:
+        sent[ATTRIBUTES_POSITION + 1] &= ~LOG_APPEND_TIME_FLAG
+        sent[MAX_TIMESTAMP_POSITION : MAX_TIMESTAMP_POSITION + 8] = batch.base_timestamp.to_bytes(
+            8, "big"
+        )  # its first record was the newest
+        sum_batch(sent)
+    return sent
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -48,12 +65,19 @@ def contents(folder: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize("name", FOLDERS)
 def test_the_same_appends_make_the_same_files(name: str, tmp_path: Path) -> None:
     golden = golden_folder(name)
-    log = open_log(tmp_path / name)
+    clock = ManualClock()
+    log = open_log(tmp_path / name, clock)
     log.assign_leader_epoch(0)
     for batch in split_batches(logs_of(golden)):
-        sent = bytearray(batch.data)
-        sent[:8] = bytes(8)
-        log.append(memoryview(sent))
+        clock.advance(max(batch.max_timestamp - clock.now_ms(), 0) if name in TRANSACTIONAL else 0)
+        if batch.is_control and batch.timestamp_type:
+            log.append_own(as_sent(batch))  # Kafka made it some milliseconds before it stamped it
+        elif batch.is_control:
+            marker = EndTransactionMarker.from_record(next(decode_records(batch)))
+            ids = {"producer_id": batch.producer_id, "producer_epoch": batch.producer_epoch}
+            log.end_transaction(marker, **ids, transaction_version=0)
+        else:
+            log.append(memoryview(as_sent(batch)))
     log.close()
 
     made = contents(tmp_path / name)
@@ -78,7 +102,7 @@ def test_a_folder_of_kafka_opens_and_closes_unchanged(name: str, clean_shutdown:
 def test_indexes_and_snapshots_are_rebuilt_as_kafka_made_them(name: str, tmp_path: Path) -> None:
     folder = restore_golden_folder(name, tmp_path)
     newest = max((file.name for file in folder.glob("*.snapshot")), default=None)
-    for pattern in ("*.index", "*.timeindex", "*.snapshot", "leader-epoch-checkpoint"):
+    for pattern in ("*.index", "*.timeindex", "*.txnindex", "*.snapshot", "leader-epoch-checkpoint"):
         for file in folder.glob(pattern):
             file.unlink()
     log = open_log(folder)

@@ -1,4 +1,4 @@
-"""Partition folders that a real Apache Kafka wrote and closed: see tests/golden/capture_storage.py."""
+"""Partition folders that a real Apache Kafka wrote and closed: see tests/golden/capture_storage.py, capture_transactional_logs.py."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-SOURCE = Path(__file__).parent.parent / "golden" / "storage_kafka_4.3.1.json"
+GOLDEN = Path(__file__).parent.parent / "golden"
 
 
 @functools.cache
 def _golden() -> dict[str, Any]:
-    loaded: dict[str, Any] = json.loads(SOURCE.read_text())
+    loaded: dict[str, Any] = json.loads((GOLDEN / "storage_kafka_4.3.1.json").read_text())
+    loaded["folders"] |= json.loads((GOLDEN / "transactional_logs_kafka_4.3.1.json").read_text())["folders"]
     return loaded
 
 
