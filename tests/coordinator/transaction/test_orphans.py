@@ -121,7 +121,7 @@ def test_the_producer_is_fenced_there_and_goes_on_with_a_new_epoch() -> None:
 def test_a_topic_of_which_a_part_cannot_be_read_says_nothing_of_unknown_ids() -> None:
     broker = left_open()
     coordinator_of(broker)
-    log = broker.cluster.partition("__transaction_state", 7).log
+    log = broker.cluster.partition("__transaction_state", 3).log
     log.append_own(build_batch([Record(0, 0, b"\0", None)]))
     broker = broker.restart()
     assert not is_stable(broker, "a", 1)
