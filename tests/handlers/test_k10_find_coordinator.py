@@ -53,12 +53,12 @@ def test_clients_get_the_bytes_that_kafka_sent(name: str) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS[1:])
 def test_the_first_question_makes_the_topic(version: int) -> None:
-    broker = BrokerInMemory()
+    broker = BrokerInMemory(config={"transaction.state.log.num.partitions": "7"})
     for _ in range(2):
         (told,) = ask(broker, schema.TRANSACTION, version, "shop")
         assert (told.error_code, place(told), told.error_message) == (0, NODE, "NONE" if version < 4 else "")
     topic = broker.cluster.topic(TRANSACTION_STATE_TOPIC)
-    assert (len(topic.partitions), topic.is_internal) == (50, True)
+    assert (len(topic.partitions), topic.is_internal) == (7, True)
 
 
 def test_several_keys_and_none() -> None:
