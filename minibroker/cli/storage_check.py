@@ -19,6 +19,7 @@ from minibroker.background import WorkLost
 from minibroker.cli.options import output_option
 from minibroker.cli.storage_directories import with_directories
 from minibroker.cluster.storage_checking import StorageCheck, Totals
+from minibroker.coordinator.record_checking import record_check_of
 from minibroker.log.findings import ERROR, Finding
 from minibroker.log.segment_checking import SegmentTask, check_segment, check_segments
 from minibroker.storage.files import RealFiles
@@ -51,14 +52,15 @@ def check(paths: tuple[str, ...], *, deep: bool, jobs: int, progress: bool | Non
     """Verify log directories; nothing is ever written.
 
     A DIR is one of log.dirs, of minibroker or of Apache Kafka, or the folder of one partition. Checked are the CRC of every batch,
-    offsets, indexes, aborted transactions, producer snapshots, leader epochs, checkpoints, and the metadata log with what it says of the
-    folders. Give all log.dirs of a node at one time, so that the metadata log is among them.
+    offsets, indexes, aborted transactions, producer snapshots, leader epochs, checkpoints, the records of __transaction_state and
+    __consumer_offsets, and the metadata log with what it says of the folders. Give all log.dirs of a node at one time, so that the
+    metadata log is among them.
 
     An error is damage, and makes the exit code 1. A warning is what a crash leaves and the next start repairs, or may have its
     reason. The directory of a running broker can be checked, but what is written meanwhile may look damaged.
     """
     started = time.perf_counter()
-    work = StorageCheck(RealFiles(), list(paths), deep=deep)
+    work = StorageCheck(RealFiles(), list(paths), deep=deep, record_check_of=record_check_of)
     work.plan()
     _run(work, jobs, _Progress(work, shown=sys.stderr.isatty() if progress is None else progress))
     findings = work.finish()

@@ -28,7 +28,7 @@ from minibroker.errors import ConfigurationError, CorruptLogError, KafkaError, W
 from minibroker.log import checking
 from minibroker.log.checking import Expected
 from minibroker.log.findings import ERROR, WARNING, Finding, Findings
-from minibroker.log.segment_checking import SegmentReport, SegmentTask
+from minibroker.log.segment_checking import RecordCheck, SegmentReport, SegmentTask
 from minibroker.storage.clean_shutdown import NAME as CLEAN_SHUTDOWN
 from minibroker.storage.directory_lock import NAME as LOCK
 from minibroker.storage.directory_lock import is_locked
@@ -43,6 +43,9 @@ from minibroker.storage.partition_metadata import format_uuid, parse_uuid, read_
 FUTURE_FOLDER = "-future"  #: `topic-partition.<id>-future`: on its way into this directory from another one (Kafka's)
 
 _CHECKPOINTS = (RECOVERY_POINT, LOG_START_OFFSET, REPLICATION_OFFSET, CLEANER_OFFSET)
+
+
+RecordCheckOf = Callable[[str, int, int | None], RecordCheck | None]  #: by topic, partition, and how many it has if that is known
 
 
 class _Directory(NamedTuple):
@@ -76,8 +79,9 @@ class Totals(NamedTuple):
 class StorageCheck:
     """See above. OSErrors are findings; nothing is raised for what is wrong with the files."""
 
-    def __init__(self, files: Files, paths: Iterable[str], *, deep: bool = False) -> None:
+    def __init__(self, files: Files, paths: Iterable[str], *, deep: bool = False, record_check_of: RecordCheckOf | None = None) -> None:
         self._files = files
+        self._record_check_of = record_check_of
         self._paths = [path.rstrip("/") or "/" for path in paths]
         self._deep = deep
         self._findings = Findings()
@@ -275,11 +279,19 @@ class StorageCheck:
             high_watermark=offsets[REPLICATION_OFFSET],
             cleaner_offset=offsets[CLEANER_OFFSET],
             deep=self._deep,
+            record_check=self._record_check(key),
         )
         tasks = checking.plan(self._files, expected, findings)
         self._folders[path] = _Folder(expected, findings, tasks)
         self.tasks += tasks
         self._check_topic_id(directory, path, key, findings)
+
+    def _record_check(self, key: tuple[str, int]) -> RecordCheck | None:
+        """None for topics of users."""
+        if self._record_check_of is None:
+            return None
+        topic = self._image.topics.get(key[0]) if self._image is not None else None
+        return self._record_check_of(*key, len(topic.partitions) if topic is not None else None)
 
     def _check_topic_id(self, directory: _Directory, path: str, key: tuple[str, int], findings: Findings) -> None:
         metadata = f"{path}/{PARTITION_METADATA}"

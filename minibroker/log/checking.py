@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from minibroker.errors import CorruptLogError
 from minibroker.log.findings import ERROR, WARNING, Finding, Findings
-from minibroker.log.segment_checking import SegmentReport, SegmentTask
+from minibroker.log.segment_checking import RecordCheck, SegmentReport, SegmentTask
 from minibroker.storage import leader_epoch_checkpoint
 from minibroker.storage.files import Files
 from minibroker.storage.leader_epoch_checkpoint import LeaderEpochCheckpoint
@@ -31,6 +31,7 @@ class Expected(NamedTuple):
     high_watermark: int | None = None
     cleaner_offset: int | None = None
     deep: bool = False  #: decode every record
+    record_check: RecordCheck | None = None
 
 
 def plan(files: Files, expected: Expected, findings: Findings) -> list[SegmentTask]:
@@ -62,6 +63,7 @@ def plan(files: Files, expected: Expected, findings: Findings) -> list[SegmentTa
                 snapshots=tuple(offset for offset in snapshots if begin < offset <= end),
                 is_first=base_offset == 0,
                 deep=expected.deep,
+                record_check=expected.record_check,
             )
         )
         begin = end

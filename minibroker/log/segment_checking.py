@@ -6,7 +6,7 @@ What holds between segments is said in checking.py.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from minibroker.errors import CorruptMessage, KafkaError
@@ -14,12 +14,14 @@ from minibroker.log.findings import ERROR, WARNING, Finding, Findings
 from minibroker.log.index_checking import OffsetIndexCheck, TimeIndexCheck
 from minibroker.log.producer_checking import ProducerCheck
 from minibroker.records.batch import LOG_OVERHEAD, RecordBatch, read_batch
-from minibroker.records.record import decode_records
+from minibroker.records.record import Record, decode_records
 from minibroker.storage.files import READ_ONLY, Files
 from minibroker.storage.log_file_names import LOG, OFFSET_INDEX, TIME_INDEX, file_name
 from minibroker.storage.segment import MAX_RELATIVE_OFFSET
 from minibroker.storage.time_index import NO_TIMESTAMP
 from minibroker.storage.verified_scan import UNKNOWN_OFFSET, VerifiedBatch, read_verified
+
+RecordCheck = Callable[[Record], str | None]  #: what is wrong with a record, which is not a control record
 
 
 class SegmentTask(NamedTuple):
@@ -33,6 +35,7 @@ class SegmentTask(NamedTuple):
     snapshots: tuple[int, ...] = ()  #: offsets of the producer snapshots that belong to it
     is_first: bool = False  #: of its log, and nothing was ever before it
     deep: bool = False  #: decode every record
+    record_check: RecordCheck | None = None  #: decode every record and have it checked
 
 
 class SegmentReport(NamedTuple):
@@ -100,7 +103,15 @@ class _SegmentCheck:
         self._offset_index = OffsetIndexCheck(self._files, path, task.base_offset, self._size, self.findings, **options)
         path = f"{task.directory}/{file_name(task.base_offset, TIME_INDEX)}"
         self._time_index = TimeIndexCheck(self._files, path, task.base_offset, self.findings, **options)
-        self._producers = ProducerCheck(self._files, self.path, self._read_batch, task.snapshots, self.findings, is_first=task.is_first)
+        self._producers = ProducerCheck(
+            self._files,
+            self.path,
+            self._read_batch,
+            task.snapshots,
+            self.findings,
+            is_first=task.is_first,
+            is_stale=task.is_recovered,
+        )
         try:
             try:
                 self._walk()
@@ -122,6 +133,7 @@ class _SegmentCheck:
         offset_index, time_index, producers = self._offset_index, self._time_index, self._producers
         indexed = offset_index.at
         epoch = -1
+        decodes = self._task.deep or self._task.record_check is not None
         for batch in read_verified(self._files, self._log, 0, self._size):
             position, size, base_offset, last_offset, timestamp, leader_epoch, attributes, producer_id, count, is_right = batch
             if base_offset >= producers.next_snapshot:
@@ -144,7 +156,7 @@ class _SegmentCheck:
                 time_index.see(base_offset, last_offset, timestamp, self._largest)
             if producer_id >= 0:
                 producers.note(position, size, base_offset, attributes, producer_id)
-            if self._task.deep and base_offset != UNKNOWN_OFFSET:
+            if decodes and base_offset != UNKNOWN_OFFSET:
                 self._decode(position, size)
         self._check_end()
 
@@ -201,11 +213,19 @@ class _SegmentCheck:
                     raise CorruptMessage(f"offset {record.offset} follows {offset}")
                 offset = record.offset
                 count += 1
+                if self._task.record_check is not None and not batch.is_control:
+                    self._check_record(self._task.record_check, record, position)
             if count != batch.record_count:
                 raise CorruptMessage(f"{count} records where its head says {batch.record_count}")
         except KafkaError as error:
             words = f"the batch at offset {batch.base_offset} cannot be decoded: {error}"
             self.findings.add(ERROR, self.path, words, position, kind="a batch that cannot be decoded")
+
+    def _check_record(self, check: RecordCheck, record: Record, position: int) -> None:
+        problem = check(record)
+        if problem is not None:
+            words = f"the record at offset {record.offset} is wrong: {problem}"
+            self.findings.add(ERROR, self.path, words, position, kind="records that their coordinator cannot use")
 
     def _end_of_batches(self, error: CorruptMessage) -> None:
         """No batch where one should begin: a tail that a crash left, or damage."""

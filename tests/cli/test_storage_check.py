@@ -64,6 +64,31 @@ def test_warnings_alone_are_no_failure(data: Path) -> None:
     assert result.stdout.rstrip().endswith("0 errors, 1 warning")
 
 
+def test_records_of_the_coordinators(tmp_path: Path) -> None:
+    from minibroker.coordinator.transaction.placement import partition_of
+    from minibroker.schemas import k10_find_coordinator, k22_init_producer_id
+
+    broker = BrokerInMemory(config={"transaction.state.log.num.partitions": "5"}, folder=tmp_path / "data")
+    broker.ask(k10_find_coordinator.Request(key_type=k10_find_coordinator.TRANSACTION, coordinator_keys=["writer"]))
+    for _ in range(3):
+        answer = broker.ask(k22_init_producer_id.Request(transactional_id="writer", transaction_timeout_ms=1000))
+        assert answer.error_code == 0
+    broker.services.coordinators.stop()
+    broker.cluster.close()
+    result = run(broker.folder)
+    assert (result.exit_code, result.stdout.rstrip().endswith("0 errors, 0 warnings")) == (0, True)
+    index = partition_of("writer", 5)
+    right, wrong = (broker.folder / f"__transaction_state-{each % 5}" / f"{0:020}.log" for each in (index, index + 1))
+    wrong.write_bytes(right.read_bytes())
+    result = run(broker.folder, "-o", "json")
+    found = [each["problem"] for each in json.loads(result.stdout)["findings"] if each["file"] == str(wrong)]
+    words = f"transactional id writer belongs in partition {index} of 5, where it is looked for"
+    assert [f"the record at offset {offset} is wrong: {words}" for offset in range(3)] == [each for each in found if "record at" in each]
+    assert result.exit_code == 1
+    alone = run(wrong.parent)  # nobody knows of how many partitions
+    assert "belongs in partition" not in alone.stdout
+
+
 def test_json(data: Path) -> None:
     path = damage(data)
     result = run(data, "-o", "json")

@@ -1,0 +1,50 @@
+"""Whether the records of `__transaction_state` and `__consumer_offsets` are what their coordinators could load, for `storage check`.
+
+Each must be readable, and lie in the partition where its coordinator looks for its transactional id or group. Records of types that only
+other versions of Kafka know are passed over, as the coordinators do.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from minibroker.cluster.topic import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
+from minibroker.coordinator.record_frame import CONSUMER_OFFSETS
+from minibroker.coordinator.transaction import records
+from minibroker.coordinator.transaction.placement import partition_of
+from minibroker.errors import WireError
+from minibroker.log.segment_checking import RecordCheck
+from minibroker.records.record import Record
+
+
+def record_check_of(topic: str, partition: int, partition_count: int | None) -> RecordCheck | None:
+    """The check of a partition's records, which can be pickled; None for topics of users. Without a count no placement is checked."""
+    checks = {TRANSACTION_STATE_TOPIC: check_transaction, CONSUMER_OFFSETS_TOPIC: check_offset}
+    return partial(checks[topic], partition, partition_count) if topic in checks else None
+
+
+def check_transaction(partition: int, partition_count: int | None, record: Record) -> str | None:
+    """What is wrong with a record of `__transaction_state`."""
+    try:
+        decoded = records.decode(record.key, record.value)
+    except WireError as error:
+        return f"no state of a transaction: {error}"
+    return None if decoded is None else _misplaced(f"transactional id {decoded[0]}", decoded[0], partition, partition_count)
+
+
+def check_offset(partition: int, partition_count: int | None, record: Record) -> str | None:
+    """What is wrong with a record of `__consumer_offsets`."""
+    try:
+        decoded = CONSUMER_OFFSETS.decode(record.key, record.value)
+    except WireError as error:
+        return f"no record of a group: {error}"
+    if decoded is None:
+        return None
+    group = str(getattr(decoded.key, "group", None) or decoded.key.group_id)
+    return _misplaced(f"group {group}", group, partition, partition_count)
+
+
+def _misplaced(what: str, key: str, partition: int, partition_count: int | None) -> str | None:
+    if partition_count is None or partition_of(key, partition_count) == partition:
+        return None
+    return f"{what} belongs in partition {partition_of(key, partition_count)} of {partition_count}, where it is looked for"
