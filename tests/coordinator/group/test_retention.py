@@ -1,0 +1,159 @@
+"""What becomes of offsets that nobody asks for. Tombstones as Apache Kafka 4.3.1 wrote them with offsets.retention.minutes=1."""
+
+from __future__ import annotations
+
+import pytest
+
+from minibroker.coordinator.group.offsets import CommittedOffset
+from minibroker.coordinator.group.records import batch_of, group_tombstone, offset_record, offset_tombstone
+from minibroker.coordinator.group.retention import expired
+from minibroker.coordinator.group.shard import Group, Shard
+from minibroker.coordinator.record_frame import CONSUMER_OFFSETS, CoordinatorRecord
+from minibroker.records.batch import split_batches
+from minibroker.records.record import decode_records
+from minibroker.schemas import k26_end_txn as k26
+from minibroker.schemas.internal.consumer_group_records import ConsumerGroupMetadataKey, ConsumerGroupMetadataValue
+from minibroker.schemas.internal.offset_records import GroupMetadataKey, GroupMetadataValue, MemberMetadata
+from tests.support.broker_in_memory import BrokerInMemory
+from tests.support.committed_offsets import TOPIC, broker_with_groups, commit, commit_in_transaction, fetch
+from tests.support.transactional_ids import init_producer
+
+MINUTE_MS = 60_000
+CONFIG = {"offsets.retention.minutes": "1", "offsets.retention.check.interval.ms": "1000"}
+
+
+def last_batch(broker: BrokerInMemory) -> list[CoordinatorRecord | None]:
+    log = broker.cluster.partition(TOPIC, 0).log
+    (*_, last) = split_batches(memoryview(log.read(log.log_start_offset, 1_000_000, isolation=None)))
+    return [CONSUMER_OFFSETS.decode(each.key, each.value) for each in decode_records(last)]
+
+
+def test_a_simple_group_goes_with_its_last_offset() -> None:
+    broker = broker_with_groups({"a": 2}, CONFIG)
+    commit(broker, {("a", 0): 1})
+    broker.clock.advance(30_000)
+    commit(broker, {("a", 1): 2})
+    broker.clock.advance(29_999)
+    assert fetch(broker) == {("a", 0): 1, ("a", 1): 2}
+    broker.clock.advance(1)
+    assert fetch(broker) == {("a", 1): 2}
+    assert last_batch(broker) == [offset_tombstone("readers", ("a", 0))]
+
+    broker.clock.advance(30_000)
+    assert fetch(broker) == {}
+    assert last_batch(broker) == [offset_tombstone("readers", ("a", 1)), group_tombstone("readers")]
+    assert commit(broker, {("a", 0): 1}, generation_id=5) == [("a", [(0, 69)])]
+    assert fetch(broker.restart(clean=False)) == {}
+
+
+def test_a_commit_again_counts_from_then_on() -> None:
+    broker = broker_with_groups({"a": 1}, CONFIG)
+    commit(broker, {("a", 0): 1})
+    broker.clock.advance(MINUTE_MS - 1_000)
+    commit(broker, {("a", 0): 1})
+    broker.clock.advance(MINUTE_MS - 1_000)
+    assert fetch(broker) == {("a", 0): 1}
+
+
+def test_after_a_restart() -> None:
+    broker = broker_with_groups({"a": 1}, CONFIG)
+    commit(broker, {("a", 0): 1})
+    broker.clock.advance(MINUTE_MS // 2)
+    again = broker.restart()
+    again.clock.advance(MINUTE_MS // 2)
+    assert last_batch(again) == [offset_tombstone("readers", ("a", 0)), group_tombstone("readers")]
+
+
+@pytest.mark.parametrize("version", [2, 3, 4])
+@pytest.mark.parametrize(("retention_ms", "after_ms"), [(5_000, 5_000), (0, 1_000), (-2, 1_000), (10 * MINUTE_MS, 10 * MINUTE_MS)])
+def test_a_retention_time_of_its_own(version: int, retention_ms: int, after_ms: int) -> None:
+    broker = broker_with_groups({"a": 1}, CONFIG)
+    commit(broker, {("a", 0): 1}, version=version, retention_ms=retention_ms)
+    broker.clock.advance(after_ms - 1)
+    assert fetch(broker) == {("a", 0): 1}
+    again = broker.restart()
+    assert fetch(again) == {("a", 0): 1}
+    again.clock.advance(1_001)
+    assert fetch(again) == {}
+
+
+def test_an_open_transaction_keeps_what_it_is_about() -> None:
+    broker = broker_with_groups({"a": 2}, CONFIG)
+    commit(broker, {("a", 0): 1, ("a", 1): 1})
+    ids = init_producer(broker, timeout_ms=10 * MINUTE_MS)
+    commit_in_transaction(broker, ids, {("a", 0): 2})
+    commit_in_transaction(broker, ids, {("a", 0): 2}, group="of the transaction alone")
+    broker.clock.advance(2 * MINUTE_MS)
+    assert fetch(broker) == {("a", 0): 1}
+
+    broker.ask(k26.Request(transactional_id="payments", producer_id=ids.producer_id, producer_epoch=ids.producer_epoch, committed=False), 5)
+    broker.clock.advance(1_000)
+    assert fetch(broker) == {}
+    assert last_batch(broker) == [
+        offset_tombstone("readers", ("a", 0)),
+        group_tombstone("readers"),
+        group_tombstone("of the transaction alone"),
+    ]
+
+
+def shard_of(*records: CoordinatorRecord) -> Shard:
+    shard = Shard()
+    for record_offset, record in enumerate(records):
+        shard.replay(record, record_offset)
+    return shard
+
+
+OFFSET = offset_record("g", ("a", 0), CommittedOffset(1, -1, "", 1_000))
+MEMBER = MemberMetadata(member_id="m", client_id="c", client_host="/h", session_timeout=1, subscription=b"", assignment=b"")
+
+
+def classic(*, timestamp_ms: int, members: list[MemberMetadata], protocol_type: str = "consumer") -> CoordinatorRecord:
+    value = GroupMetadataValue(
+        protocol_type=protocol_type, generation=3, protocol=None, leader=None, current_state_timestamp=timestamp_ms, members=members
+    )
+    return CoordinatorRecord(GroupMetadataKey(group="g"), value, 3)
+
+
+GONE = [offset_tombstone("g", ("a", 0)), group_tombstone("g")]
+
+
+@pytest.mark.parametrize(
+    ("group", "last_ms"),
+    [
+        (classic(timestamp_ms=5_000, members=[]), 5_000),
+        (classic(timestamp_ms=-1, members=[]), 1_000),
+        (classic(timestamp_ms=5_000, members=[], protocol_type=""), 1_000),
+    ],
+)
+def test_a_classic_group_that_its_members_left(group: CoordinatorRecord, last_ms: int) -> None:
+    shard = shard_of(group, OFFSET)
+    assert expired(shard, now_ms=last_ms + MINUTE_MS - 1, retention_ms=MINUTE_MS) == []
+    assert expired(shard, now_ms=last_ms + MINUTE_MS, retention_ms=MINUTE_MS) == GONE
+
+
+@pytest.mark.parametrize(
+    "group",
+    [
+        classic(timestamp_ms=1_000, members=[MEMBER]),
+        CoordinatorRecord(ConsumerGroupMetadataKey(group_id="g"), ConsumerGroupMetadataValue(epoch=3), 0),
+    ],
+)
+def test_a_group_in_use_keeps_its_offsets(group: CoordinatorRecord) -> None:
+    assert expired(shard_of(group, OFFSET), now_ms=10**12, retention_ms=MINUTE_MS) == []
+    assert expired(shard_of(group), now_ms=10**12, retention_ms=MINUTE_MS) == []
+
+
+def test_a_group_without_offsets_goes_at_once() -> None:
+    shard = shard_of(classic(timestamp_ms=1_000, members=[]))
+    assert shard.groups == {"g": Group("consumer", 1_000)}
+    assert expired(shard, now_ms=1_000, retention_ms=MINUTE_MS) == [group_tombstone("g")]
+
+
+def test_groups_that_are_gone() -> None:
+    upgraded = CoordinatorRecord(ConsumerGroupMetadataKey(group_id="g"), ConsumerGroupMetadataValue(epoch=3), 0)
+    for group in (classic(timestamp_ms=1, members=[]), upgraded):
+        assert shard_of(group, group._replace(value=None, version=-1)).groups == {}
+
+
+def test_a_batch_of_tombstones_is_small() -> None:
+    assert len(batch_of(GONE, 0)) < 150

@@ -1,0 +1,210 @@
+"""`__consumer_offsets` read and written: what survives, what a load does, what happens to a log that cannot be used."""
+
+from __future__ import annotations
+
+import errno
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from minibroker.cluster.partition import Partition
+from minibroker.coordinator.group import store
+from minibroker.coordinator.group.coordinator import GroupCoordinator
+from minibroker.coordinator.transaction.placement import partition_of
+from minibroker.errors import CoordinatorLoadInProgress, NotCoordinator
+from minibroker.records.batch import RecordBatch
+from minibroker.records.builder import build_batch
+from minibroker.records.record import Record
+from minibroker.schemas import k20_delete_topics as k20
+from tests.support.broker_in_memory import BrokerInMemory
+from tests.support.committed_offsets import TOPIC, broker_with_groups, commit, commit_in_transaction, fetch, groups_of
+from tests.support.faulty_files import FaultyFiles
+from tests.support.transactional_ids import init_producer
+
+
+def test_the_topic_is_as_kafka_makes_it() -> None:
+    broker = BrokerInMemory(config={"offsets.topic.segment.bytes": "1048576"})
+    groups_of(broker)
+    topic = broker.cluster.topic(TOPIC)
+    assert len(topic.partitions) == 50
+    assert topic.config == {"cleanup.policy": "compact", "compression.type": "producer", "segment.bytes": "1048576"}
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_offsets_survive(clean: bool) -> None:
+    broker = BrokerInMemory({"a": 2})
+    groups_of(broker)
+    groups = [f"group-{index}" for index in range(20)]
+    for index, group in enumerate(groups):
+        commit(broker, {("a", 0): index, ("a", 1): 2 * index}, group=group)
+    assert len({partition_of(group) for group in groups}) > 5
+
+    again = broker.restart(clean=clean)
+    for index, group in enumerate(groups):
+        assert fetch(again, group=group) == {("a", 0): index, ("a", 1): 2 * index}
+
+
+def test_a_start_reads_nothing_before_it_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = broker_with_groups({"a": 1}, {"offsets.topic.num.partitions": "2"})
+    commit(broker, {("a", 0): 1}, group="one")
+    reads: list[int] = []
+
+    def read(partition: Partition) -> Iterator[Iterator[RecordBatch]]:
+        reads.append(partition.index)
+        return iter(())
+
+    monkeypatch.setattr(store, "_read", read)
+    again = broker.restart()
+    groups_of(again)
+    assert reads == []
+    fetch(again, group="one")
+    assert reads == [partition_of("one", 2)]
+
+
+def large_log(broker: BrokerInMemory, commits: int) -> None:
+    for index in range(commits):
+        commit(broker, {("a", 0): index}, metadata="x" * 1000)
+
+
+def test_a_large_log_is_loaded_over_many_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = broker_with_groups({"a": 1})
+    large_log(broker, 20)
+    ids = init_producer(broker)
+    commit_in_transaction(broker, ids, {("a", 0): 99})
+    monkeypatch.setattr(store, "READ_BYTES", 4_000)
+    again = broker.restart()
+    groups = groups_of(again)
+
+    with pytest.raises(CoordinatorLoadInProgress):
+        groups.fetch("readers", require_stable=False)
+    assert commit(again, {("a", 0): 1}) == [("a", [(0, 14)])]
+    assert fetch(again) == {("error", 14): None}
+    again.services.coordinators.transactions.end_transaction(
+        "payments", ids, commit=True, client_transaction_version=2, done=lambda _: None
+    )
+    again.clock.advance(0)
+    again.clock.advance(1)
+    assert fetch(again) == {("a", 0): 99}  # the marker came while it was loading
+
+
+def test_loading_ends_with_the_coordinator(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = broker_with_groups({"a": 1})
+    large_log(broker, 20)
+    monkeypatch.setattr(store, "READ_BYTES", 4_000)
+    again = broker.restart()
+    assert fetch(again) == {("error", 14): None}
+    again.services.coordinators.stop()
+    again.clock.advance(1_000)
+    assert fetch(again) == {("error", 14): None}
+
+
+def test_offsets_go_with_their_topic() -> None:
+    broker = broker_with_groups({"a": 1, "b": 1})
+    commit(broker, {("a", 0): 1, ("b", 0): 2})
+    commit(broker, {("a", 0): 3}, group="others")
+    commit_in_transaction(broker, init_producer(broker), {("a", 0): 7}, group="pending")
+    delete(broker, "a")
+
+    for now in (broker, broker.restart(clean=False)):
+        assert fetch(now) == {("b", 0): 2}
+        assert fetch(now, group="others") == {}
+        assert fetch(now, [("a", 0)], group="pending", require_stable=True) == {("a", 0): -1}
+
+
+def delete(broker: BrokerInMemory, topic: str) -> None:
+    assert broker.ask(k20.Request(topic_names=[topic], timeout_ms=0), 5).responses[0].error_code == 0
+
+
+def test_a_topic_that_is_deleted_before_its_offsets_are_read() -> None:
+    broker = broker_with_groups({"a": 1, "b": 1})
+    commit(broker, {("a", 0): 1, ("b", 0): 2})
+    again = broker.restart()
+    delete(again, "a")
+    again.cluster.create_topic("a")
+    assert fetch(again) == {("b", 0): 2}
+    commit(again, {("a", 0): 5})
+    assert fetch(again.restart()) == {("b", 0): 2, ("a", 0): 5}
+
+
+@pytest.mark.parametrize("is_made_again", [False, True])
+def test_a_deletion_that_the_crash_cut_short(is_made_again: bool) -> None:
+    broker = broker_with_groups({"a": 1, "b": 1})
+    commit(broker, {("a", 0): 1, ("b", 0): 2})
+    hear, broker.cluster.on_topic_deleted = broker.cluster.on_topic_deleted, []
+    broker.cluster.delete_topic("a")
+    broker.cluster.on_topic_deleted = hear
+    if is_made_again:
+        broker.cluster.create_topic("a")
+    assert fetch(broker) == {("a", 0): 1, ("b", 0): 2}
+    again = broker.restart(clean=False)
+    assert fetch(again) == {("b", 0): 2}
+    if not is_made_again:
+        again.cluster.create_topic("a")
+    assert fetch(again.restart()) == {("b", 0): 2}
+
+
+def test_more_tombstones_than_a_batch_holds() -> None:
+    broker = broker_with_groups({"a": 200}, {"message.max.bytes": "4000"})
+    for first in range(0, 200, 20):
+        assert commit(broker, {("a", index): 1 for index in range(first, first + 20)})[0][1][0] == (first, 0)
+    delete(broker, "a")
+    assert fetch(broker) == {}
+    assert fetch(broker.restart()) == {}
+
+
+def test_another_topic_of_that_name() -> None:
+    broker = broker_with_groups({"a": 1})
+    commit(broker, {("a", 0): 1})
+    broker.cluster.delete_topic(TOPIC)
+    assert fetch(broker) == {("error", 16): None}
+    groups_of(broker)
+    assert fetch(broker) == {}
+    commit(broker, {("a", 0): 2})
+    assert fetch(broker) == {("a", 0): 2}
+
+
+def test_a_disk_that_fails() -> None:
+    files = FaultyFiles()
+    broker = broker_with_groups({"a": 1}, files=files)
+    commit(broker, {("a", 0): 1})
+    files.fail("write", errno.ENOSPC)
+    assert commit(broker, {("a", 0): 2, ("a", 9): 2}) == [("a", [(9, 3), (0, 16)])]
+    files.heal()
+    assert fetch(broker) == {("error", 16): None}
+    assert fetch(broker.restart(clean=False)) == {("a", 0): 1}
+
+
+def test_a_damaged_log(caplog: pytest.LogCaptureFixture) -> None:
+    broker = broker_with_groups({"a": 1})
+    commit(broker, {("a", 0): 1}, metadata="here it is")
+    broker.cluster.close(clean=True)
+    segment = next(Path(broker.folder).glob(f"{TOPIC}-0/*.log"))
+    segment.write_bytes(segment.read_bytes().replace(b"here it is", b"there it w"))
+    again = BrokerInMemory(folder=broker.folder, clock=broker.clock, config=broker.config.static)
+    with caplog.at_level(logging.ERROR):
+        assert fetch(again) == {("error", 16): None}
+    assert commit(again, {("a", 0): 2}) == [("a", [(0, 16)])]
+    assert [f"{TOPIC}-0 cannot be read" in record.getMessage() for record in caplog.records] == [True]
+
+
+def test_records_of_later_times_are_passed_over() -> None:
+    broker = broker_with_groups({"a": 1})
+    commit(broker, {("a", 0): 1})
+    broker.cluster.partition(TOPIC, 0).log.append_own(build_batch([Record(0, 0, b"\x00\x63later", b"\x00\x00value")]))
+    assert fetch(broker.restart()) == {("a", 0): 1}
+
+
+def test_a_stopped_coordinator_hears_nothing() -> None:
+    broker = broker_with_groups({"a": 1})
+    commit(broker, {("a", 0): 1})
+    groups: Any = broker.services.coordinators.groups
+    assert isinstance(groups, GroupCoordinator)
+    groups.stop()
+    broker.cluster.delete_topic("a")
+    broker.clock.advance(10**7)
+    with pytest.raises(NotCoordinator):
+        BrokerInMemory().services.coordinators.groups.fetch("readers", require_stable=False)
+    assert fetch(broker) == {("a", 0): 1}
