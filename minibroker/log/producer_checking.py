@@ -1,16 +1,18 @@
 """Producers and transactions of a segment, held against its `.txnindex` and its producer snapshots while the batches pass by.
 
-Compaction removes batches that those files still speak of, so what is missing counts only where no offset is.
+Which transactions are open where the segment begins, the snapshot there tells; without one, what began earlier is not known, and less is
+certain. Compaction removes batches that those files still speak of, so what is missing counts only where no offset is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from minibroker.errors import CorruptLogError, KafkaError
-from minibroker.log.findings import ERROR, Findings
-from minibroker.log.producer_state import Producer
+from minibroker.log.findings import ERROR, WARNING, Findings
+from minibroker.log.producer_state import ProducerState
 from minibroker.records.batch import CONTROL_FLAG, TRANSACTIONAL_FLAG, RecordBatch
 from minibroker.records.control import ControlType, parse_control_key
 from minibroker.records.record import decode_records
@@ -39,6 +41,7 @@ class ProducerCheck:
         read_batch: reads a batch of it again.
         snapshots: offsets of the producer snapshots that lie behind its base offset, up to the next segment's.
         is_first: nothing was before it, so every transaction is seen from its beginning on.
+        is_stale: the next start makes `.txnindex` anew, so that what is wrong with it is a warning.
     """
 
     def __init__(
@@ -50,19 +53,30 @@ class ProducerCheck:
         findings: Findings,
         *,
         is_first: bool,
+        is_stale: bool,
     ) -> None:
         self._files = files
         self._log_path = log_path
         self._read_batch = read_batch
         self._snapshots = sorted(snapshots)
         self._findings = findings
-        self._is_first = is_first
+        self._severity = WARNING if is_stale else ERROR  #: of what is wrong with `.txnindex`
         self._data: dict[int, Place] = {}  #: the last data batch of each producer
         self._markers: dict[int, Place] = {}  #: its last control batch, where that came later
         self._begun: dict[int, int] = {}  #: first offset of a transaction, as far as it is in this segment
-        self._known: set[int] = set()  #: producers whose transactions are seen from their beginning on
+        self._is_certain = is_first  #: whether all transactions that are open here are known
+        self._known: set[int] = set()  #: producers of which that is so
         self._aborted: dict[int, _Aborted] = {}  #: by the offset of their markers
         self._disagreements: list[tuple[str, str]] = []  #: path and words
+        self._begin()
+
+    def _begin(self) -> None:
+        """Take over what is open where the segment begins."""
+        with suppress(CorruptLogError, FileNotFoundError):  # the segment before says what is wrong with it
+            for entry in producer_snapshot.decode(read_all(self._files, self._log_path.removesuffix(LOG) + SNAPSHOT)):
+                if entry.current_txn_first_offset >= 0:
+                    self._begun[entry.producer_id] = entry.current_txn_first_offset
+            self._is_certain = True
 
     @property
     def next_snapshot(self) -> int:
@@ -90,7 +104,7 @@ class ProducerCheck:
             return
         first_offset = self._begun.pop(producer_id, None)
         if ControlType.ABORT in kinds:
-            is_certain = self._is_first or producer_id in self._known
+            is_certain = self._is_certain or producer_id in self._known
             last_stable_offset = min(self._begun.values(), default=offset + 1)
             self._aborted[offset] = _Aborted(producer_id, first_offset, is_certain, last_stable_offset)
         self._known.add(producer_id)
@@ -102,17 +116,24 @@ class ProducerCheck:
 
     def _compare(self, offset: int) -> None:
         path, entries = self._read(offset)
+        if path is None:
+            return
         for entry in entries:
             self._compare_producer(path, entry)
+        told = {entry.producer_id for entry in entries}
+        for producer_id, first_offset in self._begun.items():
+            if producer_id not in told:
+                words = f"the open transaction of producer {producer_id}, from offset {first_offset} on, is missing"
+                self._disagreements.append((path, words))
 
-    def _read(self, offset: int) -> tuple[str, list[producer_snapshot.ProducerEntry]]:
-        """A snapshot's path and its entries, as far as they can be true."""
+    def _read(self, offset: int) -> tuple[str | None, list[producer_snapshot.ProducerEntry]]:
+        """A snapshot's path, if it can be read, and its entries, as far as they can be true."""
         path = f"{self._log_path.rpartition('/')[0]}/{file_name(offset, SNAPSHOT)}"
         try:
             entries = producer_snapshot.decode(read_all(self._files, path))
         except CorruptLogError as error:
             self._findings.add(ERROR, path, str(error))
-            return path, []
+            return None, []
         for entry in entries:
             if entry.last_offset >= offset:
                 words = f"producer {entry.producer_id} has the last offset {entry.last_offset}, behind the snapshot's own"
@@ -123,14 +144,21 @@ class ProducerCheck:
         places = [places[entry.producer_id] for places in (self._data, self._markers) if entry.producer_id in places]
         if not places:
             return
-        producer = Producer()
+        state = ProducerState(0)
         for place in places:
             batch = self._read_batch(*place)
-            producer.update(batch, batch.base_offset)
+            state.update(batch, batch.base_offset)
+        producer = state.producers.get(entry.producer_id)
+        if producer is None:
+            return  # a control batch that has lost its record
         values = [("epoch", producer.producer_epoch, entry.producer_epoch)]
         if producer.batches:
             values.append(("last sequence", producer.last_sequence, entry.last_sequence))
             values.append(("last offset", producer.batches[-1].last_offset, entry.last_offset))
+        if entry.producer_id in self._markers:
+            values.append(("coordinator epoch", producer.coordinator_epoch, entry.coordinator_epoch))
+        if self._is_certain or entry.producer_id in self._known:
+            values.append(("first offset of a transaction", self._begun.get(entry.producer_id, -1), entry.current_txn_first_offset))
         for name, expected, found in values:
             if expected != found:
                 self._disagreements.append((path, f"producer {entry.producer_id} has {name} {found}, the log says {expected}"))
@@ -154,7 +182,7 @@ class ProducerCheck:
         try:
             entries = transaction_index.decode(read_all(self._files, self._index_path), self._index_path)
         except CorruptLogError as error:
-            self._findings.add(ERROR, self._index_path, str(error).removeprefix(f"{self._index_path}: "))
+            self._findings.add(self._severity, self._index_path, str(error).removeprefix(f"{self._index_path}: "))
             self._aborted.clear()
             return []
         except FileNotFoundError:
@@ -175,18 +203,18 @@ class ProducerCheck:
                 self._wrong(number, entry, f"the abort marker at its last offset is of producer {found.producer_id}")
             elif _disagrees(entry.first_offset, found.first_offset, is_certain=found.is_certain and not has_gaps):
                 self._wrong(number, entry, f"the transaction began at offset {found.first_offset}")
-            elif _disagrees(entry.last_stable_offset, found.last_stable_offset, is_certain=self._is_first and not has_gaps):
+            elif _disagrees(entry.last_stable_offset, found.last_stable_offset, is_certain=self._is_certain and not has_gaps):
                 self._wrong(number, entry, f"has last stable offset {entry.last_stable_offset}, it was {found.last_stable_offset}")
         indexed = {entry.last_offset for entry in entries}
         for offset, found in self._aborted.items():
             if found.first_offset is not None and offset not in indexed and not has_gaps:
                 words = f"the aborted transaction of producer {found.producer_id}, offsets {found.first_offset} to {offset}, is missing"
-                self._findings.add(ERROR, self._index_path, f"{words}: it reads as committed", kind="missing entries")
+                self._findings.add(self._severity, self._index_path, f"{words}: it reads as committed", kind="missing entries")
 
     def _wrong(self, number: int, entry: transaction_index.AbortedTxn, words: str) -> None:
         where = f"entry {number} (producer {entry.producer_id}, offsets {entry.first_offset} to {entry.last_offset})"
         position = number * transaction_index.ENTRY_SIZE
-        self._findings.add(ERROR, self._index_path, f"{where}: {words}", position, kind="wrong entries")
+        self._findings.add(self._severity, self._index_path, f"{where}: {words}", position, kind="wrong entries")
 
 
 def _disagrees(found: int, expected: int | None, *, is_certain: bool) -> bool:

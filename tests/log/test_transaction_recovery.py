@@ -22,6 +22,7 @@ from tests.log.conftest import OpenLog
 from tests.support.compacting import end_transaction
 from tests.support.log_batches import batch_of, idempotent_batch, read_batches
 from tests.support.losing_files import LosingFiles, Loss
+from tests.support.transactional_logs import fill
 
 SMALL = {"segment_bytes": 1200, "index_interval_bytes": 200}
 
@@ -48,32 +49,6 @@ class Told(NamedTuple):
 
     def touching(self, first_offset: int, last_offset: int) -> list[tuple[int, int]]:
         return [(entry[0], entry[1]) for entry in self.aborted if entry[1] <= last_offset and entry[2] >= first_offset]
-
-
-def fill(log: PartitionLog, seed: int, count: int = 60) -> None:
-    """Four transactional producers and one that is none, in each other's way."""
-    rng = random.Random(seed)
-    sequences, epochs = dict.fromkeys(range(5), 0), dict.fromkeys(range(5), 0)
-    ongoing: set[int] = set()
-    for _ in range(count):
-        producer_id = rng.randrange(5)
-        values = [rng.randbytes(rng.randrange(60)) for _ in range(rng.randint(1, 3))]
-        if producer_id in ongoing and rng.random() < 0.5:
-            ongoing.remove(producer_id)
-            if rng.random() < 0.5:
-                epochs[producer_id] += 1
-                sequences[producer_id] = 0
-            end_transaction(log, producer_id, rng.choice([ControlType.ABORT, ControlType.COMMIT]), epoch=epochs[producer_id])
-            continue
-        is_transactional = producer_id != 4
-        log.append(
-            idempotent_batch(producer_id, sequences[producer_id], *values, epoch=epochs[producer_id], is_transactional=is_transactional)
-        )
-        sequences[producer_id] += len(values)
-        if is_transactional:
-            ongoing.add(producer_id)
-        if rng.random() < 0.2:
-            log.append(batch_of(*values))
 
 
 def check(log: PartitionLog) -> None:
