@@ -14,7 +14,6 @@ import pytest
 from click.testing import CliRunner
 
 from minibroker.cli.main import main
-from minibroker.client.client import Client
 from tests.support.broker_process import BrokerProcess
 from tests.support.kafka_process import KafkaProcess
 
@@ -68,15 +67,6 @@ def cli(cluster: Cluster) -> Commands:
 def offline() -> Commands:
     """The commands, where no broker listens."""
     return Commands("127.0.0.1:1")
-
-
-@pytest.fixture
-def transactions_are_served(cluster: Cluster) -> None:
-    """Skip where they are not."""
-    with Client(cluster.bootstrap) as client:
-        served = {api.api_key for api in client.to_any(client.deadline()).api_versions.api_keys}
-    if not {10, 22, 24, 26, 27, 61, 65, 66} <= served:
-        pytest.skip("transactions are not served yet")
 
 
 def wait_until_complete(cli: Commands, transactional_id: str) -> dict[str, Any]:

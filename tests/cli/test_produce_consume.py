@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.cli.conftest import Cluster, Commands
+from tests.cli.conftest import Cluster, Commands, wait_until_complete
 
 ALL = "%p %o %T [%k] [%v] {%h} %K %S\\n"
 
@@ -164,8 +164,6 @@ def test_both_isolation_levels(cli: Commands, years: str) -> None:
 
 
 def test_transactions(cli: Commands, cluster: Cluster, fresh: Callable[..., str]) -> None:
-    if cluster.kind == "minibroker":
-        pytest.skip("no transactions yet")
     from confluent_kafka import Producer
 
     topic = fresh()
@@ -176,6 +174,7 @@ def test_transactions(cli: Commands, cluster: Cluster, fresh: Callable[..., str]
         producer.produce(topic, name)
         producer.flush()
         end()
+    wait_until_complete(cli, topic)
     assert cli("consume", topic, "-e", "--isolation", "read_committed").lines == ["one", "three"]
     assert cli("consume", topic, "-e").lines == ["one", "two", "three"]
 
