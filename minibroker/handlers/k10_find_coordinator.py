@@ -1,17 +1,19 @@
 """FindCoordinator (key 10): which broker looks after a group or a transactional id. Always this one.
 
 Versions: 0 to 6; 3 is flexible; 4 asks for several keys at once, each answered on its own.
-The first question of a kind creates the topic in which its coordinator keeps what it knows, `__transaction_state`; nothing else does.
+The first question of a kind creates the topic in which its coordinator keeps what it knows, `__transaction_state` or `__consumer_offsets`;
+nothing else does.
 (Apache Kafka answers COORDINATOR_NOT_AVAILABLE until the topic is there, and is asked again.) The empty key is as good as any other.
 Where the key's partition of that topic is offline there is no coordinator: COORDINATOR_NOT_AVAILABLE.
 Messages are Kafka's: versions 1 to 3 say "NONE" on success; from 4 on a key type that does not exist says what went wrong, all else "".
-Not done: groups, COORDINATOR_NOT_AVAILABLE; share groups, whose keys are INVALID_REQUEST, as where the share coordinator is off.
+Not done: share groups, whose keys are INVALID_REQUEST, as where the share coordinator is off.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
+from minibroker.cluster.partition import Partition
 from minibroker.cluster.topic import TRANSACTION_STATE_TOPIC
 from minibroker.coordinator.transaction.placement import partition_of
 from minibroker.dispatch.context import RequestContext
@@ -57,11 +59,19 @@ def _problem(ctx: RequestContext, key_type: int, key: str) -> KafkaError | None:
     """Why nobody coordinates `key`; None where this node does."""
     if key_type not in {schema.GROUP, schema.TRANSACTION}:
         return InvalidRequest(_MALFORMED)
-    if key_type == schema.GROUP:
-        return CoordinatorNotAvailable()
     try:
-        ctx.transactions.ensure_topic()
-        partitions = ctx.cluster.topic(TRANSACTION_STATE_TOPIC).partitions
+        partition = _group_partition(ctx, key) if key_type == schema.GROUP else _transaction_partition(ctx, key)
     except KafkaError:  # the topic could not be created
         return CoordinatorNotAvailable()
-    return None if partitions[partition_of(key, len(partitions))].online_log is not None else CoordinatorNotAvailable()
+    return None if partition.online_log is not None else CoordinatorNotAvailable()
+
+
+def _group_partition(ctx: RequestContext, group_id: str) -> Partition:
+    ctx.groups.ensure_topic()
+    return ctx.cluster.partition(*ctx.groups.topic_partition(group_id))
+
+
+def _transaction_partition(ctx: RequestContext, transactional_id: str) -> Partition:
+    ctx.transactions.ensure_topic()
+    partitions = ctx.cluster.topic(TRANSACTION_STATE_TOPIC).partitions
+    return partitions[partition_of(transactional_id, len(partitions))]
