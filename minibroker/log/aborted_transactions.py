@@ -43,11 +43,14 @@ class AbortedTransactions:
                 break
         return found
 
-    def append(self, entry: AbortedTxn) -> None:
-        """Its marker was just appended."""
+    def append(self, entry: AbortedTxn) -> bool:
+        """Its marker was just appended. Whether the folder has a new name for it."""
         index = self._index(self._segments.active)
-        if entry not in index.entries[-1:]:  # it is there if the file had to be made anew
-            index.append(entry)
+        if entry in index.entries[-1:]:  # it is there if the file had to be made anew
+            return False
+        is_first = not index.entries
+        index.append(entry)
+        return is_first
 
     def unsynced(self, segment: Segment) -> TransactionIndex | None:
         """The index of a segment, if a power loss could take entries of it."""

@@ -221,7 +221,7 @@ class PartitionLog(ShrinkingLog):
     def _note_aborted(self, aborted: AbortedTxn) -> None:
         """Its marker is in the log: without its entry readers would take the records for committed, so the log must not go on."""
         try:
-            self._aborted.append(aborted)
+            self._folder_changes += self._aborted.append(aborted)
         except OSError as error:
             raise self._failed(error, is_fatal=True) from error
 

@@ -38,7 +38,7 @@ from minibroker.errors import (
     UnknownProducerId,
 )
 from minibroker.log.transactions import CompletedTransaction, OpenTransactions
-from minibroker.records.batch import INT32_MAX, NO_PRODUCER_EPOCH, NO_SEQUENCE, RecordBatch
+from minibroker.records.batch import INT32_MAX, NO_PRODUCER_EPOCH, NO_SEQUENCE, TRANSACTIONAL_FLAG, RecordBatch
 from minibroker.records.control import ControlType, EndTransactionMarker
 from minibroker.records.record import decode_records
 from minibroker.storage.producer_snapshot import ProducerEntry
@@ -94,7 +94,8 @@ class Producer:
 
     def check(self, batch: RecordBatch, *, has_sequence: bool = True) -> None:
         """Whether `batch` may come next."""
-        self._check_epoch(batch.producer_id, batch.producer_epoch, self.producer_epoch)
+        if batch.producer_epoch < self.producer_epoch:
+            raise self._old_epoch(batch.producer_id, batch.producer_epoch)
         if has_sequence and self.producer_epoch != NO_PRODUCER_EPOCH:
             self._check_sequence(batch)
         if self.current_txn_first_offset >= 0 and not batch.is_transactional:
@@ -103,15 +104,15 @@ class Producer:
     def check_marker(self, marker: EndTransactionMarker, producer_id: int, producer_epoch: int, transaction_version: int) -> None:
         """Whether `marker` may end the producer's transaction here."""
         least = self.producer_epoch + 1 if transaction_version >= OWN_EPOCH_SINCE else self.producer_epoch
-        self._check_epoch(producer_id, producer_epoch, least)
+        if producer_epoch < least:
+            raise self._old_epoch(producer_id, producer_epoch)
         if marker.coordinator_epoch < self.coordinator_epoch:
             raise TransactionCoordinatorFenced(
                 f"producer {producer_id}: a coordinator of epoch {marker.coordinator_epoch}, the last seen one is {self.coordinator_epoch}"
             )
 
-    def _check_epoch(self, producer_id: int, producer_epoch: int, least: int) -> None:
-        if producer_epoch < least:
-            raise InvalidProducerEpoch(f"producer {producer_id} has epoch {producer_epoch}, the last seen one is {self.producer_epoch}")
+    def _old_epoch(self, producer_id: int, producer_epoch: int) -> InvalidProducerEpoch:
+        return InvalidProducerEpoch(f"producer {producer_id} has epoch {producer_epoch}, the last seen one is {self.producer_epoch}")
 
     def _check_sequence(self, batch: RecordBatch) -> None:
         if batch.producer_epoch == self.producer_epoch:
@@ -127,7 +128,9 @@ class Producer:
 
     def update(self, batch: RecordBatch, base_offset: int) -> None:
         """Note that the data batch `batch` was appended at `base_offset`."""
-        self._follow_epoch(batch)
+        if batch.producer_epoch != self.producer_epoch:
+            self._begin_epoch(batch.producer_epoch)
+        self.last_timestamp = batch.max_timestamp
         if len(self.batches) == RETAINED_BATCHES:
             del self.batches[0]
         last_offset = base_offset + batch.last_offset_delta
@@ -137,18 +140,18 @@ class Producer:
 
     def end_transaction(self, batch: RecordBatch, marker: EndTransactionMarker, offset: int) -> CompletedTransaction | None:
         """Note that `batch`, which is `marker`, was appended at `offset`; the transaction that it closed, if one was open."""
-        self._follow_epoch(batch)
+        if batch.producer_epoch != self.producer_epoch:
+            self._begin_epoch(batch.producer_epoch)
+        self.last_timestamp = batch.max_timestamp
         self.coordinator_epoch = marker.coordinator_epoch
         first_offset, self.current_txn_first_offset = self.current_txn_first_offset, -1
         if first_offset < 0:
             return None
         return CompletedTransaction(batch.producer_id, first_offset, offset, marker.control_type is ControlType.ABORT)
 
-    def _follow_epoch(self, batch: RecordBatch) -> None:
-        if batch.producer_epoch != self.producer_epoch:
-            self.producer_epoch = batch.producer_epoch
-            self.batches.clear()
-        self.last_timestamp = batch.max_timestamp
+    def _begin_epoch(self, producer_epoch: int) -> None:
+        self.producer_epoch = producer_epoch
+        self.batches.clear()
 
 
 class ActiveProducer(NamedTuple):
@@ -219,21 +222,26 @@ class ProducerState:
 
     def update(self, batch: RecordBatch, base_offset: int) -> AbortedTxn | None:
         """Note an append, whether it was checked or is read back from the log; what `.txnindex` is to say of it."""
-        marker = None
         if batch.is_control:
-            marker = read_marker(batch)
-            if marker is None:
-                return None  # compaction took its record, and the whole transaction with it
-        producer = self.producers.get(batch.producer_id)
-        if producer is None:
-            producer = self.producers[batch.producer_id] = Producer()
-        if marker is not None:
-            completed = producer.end_transaction(batch, marker, base_offset)
-            return self.open_transactions.end(completed) if completed is not None else None
-        if batch.is_transactional and producer.current_txn_first_offset < 0:
+            return self._end_transaction(batch, base_offset)
+        producer = self._producer(batch.producer_id)
+        if batch.attributes & TRANSACTIONAL_FLAG and producer.current_txn_first_offset < 0:
             self.open_transactions.begin(batch.producer_id, base_offset)
         producer.update(batch, base_offset)
         return None
+
+    def _end_transaction(self, batch: RecordBatch, offset: int) -> AbortedTxn | None:
+        marker = read_marker(batch)
+        if marker is None:
+            return None  # compaction took its record, and the whole transaction with it
+        completed = self._producer(batch.producer_id).end_transaction(batch, marker, offset)
+        return None if completed is None else self.open_transactions.end(completed)
+
+    def _producer(self, producer_id: int) -> Producer:
+        producer = self.producers.get(producer_id)
+        if producer is None:
+            producer = self.producers[producer_id] = Producer()
+        return producer
 
     def remove_expired(self, now_ms: int, written_ms: Callable[[int], int] | None = None) -> None:
         """Forget producers that wrote nothing for producer.id.expiration.ms; never one with an open transaction.
