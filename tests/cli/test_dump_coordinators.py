@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from minibroker.coordinator.record_frame import CONSUMER_OFFSETS
+from minibroker.coordinator.transaction.placement import partition_of
 from minibroker.records.builder import build_batch
 from minibroker.records.record import Record
 from minibroker.schemas.internal.offset_records import GroupMetadataKey, GroupMetadataValue, MemberMetadata
-from tests.cli.conftest import Commands
+from tests.cli.conftest import Cluster, Commands, wait_until_complete
+from tests.support import java
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "records" / "coordinators_kafka_4.3.1.json").read_text())["segments"]
 DECODERS = {"__transaction_state": "--transaction-log-decoder", "__consumer_offsets": "--offsets-decoder"}
@@ -79,3 +83,27 @@ def test_types_of_later_versions_and_the_wrong_decoder(offline: Commands, tmp_pa
     log = write(tmp_path, bytes(build_batch([Record(0, 1, b"\0\1", b"?")])))
     error = offline("dump-log", log, "--offsets-decoder", code=1).err
     assert error.startswith(f"Error: {log} at position 0: the batch at offset 0 cannot be read: ")
+
+
+@pytest.mark.java
+def test_says_what_dump_log_segments_says_of_transactions(
+    cli: Commands, cluster: Cluster, fresh: Callable[..., str], tmp_path: Path
+) -> None:
+    """Control batches, .txnindex, and what the coordinator wrote of it all."""
+    topic = fresh()
+    name = f"{topic}-writer"
+    for end in ("commit", "abort", "abort", "none"):
+        cli("produce", topic, "--transactional-id", name, "--transaction-end", end, stdin="a\nb\n")
+        if end != "none":
+            wait_until_complete(cli, name)
+    folder = shutil.copytree(cluster.data_dir / f"{topic}-0", tmp_path / "topic")
+    state_folder = f"__transaction_state-{partition_of(name)}"
+    state = shutil.copytree(cluster.data_dir / state_folder, tmp_path / "state") / f"{0:020}.log"
+    log, index = folder / f"{0:020}.log", folder / f"{0:020}.txnindex"
+    for files, options in (([log, index], ["--deep-iteration"]), ([state], ["--transaction-log-decoder"])):
+        names = [str(file) for file in files]
+        expected = java.run_tool(java.DUMP_LOG_SEGMENTS, *options, "--files", ",".join(names))
+        assert cli("dump-log", *options, *names).out == expected, options
+    assert len(cli("dump-log", str(index)).lines) == 1 + 2
+    assert f'"transactionalId":"{name}"' in cli("dump-log", str(state), "--transaction-log-decoder").out
+    cli("transactions", "abort", "--transactional-id", name)
