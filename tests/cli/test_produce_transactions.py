@@ -5,6 +5,9 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -78,3 +81,18 @@ def test_the_broker_aborts_what_takes_too_long(cli: Commands, name: str) -> None
 def test_transactions_are_of_idempotent_producers(offline: Commands, more: list[str]) -> None:
     error = offline("produce", "any", "--transactional-id", "a", *more, code=2).err
     assert "--transactional-id needs --acks all and --idempotent" in error
+
+
+def test_ctrl_c_aborts(cli: Commands, fresh: Callable[..., str], name: str) -> None:
+    topic = fresh()
+    command = [sys.executable, "-m", "minibroker", "produce", topic, "--transactional-id", name, "-b", cli.bootstrap]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        process.stdin.write(b"one\ntwo\n")
+        process.stdin.flush()
+        while count(cli, topic, "read_uncommitted") < 2:  # it is sent when the input falls silent
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
+    assert wait_until_complete(cli, name)["state"] == "CompleteAbort"
+    assert count(cli, topic, "read_committed") == 0
