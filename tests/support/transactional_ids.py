@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from minibroker.coordinator.transaction.coordinator import TransactionCoordinator
 from minibroker.coordinator.transaction.metadata import ProducerIdAndEpoch, TransactionMetadata, TransactionState
 from minibroker.coordinator.transaction.placement import partition_of
-from minibroker.coordinator.transaction.records import encode
+from minibroker.coordinator.transaction.records import decode, encode
+from minibroker.records.batch import RecordBatch, split_batches
 from minibroker.records.builder import build_batch
-from minibroker.records.record import Record
+from minibroker.records.control import ControlType, EndTransactionMarker
+from minibroker.records.record import Record, decode_records
 from minibroker.schemas import k22_init_producer_id as k22
 from tests.support.broker_in_memory import BrokerInMemory, records
 
@@ -55,19 +57,59 @@ def begin(
     ids: ProducerIdAndEpoch,
     *partitions: tuple[str, int],
     name: str = "payments",
+    first: int = 0,
     count: int = 3,
     bumps: bool = True,
 ) -> None:
-    """Let the transaction reach `partitions`, and append a batch of `count` records to each."""
+    """Let the transaction reach `partitions`, and append a batch of `count` records from sequence number `first` on to each."""
     if bumps:
         broker.services.coordinators.transactions.add_now(name, ids, frozenset(partitions))
     else:
         broker.services.coordinators.transactions.add_partitions(name, ids, frozenset(partitions), lambda _: None)
     for topic, index in partitions:
-        write(broker, ids, topic, index, count=count)
+        write(broker, ids, topic, index, first=first, count=count)
 
 
 def write(broker: BrokerInMemory, ids: ProducerIdAndEpoch, topic: str, index: int, *, first: int = 0, count: int = 3) -> None:
     """Append a batch of the producer's transaction, whose first sequence number is `first`."""
     options = {"producer_id": ids.producer_id, "producer_epoch": ids.producer_epoch, "is_transactional": True}
     broker.append(topic, index, records(count, first=first, base_sequence=first, **options))
+
+
+def is_stable(broker: BrokerInMemory, topic: str, index: int) -> bool:
+    """Whether a partition has no open transaction."""
+    log = broker.cluster.partition(topic, index).log
+    return log.last_stable_offset == log.log_end_offset
+
+
+def markers(broker: BrokerInMemory, topic: str, index: int) -> list[tuple[bool, int]]:
+    """The markers of a partition: whether it was a commit, and the producer's epoch."""
+    return [
+        (EndTransactionMarker.from_record(record).control_type is ControlType.COMMIT, batch.producer_epoch)
+        for batch, record in _records(broker, topic, index)
+        if batch.is_control
+    ]
+
+
+def state_of(broker: BrokerInMemory, name: str = "payments") -> str | None:
+    """The state of an id, in Kafka's word for it; None when it is not known."""
+    metadata = broker.services.coordinators.transactions.get(name)
+    return None if metadata is None else metadata.state.kafka_name
+
+
+def steps_of(broker: BrokerInMemory, name: str = "payments") -> list[tuple[str, int, int]]:
+    """What the log says of an id: state, producer epoch and number of partitions in each of its records; ("", -1, 0) for a tombstone."""
+    count = len(broker.cluster.topic(TOPIC).partitions)
+    decoded = [decode(record.key, record.value) for _, record in _records(broker, TOPIC, partition_of(name, count))]
+    found = [each[1] for each in decoded if each is not None and each[0] == name]
+    return [("", -1, 0) if each is None else (each.state.kafka_name, each.producer_epoch, len(each.partitions)) for each in found]
+
+
+def _records(broker: BrokerInMemory, topic: str, index: int) -> Iterator[tuple[RecordBatch, Record]]:
+    log = broker.cluster.partition(topic, index).log
+    offset = log.log_start_offset
+    while offset < log.log_end_offset:
+        for batch in split_batches(log.read(offset, 1 << 20, isolation=None)):
+            offset = batch.next_offset
+            for record in decode_records(batch):
+                yield batch, record

@@ -1,0 +1,492 @@
+"""The coordinator's whole way: records, markers, time-outs, expiry, what happens to its topic and to partitions meanwhile."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from minibroker.coordinator.transaction.metadata import MAX_EPOCH, ProducerIdAndEpoch, TransactionMetadata, TransactionState
+from minibroker.errors import (
+    ConcurrentTransactions,
+    CoordinatorLoadInProgress,
+    InvalidProducerIdMapping,
+    KafkaStorageError,
+    NotCoordinator,
+    ProducerFenced,
+    TransactionAbortable,
+)
+from minibroker.records.control import ControlType, EndTransactionMarker
+from minibroker.schemas import k22_init_producer_id as k22
+from minibroker.schemas import k26_end_txn as k26
+from minibroker.schemas import k66_list_transactions as k66
+from tests.support.broker_in_memory import BrokerInMemory, Pending
+from tests.support.transactional_ids import (
+    TOPIC,
+    begin,
+    broker_that_knows,
+    coordinator_of,
+    init_producer,
+    is_stable,
+    markers,
+    state_of,
+    steps_of,
+    write,
+)
+
+SCAN_MS = 10_000
+EXPIRY_SCAN_MS = 3_600_000
+EXPIRATION_MS = 4 * EXPIRY_SCAN_MS
+EXPIRING = {"transactional.id.expiration.ms": str(EXPIRATION_MS)}
+ABORTED, COMMITTED = False, True
+
+
+def end(broker: BrokerInMemory, ids: ProducerIdAndEpoch, *, commit: bool = True, version: int = 5) -> Pending:
+    request = k26.Request(transactional_id="payments", producer_id=ids.producer_id, producer_epoch=ids.producer_epoch, committed=commit)
+    return broker.begin(request, version)
+
+
+def ended(broker: BrokerInMemory, ids: ProducerIdAndEpoch, *, commit: bool = True, version: int = 5) -> int:
+    answer: k26.Response = end(broker, ids, commit=commit, version=version).answer()
+    return answer.error_code
+
+
+def take_offline(broker: BrokerInMemory, topic: str, index: int) -> Any:
+    """As a failing disk does, but for the rest of its directory; returns the log, for when it is back."""
+    partition = broker.cluster.partition(topic, index)
+    log = partition.online_log
+    partition.take_offline(KafkaStorageError("the disk is gone"))
+    return log
+
+
+# One transaction after the other
+
+
+def test_a_client_of_kip_890() -> None:
+    broker = BrokerInMemory(topics={"a": 2})
+    ids = init_producer(broker)
+    begin(broker, ids, ("a", 0))
+    begin(broker, ids, ("a", 1))
+
+    answer = end(broker, ids).answer()
+
+    assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (0, 0, 1)
+    assert steps_of(broker) == [("Empty", 0, 0), ("Ongoing", 0, 1), ("Ongoing", 0, 2), ("PrepareCommit", 1, 2), ("CompleteCommit", 1, 0)]
+    assert markers(broker, "a", 0) == markers(broker, "a", 1) == [(COMMITTED, 1)]
+    assert is_stable(broker, "a", 0)
+    assert is_stable(broker, "a", 1)
+    begin(broker, ProducerIdAndEpoch(0, 1), ("a", 1))  # the next one, with the epoch of the answer
+
+
+def test_a_client_of_before() -> None:
+    broker = BrokerInMemory(topics={"a": 2})
+    ids = init_producer(broker)
+    for commit in (True, False):
+        begin(broker, ids, ("a", 0), ("a", 1), bumps=False, first=0 if commit else 3)
+        answer = end(broker, ids, commit=commit, version=4).answer()
+        assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (0, -1, -1)
+
+    assert [step for step, _, _ in steps_of(broker)[1:]] == [
+        *("Ongoing", "PrepareCommit", "CompleteCommit"),
+        *("Ongoing", "PrepareAbort", "CompleteAbort"),
+    ]
+    assert {epoch for _, epoch, _ in steps_of(broker)} == {0}
+    assert markers(broker, "a", 1) == [(COMMITTED, 0), (ABORTED, 0)]
+
+
+def test_a_partition_is_added_once() -> None:
+    broker = BrokerInMemory(topics={"a": 2})
+    ids = init_producer(broker)
+    for _ in range(3):
+        begin(broker, ids, ("a", 0), first=3 * _)
+    assert [step for step, _, _ in steps_of(broker)] == ["Empty", "Ongoing"]
+
+
+def test_a_marker_goes_to_each_partition_that_was_reached_though_nothing_was_written() -> None:
+    broker = BrokerInMemory(topics={"a": 2})
+    ids = init_producer(broker)
+    coordinator_of(broker).add_now("payments", ids, frozenset({("a", 0), ("a", 1)}))
+    write(broker, ids, "a", 1)
+    assert ended(broker, ids, commit=False) == 0
+    assert markers(broker, "a", 0) == markers(broker, "a", 1) == [(ABORTED, 1)]
+
+
+def test_an_open_transaction_is_aborted_for_its_successor() -> None:
+    broker = BrokerInMemory(topics={"a": 1})
+    zombie = init_producer(broker)
+    begin(broker, zombie, ("a", 0))
+
+    successor = init_producer(broker)
+
+    assert successor == (0, 2)
+    assert steps_of(broker)[2:] == [("PrepareAbort", 1, 1), ("CompleteAbort", 1, 0), ("Empty", 2, 0)]
+    assert markers(broker, "a", 0) == [(ABORTED, 1)]
+    assert (ended(broker, zombie), ended(broker, zombie, version=4), ended(broker, zombie, version=1)) == (90, 90, 47)
+    with pytest.raises(ProducerFenced):
+        begin(broker, zombie, ("a", 0))
+
+
+def test_epochs_that_are_used_up() -> None:
+    broker = BrokerInMemory(topics={"a": 1})
+    for _ in range(6):
+        broker.cluster.allocate_producer_id()
+    last = TransactionMetadata("payments", 5, MAX_EPOCH - 1, 60_000, TransactionState.EMPTY, broker.clock.now_ms())
+    broker = broker_that_knows(broker, [last])
+    begin(broker, last.ids, ("a", 0))
+
+    answer = end(broker, last.ids).answer()
+
+    assert (answer.error_code, answer.producer_epoch) == (0, 0)
+    assert answer.producer_id > 5
+    assert markers(broker, "a", 0) == [(COMMITTED, MAX_EPOCH)]
+    begin(broker, ProducerIdAndEpoch(answer.producer_id, 0), ("a", 0))
+
+
+def test_whether_a_partition_is_in_the_transaction() -> None:
+    broker = BrokerInMemory(topics={"a": 2})
+    coordinator = coordinator_of(broker)
+    ids = init_producer(broker)
+    coordinator.admit("payments", ids, ("a", 0), may_add=True)
+    coordinator.admit("payments", ids, ("a", 0), may_add=False)
+    with pytest.raises(TransactionAbortable):
+        coordinator.admit("payments", ids, ("a", 1), may_add=False)
+    with pytest.raises(InvalidProducerIdMapping):
+        coordinator.admit("orders", ids, ("a", 0), may_add=True)
+    assert coordinator.verify_partitions("payments", ids, frozenset({("a", 0), ("a", 1)})) == {
+        ("a", 0): None,
+        ("a", 1): TransactionAbortable,
+    }
+
+
+# Time
+
+
+@pytest.mark.parametrize("bumps", [True, False])
+def test_a_transaction_that_takes_too_long(bumps: bool) -> None:
+    broker = BrokerInMemory(topics={"a": 2})
+    ids = init_producer(broker, timeout_ms=SCAN_MS)
+    begin(broker, ids, ("a", 0), bumps=bumps)
+    broker.clock.advance(SCAN_MS)
+    assert (state_of(broker), is_stable(broker, "a", 0)) == ("Ongoing", False)  # exactly as long as it may
+
+    broker.clock.advance(SCAN_MS)
+
+    assert (state_of(broker), is_stable(broker, "a", 0)) == ("CompleteAbort", True)
+    assert markers(broker, "a", 0) == [(ABORTED, 1)]
+    assert ended(broker, ids) == 48  # the end of it that KIP-890 lets it repeat, but for the outcome
+    assert ended(broker, ids, version=4) == 90
+    with pytest.raises(ProducerFenced):
+        begin(broker, ids, ("a", 1))
+    assert init_producer(broker) == (0, 2)
+
+
+def test_a_transaction_that_goes_on_is_timed_from_its_beginning() -> None:
+    broker = BrokerInMemory(topics={"a": 9})
+    ids = init_producer(broker, timeout_ms=25_000)
+    for index in range(9):
+        begin(broker, ids, ("a", index))
+        broker.clock.advance(3_333)
+    assert state_of(broker) == "Ongoing"
+    broker.clock.advance(1_000)
+    assert state_of(broker) == "CompleteAbort"
+
+
+def test_how_often_time_outs_are_looked_for() -> None:
+    config = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"}
+    broker = BrokerInMemory(topics={"a": 1}, config=config)
+    begin(broker, init_producer(broker, timeout_ms=1_000), ("a", 0))
+    broker.clock.advance(1_499)
+    assert state_of(broker) == "Ongoing"
+    broker.clock.advance(1)
+    assert state_of(broker) == "CompleteAbort"
+
+
+def test_a_time_out_counts_over_a_restart() -> None:
+    broker = BrokerInMemory(topics={"a": 1})
+    begin(broker, init_producer(broker, timeout_ms=60_000), ("a", 0))
+    broker.clock.advance(59_000)
+    broker = broker.restart(clean=False)
+    assert state_of(broker) == "Ongoing"
+    broker.clock.advance(SCAN_MS)
+    assert (state_of(broker), is_stable(broker, "a", 0)) == ("CompleteAbort", True)
+
+
+def test_a_clock_that_is_set_back_ends_nothing_early() -> None:
+    broker = BrokerInMemory(topics={"a": 1})
+    begin(broker, init_producer(broker, timeout_ms=60_000), ("a", 0))
+    broker.clock.jump(-86_400_000)
+    broker.clock.advance(SCAN_MS * 3)
+    assert state_of(broker) == "Ongoing"
+
+
+def test_many_time_outs_at_once_take_turns() -> None:
+    broker = BrokerInMemory(topics={"a": 1})
+    for each in range(120):
+        name = f"id-{each}"
+        begin(broker, init_producer(broker, name, timeout_ms=5_000), ("a", 0), name=name)
+    broker.clock.advance(SCAN_MS - 1)
+    assert not is_stable(broker, "a", 0)
+    broker.clock.advance(1)
+    assert is_stable(broker, "a", 0)
+    assert len(markers(broker, "a", 0)) == 120
+
+
+def test_an_id_that_nobody_uses_is_forgotten() -> None:
+    broker = BrokerInMemory(topics={"a": 1}, config=EXPIRING)
+    open_one = init_producer(broker, "open", timeout_ms=900_000)
+    init_producer(broker)
+    broker.clock.advance(EXPIRATION_MS - EXPIRY_SCAN_MS)
+    begin(broker, open_one, ("a", 0), name="open")
+    assert state_of(broker) == "Empty"
+    broker.clock.advance(2 * EXPIRY_SCAN_MS)
+
+    assert state_of(broker) is None
+    assert steps_of(broker)[-1] == ("", -1, 0)
+    assert state_of(broker, "open") == "CompleteAbort"
+    with pytest.raises(InvalidProducerIdMapping):
+        begin(broker, ProducerIdAndEpoch(1, 0), ("a", 0))
+    assert init_producer(broker) == (2, 0)  # a new producer
+    broker = broker.restart()
+    assert state_of(broker) == "Empty"
+
+
+def test_what_was_forgotten_stays_forgotten() -> None:
+    broker = BrokerInMemory(config=EXPIRING)
+    init_producer(broker)
+    broker.clock.advance(EXPIRATION_MS + EXPIRY_SCAN_MS)
+    assert state_of(broker.restart(clean=False)) is None
+
+
+# The topic
+
+
+def test_the_topic_is_as_kafka_makes_it() -> None:
+    broker = BrokerInMemory(config={"transaction.state.log.segment.bytes": "1000000"})
+    coordinator_of(broker)
+    assert broker.cluster.topic(TOPIC).config == {
+        "cleanup.policy": "compact",
+        "compression.type": "uncompressed",
+        "min.insync.replicas": "1",
+        "segment.bytes": "1000000",
+        "unclean.leader.election.enable": "false",
+    }
+
+
+def test_a_topic_that_an_operator_made() -> None:
+    broker = BrokerInMemory(topics={TOPIC: 2, "a": 1})
+    answer = broker.ask(k22.Request(transactional_id="payments", transaction_timeout_ms=60_000))
+    assert (answer.error_code, answer.producer_id) == (0, 0)
+
+
+def test_a_topic_that_is_deleted_takes_its_ids_with_it() -> None:
+    broker = BrokerInMemory(topics={"a": 1})
+    ids = init_producer(broker)
+    begin(broker, ids, ("a", 0))
+    broker.cluster.delete_topic(TOPIC)
+    with pytest.raises(NotCoordinator):
+        state_of(broker)
+    assert ended(broker, ids) == 16
+    broker.clock.advance(SCAN_MS)
+
+    assert init_producer(broker) == (1, 0)
+    assert ended(broker, ids) == 49
+    assert is_stable(broker.restart(), "a", 0)  # the old producer's transaction has no owner
+
+
+def test_a_part_of_the_topic_that_is_offline() -> None:
+    broker = BrokerInMemory(topics={"a": 1}, config={"transaction.state.log.num.partitions": "1"})
+    ids = init_producer(broker)
+    begin(broker, ids, ("a", 0))
+    take_offline(broker, TOPIC, 0)
+    assert ended(broker, ids) == 16
+    with pytest.raises(NotCoordinator):
+        begin(broker, ids, ("a", 0))
+    assert coordinator_of(broker).all() == []
+    broker.clock.advance(EXPIRY_SCAN_MS)
+    assert not is_stable(broker, "a", 0)
+
+
+# Partitions that come and go
+
+
+def test_a_deleted_topic_drops_out() -> None:
+    broker = BrokerInMemory(topics={"a": 1, "b": 1})
+    ids = init_producer(broker)
+    begin(broker, ids, ("a", 0), ("b", 0))
+    broker.cluster.delete_topic("a")
+    assert ended(broker, ids) == 0
+    assert (state_of(broker), markers(broker, "b", 0)) == ("CompleteCommit", [(COMMITTED, 1)])
+
+
+def test_an_offline_partition_holds_the_transaction_up_and_nobody_else() -> None:
+    broker = BrokerInMemory(topics={"a": 3})
+    ids = init_producer(broker)
+    begin(broker, ids, ("a", 0), ("a", 1), ("a", 2))
+    log = take_offline(broker, "a", 1)
+
+    assert ended(broker, ids) == 0
+
+    assert state_of(broker) == "PrepareCommit"
+    assert markers(broker, "a", 0) == markers(broker, "a", 2) == [(COMMITTED, 1)]
+    following = ids._replace(producer_epoch=1)
+    with pytest.raises(ConcurrentTransactions):
+        begin(broker, following, ("a", 0))
+    assert ended(broker, following) == 51
+    assert broker.ask(k22.Request(transactional_id="payments", transaction_timeout_ms=60_000)).error_code == 51
+    broker.clock.advance(5_000)
+    assert state_of(broker) == "PrepareCommit"
+
+    broker.cluster.partition("a", 1).online_log = log
+    broker.clock.advance(1_000)
+
+    assert state_of(broker) == "CompleteCommit"
+    assert markers(broker, "a", 0) == markers(broker, "a", 1) == [(COMMITTED, 1)]
+    begin(broker, following, ("a", 0))
+
+
+def test_an_offline_partition_whose_topic_is_deleted() -> None:
+    broker = BrokerInMemory(topics={"a": 1, "b": 1})
+    ids = init_producer(broker)
+    begin(broker, ids, ("a", 0), ("b", 0))
+    take_offline(broker, "a", 0)
+    assert ended(broker, ids) == 0
+    broker.cluster.delete_topic("a")
+    broker.clock.advance(1_000)
+    assert state_of(broker) == "CompleteCommit"
+
+
+def test_an_offline_partition_that_is_back_after_a_restart() -> None:
+    broker = BrokerInMemory(topics={"a": 2})
+    ids = init_producer(broker)
+    begin(broker, ids, ("a", 0), ("a", 1))
+    take_offline(broker, "a", 1)
+    assert ended(broker, ids) == 0
+    broker = broker.restart(clean=False)
+    assert state_of(broker) == "CompleteCommit"
+    assert markers(broker, "a", 0) == markers(broker, "a", 1) == [(COMMITTED, 1)]
+
+
+def test_a_partition_whose_transaction_an_operator_ended() -> None:
+    broker = BrokerInMemory(topics={"a": 1})
+    ids = init_producer(broker)
+    begin(broker, ids, ("a", 0))
+    foreign = EndTransactionMarker(ControlType.ABORT, 9)
+    broker.cluster.partition("a", 0).end_transaction(foreign, producer_id=0, producer_epoch=5, transaction_version=0)
+
+    assert ended(broker, ids) == 0  # too late for the outcome, but nothing hangs
+
+    assert (state_of(broker), markers(broker, "a", 0)) == ("CompleteCommit", [(ABORTED, 5)])
+
+
+def test_a_partition_that_saw_a_later_coordinator() -> None:
+    broker = BrokerInMemory(topics={"a": 1})
+    ids = init_producer(broker)
+    begin(broker, ids, ("a", 0))
+    foreign = EndTransactionMarker(ControlType.ABORT, 9)
+    broker.cluster.partition("a", 0).end_transaction(foreign, producer_id=0, producer_epoch=0, transaction_version=0)
+    write(broker, ids, "a", 0, first=3)
+    assert ended(broker, ids) == 0
+    assert (is_stable(broker, "a", 0), markers(broker, "a", 0)) == (True, [(ABORTED, 0), (COMMITTED, 1)])
+
+
+# Many partitions, and the end in between
+
+
+def test_thousands_of_partitions_take_turns() -> None:
+    broker = BrokerInMemory(topics={"a": 250})
+    ids = init_producer(broker)
+    every = [("a", index) for index in range(250)]
+    begin(broker, ids, *every, count=1)
+
+    pending = end(broker, ids)
+
+    assert not pending.is_done
+    assert sum(is_stable(broker, *each) for each in every) == 200
+    assert (state_of(broker), ended(broker, ids)) == ("PrepareCommit", 51)
+    broker.clock.advance(0)
+    assert pending.answer().error_code == 0
+    assert all(is_stable(broker, *each) for each in every)
+    assert (state_of(broker), steps_of(broker)[1:]) == (
+        "CompleteCommit",
+        [("Ongoing", 0, 250), ("PrepareCommit", 1, 250), ("CompleteCommit", 1, 0)],
+    )
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_broker_that_ends_in_between_goes_on_at_its_next_start(clean: bool) -> None:
+    broker = BrokerInMemory(topics={"a": 250})
+    ids = init_producer(broker)
+    begin(broker, ids, *[("a", index) for index in range(250)], count=1)
+    end(broker, ids, commit=False)
+
+    broker = broker.restart(clean=clean)
+
+    broker.clock.advance(0)
+    assert state_of(broker) == "CompleteAbort"
+    assert all(markers(broker, "a", index) == [(ABORTED, 1)] for index in range(250))
+
+
+def test_nothing_is_written_behind_a_stop() -> None:
+    broker = BrokerInMemory(topics={"a": 250})
+    ids = init_producer(broker)
+    begin(broker, ids, *[("a", index) for index in range(250)], count=1)
+    end(broker, ids)
+    broker.services.coordinators.stop()
+    broker.clock.advance(2_000)
+    assert sum(is_stable(broker, "a", index) for index in range(250)) == 200
+
+
+@pytest.mark.parametrize("version", [0, 2])
+@pytest.mark.parametrize("commit", [True, False])
+def test_what_was_decided_is_finished_by_the_next_start(commit: bool, version: int) -> None:
+    broker = BrokerInMemory(topics={"a": 3})
+    ids = init_producer(broker)
+    begin(broker, ids, ("a", 0), ("a", 1))
+    prepared = TransactionMetadata(
+        *("payments", ids.producer_id, ids.producer_epoch + version // 2, 60_000),
+        TransactionState.PREPARE_COMMIT if commit else TransactionState.PREPARE_ABORT,
+        broker.clock.now_ms(),
+        broker.clock.now_ms(),
+        frozenset({("a", 0), ("a", 1), ("a", 2), ("gone", 7)}),
+        client_transaction_version=version,
+    )
+
+    broker = broker_that_knows(broker, [prepared])
+
+    assert state_of(broker) == ("CompleteCommit" if commit else "CompleteAbort")
+    assert markers(broker, "a", 0) == markers(broker, "a", 1) == [(commit, version // 2)]
+    assert markers(broker, "a", 2) == []  # nothing to end there
+
+
+# Errors
+
+
+def test_ids_while_the_topic_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = BrokerInMemory(topics={"a": 1})
+    for each in range(30):
+        init_producer(broker, f"id-{each}")
+    begin(broker, init_producer(broker), ("a", 0))
+    monkeypatch.setattr("minibroker.coordinator.transaction.store.BYTES_AT_START", 1)
+    monkeypatch.setattr("minibroker.coordinator.transaction.store.READ_BYTES", 1)
+
+    broker = broker.restart()
+
+    told = []
+    while not told or told[-1] != 0:
+        told.append(broker.ask(k66.Request(state_filters=[], producer_id_filters=[])).error_code)
+        broker.clock.advance(0)
+    assert set(told) == {14, 0}
+    assert len(broker.services.coordinators.transactions.all()) == 31
+
+
+def test_an_id_is_served_when_its_part_of_the_topic_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = BrokerInMemory(topics={"a": 1})
+    ids = init_producer(broker)
+    begin(broker, ids, ("a", 0))
+    monkeypatch.setattr("minibroker.coordinator.transaction.store.BYTES_AT_START", 1)
+    broker = broker.restart()
+    assert ended(broker, ids) == 14
+    with pytest.raises(CoordinatorLoadInProgress):
+        begin(broker, ids, ("a", 0))
+    broker.clock.advance(0)
+    assert ended(broker, ids) == 0
