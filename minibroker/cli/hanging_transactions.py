@@ -57,13 +57,16 @@ def describe_producers(client: Client, *, topic: str, partition: int, broker_id:
 
 
 @click.command()
-@click.option("--transactional-id", metavar="ID", help="Abort the open transaction of this id, in all its partitions.")
-@click.option("--topic", metavar="TOPIC", help="Or a topic, where a transaction hangs ...")
-@click.option("--partition", type=click.IntRange(min=0), metavar="N", help="... and its partition ...")
-@click.option("--start-offset", type=click.IntRange(min=0), metavar="OFFSET", help="... and where the transaction begins,")
-@click.option("--producer-id", type=click.IntRange(min=0), metavar="ID", help="or whose it is, for brokers before Kafka 3.0,")
-@click.option("--producer-epoch", type=click.IntRange(0, INT16_MAX), metavar="EPOCH", help="with its epoch")
-@click.option("--coordinator-epoch", type=int, metavar="EPOCH", help="and its coordinator's.")
+@click.option("--transactional-id", metavar="ID", help="Whose open transaction to abort, in all its partitions.")
+@click.option("--topic", metavar="TOPIC", help="Instead of an id: the topic in which a transaction hangs.")
+@click.option("--partition", type=click.IntRange(min=0), metavar="N", help="Its partition.")
+@click.option("--start-offset", type=click.IntRange(min=0), metavar="OFFSET", help="Where the transaction begins there.")
+@click.option(
+    "--producer-id", type=click.IntRange(min=0), metavar="ID", help="Instead of the offset, for brokers before Kafka 3.0: whose it is."
+)
+@click.option("--producer-epoch", type=click.IntRange(0, INT16_MAX), metavar="EPOCH", help="The epoch of that producer.")
+@click.option("--coordinator-epoch", type=int, metavar="EPOCH", help="The epoch of its coordinator.")
+@click.option("--force", is_flag=True, help="Also one at --start-offset that its coordinator knows, and may commit elsewhere.")
 @output_option(*FORMATS)
 @client_command
 def abort(
@@ -76,13 +79,13 @@ def abort(
     producer_id: int | None,
     producer_epoch: int | None,
     coordinator_epoch: int | None,
+    force: bool,
     output: str,
 ) -> None:
     """Abort an open transaction.
 
     By --transactional-id the coordinator aborts it, and its producer is fenced: its next step fails. By --topic, --partition and
-    --start-offset, as find-hanging shows them, that partition alone ends it, whatever the coordinator knows: do this only to
-    transactions that hang.
+    --start-offset, as find-hanging shows them, that partition alone ends it: this is for transactions that hang.
     """
     if transactional_id is not None:
         if (topic, partition, start_offset, producer_id, producer_epoch, coordinator_epoch) != (None,) * 6:
@@ -93,6 +96,8 @@ def abort(
             raise click.UsageError("give --transactional-id, or --topic and --partition with --start-offset")
         producer = _producer_to_abort(client, (topic, partition), start_offset, (producer_id, producer_epoch, coordinator_epoch))
         producer_id, producer_epoch, coordinator_epoch = producer
+        if start_offset is not None and not force:
+            _check_hangs(client, (topic, partition), producer_id)
         admin.abort_in_partition(
             client, (topic, partition), producer_id=producer_id, producer_epoch=producer_epoch, coordinator_epoch=coordinator_epoch
         )
@@ -186,6 +191,13 @@ def _producer_to_abort(
             return producer.producer_id, producer.producer_epoch, producer.coordinator_epoch
     topic, partition = key
     raise InvalidTxnState(f"no open transaction begins at offset {start_offset} of {topic}-{partition}")
+
+
+def _check_hangs(client: Client, key: TopicPartition, producer_id: int) -> None:
+    owner = admin.owner(client, key, producer_id)
+    if owner is not None:
+        words = f"transactional id {owner} has it open in {key[0]}-{key[1]}, and may commit what it wrote elsewhere"
+        raise InvalidTxnState(f"it does not hang: {words}; 'transactions abort --transactional-id {owner}' aborts all of it")
 
 
 def _partitions(client: Client, topic: str | None, partition: int | None, broker_id: int | None) -> list[TopicPartition]:

@@ -191,20 +191,25 @@ def find_hanging(
         for producer in producers
         if producer.current_txn_start_offset >= 0 and producer.last_timestamp < before
     ]
-    known = _known_partitions(client, {each.producer.producer_id for each in candidates}) if candidates else {}
-    return [each for each in candidates if (each.topic, each.partition) not in known.get(each.producer.producer_id, ())], errors
+    owners = _owners(client, {each.producer.producer_id for each in candidates}) if candidates else {}
+    return [each for each in candidates if (each.producer.producer_id, (each.topic, each.partition)) not in owners], errors
 
 
-def _known_partitions(client: Client, producer_ids: Collection[int]) -> dict[int, set[TopicPartition]]:
-    """By producer id, the partitions that coordinators will write a marker to."""
-    owners = {each.transactional_id: each.producer_id for each in list_transactions(client, producer_ids=producer_ids)}
-    known: dict[int, set[TopicPartition]] = defaultdict(set)
-    for transactional_id, answer in describe_transactions(client, owners).items():
+def owner(client: Client, key: TopicPartition, producer_id: int) -> str | None:
+    """The transactional id whose coordinator will end the transaction that a producer has open in a partition; None: it hangs."""
+    return _owners(client, {producer_id}).get((producer_id, key))
+
+
+def _owners(client: Client, producer_ids: Collection[int]) -> dict[tuple[int, TopicPartition], str]:
+    """Transactional ids by producer id and partition that coordinators will write a marker to."""
+    listed = {each.transactional_id: each.producer_id for each in list_transactions(client, producer_ids=producer_ids)}
+    owners: dict[tuple[int, TopicPartition], str] = {}
+    for transactional_id, answer in describe_transactions(client, listed).items():
         if isinstance(answer, DescribedTransaction):
-            known[owners[transactional_id]].update(answer.partitions)
+            owners |= {(listed[transactional_id], key): transactional_id for key in answer.partitions}
         elif not isinstance(answer, TransactionalIdNotFound):
             raise answer
-    return known
+    return owners
 
 
 def abort_in_partition(client: Client, key: TopicPartition, *, producer_id: int, producer_epoch: int, coordinator_epoch: int) -> None:

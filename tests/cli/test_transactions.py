@@ -204,7 +204,10 @@ def test_abort_by_offset(cli: Commands, fresh: Callable[..., str], begin: OpenTr
     error = cli("transactions", "abort", *where, "--start-offset", "1", code=1).err
     assert error == f"Error: no open transaction begins at offset 1 of {topic}-0 [INVALID_TXN_STATE]\n"
     assert latest(cli, topic, "read_committed") == 2
-    (item,) = items(cli, "abort", *where, "--start-offset", "2")
+    refused = cli("transactions", "abort", *where, "--start-offset", "2", code=1).err
+    assert f"it does not hang: transactional id {producer.name} has it open in {topic}-0" in refused
+    assert latest(cli, topic, "read_committed") == 2
+    (item,) = items(cli, "abort", *where, "--start-offset", "2", "--force")
     (transaction,) = items(cli, "describe", producer.name)
     assert item == {
         "transactional_id": None,
