@@ -42,8 +42,6 @@ def test_the_shell_lines(broker: BrokerProcess) -> None:
 
 
 def test_the_program(broker: BrokerProcess) -> None:
-    if not (Path(__file__).parents[1] / "minibroker/handlers/k25_add_offsets_to_txn.py").exists():
-        pytest.skip("no AddOffsetsToTxn yet")
     (program,) = re.findall(r"```python\n(.*?)```", SECTION, re.DOTALL)
     program = program.replace("localhost:9092", broker.bootstrap)
     for new, receipts in ((5, 5), (0, 5), (3, 8)):  # each run goes on where the last one committed
