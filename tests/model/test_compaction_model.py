@@ -1,7 +1,9 @@
 """A compacted log against a dictionary, while the clock goes on, rounds end early, and the broker stops or dies.
 
 Whoever reads from the start to the end knows the newest value of every key. Every record that is there is one that was written, at its
-offset. Of what was compacted there is one record a key, and none of a tombstone whose time is over.
+offset. Of what was compacted there is one record a key, and none of a tombstone whose time is over. A transaction is open from its first
+record to its marker and never again, whatever compaction took of it; nothing from the oldest open one on is compacted; a reader who leaves
+out what `aborted_transactions` lists sees no aborted record.
 """
 
 from __future__ import annotations
@@ -19,8 +21,10 @@ from minibroker.clock import ManualClock
 from minibroker.log.log_config import LogConfig
 from minibroker.log.offset_map import BYTES_A_KEY
 from minibroker.log.partition_log import PartitionLog
+from minibroker.log.producer_state import read_marker
 from minibroker.records.compression import Compression
 from minibroker.records.control import ControlType
+from minibroker.records.record import decode_records
 from minibroker.storage.files import RealFiles
 from tests.support.compacting import COMPACT, KeyValue, end_transaction, keyed_batch, left_in, sent
 from tests.support.log_batches import read_batches
@@ -52,6 +56,7 @@ class CompactedLog(RuleBasedStateMachine):
         self._sequences: dict[int, int] = {}
         self._last_sent: dict[int, tuple[list[KeyValue], int, int]] = {}
         self._producer_id = 100
+        self._transactions: dict[int, list[int]] = {}  #: offsets of the records of open ones, by producer id
         self._met_ms: dict[int, int] = {}  #: when a compaction first met the tombstone at an offset
         self._open(clean=False)
 
@@ -95,6 +100,23 @@ class CompactedLog(RuleBasedStateMachine):
             self._void.update(range(base_offset, base_offset + len(pairs)))
         end_transaction(self._log, self._producer_id, ends)
 
+    @rule(pairs=PAIRS, producer_id=st.integers(11, 13))
+    def write_into_a_transaction(self, pairs: list[KeyValue], producer_id: int) -> None:
+        sequence = self._sequences.get(producer_id, 0)
+        producer = {"producer_id": producer_id, "producer_epoch": 0, "base_sequence": sequence}
+        base_offset = self._append(pairs, is_transactional=True, **producer)
+        self._sequences[producer_id] = sequence + len(pairs)
+        self._transactions.setdefault(producer_id, []).extend(range(base_offset, base_offset + len(pairs)))
+
+    @precondition(lambda self: self._transactions)
+    @rule(ends=st.sampled_from([ControlType.ABORT, ControlType.COMMIT]), data=st.data())
+    def end_a_transaction(self, ends: ControlType, data: st.DataObject) -> None:
+        producer_id = data.draw(st.sampled_from(sorted(self._transactions)))
+        offsets = self._transactions.pop(producer_id)
+        if ends is ControlType.ABORT:
+            self._void.update(offsets)
+        end_transaction(self._log, producer_id, ends)
+
     @rule()
     def roll(self) -> None:
         if self._log.segments.active.size:
@@ -110,12 +132,16 @@ class CompactedLog(RuleBasedStateMachine):
         now_ms = self._clock.now_ms()
         if not self._log.cleanable(self._dirty, now_ms).dirty_bytes:
             self.roll()
+        if not self._log.cleanable(self._dirty, now_ms).dirty_bytes:
+            assert self._transactions  # it is held back
+            return
         plan = self._log.begin_compaction(self._dirty, now_ms, offset_map_bytes=keys * BYTES_A_KEY)
         assert plan is not None
         for pairs in meanwhile:
             self._append(pairs)
         compacted = sent(sent(plan).run(RealFiles()))
         assert self._log.end_compaction(compacted)
+        assert compacted.next_dirty_offset <= self._log.last_stable_offset
         assert compacted.next_dirty_offset > self._dirty
         self._dirty = compacted.next_dirty_offset
         self._check_values()
@@ -151,8 +177,32 @@ class CompactedLog(RuleBasedStateMachine):
         markers = {batch.base_offset for batch in read_batches(self._log) if batch.is_control}
         return {offset: pair for offset, pair in left_in(self._log).items() if offset not in self._void | markers}
 
+    def _check_committed(self) -> None:
+        """What a consumer makes of it who asks for committed records only, as clients do: by the list, up to the next marker."""
+        stable = self._log.last_stable_offset
+        aborted = sorted(self._log.aborted_transactions(0, stable - 1), key=lambda each: each.first_offset)
+        ongoing: set[int] = set()
+        for batch in read_batches(self._log):
+            if batch.base_offset >= stable:
+                break
+            while aborted and aborted[0].first_offset <= batch.last_offset:
+                ongoing.add(aborted.pop(0).producer_id)
+            if batch.is_control:
+                marker = read_marker(batch)
+                if marker is not None and marker.control_type is ControlType.ABORT:
+                    ongoing.discard(batch.producer_id)
+            elif batch.is_transactional and batch.producer_id in ongoing:
+                assert {record.offset for record in decode_records(batch)} <= self._void
+            else:
+                assert not {record.offset for record in decode_records(batch)} & self._void
+
     def _check_values(self) -> None:
-        """Every key has its newest value."""
+        """Every key has its newest value, and transactions are as they were."""
+        assert {each.producer_id: each.first_offset for each in self._log.open_transactions()} == {
+            producer_id: offsets[0] for producer_id, offsets in self._transactions.items()
+        }
+        assert self._log.last_stable_offset == min((each[0] for each in self._transactions.values()), default=self._log.log_end_offset)
+        self._check_committed()
         found = self._records()
         assert found.items() <= self._written.items()
         newest = {key: value for offset, (key, value) in self._written.items() if offset not in self._void}
