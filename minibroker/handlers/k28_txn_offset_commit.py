@@ -14,11 +14,10 @@ Not done: members of groups. A commit of a generation is refused.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from minibroker.cluster.partition import Partition
 from minibroker.coordinator.group.commits import Membership, NewOffset
-from minibroker.coordinator.transaction.metadata import ProducerIdAndEpoch
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.offset_commits import Committed, OffsetCommits
 from minibroker.dispatch.registry import handles
@@ -26,12 +25,16 @@ from minibroker.errors import CoordinatorNotAvailable, InvalidGroupId, InvalidRe
 from minibroker.log.partition_log import PartitionLog
 from minibroker.schemas import k28_txn_offset_commit as schema
 
+if TYPE_CHECKING:
+    from minibroker.coordinator.transaction.metadata import ProducerIdAndEpoch
+
 _AS_PRODUCE: Final = (10, 10, 10, 10, 11, 12)  #: by version
 
 
 @handles(schema)
 def txn_offset_commit(ctx: RequestContext, request: schema.Request) -> Any:
     """Response, or Delayed where logs are to be synced first."""
+    from minibroker.coordinator.transaction.metadata import ProducerIdAndEpoch  # noqa: PLC0415  a start does without
 
     def find(topic: schema.Topic, index: int) -> Partition:
         return ctx.cluster.partition(topic.name, index)

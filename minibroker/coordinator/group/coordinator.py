@@ -32,12 +32,10 @@ from minibroker.coordinator.group.store import GroupStore, StoredShard
 from minibroker.coordinator.transaction.metadata import NO_IDS, ProducerIdAndEpoch
 from minibroker.coordinator.transaction.placement import partition_of
 from minibroker.errors import (
-    CoordinatorLoadInProgress,
     GroupIdNotFound,
     IllegalGeneration,
     InvalidGroupId,
     KafkaError,
-    NotCoordinator,
     OffsetMetadataTooLarge,
     UnknownMemberId,
     UnstableOffsetCommit,
@@ -162,8 +160,7 @@ class GroupCoordinator:
         self._timer = self._clock.call_later_ms(0, lambda: self._check_partition(index + 1))
         now_ms = self._clock.now_ms()
         retention_ms = self._config.offsets_retention_minutes * _MINUTE_MS
-        # One that is loading is looked at the next time; one that is offline has told so.
-        with suppress(NotCoordinator, CoordinatorLoadInProgress):
+        with suppress(KafkaError):  # one that is loading is looked at the next time; what else goes wrong is told where it does
             stored = self._store.shard(index)
             stored.append_all(expired(stored.shard, now_ms=now_ms, retention_ms=retention_ms), now_ms)
 

@@ -120,10 +120,12 @@ class GroupStore:
         self._topic: Topic | None = None  #: whose partitions these are
         self._shards: dict[int, StoredShard] = {}  #: by index of the partition, once asked for
         self._deleted_topics: set[str] = set()  #: what a log that is read from now on has of them is older than their deletion
+        self._just_deleted: set[str] = set()  #: whose offsets are still to be deleted where the log was read before
         self._is_stopped = False
 
     def stop(self) -> None:
-        """Load no further."""
+        """Finish what was begun, and load no further."""
+        self._finish_deletions()
         self._is_stopped = True
 
     def ensure_topic(self) -> None:
@@ -150,6 +152,8 @@ class GroupStore:
         topic = self._follow_topic()
         if topic is None:
             raise NotCoordinator
+        if self._just_deleted:
+            self._finish_deletions()
         found = self._shards.get(index)
         if found is None:
             found = self._shards[index] = StoredShard(topic.partitions[index])
@@ -159,13 +163,19 @@ class GroupStore:
         return found
 
     def delete_topic(self, name: str) -> None:
-        """Delete the offsets of a topic that is gone."""
-        if self._follow_topic() is None:
-            return
+        """Delete the offsets of a topic that is gone: once for all topics of this turn, and before anybody asks."""
+        if not self._just_deleted:
+            self._clock.call_later_ms(0, self._finish_deletions)
+        self._just_deleted.add(name)
         self._deleted_topics.add(name)
+
+    def _finish_deletions(self) -> None:
+        gone, self._just_deleted = self._just_deleted, set()
+        if not gone or self._follow_topic() is None:
+            return
         for each in self._shards.values():
             if each.is_usable:
-                self._delete_offsets(each, lambda topic, _: topic == name)
+                self._delete_offsets(each, lambda topic, _: topic in gone)
 
     def _follow_topic(self) -> Topic | None:
         topic = self._cluster.topics.get(CONSUMER_OFFSETS_TOPIC)

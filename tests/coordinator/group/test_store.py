@@ -13,6 +13,7 @@ import pytest
 from minibroker.cluster.partition import Partition
 from minibroker.coordinator.group import store
 from minibroker.coordinator.group.coordinator import GroupCoordinator
+from minibroker.coordinator.group.offsets import Offsets
 from minibroker.coordinator.transaction.placement import partition_of
 from minibroker.errors import CoordinatorLoadInProgress, NotCoordinator
 from minibroker.records.batch import RecordBatch
@@ -108,10 +109,38 @@ def test_offsets_go_with_their_topic() -> None:
     commit_in_transaction(broker, init_producer(broker), {("a", 0): 7}, group="pending")
     delete(broker, "a")
 
-    for now in (broker, broker.restart(clean=False)):
-        assert fetch(now) == {("b", 0): 2}
-        assert fetch(now, group="others") == {}
-        assert fetch(now, [("a", 0)], group="pending", require_stable=True) == {("a", 0): -1}
+    for _ in range(2):
+        assert fetch(broker) == {("b", 0): 2}
+        assert fetch(broker, group="others") == {}
+        assert fetch(broker, [("a", 0)], group="pending", require_stable=True) == {("a", 0): -1}
+        broker = broker.restart(clean=False)
+
+
+def test_many_topics_of_one_request_are_one_look_at_the_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = broker_with_groups(dict.fromkeys("abcd", 1))
+    commit(broker, {(name, 0): 1 for name in "abcd"})
+    looks: list[object] = []
+    everything = Offsets.all
+
+    def look(offsets: Offsets) -> Any:
+        looks.append(offsets)
+        return everything(offsets)
+
+    monkeypatch.setattr(Offsets, "all", look)
+    broker.ask(k20.Request(topic_names=["a", "b", "c"], timeout_ms=0), 5)
+    broker.clock.advance(0)
+    assert len(looks) == 1
+    assert fetch(broker) == {("d", 0): 1}
+
+
+def test_a_topic_that_is_made_again_at_once() -> None:
+    broker = broker_with_groups({"a": 1})
+    commit(broker, {("a", 0): 1})
+    delete(broker, "a")
+    broker.cluster.create_topic("a")
+    commit(broker, {("a", 0): 2})
+    broker.clock.advance(0)
+    assert fetch(broker) == {("a", 0): 2}
 
 
 def delete(broker: BrokerInMemory, topic: str) -> None:
