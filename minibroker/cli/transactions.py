@@ -22,7 +22,7 @@ DESCRIBE_COLUMNS = (*LIST_COLUMNS[:3], "producer_epoch", "state", "timeout_ms", 
 @click.group(
     epilog="""\b
 Examples:
-  minibroker transactions list --state Ongoing
+  minibroker transactions list --state Ongoing --duration-filter 60000
   minibroker transactions describe orders-writer
   minibroker transactions abort --transactional-id orders-writer
   minibroker transactions find-hanging --topic orders
@@ -42,7 +42,13 @@ def transactions() -> None:
     help="Only in this state; may be given several times.",
 )
 @click.option("--producer-id", "producer_ids", multiple=True, type=click.IntRange(min=0), metavar="ID", help="Only of this producer id.")
-@click.option("--duration-filter", type=click.INT, default=-1, metavar="MS", help="Only those that are open for longer.")
+@click.option(
+    "--duration-filter",
+    type=click.INT,
+    default=-1,
+    metavar="MS",
+    help="Only those whose last transaction began longer ago, if any; see --state.",
+)
 @click.option("--transactional-id-pattern", metavar="REGEX", help="Only transactional ids that match; the broker compares them.")
 @output_option(*FORMATS)
 @client_command
