@@ -16,6 +16,7 @@ from minibroker.cluster.cluster import Cluster
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.storage.files import READ_ONLY, RealFiles
 from tests.support.log_batches import batch_of, read_values
+from tests.support.losing_files import LosingFiles
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -78,6 +79,17 @@ class MortalFiles(RealFiles):
 
     def sync_directory(self, path: str) -> None:
         pass
+
+
+class DoomedFiles(MortalFiles, LosingFiles):
+    """Dies before its `lives`-th change of the disk, and the power goes with it."""
+
+    def __init__(self, folder: Path, lives: int) -> None:
+        LosingFiles.__init__(self, folder)
+        self.lives = lives
+
+    sync = LosingFiles.sync
+    sync_directory = LosingFiles.sync_directory
 
 
 def start(folder: Path, files: RealFiles | None = None) -> Cluster:

@@ -21,8 +21,7 @@ from minibroker.records.builder import build_batch
 from minibroker.records.compression import Compression
 from minibroker.records.record import Record, decode_records
 from minibroker.storage.files import RealFiles
-from tests.cluster.crashing import Died, MortalFiles, bury, start
-from tests.cluster.test_power_loss import DoomedFiles
+from tests.cluster.crashing import Died, DoomedFiles, MortalFiles, bury, start
 from tests.support.log_batches import read_batches
 from tests.support.losing_files import Loss
 

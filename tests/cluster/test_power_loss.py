@@ -13,20 +13,9 @@ from random import Random
 import pytest
 
 from minibroker.cluster.cluster import Cluster
-from tests.cluster.crashing import MortalFiles, found, live, start
+from tests.cluster.crashing import DoomedFiles, found, live, start
 from tests.support.log_batches import batch_of, idempotent_batch, read_values
-from tests.support.losing_files import LosingFiles, Loss
-
-
-class DoomedFiles(MortalFiles, LosingFiles):
-    """Dies before its `lives`-th change of the disk, and the power goes with it."""
-
-    def __init__(self, folder: Path, lives: int) -> None:
-        LosingFiles.__init__(self, folder)
-        self.lives = lives
-
-    sync = LosingFiles.sync
-    sync_directory = LosingFiles.sync_directory
+from tests.support.losing_files import Loss
 
 
 @pytest.mark.parametrize("loss", Loss)

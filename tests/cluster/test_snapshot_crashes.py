@@ -11,9 +11,8 @@ import pytest
 from minibroker.cluster.metadata_store import MetadataStore
 from minibroker.cluster.metadata_trimming import TrimmingLimits
 from minibroker.storage.files import RealFiles
-from tests.cluster.crashing import Died, MortalFiles
+from tests.cluster.crashing import Died, DoomedFiles, MortalFiles
 from tests.cluster.test_metadata_snapshot import config, metadata, names, store_in
-from tests.cluster.test_power_loss import DoomedFiles
 from tests.support.losing_files import Loss
 
 LIMITS = TrimmingLimits(snapshot_bytes=250, retention_bytes=1200)

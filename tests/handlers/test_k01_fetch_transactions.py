@@ -10,9 +10,9 @@ import pytest
 
 from minibroker.records.batch import split_batches
 from minibroker.records.control import ControlType, EndTransactionMarker
-from minibroker.records.record import decode_records
 from minibroker.schemas import k01_fetch as schema
 from tests.support.broker_in_memory import BrokerInMemory, records
+from tests.support.committed_records import committed_batches
 
 LIMIT = 1 << 20
 SEEDS = range(4)
@@ -70,21 +70,8 @@ def result_of(response: schema.Response) -> schema.PartitionResult:
 
 
 def visible(result: schema.PartitionResult) -> dict[int, int]:
-    """What an application is given of an answer, by the rules of Apache Kafka's consumer (CompletedFetch)."""
-    waiting = sorted(result.aborted_transactions or (), key=lambda each: each.first_offset)
-    aborted: set[int] = set()
-    found = {}
-    for batch in split_batches(result.records or b""):
-        while waiting and waiting[0].first_offset <= batch.last_offset:
-            aborted.add(waiting.pop(0).producer_id)
-        if batch.is_control:
-            (record,) = decode_records(batch, max_bytes=LIMIT)
-            if EndTransactionMarker.from_record(record).control_type is ControlType.ABORT:
-                aborted.discard(batch.producer_id)
-        elif not (batch.is_transactional and batch.producer_id in aborted):
-            found[batch.base_offset] = batch.record_count
-    assert not waiting, "a transaction that has no records in the answer"
-    return found
+    """Counts of records by the first offset of their batch."""
+    return {batch.base_offset: batch.record_count for batch in committed_batches(result)}
 
 
 def end_of(result: schema.PartitionResult, offset: int) -> int:

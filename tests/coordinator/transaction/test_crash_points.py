@@ -1,0 +1,117 @@
+"""FAULTS 14: the broker dies, or the power goes, before every single change of the disk of a day full of transactions.
+
+What was committed is seen, whole and in its order, with the offsets that were committed in it, and nothing else ever is; what was decided
+is finished by the start; what was left open is aborted at its time-out, so that readers reach the end of every log. The producers of
+before are fenced when others take over.
+"""
+
+from __future__ import annotations
+
+import gc
+import shutil
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from minibroker.clock import ManualClock
+from minibroker.errors import InvalidProducerEpoch, ProducerFenced
+from minibroker.log.findings import ERROR
+from tests.cluster.crashing import Died, DoomedFiles, MortalFiles, bury
+from tests.cluster.test_storage_checking import check, words
+from tests.coordinator.transaction.crashing import NEW, OFFSET, OLD, SCAN_MS, TIMEOUT_MS, History, Shop, close, find_coordinators, live
+from tests.support.losing_files import Loss
+
+UNSYNCED = MortalFiles(1 << 40)  #: of a broker that does not die
+AGES_MS = 10 * TIMEOUT_MS
+STRIDES = {Loss.STRICT: 2, Loss.JOURNALED: 6, Loss.MIXED: 4}  #: time is dear; every point was tried, with several seeds
+
+
+def go_on(folder: Path, before: History, died: Shop | None, lives: int) -> None:
+    """Start again, and find what must be there."""
+    after = died.history if died is not None else History()
+    shop = Shop(folder, UNSYNCED, ManualClock(ManualClock().now_ms() + AGES_MS))
+    at_once = shop.committed()
+    shop.broker.clock.advance(TIMEOUT_MS + SCAN_MS + 1)
+    found = shop.committed()
+    assert found in (before.visible, after.visible), f"died after {lives} changes"
+    assert at_once == {place: values[: len(at_once[place])] for place, values in found.items()}, "a reader saw what is gone now"
+    check_nothing_is_open(shop)
+    if died is not None:
+        shop.history.values = {place: [] for place in shop.places}
+        trade(shop, died, found)
+    close(shop)
+
+
+def check_nothing_is_open(shop: Shop) -> None:
+    for place in shop.places:
+        log = shop.broker.cluster.partition(*place).log
+        assert (log.open_transactions(), log.last_stable_offset) == ([], log.log_end_offset), place
+    assert all(each.state.is_idle for each in shop.broker.services.coordinators.transactions.all())
+
+
+def trade(shop: Shop, died: Shop, found: dict[tuple[str, int], list[bytes]]) -> None:
+    """New producers take over and commit; those of before are fenced, and their late requests change nothing."""
+    find_coordinators(shop)
+    for name in (NEW, OLD):
+        shop.producer(name).take_over()
+        for place in shop.places:
+            shop.producer(name).write(place, name.encode())
+        zombie = died.producers.get(name)
+        if zombie is not None and zombie.ids[0] >= 0:
+            zombie.shop = shop
+            assert zombie.ids < shop.producer(name).ids
+            assert {zombie.send(place, b"late") for place in shop.places} <= {InvalidProducerEpoch.code}
+            if shop.places:
+                assert zombie.ask_for_end(commit=True).error_code == ProducerFenced.code
+        if shop.places:
+            shop.producer(name).end(commit=True)
+    assert shop.committed() == {place: [*found[place], NEW.encode(), OLD.encode()] for place in shop.places} | {OFFSET: found[OFFSET]}
+    check_nothing_is_open(shop)
+
+
+@pytest.mark.parametrize("stride", [1, 5])
+def test_dying_before_every_change_of_the_disk(stride: int, tmp_path: Path) -> None:
+    """Before every fifth one the broker dies once more, while it starts again and finishes what it finds."""
+    lives, died = 0, True
+    while died:
+        folder = tmp_path / str(lives)
+        before, shop, died = live(folder, MortalFiles(lives))
+        if stride > 1:
+            die_again(folder)
+        go_on(folder, before, shop, lives)
+        if lives % 10 == 0:
+            assert [each for each in words(check(folder), folder) if each.startswith(ERROR)] == [], f"died after {lives} changes"
+        shutil.rmtree(folder)
+        lives += stride
+    assert lives > 250
+
+
+def die_again(folder: Path) -> None:
+    for second in range(0, 30, 7):
+        try:
+            shop = Shop(folder, MortalFiles(second), ManualClock(ManualClock().now_ms() + AGES_MS))
+        except Died:
+            gc.collect()  # what died half made lets go of its lock
+            continue
+        shop.broker._end.detach()
+        with suppress(Died):
+            shop.broker.clock.advance(0)
+        bury(shop.broker.cluster)
+
+
+@pytest.mark.parametrize("loss", Loss)
+def test_the_power_goes_before_every_change_of_the_disk(loss: Loss, tmp_path: Path) -> None:
+    """With nothing left of what was not synced, and with what chance leaves."""
+    lives, died = 0, True
+    while died:
+        place = tmp_path / str(lives)
+        place.mkdir()
+        files = DoomedFiles(place / "before", lives)
+        before, shop, died = live(place / "before", files)
+        files.lose_power(place / "after", Random(lives), loss)
+        go_on(place / "after", before, shop, lives)
+        shutil.rmtree(place)
+        lives += STRIDES[loss]
+    assert lives > 250
