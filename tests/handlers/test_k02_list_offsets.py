@@ -10,6 +10,7 @@ import pytest
 
 from minibroker.clock import ManualClock
 from minibroker.errors import FencedLeaderEpoch, InvalidRequest, UnknownLeaderEpoch, UnknownTopicOrPartition, UnsupportedVersion
+from minibroker.records.control import ControlType, EndTransactionMarker
 from minibroker.schemas import k02_list_offsets as schema
 from minibroker.wire.schema import replace
 from tests.support.broker_in_memory import BrokerInMemory, records
@@ -82,14 +83,39 @@ def test_other_negative_timestamps_are_not_supported(broker: BrokerInMemory, tim
     assert ask(broker, request(timestamp)).error_code == UnsupportedVersion.code
 
 
-def test_isolation(broker: BrokerInMemory) -> None:
-    log = broker.cluster.partition("orders", 0).log
-    log.last_stable_offset = 4
-    assert found(broker, request(-1))[1] == 10
-    assert found(broker, request(-1, isolation_level=1))[1] == 4
-    assert found(broker, request(START_MS + 3000, isolation_level=1))[1] == 3
-    assert found(broker, request(START_MS + 4000, isolation_level=1)) == (-1, -1, -1)
-    assert found(broker, request(-3, isolation_level=1)) == (-1, -1, -1)
+class TestIsolation:
+    """As Apache Kafka 4.3.1 answered the same requests to the same log."""
+
+    def append(self, broker: BrokerInMemory, seconds: int, **options: Any) -> int:
+        return broker.append("orders", 0, records(1, timestamp=START_MS + 1000 * seconds, **options)).base_offset
+
+    def begin(self, broker: BrokerInMemory, seconds: int) -> int:
+        """A producer whose transaction begins with the next record."""
+        producer_id = broker.cluster.allocate_producer_id()
+        self.append(broker, seconds, producer_id=producer_id, producer_epoch=0, base_sequence=0, is_transactional=True)
+        return producer_id
+
+    def end(self, broker: BrokerInMemory, producer_id: int, ends: ControlType) -> None:
+        marker = EndTransactionMarker(ends, 0)
+        broker.cluster.partition("orders", 0).end_transaction(marker, producer_id=producer_id, producer_epoch=0, transaction_version=0)
+
+    def test_an_open_transaction_is_the_end_of_what_is_committed(self, broker: BrokerInMemory) -> None:
+        self.begin(broker, 10)
+        self.append(broker, 11)
+        assert [found(broker, request(-1, isolation_level=level))[1] for level in (0, 1)] == [12, 10]
+        assert [found(broker, request(START_MS + 9000, isolation_level=level))[1] for level in (0, 1)] == [9, 9]
+        for timestamp, offset in ((START_MS + 9001, 10), (START_MS + 11_000, 11), (-3, 11)):
+            assert found(broker, request(timestamp))[1] == offset
+            assert found(broker, request(timestamp, isolation_level=1)) == (-1, -1, -1)
+
+    @pytest.mark.parametrize("ends", [ControlType.COMMIT, ControlType.ABORT])
+    def test_its_end_counts_as_an_offset(self, broker: BrokerInMemory, ends: ControlType) -> None:
+        """And a marker may be what is found by time: it has the time of the end."""
+        self.end(broker, self.begin(broker, 10), ends)
+        for level in (0, 1):
+            assert found(broker, request(-1, isolation_level=level))[1] == 12
+            assert found(broker, request(START_MS + 10_001, isolation_level=level)) == (broker.clock.now_ms(), 11, 0)
+            assert found(broker, request(-3, isolation_level=level)) == (broker.clock.now_ms(), 11, 0)
 
 
 def test_a_held_high_watermark(broker: BrokerInMemory) -> None:

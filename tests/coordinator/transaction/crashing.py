@@ -27,10 +27,11 @@ from tests.support.broker_in_memory import BrokerInMemory
 from tests.support.committed_records import read_committed
 from tests.support.log_batches import batch_of
 
+SYNCED = {"log.flush.interval.messages": "1"}  #: an answer waits for the disk; else only for the page cache
 CONFIG = {
-    "log.flush.interval.messages": "1",
     "log.index.interval.bytes": "1",
     "transaction.state.log.num.partitions": "2",
+    "transaction.state.log.segment.bytes": "1024",  #: six records or so
     "offsets.topic.num.partitions": "1",
     "log.segment.delete.delay.ms": "1000",
 }
@@ -79,8 +80,9 @@ class History:
 class Shop:
     """A broker, its history, and the producers that are connected to it."""
 
-    def __init__(self, folder: Path, files: Files | None = None, clock: ManualClock | None = None) -> None:
-        self.broker = BrokerInMemory(folder=folder, files=files or RealFiles(), clock=clock, config=CONFIG)
+    def __init__(self, folder: Path, files: Files | None = None, clock: ManualClock | None = None, *, is_synced: bool = True) -> None:
+        config = CONFIG | SYNCED if is_synced else CONFIG
+        self.broker = BrokerInMemory(folder=folder, files=files or RealFiles(), clock=clock, config=config)
         self.history = History()
         self.producers: dict[str, Producer] = {}
 
@@ -336,11 +338,11 @@ def work() -> list[Step]:
     ]
 
 
-def live(folder: Path, files: Files) -> tuple[History, Shop | None, bool]:
+def live(folder: Path, files: Files, *, is_synced: bool = True) -> tuple[History, Shop | None, bool]:
     """What was acknowledged before the step that death interrupted; the shop, with that step in its history; whether death came at all."""
     before = History()
     try:
-        shop = Shop(folder, files)
+        shop = Shop(folder, files, is_synced=is_synced)
     except Died:
         return before, None, True
     shop.broker._end.detach()

@@ -71,14 +71,14 @@ def trade(shop: Shop, died: Shop, found: dict[tuple[str, int], list[bytes]]) -> 
     check_nothing_is_open(shop)
 
 
-@pytest.mark.parametrize("stride", [1, 5])
-def test_dying_before_every_change_of_the_disk(stride: int, tmp_path: Path) -> None:
-    """Before every fifth one the broker dies once more, while it starts again and finishes what it finds."""
+@pytest.mark.parametrize(("stride", "is_synced"), [(1, True), (5, False)])
+def test_dying_before_every_change_of_the_disk(stride: int, is_synced: bool, tmp_path: Path) -> None:
+    """Without syncs, before every fifth one, the broker dies once more, while it starts again and finishes what it finds."""
     lives, died = 0, True
     while died:
         folder = tmp_path / str(lives)
-        before, shop, died = live(folder, MortalFiles(lives))
-        if stride > 1:
+        before, shop, died = live(folder, MortalFiles(lives), is_synced=is_synced)
+        if not is_synced:
             die_again(folder)
         go_on(folder, before, shop, lives)
         if lives % 10 == 0:
