@@ -17,7 +17,7 @@ def test_every_api_of_a_broker(cli: Commands, cluster: Cluster) -> None:
     assert [row["api_key"] for row in rows] == sorted(row["api_key"] for row in rows)
     if cluster.kind == "kafka":
         assert by_name["StreamsGroupHeartbeat"]["api_key"] == 88
-        assert by_name["Heartbeat"]["usable"] is None
+        assert by_name["StreamsGroupHeartbeat"]["usable"] is None
 
 
 def test_other_forms(cli: Commands) -> None:

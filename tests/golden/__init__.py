@@ -17,6 +17,8 @@ import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from minibroker.wire.api import api_of
+
 FRAMES = Path(__file__).parent / "frames"
 
 SCHEMAS = Path(__file__).parents[2] / "minibroker" / "schemas"
@@ -54,7 +56,7 @@ class Golden(NamedTuple):
 
     @property
     def flexible(self) -> bool:
-        return bool(self.version >= self.schema.FLEXIBLE_SINCE)
+        return bool(api_of(self.schema).flexible(self.version))
 
     @property
     def header_size(self) -> int:

@@ -145,7 +145,9 @@ class KafkaPython:
         for name, field in struct.fields.items():
             if not field.for_version_q(version):
                 continue
-            prefixes = ("cluster", "topic") if field.type_str == "bitfield" else ("",)  # authorized operations, renamed by them
+            prefixes = (
+                ("", "cluster", "topic") if field.type_str == "bitfield" else ("",)
+            )  # authorized operations, renamed by them in places
             ours = our_field(value, *(prefix + squashed(name) for prefix in prefixes))
             if ours is None or (field.tagged_field_q(version) and field.is_struct() and ours == type(ours)()):
                 yield name, None  # a tagged struct that is left out is None here, whatever its defaults

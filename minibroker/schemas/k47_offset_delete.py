@@ -1,0 +1,48 @@
+"""OffsetDelete, API key 47: forget committed offsets of partitions that the group does not read any more (KIP-496).
+
+v0  never flexible
+"""
+
+from __future__ import annotations
+
+from minibroker.wire.schema import Int16, Int32, String, field, struct
+
+API_KEY = 47
+VERSIONS = (0, 0)
+FLEXIBLE_SINCE = None
+
+
+@struct
+class Partition:
+    partition_index: Int32
+
+
+@struct
+class Topic:
+    name: String
+    partitions: list[Partition]
+
+
+@struct
+class Request:
+    group_id: String
+    topics: list[Topic]
+
+
+@struct
+class PartitionResult:
+    partition_index: Int32
+    error_code: Int16
+
+
+@struct
+class TopicResult:
+    name: String
+    partitions: list[PartitionResult]
+
+
+@struct
+class Response:
+    error_code: Int16  #: of the whole request; then there are no topics
+    throttle_time_ms: Int32 = field(default=0)
+    topics: list[TopicResult]
