@@ -46,19 +46,25 @@ class Coordinators:
     @property
     def transactions(self) -> TransactionCoordinator:
         """The coordinator of all transactional ids."""
-        if self._transactions is None:
-            from minibroker.coordinator.transaction.coordinator import TransactionCoordinator  # noqa: PLC0415  a start does without
+        return self._transactions or self._start_transactions()
 
-            self._transactions = TransactionCoordinator(self._cluster, self._config, self._clock, self._flush_queue.flush)
-            self._transactions.start()
+    def _start_transactions(self, *, ends_orphans: bool = False) -> TransactionCoordinator:
+        from minibroker.coordinator.transaction.coordinator import TransactionCoordinator  # noqa: PLC0415  a start does without
+
+        self._transactions = TransactionCoordinator(self._cluster, self._config, self._clock, self._flush_queue.flush)
+        self._transactions.start(ends_orphans=ends_orphans)
         return self._transactions
 
     def start(self) -> None:
         """Go on where the broker before ended: transactions that were decided are ended, others time out, offsets expire."""
-        if TRANSACTION_STATE_TOPIC in self._cluster.topics:
-            _ = self.transactions
+        if TRANSACTION_STATE_TOPIC in self._cluster.topics or self._is_a_transaction_open():
+            self._start_transactions(ends_orphans=True)
         if CONSUMER_OFFSETS_TOPIC in self._cluster.topics:
             _ = self.groups
+
+    def _is_a_transaction_open(self) -> bool:
+        logs = (partition.online_log for topic in self._cluster.topics.values() for partition in topic.partitions)
+        return any(log is not None and log.first_unstable_offset is not None for log in logs)
 
     def stop(self) -> None:
         """Write nothing more."""

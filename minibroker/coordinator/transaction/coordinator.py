@@ -50,11 +50,14 @@ class TransactionCoordinator:
 
     # Life
 
-    def start(self) -> None:
-        """Load what there is, finish what was decided, and look at the clock from now on."""
+    def start(self, *, ends_orphans: bool = False) -> None:
+        """Load what there is, finish what was decided, and look at the clock from now on; at the start of a broker, end orphans too."""
         self._later("time-outs", self._config.transaction_abort_timed_out_transaction_cleanup_interval_ms, self._look_for_timed_out)
         self._later("expiry", self._config.transaction_remove_expired_transaction_cleanup_interval_ms, self._look_for_expired)
-        self._found_at_start = self._cluster.topics.get(TRANSACTION_STATE_TOPIC)
+        if ends_orphans:
+            self._found_at_start = self._cluster.topics.get(TRANSACTION_STATE_TOPIC)
+            if self._found_at_start is None:
+                self._look_for_orphans([])
         self._store.follow_topic()
 
     def stop(self) -> None:
@@ -213,9 +216,12 @@ class TransactionCoordinator:
         for kept in self._store.partitions:
             for metadata in kept.transactions.unfinished():
                 self._steps.finish(kept, metadata, _nobody_waits, is_resumed=True)
-        if self._store.is_complete and self._found_at_start is self._cluster.topics.get(TRANSACTION_STATE_TOPIC):
-            partitions = [partition for topic in self._cluster.topics.values() for partition in topic.partitions]
-            self._end_orphans(list(find_orphans(partitions, self.all())))
+        if self._store.is_complete and self._found_at_start is self._store.topic:
+            self._look_for_orphans(self.all())
+
+    def _look_for_orphans(self, known: list[TransactionMetadata]) -> None:
+        partitions = [partition for topic in self._cluster.topics.values() for partition in topic.partitions]
+        self._end_orphans(list(find_orphans(partitions, known)))
 
     def _end_orphans(self, orphans: list[Orphan]) -> None:
         """Few in one turn. Not synced: where a marker is lost the next start finds the same orphan."""

@@ -105,7 +105,7 @@ class StateStore:
         self._clock = clock
         self._on_loaded = on_loaded  #: called when every partition that can be read is
         self._on_gone = on_gone  #: called when the topic is another one, or none
-        self._topic: Topic | None = None  #: whose partitions these are
+        self.topic: Topic | None = None  #: whose partitions these are; written here
         self._loading: Iterator[int] | None = None
         self._timer: Timer | None = None
         self.partitions: list[StatePartition] = []  #: by index; written here
@@ -143,11 +143,11 @@ class StateStore:
     def follow_topic(self) -> None:
         """Load the topic when it is not the one that is known: it was created, or deleted, or both."""
         topic = self._cluster.topics.get(TRANSACTION_STATE_TOPIC)
-        if topic is self._topic:
+        if topic is self.topic:
             return
         self.stop()
         self._on_gone()
-        self._topic = topic
+        self.topic = topic
         self.partitions = [StatePartition(each) for each in topic.partitions] if topic is not None else []
         self._loading = self._load()
         self._turn(BYTES_AT_START)

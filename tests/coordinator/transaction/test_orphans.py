@@ -40,6 +40,11 @@ def test_an_id_that_nobody_knows(caplog: pytest.LogCaptureFixture) -> None:
     assert "a-1: a transaction of producer id 0, open from offset 0 on, that no transactional id knows of, is aborted" in caplog.text
 
 
+def test_a_topic_that_is_gone() -> None:
+    broker = left_open().restart()
+    assert markers(broker, "a", 1) == [(ABORTED, 1)]
+
+
 @pytest.mark.parametrize(
     ("metadata", "expected"),
     [
