@@ -309,7 +309,7 @@ def _failed(
 
 def _aborted(log: PartitionLog, first_offset: int, records: Buffer) -> list[schema.AbortedTransaction]:
     """Aborted transactions that have records in what is answered."""
-    if not records or not log.aborted_transactions(first_offset, log.last_stable_offset - 1):
+    if not records or not log.may_have_aborted(first_offset):
         return []
     found = log.aborted_transactions(first_offset, _last_offset(records))
     return [schema.AbortedTransaction(producer_id=each.producer_id, first_offset=each.first_offset) for each in found]

@@ -5,43 +5,66 @@
     read        a file that is damaged is made anew from the log first: by the producer snapshot at the segment's start, or before it,
                 and the batches from there on
 
-A missing file says that no transaction ends there with an abort, as in Kafka; `minibroker storage check` knows better.
+A file that is missing mostly says that no transaction ends in its segment with an abort, but it may have been lost. Where the broker did
+not see the segment grow or recover, and the snapshot at its end tells of markers, it is not believed: the batches that are asked for
+are walked over, and on to the markers of their transactions. (Apache Kafka believes it, and aborted records become committed ones.)
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple, TypeVar
 
 from minibroker.errors import CorruptLogError, CorruptMessage
-from minibroker.log.producer_state import ProducerState
+from minibroker.log.producer_state import ProducerState, read_marker
 from minibroker.log.segments import Segments
 from minibroker.log.snapshots import Snapshots
-from minibroker.records.batch import RecordBatch
+from minibroker.records.control import ControlType
 from minibroker.storage.segment import Segment
 from minibroker.storage.transaction_index import AbortedTxn, TransactionIndex
 
 logger = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 
 class AbortedTransactions:
-    """All of a log's, in the order of their markers. OSError from each method."""
+    """All of a log's, in the order of their markers; `producers` are those at its end. OSError from each method."""
 
-    __slots__ = ("_segments", "_snapshots")
+    __slots__ = ("_last_marker", "_producers", "_segments", "_snapshots", "_starts", "_walked")
 
-    def __init__(self, segments: Segments, snapshots: Snapshots) -> None:
+    def __init__(self, segments: Segments, snapshots: Snapshots, producers: ProducerState) -> None:
         self._segments = segments
         self._snapshots = snapshots
+        self._producers = producers
+        self._last_marker: int | None = None  #: offset of the last abort that is indexed, -1 for none; None: not looked for yet
+        self._starts: dict[int, _Start] = {}  #: by the base offset of segments
+        self._walked = (0, 0)  #: offsets from and below which a walk found nothing: readers go on where they were
 
-    def collect(self, first_offset: int, end_offset: int) -> list[AbortedTxn]:
-        """Those that touch [first_offset, end_offset)."""
-        found = []
+    def may_touch(self, first_offset: int) -> bool:
+        """Whether what is read from `first_offset` on may have records of an aborted transaction; quickly, so at times for nothing."""
+        if self._last_marker is None:
+            self._last_marker = max((index[-1].last_offset for each in self._segments if (index := self._index(each).entries)), default=-1)
+        if first_offset <= self._last_marker:
+            return True
+        segment = self._segments.floor(first_offset)
+        following = self._segments.after(segment)
+        return self._is_doubtful(segment) or (following is not None and self._is_doubtful(following))
+
+    def collect(self, first_offset: int, end_offset: int, *, believes: bool = False) -> list[AbortedTxn]:
+        """Those that touch [first_offset, end_offset). `believes`: that missing files were never there."""
+        found: list[AbortedTxn] = []
+        is_doubtful = False
         for segment in self._segments.from_offset(first_offset):
+            if segment.base_offset >= end_offset and self._start(segment.base_offset).oldest >= end_offset:
+                break
+            is_doubtful |= not believes and self._is_doubtful(segment)
             entries, is_complete = self._index(segment).collect(first_offset, end_offset)
             found += entries
             if is_complete:
                 break
-        return found
+        return self._with_lost(found, first_offset, end_offset) if is_doubtful else found
 
     def append(self, entry: AbortedTxn) -> bool:
         """Its marker was just appended. Whether the folder has a new name for it."""
@@ -50,6 +73,8 @@ class AbortedTransactions:
             return False
         is_first = not index.entries
         index.append(entry)
+        if self._last_marker is not None:
+            self._last_marker = entry.last_offset
         return is_first
 
     def unsynced(self, segment: Segment) -> TransactionIndex | None:
@@ -67,6 +92,49 @@ class AbortedTransactions:
             index.replace(self._in_the_log(segment))
         return index
 
+    def _is_doubtful(self, segment: Segment) -> bool:
+        if not self._index(segment).may_be_lost:
+            return False
+        following = self._segments.after(segment)
+        return self._start(following.base_offset).has_markers if following else _Start.of(self._producers).has_markers
+
+    def _start(self, base_offset: int) -> _Start:
+        found = self._starts.get(base_offset)
+        if found is None:
+            state = ProducerState(0)
+            self._snapshots.load_newest(state, base_offset)
+            found = self._starts[base_offset] = _Start.of(state) if state.end_offset == base_offset else UNKNOWN_START
+        return found
+
+    def _with_lost(self, indexed: list[AbortedTxn], first_offset: int, end_offset: int) -> list[AbortedTxn]:
+        """Those that are indexed and those that lost their entry, by order of their markers."""
+        begin, end = self._walked
+        if begin <= first_offset and end_offset <= end:
+            return indexed
+        known = {entry.last_offset for entry in indexed}
+        lost = [entry for entry in self._walk(first_offset, end_offset) if entry.last_offset not in known]
+        if not lost:
+            self._walked = (begin if begin <= first_offset <= end else first_offset, end_offset)
+        return sorted([*indexed, *lost], key=lambda entry: entry.last_offset)
+
+    def _walk(self, first_offset: int, end_offset: int) -> list[AbortedTxn]:
+        """By the batches themselves: first offsets are those within, the last stable offsets of then are not known."""
+        ongoing: dict[int, int] = {}
+        found: list[AbortedTxn] = []
+        for segment in self._segments.from_offset(first_offset):
+            for batch in _readable(segment, segment.transactional_from(first_offset)):
+                if batch.base_offset >= end_offset and not ongoing:
+                    return found
+                if not batch.is_control:
+                    if batch.base_offset < end_offset:
+                        ongoing.setdefault(batch.producer_id, batch.base_offset)
+                elif batch.producer_id in ongoing:
+                    begun = ongoing.pop(batch.producer_id)
+                    marker = read_marker(segment.batch_at(batch))
+                    if marker is not None and marker.control_type is ControlType.ABORT:
+                        found.append(AbortedTxn(batch.producer_id, begun, batch.base_offset, begun))
+        return found
+
     def _in_the_log(self, segment: Segment) -> list[AbortedTxn]:
         """What the batches of a segment tell."""
         state = ProducerState(0)
@@ -75,16 +143,34 @@ class AbortedTransactions:
         for each in self._segments.from_offset(state.end_offset):
             if each.base_offset > segment.base_offset:
                 break
-            for batch in _readable(each):
-                if batch.producer_id >= 0 and batch.base_offset >= state.end_offset:
+            for batch in _readable(each, each.batches_from(state.end_offset)):
+                if batch.producer_id >= 0:
                     entry = state.update(batch, batch.base_offset)
                     if entry is not None and each is segment:
                         found.append(entry)
         return found
 
 
-def _readable(segment: Segment) -> Iterator[RecordBatch]:
+class _Start(NamedTuple):
+    """What is known where a segment begins."""
+
+    oldest: int  #: first offset of the oldest transaction that is open there
+    has_markers: bool  #: whether any of the producers that are remembered ever ended one
+
+    @classmethod
+    def of(cls, state: ProducerState) -> _Start:
+        """Out of a snapshot, or of what is known at the log's end."""
+        oldest = state.open_transactions.oldest
+        return cls(NONE_IS_OPEN if oldest is None else oldest, any(each.coordinator_epoch >= 0 for each in state.producers.values()))
+
+
+NONE_IS_OPEN = 1 << 63
+UNKNOWN_START = _Start(0, has_markers=True)
+
+
+def _readable(segment: Segment, batches: Iterable[T]) -> Iterator[T]:
+    """Batches of a segment up to where it is damaged."""
     try:
-        yield from segment.batches()
+        yield from batches
     except CorruptMessage as error:
-        logger.warning("%s", error)
+        logger.warning("%s: %s", segment.log.path, error)

@@ -310,6 +310,11 @@ class PartitionLog(ShrinkingLog):
         producer = self._producers.producers.get(producer_id)
         return producer is not None and producer.current_txn_first_offset >= 0 and producer.producer_epoch == producer_epoch
 
+    def is_fenced(self, producer_id: int, producer_epoch: int) -> bool:
+        """Whether a later epoch of the producer was here: an append would be InvalidProducerEpoch."""
+        producer = self._producers.producers.get(producer_id)
+        return producer is not None and producer.producer_epoch > producer_epoch
+
     def open_transaction(self, producer_id: int) -> int | None:
         """Where the open transaction of a producer id begins, whatever its epoch."""
         return self._unstable.get(producer_id)

@@ -102,8 +102,13 @@ class Producer:
             raise InvalidTxnState(f"producer {batch.producer_id} has a transaction open since offset {self.current_txn_first_offset}")
 
     def check_marker(self, marker: EndTransactionMarker, producer_id: int, producer_epoch: int, transaction_version: int) -> None:
-        """Whether `marker` may end the producer's transaction here."""
-        least = self.producer_epoch + 1 if transaction_version >= OWN_EPOCH_SINCE else self.producer_epoch
+        """Whether `marker` may end the producer's transaction here.
+
+        One of transaction version 2 has an epoch of its own: with the producer's it is the repeated end of the transaction before, and must
+        not touch one that is open.
+        """
+        is_open = self.current_txn_first_offset >= 0
+        least = self.producer_epoch + 1 if is_open and transaction_version >= OWN_EPOCH_SINCE else self.producer_epoch
         if producer_epoch < least:
             raise self._old_epoch(producer_id, producer_epoch)
         if marker.coordinator_epoch < self.coordinator_epoch:

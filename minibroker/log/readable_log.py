@@ -27,7 +27,7 @@ class ReadableLog(LogFailures):
         self._epochs = loaded.epochs
         self._producers = loaded.producers
         self._snapshots = loaded.snapshots
-        self._aborted = AbortedTransactions(loaded.segments, loaded.snapshots)
+        self._aborted = AbortedTransactions(loaded.segments, loaded.snapshots, loaded.producers)
 
     # What there is
 
@@ -111,6 +111,11 @@ class ReadableLog(LogFailures):
     def epoch_at(self, offset: int) -> int:
         """The leader epoch of the record at `offset`, or of what comes there; -1 when none is known."""
         return self._epochs.epoch_at(offset)
+
+    def may_have_aborted(self, first_offset: int) -> bool:
+        """Whether what is read from `first_offset` on may have aborted records: False spares looking at it."""
+        with self._watched():
+            return self._aborted.may_touch(first_offset)
 
     def aborted_transactions(self, first_offset: int, last_offset: int) -> list[AbortedTransaction]:
         """Those that have records within these offsets, both included."""

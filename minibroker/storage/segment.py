@@ -18,7 +18,16 @@ from typing import TYPE_CHECKING
 
 from minibroker.errors import CorruptMessage
 from minibroker.records.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC_V2, MIN_LEGACY_SIZE, RecordBatch, read_batch
-from minibroker.storage.batch_scan import HEAD_SIZE, BatchHeader, legacy_header, read_batches, read_headers, unpack_head
+from minibroker.storage.batch_scan import (
+    HEAD_SIZE,
+    BatchHeader,
+    TransactionalHeader,
+    legacy_header,
+    read_batches,
+    read_headers,
+    read_transactional,
+    unpack_head,
+)
 from minibroker.storage.files import APPEND, Files, write_all
 from minibroker.storage.log_file_names import DELETED, LOG, OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX, file_name
 from minibroker.storage.offset_index import OffsetIndex
@@ -365,11 +374,22 @@ class Segment:
             header for header in read_headers(self._files, self.log, self._start_for(offset), self.size) if header.last_offset >= offset
         )
 
-    def batches(self) -> Iterable[RecordBatch]:
-        """All of them, whole, their CRC unchecked; CorruptMessage at a place where none is."""
-        return read_batches(self._files, self.log, 0, self.size)
+    def batches_from(self, offset: int) -> Iterable[RecordBatch]:
+        """Batches from the one that holds `offset` on, whole, their CRC unchecked; CorruptMessage at a place where none is."""
+        return read_batches(self._files, self.log, self._position_of(offset), self.size)
 
-    def batch_at(self, header: BatchHeader) -> RecordBatch:
+    def transactional_from(self, offset: int) -> Iterable[TransactionalHeader]:
+        """The headers of batches of transactions, likewise."""
+        return read_transactional(self._files, self.log, self._position_of(offset), self.size)
+
+    def _position_of(self, offset: int) -> int:
+        """Where the batch begins that holds `offset`, or comes behind it."""
+        if offset <= self.base_offset:
+            return 0
+        found = self.find(offset)
+        return self.size if found is None else found.position
+
+    def batch_at(self, header: BatchHeader | TransactionalHeader) -> RecordBatch:
         """A batch, whole."""
         return read_batch(self._files.read_at(self.log.opened(), header.size, header.position))
 

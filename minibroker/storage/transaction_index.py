@@ -38,11 +38,12 @@ class AbortedTxn(NamedTuple):
 class TransactionIndex:
     """Aborted transactions of the segment at `base_offset`; `is_new`: its file is known not to be there."""
 
-    __slots__ = ("_entries", "_files", "_synced_count", "base_offset", "path")
+    __slots__ = ("_entries", "_files", "_is_known", "_synced_count", "base_offset", "path")
 
     def __init__(self, files: Files, path: str, base_offset: int = 0, *, is_new: bool = False) -> None:
         self._files = files
         self._entries: list[AbortedTxn] | None = [] if is_new else None  #: None: not read yet
+        self._is_known = is_new
         self._synced_count = 0  #: of the entries
         self.base_offset = base_offset
         self.path = path
@@ -54,6 +55,7 @@ class TransactionIndex:
             entries = decode(self._content(), self.path)
             self._check(entries)
             self._entries = entries
+            self._is_known |= bool(entries)
         return self._entries
 
     def _content(self) -> bytes:
@@ -93,6 +95,13 @@ class TransactionIndex:
             else:
                 self._files.remove(self.path)
         self._entries = list(entries)
+        self._is_known = True
+
+    @property
+    def may_be_lost(self) -> bool:
+        """Whether the file was not there, or empty, and nobody knows whether it ever was."""
+        _ = self.entries
+        return not self._is_known
 
     @property
     def unsynced_count(self) -> int:

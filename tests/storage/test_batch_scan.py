@@ -13,9 +13,10 @@ from minibroker.errors import CorruptMessage
 from minibroker.records.batch import assign_offsets, split_batches
 from minibroker.records.builder import build_batch
 from minibroker.records.compression import Compression
+from minibroker.records.control import ControlType, EndTransactionMarker, build_end_transaction_batch
 from minibroker.records.legacy_builder import build_message_set
 from minibroker.records.record import Record
-from minibroker.storage.batch_scan import read_batches, read_headers
+from minibroker.storage.batch_scan import read_batches, read_headers, read_transactional
 from minibroker.storage.files import APPEND, FileHandle, RealFiles
 from tests.support.log_batches import batch_of
 
@@ -53,6 +54,19 @@ def test_every_batch_is_met_once(chunk_size: int, tmp_path: Path) -> None:
     ]
     assert [header.position for header in headers] == [sum(map(len, batches[:index])) for index in range(len(batches))]
     handle.close()
+
+
+@pytest.mark.parametrize("chunk_size", [64, 100, 5000, 1 << 20])
+def test_batches_of_transactions_alone(chunk_size: int, tmp_path: Path) -> None:
+    """Between batches of others, and messages of old formats."""
+    owned = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0, "is_transactional": True}
+    marker = build_end_transaction_batch(EndTransactionMarker(ControlType.ABORT, 0), timestamp=1, producer_id=7, producer_epoch=0)
+    batches = [*some_batches(), bytes(batch_of(b"x" * 900, **owned)), bytes(marker), some_batches()[4], bytes(batch_of(b"y", **owned))]
+    batches.insert(3, bytes(build_message_set([Record(6, 1, b"k", b"old" * 50)], 0)))
+    data = b"".join(batches)
+    found = list(read_transactional(files, log_of(tmp_path, data), 0, len(data), chunk_size=chunk_size))
+    assert [data[each.position : each.position + each.size] for each in found] == [batches[9], batches[10], batches[12]]
+    assert [(each.producer_id, each.is_control, each.base_offset) for each in found] == [(7, False, 0), (7, True, 0), (7, False, 0)]
 
 
 @pytest.mark.parametrize("tail", [b"\0", bytes(11), bytes(60), bytes(61), bytes(5000), b"\xff" * 100])
