@@ -16,7 +16,7 @@ from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Delayed, when_done
 from minibroker.dispatch.flush_queue import Failures
 from minibroker.dispatch.registry import handles
-from minibroker.errors import KafkaError, UnknownTopicOrPartition
+from minibroker.errors import KafkaError, UnknownServerError, UnknownTopicOrPartition
 from minibroker.log.partition_log import PartitionLog
 from minibroker.records.control import ControlType, EndTransactionMarker
 from minibroker.schemas import k27_write_txn_markers as schema
@@ -67,6 +67,8 @@ def _write(
     """The marker in one partition; its error code."""
     ends = ControlType.COMMIT if marker.transaction_result else ControlType.ABORT
     try:
+        if marker.producer_id < 0 or marker.producer_epoch < 0:
+            raise UnknownServerError  # Kafka's answer too
         found = ctx.cluster.partition(*place)
         found.end_transaction(
             EndTransactionMarker(ends, marker.coordinator_epoch),

@@ -12,9 +12,10 @@ Transactions (KIP-98, KIP-890, KIP-1228):
     a transactional batch       begins the producer's transaction in this log, unless one is open; that the coordinator knows of it is
                                 the caller's to see to
     one that is not             while a transaction is open: INVALID_TXN_STATE
-    an end marker               closes it. A lower epoch, and from transaction version 2 on the same one (each transaction has its own
-                                there), is INVALID_PRODUCER_EPOCH; a coordinator epoch below the last one TRANSACTION_COORDINATOR_FENCED;
-                                without an open transaction it only leaves its epochs
+    an end marker               closes it. A lower epoch is INVALID_PRODUCER_EPOCH; so is from transaction version 2 on, where each
+                                transaction has its own, the same one while a transaction is open: the marker is of the one before. A
+                                coordinator epoch below the last one is TRANSACTION_COORDINATOR_FENCED. Without an open transaction it
+                                only leaves its epochs: a coordinator says it again when it does not know that it was written
     the broker's own batches    (committed offsets) have no sequences; all else holds for them too
 
 Checking and noting are two steps: `check` before the write, `update` after it, so that a failed write leaves no trace. State survives
@@ -102,11 +103,7 @@ class Producer:
             raise InvalidTxnState(f"producer {batch.producer_id} has a transaction open since offset {self.current_txn_first_offset}")
 
     def check_marker(self, marker: EndTransactionMarker, producer_id: int, producer_epoch: int, transaction_version: int) -> None:
-        """Whether `marker` may end the producer's transaction here.
-
-        One of transaction version 2 has an epoch of its own: with the producer's it is the repeated end of the transaction before, and must
-        not touch one that is open.
-        """
+        """Whether `marker` may end the producer's transaction here."""
         is_open = self.current_txn_first_offset >= 0
         least = self.producer_epoch + 1 if is_open and transaction_version >= OWN_EPOCH_SINCE else self.producer_epoch
         if producer_epoch < least:

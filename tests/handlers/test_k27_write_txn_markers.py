@@ -70,6 +70,13 @@ def test_one_that_fails_does_not_stop_the_others() -> None:
     assert ask(broker) == {}
 
 
+@pytest.mark.parametrize(("producer_id", "epoch"), [(-1, 0), (7, -1)])
+def test_a_marker_of_nobody(producer_id: int, epoch: int) -> None:
+    broker = BrokerInMemory(topics={"a": 1})
+    assert ask(broker, marker(producer_id, ("a", [0]), producer_epoch=epoch)) == {producer_id: [("a", 0, -1)]}
+    assert broker.cluster.partition("a", 0).log.log_end_offset == 0
+
+
 @pytest.mark.parametrize(("epoch", "transaction_version", "code"), [(0, 0, 0), (0, 1, 0), (0, 2, 47), (1, 2, 0)])
 def test_from_transaction_version_2_on_a_marker_has_its_own_epoch(epoch: int, transaction_version: int, code: int) -> None:
     broker = BrokerInMemory(topics={"a": 1})

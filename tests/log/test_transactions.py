@@ -203,6 +203,17 @@ def test_a_marker_of_another_epoch(epoch: int, version: int, is_refused: bool, o
     assert (log.open_transaction(1), log.log_end_offset) == (0, 1)
 
 
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_a_marker_said_again(version: int, open_log: OpenLog) -> None:
+    """Kafka 4.3.1 writes it once more (KAFKA-19999): the coordinator does not know that it was written."""
+    log = open_log()
+    write(log, 1, b"a", epoch=3)
+    assert [end(log, 1, ControlType.COMMIT, epoch=4, version=version) for _ in range(2)] == [1, 2]
+    with pytest.raises(InvalidProducerEpoch):
+        end(log, 1, ControlType.COMMIT, epoch=3, version=version)
+    assert log.last_stable_offset == 3
+
+
 def test_a_coordinator_that_was_replaced_is_fenced(open_log: OpenLog) -> None:
     log = open_log()
     end(log, 1, ControlType.COMMIT, coordinator=5)
