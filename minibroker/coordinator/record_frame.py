@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 
 from minibroker.errors import WireError
 from minibroker.schemas.internal.coordinator_records import OFFSET_RECORD_TYPES, TRANSACTION_RECORD_TYPES, CoordinatorRecordType
-from minibroker.wire.codec import encode
-from minibroker.wire.compiled import decode_all
+from minibroker.wire.compiled import decode_all, encoder
 from minibroker.wire.schema import Buffer
 
 _PREFIX_SIZE = 2
@@ -38,14 +37,15 @@ class RecordFrame:
     def encode_key(self, key: object) -> bytes:
         """The key of a record."""
         type_id = self._by_key[type(key)].type_id
-        return type_id.to_bytes(_PREFIX_SIZE, "big") + encode(key, 0, flexible=False)
+        return b"".join([type_id.to_bytes(_PREFIX_SIZE, "big"), *encoder(type(key), 0, flexible=False)(key)])
 
     def encode_value(self, key: object, value: object, version: int) -> bytes:
         """The value that belongs to `key`, in a version that its readers know."""
         record_type = self._by_key[type(key)]
         if type(value) is not record_type.value or not 0 <= version <= record_type.max_version:
             raise ValueError(f"no value of {type(key).__name__} at version {version}: {value!r}")
-        return version.to_bytes(_PREFIX_SIZE, "big") + encode(value, version, flexible=version >= record_type.flexible_since)
+        write = encoder(record_type.value, version, flexible=version >= record_type.flexible_since)
+        return b"".join([version.to_bytes(_PREFIX_SIZE, "big"), *write(value)])
 
     def decode(self, key: Buffer | None, value: Buffer | None) -> CoordinatorRecord | None:
         """The record; None where its type is not known, which a reader passes over as Kafka does.
