@@ -35,7 +35,7 @@ from minibroker.records.builder import build_batch
 from minibroker.records.record import Record, decode_records
 
 READ_BYTES: Final = 64 * 1024  #: at one time, and in one turn: some 5 ms
-BYTES_AT_START: Final = 1024 * 1024  #: before anything is served
+BYTES_AT_START: Final = 256 * 1024  #: before anything is served: some 2,000 ids
 
 _LOG = logging.getLogger(__name__)
 
