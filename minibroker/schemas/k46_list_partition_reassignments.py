@@ -1,0 +1,50 @@
+"""ListPartitionReassignments, API key 46: which partitions are being moved (KIP-455).
+
+v0  flexible from the start
+"""
+
+from __future__ import annotations
+
+from minibroker.wire.schema import Int16, Int32, String, field, struct
+
+API_KEY = 46
+VERSIONS = (0, 0)
+FLEXIBLE_SINCE = 0
+
+
+@struct
+class Topic:
+    name: String
+    partition_indexes: list[Int32]
+
+
+@struct
+class Request:
+    timeout_ms: Int32 = field(default=60000)
+    topics: list[Topic] | None = field(default=None)  #: null asks for all
+
+
+@struct
+class PartitionResult:
+    """Kafka's name is OngoingPartitionReassignment."""
+
+    partition_index: Int32
+    replicas: list[Int32]
+    adding_replicas: list[Int32]
+    removing_replicas: list[Int32]
+
+
+@struct
+class TopicResult:
+    """Kafka's name is OngoingTopicReassignment; partitions that are not moved are left out."""
+
+    name: String
+    partitions: list[PartitionResult]
+
+
+@struct
+class Response:
+    throttle_time_ms: Int32 = field(default=0)
+    error_code: Int16
+    error_message: String | None
+    topics: list[TopicResult]

@@ -1,0 +1,65 @@
+"""ConsumerGroupDescribe, API key 69: state, members and assignments of consumer groups (KIP-848).
+
+v0  flexible from the start
+v1  member_type (KIP-1099)
+"""
+
+from __future__ import annotations
+
+from minibroker.wire.schema import Bool, Int8, Int16, Int32, String, Uuid, field, struct
+
+API_KEY = 69
+VERSIONS = (0, 1)
+FLEXIBLE_SINCE = 0
+
+
+@struct
+class Request:
+    group_ids: list[String]
+    include_authorized_operations: Bool
+
+
+@struct
+class TopicPartitions:
+    topic_id: Uuid
+    topic_name: String
+    partitions: list[Int32]
+
+
+@struct
+class Assignment:
+    topic_partitions: list[TopicPartitions]
+
+
+@struct
+class Member:
+    member_id: String
+    instance_id: String | None = field(default=None)
+    rack_id: String | None = field(default=None)
+    member_epoch: Int32
+    client_id: String
+    client_host: String  #: "/127.0.0.1"
+    subscribed_topic_names: list[String]
+    subscribed_topic_regex: String | None = field(default=None)
+    assignment: Assignment
+    target_assignment: Assignment
+    member_type: Int8 = field(since=1, default=-1)  #: -1 not known, 0 speaks the classic protocol, 1 the one of KIP-848
+
+
+@struct
+class Group:
+    error_code: Int16
+    error_message: String | None = field(default=None)
+    group_id: String
+    group_state: String  #: "Empty", "Assigning", "Reconciling", "Stable", "Dead"
+    group_epoch: Int32
+    assignment_epoch: Int32
+    assignor_name: String
+    members: list[Member]
+    authorized_operations: Int32 = field(default=-(2**31))  #: bit n stands for AclOperation n; the default: not asked for
+
+
+@struct
+class Response:
+    throttle_time_ms: Int32 = field(default=0)
+    groups: list[Group]

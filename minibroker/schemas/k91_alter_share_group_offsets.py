@@ -1,0 +1,52 @@
+"""AlterShareGroupOffsets, API key 91: let a share group without members begin elsewhere (KIP-932).
+
+v0  flexible from the start
+"""
+
+from __future__ import annotations
+
+from minibroker.wire.schema import Int16, Int32, Int64, String, Uuid, field, struct
+
+API_KEY = 91
+VERSIONS = (0, 0)
+FLEXIBLE_SINCE = 0
+
+
+@struct
+class Partition:
+    partition_index: Int32
+    start_offset: Int64
+
+
+@struct
+class Topic:
+    topic_name: String
+    partitions: list[Partition]
+
+
+@struct
+class Request:
+    group_id: String
+    topics: list[Topic]
+
+
+@struct
+class PartitionResult:
+    partition_index: Int32
+    error_code: Int16
+    error_message: String | None = field(default=None)
+
+
+@struct
+class TopicResult:
+    topic_name: String
+    topic_id: Uuid
+    partitions: list[PartitionResult]
+
+
+@struct
+class Response:
+    throttle_time_ms: Int32 = field(default=0)
+    error_code: Int16
+    error_message: String | None = field(default=None)
+    responses: list[TopicResult]

@@ -1,0 +1,39 @@
+"""DeleteShareGroupOffsets, API key 92: forget where a share group without members was in topics (KIP-932).
+
+v0  flexible from the start
+"""
+
+from __future__ import annotations
+
+from minibroker.wire.schema import Int16, Int32, String, Uuid, field, struct
+
+API_KEY = 92
+VERSIONS = (0, 0)
+FLEXIBLE_SINCE = 0
+
+
+@struct
+class Topic:
+    topic_name: String
+
+
+@struct
+class Request:
+    group_id: String
+    topics: list[Topic]
+
+
+@struct
+class TopicResult:
+    topic_name: String
+    topic_id: Uuid
+    error_code: Int16
+    error_message: String | None = field(default=None)
+
+
+@struct
+class Response:
+    throttle_time_ms: Int32 = field(default=0)
+    error_code: Int16
+    error_message: String | None = field(default=None)
+    responses: list[TopicResult]
