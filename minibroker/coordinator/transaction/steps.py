@@ -109,11 +109,12 @@ class Steps:
             done(None)
 
     def _complete(self, kept: StatePartition, prepared: TransactionMetadata) -> None:
-        """Not synced: a start that finds Prepare* in its place finds the markers, too."""
+        """Not synced: a start that finds Prepare* in its place finds the markers, too; so it does where the log is offline."""
+        self._retries.pop(prepared.transactional_id, None)
+        if not kept.is_online:
+            return
         try:
             self.take_now(kept, states.complete(prepared, now_ms=self._clock.now_ms()))
         except KafkaError:
             retry = self._clock.call_later_ms(RETRY_MS, lambda: self._complete(kept, prepared))
             self._retries[prepared.transactional_id] = retry
-        else:
-            self._retries.pop(prepared.transactional_id, None)
