@@ -1,0 +1,198 @@
+"""Who is in a classic group, who leads it, and which protocol all of them can.
+
+Invariants
+  - there is a leader whenever there are members, and it is one of them
+  - a group_instance_id belongs to one member: whoever joins with it takes the place of the one before
+  - members joined with a common protocol, so that one can always be chosen
+
+Source: ClassicGroup, ClassicGroupMember of Apache Kafka 4.3.1.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator
+
+from minibroker.clock import Timer
+from minibroker.coordinator.group.classic.answers import Join, JoinAnswer, Joined, Protocol, SyncAnswer, Synced
+from minibroker.errors import FencedInstanceId, RebalanceInProgress, UnknownMemberId
+
+
+class Member:
+    """One member. A request of its that waits is in `joined` or `synced`; an older one is sent away."""
+
+    __slots__ = (
+        "assignment",
+        "client_host",
+        "client_id",
+        "group_instance_id",
+        "is_new",
+        "joined",
+        "member_id",
+        "protocols",
+        "rebalance_timeout_ms",
+        "session",
+        "session_timeout_ms",
+        "synced",
+    )
+
+    def __init__(self, member_id: str, join: Join) -> None:
+        self.member_id = member_id
+        self.group_instance_id = join.group_instance_id
+        self.client_id = join.client_id
+        self.client_host = join.client_host
+        self.assignment = b""  #: in the generation that is stable
+        self.is_new = True  #: until its first generation: it does not know its id yet, so it sends no heartbeats
+        self.joined: Joined | None = None
+        self.synced: Synced | None = None
+        self.session: Timer | None = None  #: ends it; written by Rebalance
+        self.update(join)
+
+    def update(self, join: Join) -> None:
+        """Take what the member says of itself now."""
+        self.protocols = join.protocols
+        self.rebalance_timeout_ms = join.rebalance_timeout_ms
+        self.session_timeout_ms = join.session_timeout_ms
+
+    @property
+    def is_static(self) -> bool:
+        """It may be away for its session time-out without losing its place (KIP-345)."""
+        return self.group_instance_id is not None
+
+    def metadata(self, protocol_name: str | None) -> bytes:
+        """What it said for this protocol."""
+        return next((protocol.metadata for protocol in self.protocols if protocol.name == protocol_name), b"")
+
+    def vote(self, candidates: Collection[str]) -> str:
+        """The protocol that it likes best among those."""
+        return next(protocol.name for protocol in self.protocols if protocol.name in candidates)
+
+    def wait_to_join(self, joined: Joined) -> None:
+        """Answer this JoinGroup with the next generation."""
+        self.answer_join(JoinAnswer(self.member_id, error=RebalanceInProgress))
+        self.joined = joined
+
+    def wait_to_sync(self, synced: Synced) -> None:
+        """Answer this SyncGroup when the leader has sent the assignment."""
+        self.answer_sync(SyncAnswer(error=RebalanceInProgress))
+        self.synced = synced
+
+    def answer_join(self, answer: JoinAnswer) -> None:
+        """Answer the JoinGroup that waits, if one does."""
+        joined, self.joined = self.joined, None
+        if joined is not None:
+            joined(answer)
+
+    def answer_sync(self, answer: SyncAnswer) -> bool:
+        """Answer the SyncGroup that waits; whether one did."""
+        synced, self.synced = self.synced, None
+        if synced is not None:
+            synced(answer)
+        return synced is not None
+
+
+class Members:
+    """Members by id, in the order in which they came."""
+
+    __slots__ = ("_by_id", "_by_instance", "leader_id", "protocol_type")
+
+    def __init__(self, protocol_type: str | None = None) -> None:
+        self._by_id: dict[str, Member] = {}
+        self._by_instance: dict[str, str] = {}
+        self.leader_id: str | None = None  #: written here, and by `elect`
+        self.protocol_type = protocol_type  #: of the members that are or were there; None of a group that never had any
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def __iter__(self) -> Iterator[Member]:
+        return iter(list(self._by_id.values()))
+
+    def __contains__(self, member_id: str) -> bool:
+        return member_id in self._by_id
+
+    def __getitem__(self, member_id: str) -> Member:
+        return self._by_id[member_id]
+
+    def of_instance(self, group_instance_id: str | None) -> Member | None:
+        """The static member of that instance."""
+        member_id = self._by_instance.get(group_instance_id or "")
+        return None if member_id is None else self._by_id[member_id]
+
+    def check(self, member_id: str, group_instance_id: str | None) -> Member:
+        """The member that a request is from; UnknownMemberId, or FencedInstanceId where another one has its place."""
+        if group_instance_id is not None:
+            owner = self.of_instance(group_instance_id)
+            if owner is None:
+                raise UnknownMemberId
+            if owner.member_id != member_id:
+                raise FencedInstanceId
+        if member_id not in self._by_id:
+            raise UnknownMemberId
+        return self._by_id[member_id]
+
+    def add(self, member: Member, protocol_type: str) -> None:
+        """A member more; the first one leads, and says of what type the group is."""
+        if not self._by_id:
+            self.protocol_type = protocol_type
+            self.leader_id = member.member_id
+        self._by_id[member.member_id] = member
+        if member.group_instance_id is not None:
+            self._by_instance[member.group_instance_id] = member.member_id
+
+    def remove(self, member_id: str) -> None:
+        """It is gone; harmless when it was never there. The longest there leads on."""
+        member = self._by_id.pop(member_id, None)
+        if member is None:
+            return
+        if member.group_instance_id is not None:
+            del self._by_instance[member.group_instance_id]
+        if self.leader_id == member_id:
+            self.leader_id = next(iter(self._by_id), None)
+
+    def replace(self, old: Member, new: Member) -> None:
+        """`new` takes the place of `old`, which is the same instance: its assignment, and its lead."""
+        self._by_id = {
+            (new.member_id if member is old else member_id): (new if member is old else member) for member_id, member in self._by_id.items()
+        }
+        self._by_instance[new.group_instance_id or ""] = new.member_id
+        if self.leader_id == old.member_id:
+            self.leader_id = new.member_id
+
+    def elect(self) -> bool:
+        """See to it that the leader is one of those who wait to join; False when nobody does."""
+        if self.leader_id is None:
+            return False
+        if self._by_id[self.leader_id].joined is None:
+            waiting = next((member.member_id for member in self if member.joined is not None), None)
+            if waiting is None:
+                return False
+            self.leader_id = waiting
+        return True
+
+    # Protocols
+
+    def supports(self, protocol_type: str, names: Collection[str]) -> bool:
+        """Whether a member that can these would have one in common with all others."""
+        if not self._by_id:
+            return bool(protocol_type and names)
+        return protocol_type == self.protocol_type and not self._common().isdisjoint(names)
+
+    def select(self) -> str:
+        """The protocol with the most votes among those that all can; of several the one that the older members want."""
+        candidates = self._common()
+        votes = Counter(member.vote(candidates) for member in self)
+        return votes.most_common(1)[0][0]
+
+    def _common(self) -> set[str]:
+        return set.intersection(*({protocol.name for protocol in member.protocols} for member in self))
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """The longest that one of them asks for."""
+        return max((member.rebalance_timeout_ms for member in self), default=0)
+
+
+def names(protocols: Collection[Protocol]) -> set[str]:
+    """Of these protocols."""
+    return {protocol.name for protocol in protocols}

@@ -1,0 +1,407 @@
+"""Cells of the table of coordinator/group/classic/group.py."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from minibroker.coordinator.group.classic.answers import Join, JoinedMember, Leave, Protocol
+from minibroker.coordinator.group.classic.group import new_member_id
+from minibroker.coordinator.group.classic.rebalance import Limits
+from minibroker.errors import (
+    FencedInstanceId,
+    GroupMaxSizeReached,
+    IllegalGeneration,
+    InconsistentGroupProtocol,
+    MemberIdRequired,
+    NotCoordinator,
+    RebalanceInProgress,
+    UnknownMemberId,
+)
+from tests.coordinator.group.classic.world import (
+    COMPLETING,
+    EMPTY,
+    PREPARING,
+    PROTOCOLS,
+    REBALANCE_MS,
+    SESSION_MS,
+    STABLE,
+    World,
+    settle,
+    stable,
+)
+
+# One member
+
+
+def test_the_first_member_leads_and_is_alone() -> None:
+    world = World()
+    (refused,) = world.join("a")
+    assert (refused.error, refused.member_id, world.state) == (MemberIdRequired, "a-1", EMPTY)
+    answers = world.join("a", "a-1")
+    assert (answers, world.state) == ([], PREPARING)
+    world.let_pass(0)
+    (told,) = answers
+    assert (told.error, told.member_id, told.generation_id, told.leader) == (None, "a-1", 1, "a-1")
+    assert (told.protocol_type, told.protocol_name) == ("consumer", "range")
+    assert told.members == (JoinedMember("a-1", None, b"range of %s"),)
+    assert world.state is COMPLETING
+
+    (assigned,) = world.sync("a-1", {"a-1": b"everything"})
+    assert (assigned.error, assigned.assignment, assigned.protocol_name) == (None, b"everything", "range")
+    assert world.state is STABLE
+
+
+def test_an_old_client_joins_at_once() -> None:
+    world = World()
+    answers = world.join("a", version=3)
+    world.let_pass(0)
+    assert [answer.member_id for answer in answers] == ["a-1"]
+
+
+def test_a_static_member_joins_at_once() -> None:
+    world = World()
+    answers = world.join("a", group_instance_id="i")
+    world.let_pass(0)
+    assert answers[0].members == (JoinedMember("a-1", "i", b"range of %s"),)
+
+
+def test_what_is_stored() -> None:
+    world, (member_id,) = stable("a")
+    first, second = world.stored
+    assert (first.protocol_type, first.generation, first.protocol, first.leader, first.members) == ("", 0, None, None, [])
+    assert (second.protocol_type, second.generation, second.protocol, second.leader) == ("consumer", 1, "range", member_id)
+    (member,) = second.members
+    assert (member.member_id, member.client_id, member.client_host) == (member_id, "a", "/127.0.0.1")
+    assert (member.session_timeout, member.rebalance_timeout) == (SESSION_MS, REBALANCE_MS)
+    assert (member.subscription, member.assignment) == (b"range of %s", member_id.encode())
+
+    assert world.leave(member_id) == ["OK"]
+    third = world.stored[2]
+    assert (third.protocol_type, third.generation, third.protocol, third.leader, third.members) == ("consumer", 2, None, None, [])
+    assert world.state is EMPTY
+
+
+def test_ids_of_members() -> None:
+    join = Join("client", "/h", "consumer", PROTOCOLS, 1, 1)
+    assert new_member_id(join).startswith("client-")
+    assert new_member_id(join._replace(group_instance_id="instance")).startswith("instance-")
+    assert new_member_id(join) != new_member_id(join)
+
+
+# Several members
+
+
+def test_another_member_begins_a_rebalance_for_which_all_join_again() -> None:
+    world, (a,) = stable("a")
+    b, waits_b = world.enter("b")
+    assert (waits_b, world.state) == ([], PREPARING)
+    assert world.heartbeat(a) == "REBALANCE_IN_PROGRESS"
+    assert world.sync(a)[0].error is RebalanceInProgress
+    waits_a = world.join("a", a)
+    (told_a,), (told_b,) = waits_a, waits_b
+    assert (told_a.generation_id, told_a.leader, told_b.generation_id, told_b.leader) == (2, a, 2, a)
+    assert ([each.member_id for each in told_a.members], told_b.members) == ([a, b], ())
+
+
+def test_followers_wait_for_the_leader() -> None:
+    world, ids = stable("a", "b", "c")
+    a, b, c = ids
+    world.enter("d")
+    for member_id in ids:
+        world.join(member_id[0], member_id)
+    assert world.state is COMPLETING
+    waits_b, waits_c = world.sync(b), world.sync(c)
+    assert (waits_b, waits_c) == ([], [])
+    (told_a,) = world.sync(a, {b: b"for b"})
+    assert (told_a.assignment, waits_b[0].assignment, waits_c[0].assignment) == (b"", b"for b", b"")
+    (late,) = world.sync("d-4")
+    assert (late.error, late.assignment) == (None, b"")
+
+
+def test_a_follower_that_joins_again_unchanged_is_told_again() -> None:
+    world, (a, b) = stable("a", "b")
+    (told,) = world.join("b", b)
+    assert (told.error, told.generation_id, told.leader, told.members, world.state) == (None, 1, a, (), STABLE)
+
+
+def test_a_follower_that_changed_begins_a_rebalance() -> None:
+    world, (a, b) = stable("a", "b")
+    assert world.join("b", b, protocols=(Protocol("range", b"another subscription"),)) == []
+    assert world.state is PREPARING
+    (told,) = world.join("a", a)
+    assert told.members[1] == JoinedMember(b, None, b"another subscription")
+
+
+def test_the_leader_that_joins_again_begins_a_rebalance() -> None:
+    world, (a, b) = stable("a", "b")
+    assert world.join("a", a) == []
+    assert world.state is PREPARING
+    assert world.join("b", b)[0].generation_id == 2
+
+
+def test_joining_again_while_the_assignment_is_awaited() -> None:
+    world, (a, b) = stable("a", "b")
+    world.join("a", a)
+    world.join("b", b)
+    assert world.state is COMPLETING
+    (told_a,), (told_b,) = world.join("a", a), world.join("b", b)
+    assert ([each.member_id for each in told_a.members], told_b.members) == ([a, b], ())
+    waits = world.sync(b)
+    world.join("b", b, protocols=(Protocol("range", b"another subscription"),))
+    assert ([answer.error for answer in waits], world.state) == ([RebalanceInProgress], PREPARING)
+
+
+def test_a_request_that_is_sent_again_takes_the_place_of_the_first() -> None:
+    world, (a, b) = stable("a", "b")
+    first, second = world.join("a", a), world.join("a", a)
+    assert ([answer.error for answer in first], second) == ([RebalanceInProgress], [])
+    world.join("b", b)
+    assert second[0].generation_id == 2
+    first_sync, second_sync = world.sync(b), world.sync(b)
+    assert ([answer.error for answer in first_sync], second_sync) == ([RebalanceInProgress], [])
+
+
+def test_the_longest_there_leads_on() -> None:
+    world, (a, b, c) = stable("a", "b", "c")
+    assert world.leave(a) == ["OK"]
+    assert world.state is PREPARING
+    world.join("c", c)
+    (told,) = world.join("b", b)
+    assert (told.leader, [each.member_id for each in told.members]) == (b, [b, c])
+
+
+def test_a_static_leader_that_is_away_leads_no_more() -> None:
+    world = World()
+    world.join("a", group_instance_id="i", rebalance_timeout_ms=1_000)
+    world.enter("b", rebalance_timeout_ms=1_000)
+    world.let_pass(0)
+    settle(world, ["a-1", "b-2"])
+    waits = world.join("b", "b-2", protocols=PROTOCOLS[:1], rebalance_timeout_ms=1_000)
+    world.let_pass(1_000)
+    (told,) = waits
+    assert (told.generation_id, told.leader, [each.member_id for each in told.members]) == (2, "b-2", ["a-1", "b-2"])
+
+
+# Who is refused
+
+
+@pytest.mark.parametrize("state", [EMPTY, PREPARING, COMPLETING, STABLE])
+def test_who_is_not_known(state: Any) -> None:
+    world = in_state(state)
+    assert world.join("x", "stranger")[0].error is UnknownMemberId
+    assert world.join("x", "stranger")[0].member_id == "stranger"
+    assert world.sync("stranger")[0].error is UnknownMemberId
+    assert world.heartbeat("stranger") == "UNKNOWN_MEMBER_ID"
+    assert world.leave("stranger", Leave(group_instance_id="nobody"), Leave()) == ["UNKNOWN_MEMBER_ID"] * 3
+    assert world.commit(world.generation, "stranger") == "UNKNOWN_MEMBER_ID"
+    assert world.state is state
+
+
+def in_state(state: Any) -> World:
+    """A group with member a-1, as far as it has got; without it when it is empty."""
+    if state is EMPTY:
+        return World()
+    world, (a,) = stable("a")
+    if state is PREPARING:
+        world.enter("b")
+    if state is COMPLETING:
+        world.join("a", a)
+    assert world.state is state
+    return world
+
+
+@pytest.mark.parametrize("state", [PREPARING, COMPLETING, STABLE])
+@pytest.mark.parametrize("delta", [-1, 1])
+def test_another_generation(state: Any, delta: int) -> None:
+    world = in_state(state)
+    generation = world.generation + delta
+    assert world.sync("a-1", generation_id=generation)[0].error is IllegalGeneration
+    assert world.heartbeat("a-1", generation) == "ILLEGAL_GENERATION"
+    assert world.commit(generation, "a-1") == "ILLEGAL_GENERATION"
+    assert world.commit(generation, "a-1", is_transactional=True) == "ILLEGAL_GENERATION"
+
+
+@pytest.mark.parametrize(
+    ("state", "heartbeat", "own", "nobodys"),
+    [
+        (EMPTY, "UNKNOWN_MEMBER_ID", "UNKNOWN_MEMBER_ID", "OK"),
+        (PREPARING, "REBALANCE_IN_PROGRESS", "OK", "UNKNOWN_MEMBER_ID"),
+        (COMPLETING, "OK", "REBALANCE_IN_PROGRESS", "UNKNOWN_MEMBER_ID"),
+        (STABLE, "OK", "OK", "UNKNOWN_MEMBER_ID"),
+    ],
+)
+def test_heartbeats_and_commits(state: Any, heartbeat: str, own: str, nobodys: str) -> None:
+    world = in_state(state)
+    assert world.heartbeat("a-1") == heartbeat
+    assert world.commit(world.generation, "a-1") == own
+    assert world.commit(-1, "") == nobodys
+    assert world.commit(-1, "", is_transactional=True) == "OK"
+    assert world.commit(world.generation, "a-1", is_transactional=True) == ("UNKNOWN_MEMBER_ID" if state is EMPTY else "OK")
+
+
+def test_protocols_that_nobody_has_in_common() -> None:
+    world, _ = stable("a")
+    assert world.join("b", protocols=(Protocol("sticky", b""),))[0].error is InconsistentGroupProtocol
+    assert world.join("b", protocol_type="connect")[0].error is InconsistentGroupProtocol
+    assert World().join("b", protocols=())[0].error is InconsistentGroupProtocol
+    assert World().join("b", protocol_type="")[0].error is InconsistentGroupProtocol
+    assert world.state is STABLE
+
+
+def test_a_sync_of_another_protocol() -> None:
+    world, (a,) = stable("a")
+    assert world.sync(a, protocol_type="connect")[0].error is InconsistentGroupProtocol
+    assert world.sync(a, protocol_name="roundrobin")[0].error is InconsistentGroupProtocol
+    assert world.sync(a, protocol_type="consumer", protocol_name="range")[0].assignment == a.encode()
+
+
+def test_the_protocol_with_most_votes() -> None:
+    world = World()
+    for client, order in (("a", PROTOCOLS), ("b", PROTOCOLS[::-1]), ("c", PROTOCOLS[::-1])):
+        world.enter(client, protocols=order)
+    world.let_pass(0)
+    assert world.group.protocol_name == "roundrobin"
+    world.enter("d", protocols=PROTOCOLS[:1])
+    for member in list(world.group.members):
+        if member.joined is None:
+            world.join(member.client_id, member.member_id, protocols=member.protocols)
+    assert world.group.protocol_name == "range"  # the one that d can
+
+
+def test_a_full_group() -> None:
+    world, (a, _) = stable("a", "b", limits=Limits(max_size=2))
+    (refused,) = world.join("c")
+    assert (refused.error, refused.member_id, world.state) == (GroupMaxSizeReached, "", STABLE)
+    world.leave(a)
+    world.enter("c")
+    assert world.state is PREPARING
+    assert world.join("d")[0].error is MemberIdRequired  # who has joined this generation counts
+    assert world.join("b", "b-2") == []
+    (refused,) = world.join("d", "d-4")
+    assert refused.error is GroupMaxSizeReached
+    assert world.state is COMPLETING  # and nobody waits for d any more
+
+
+# Static members
+
+
+def test_a_static_member_comes_back_without_a_rebalance() -> None:
+    world = World()
+    world.join("a", group_instance_id="one")
+    world.join("b", group_instance_id="two")
+    world.let_pass(0)
+    settle(world, ["a-1", "b-2"])
+    (told,) = world.join("b", group_instance_id="two")
+    assert (told.error, told.member_id, told.leader, told.members, world.state) == (None, "b-3", "a-1", (), STABLE)
+    assert world.sync("b-3")[0].assignment == b"b-2"
+    assert [member.member_id for member in world.stored[-1].members] == ["a-1", "b-3"]
+    assert world.heartbeat("b-2", group_instance_id="two") == "FENCED_INSTANCE_ID"
+    assert world.heartbeat("b-2") == "UNKNOWN_MEMBER_ID"
+    assert world.commit(1, "b-2", "two") == "FENCED_INSTANCE_ID"
+    assert world.leave(Leave("b-2", "two")) == ["FENCED_INSTANCE_ID"]
+    assert world.join("b", "b-2", group_instance_id="two")[0].error is FencedInstanceId
+
+
+@pytest.mark.parametrize(("version", "leader", "count", "skip"), [(9, "a-3", 2, True), (8, "a-1", 0, False)])
+def test_a_static_leader_comes_back(version: int, leader: str, count: int, skip: bool) -> None:
+    world = World()
+    world.join("a", group_instance_id="one")
+    world.join("b", group_instance_id="two")
+    world.let_pass(0)
+    settle(world, ["a-1", "b-2"])
+    (told,) = world.join("a", group_instance_id="one", version=version)
+    assert (told.member_id, told.leader, len(told.members), told.skip_assignment) == ("a-3", leader, count, skip)
+    assert world.group.members.leader_id == "a-3"
+
+
+def test_a_static_member_that_comes_back_changed() -> None:
+    world = World()
+    world.join("a", group_instance_id="one")
+    world.join("b", group_instance_id="two")
+    world.let_pass(0)
+    settle(world, ["a-1", "b-2"])
+    assert world.join("b", group_instance_id="two", protocols=PROTOCOLS[1:]) == []
+    assert world.state is PREPARING
+
+
+def test_a_static_member_that_comes_back_is_not_stored() -> None:
+    world = World()
+    world.join("a", group_instance_id="one")
+    world.let_pass(0)
+    settle(world, ["a-1"])
+    world.fails = True
+    (told,) = world.join("a", group_instance_id="one")
+    assert (told.error, told.member_id) == (NotCoordinator, "")
+    assert world.heartbeat("a-1") == "OK"
+
+
+def test_two_of_one_instance() -> None:
+    world = World()
+    first = world.join("a", group_instance_id="one")
+    second = world.join("a", group_instance_id="one")
+    assert [answer.error for answer in first] == [FencedInstanceId]
+    world.let_pass(0)
+    assert second[0].member_id == "a-2"
+    third = world.join("a", group_instance_id="one")
+    assert (third[0].generation_id, world.generation) == (2, 2)
+
+
+def test_an_administrator_removes_a_static_member() -> None:
+    world = World()
+    world.join("a", group_instance_id="one")
+    world.let_pass(0)
+    assert world.leave(Leave(group_instance_id="one")) == ["OK"]
+    assert (world.state, world.generation) == (EMPTY, 2)
+
+
+# Leaving
+
+
+def test_who_leaves_is_gone_at_once() -> None:
+    world, ids = stable("a", "b", "c")
+    a, b, c = ids
+    assert world.leave(b, "stranger", c) == ["OK", "UNKNOWN_MEMBER_ID", "OK"]
+    assert world.state is PREPARING
+    assert world.join("a", a)[0].generation_id == 2
+
+
+def test_who_leaves_while_it_waits_is_told() -> None:
+    world, (a, _) = stable("a", "b")
+    waits = world.join("a", a)
+    world.leave(a)
+    assert [(answer.error, answer.member_id) for answer in waits] == [(UnknownMemberId, "")]
+
+
+def test_an_id_that_was_given_out_leaves() -> None:
+    world, (a,) = stable("a")
+    (given,) = world.join("b")
+    assert world.leave(given.member_id) == ["OK"]
+    assert world.state is STABLE
+    (given,) = world.join("b")
+    waits = world.join("a", a)
+    assert waits == []
+    world.leave(given.member_id)
+    assert waits[0].generation_id == 2
+
+
+# What cannot be stored
+
+
+def test_a_group_that_cannot_be_stored_takes_no_member() -> None:
+    world = World()
+    world.fails = True
+    assert world.join("a")[0].error is NotCoordinator
+    world.fails = False
+    assert world.enter("a") == ("a-1", [])
+
+
+def test_an_assignment_that_cannot_be_stored_is_not_told() -> None:
+    world, (a, b) = stable("a", "b")
+    world.join("a", a)
+    world.join("b", b)
+    waits = world.sync(b)
+    world.fails = True
+    (told,) = world.sync(a, {b: b"for b"})
+    assert (told.error, waits[0].error, world.state) == (NotCoordinator, NotCoordinator, PREPARING)

@@ -1,0 +1,267 @@
+"""What time does to a classic group; a group that the log knows."""
+
+from __future__ import annotations
+
+import pytest
+
+from minibroker.clock import ManualClock
+from minibroker.coordinator.group.classic.answers import Protocol
+from minibroker.coordinator.group.classic.rebalance import NEW_MEMBER_JOIN_TIMEOUT_MS, Limits
+from minibroker.errors import NotCoordinator, UnknownMemberId
+from tests.coordinator.group.classic.world import (
+    COMPLETING,
+    EMPTY,
+    PREPARING,
+    REBALANCE_MS,
+    SESSION_MS,
+    STABLE,
+    World,
+    settle,
+    stable,
+)
+
+
+def test_a_member_that_dies_is_expelled_at_its_session_time_out() -> None:
+    world, (a, b) = stable("a", "b")
+    world.let_pass(SESSION_MS // 2)
+    assert world.heartbeat(a) == "OK"
+    world.let_pass(SESSION_MS // 2 - 1)
+    assert world.state is STABLE
+    world.let_pass(1)
+    assert world.state is PREPARING
+    assert world.heartbeat(b) == "UNKNOWN_MEMBER_ID"
+    assert world.join("a", a)[0].generation_id == 2
+
+
+def test_a_commit_is_a_sign_of_life() -> None:
+    world, (a,) = stable("a")
+    for _ in range(3):
+        world.let_pass(SESSION_MS - 1)
+        assert world.commit(1, a) == "OK"
+    assert world.state is STABLE
+    world.let_pass(SESSION_MS - 1)
+    assert world.commit(1, a, is_transactional=True) == "OK"
+    world.let_pass(1)
+    assert (world.state, world.generation) == (EMPTY, 2)
+
+
+def test_the_clock_that_jumps_expels_nobody() -> None:
+    world, _ = stable("a")
+    world.clock.jump(24 * 60 * 60 * 1000)
+    world.let_pass(SESSION_MS - 1)
+    assert world.state is STABLE
+
+
+def test_who_waits_for_us_is_alive() -> None:
+    world, (a, b) = stable("a", "b")
+    waits = world.join("a", a)
+    for _ in range(5):
+        world.let_pass(SESSION_MS - 1)
+        assert world.heartbeat(b) == "REBALANCE_IN_PROGRESS"
+    assert waits == []
+    world.let_pass(SESSION_MS)
+    assert waits[0].generation_id == 2  # b was expelled
+    world.let_pass(SESSION_MS - 1)
+    assert world.heartbeat(a) == "OK"
+    world.let_pass(SESSION_MS - 1)
+    assert world.state is COMPLETING
+
+
+def test_who_does_not_join_in_time_is_gone() -> None:
+    world, (a, b) = stable("a", "b")
+    waits = world.join("a", a)
+    for _ in range(REBALANCE_MS // 5_000):
+        world.let_pass(5_000)
+        world.heartbeat(b)
+    (told,) = waits
+    assert (told.generation_id, [each.member_id for each in told.members]) == (2, [a])
+    assert world.heartbeat(b) == "UNKNOWN_MEMBER_ID"
+
+
+def test_the_slowest_member_says_how_long() -> None:
+    world, (a, b) = stable("a", "b")
+    world.join("a", a, rebalance_timeout_ms=2 * REBALANCE_MS)
+    for _ in range(2 * REBALANCE_MS // 5_000 - 1):
+        world.let_pass(5_000)
+        assert world.heartbeat(b) == "REBALANCE_IN_PROGRESS"
+    assert world.state is PREPARING
+    world.let_pass(5_000)
+    assert world.state is COMPLETING
+
+
+def test_a_static_member_that_is_away_keeps_its_place() -> None:
+    world = World()
+    world.join("a", group_instance_id="one", rebalance_timeout_ms=3_000)
+    world.join("b", group_instance_id="two", rebalance_timeout_ms=3_000)
+    world.let_pass(0)
+    settle(world, ["a-1", "b-2"])
+    waits = world.join("a", "a-1", group_instance_id="one", rebalance_timeout_ms=3_000)
+    world.let_pass(3_000)
+    assert [each.member_id for each in waits[0].members] == ["a-1", "b-2"]
+    settle_alone = world.sync("a-1", {"a-1": b"1", "b-2": b"2"})
+    assert (settle_alone[0].error, world.state) == (None, STABLE)
+    (told,) = world.join("b", group_instance_id="two", rebalance_timeout_ms=3_000)
+    assert (told.member_id, told.generation_id, world.sync("b-3")[0].assignment) == ("b-3", 2, b"2")
+    world.let_pass(3_000)
+    assert world.state is STABLE
+
+
+def test_static_members_that_are_all_away_are_waited_for() -> None:
+    world = World()
+    world.join("a", group_instance_id="one", rebalance_timeout_ms=1_000)
+    _, waits = world.enter("b", rebalance_timeout_ms=1_000)
+    world.let_pass(0)
+    assert len(waits) == 1
+    settle(world, ["a-1", "b-2"])
+    world.leave("b-2")
+    assert world.state is PREPARING
+    world.let_pass(5_000)
+    assert (world.state, world.generation) == (PREPARING, 1)
+    assert world.join("a", "a-1", group_instance_id="one")[0].generation_id == 2
+
+
+def test_a_follower_that_never_syncs_is_gone() -> None:
+    world, (a, b) = stable("a", "b")
+    world.join("a", a)
+    world.join("b", b)
+    world.sync(a, {a: b"1", b: b"2"})
+    assert world.state is STABLE
+    for _ in range(REBALANCE_MS // 5_000):
+        world.let_pass(5_000)
+        world.heartbeat(a)
+        world.heartbeat(b)
+    assert world.state is PREPARING
+    assert world.heartbeat(b) == "UNKNOWN_MEMBER_ID"
+
+
+def test_a_leader_that_never_syncs_is_gone() -> None:
+    world, (a, b) = stable("a", "b")
+    world.join("a", a)
+    world.join("b", b)
+    waits = world.sync(b)
+    for _ in range(REBALANCE_MS // 5_000):
+        world.let_pass(5_000)
+        world.heartbeat(a)
+    assert ([answer.error.name for answer in waits if answer.error], world.state) == (["REBALANCE_IN_PROGRESS"], PREPARING)
+    assert world.join("b", b)[0].leader == b
+
+
+def test_who_has_synced_in_time_stays() -> None:
+    world, ids = stable("a", "b")
+    for _ in range(2 * REBALANCE_MS // 5_000):
+        world.let_pass(5_000)
+        assert [world.heartbeat(member_id) for member_id in ids] == ["OK", "OK"]
+
+
+# Ids that were given out
+
+
+def test_an_id_that_was_given_out_is_waited_for() -> None:
+    world, (a,) = stable("a")
+    (given,) = world.join("b")
+    waits = world.join("a", a)
+    assert (waits, world.state) == ([], PREPARING)
+    world.let_pass(SESSION_MS)
+    assert waits[0].generation_id == 2
+    assert world.join("b", given.member_id)[0].error is UnknownMemberId
+
+
+def test_a_new_member_that_waits_too_long_is_gone() -> None:
+    world, (a,) = stable("a")
+    _, waits = world.enter("b", rebalance_timeout_ms=2 * NEW_MEMBER_JOIN_TIMEOUT_MS)
+    for _ in range(NEW_MEMBER_JOIN_TIMEOUT_MS // 5_000):
+        world.let_pass(5_000)
+        world.heartbeat(a)
+    assert [answer.error for answer in waits] == [UnknownMemberId]
+    assert world.join("a", a)[0].generation_id == 2
+
+
+# The first rebalance
+
+
+def test_a_new_group_waits_for_more_members() -> None:
+    world = World(limits=Limits(initial_rebalance_delay_ms=3_000))
+    _, waits_a = world.enter("a")
+    world.let_pass(2_000)
+    _, waits_b = world.enter("b")
+    world.let_pass(1_000)
+    assert (waits_a, waits_b) == ([], [])  # b came: another three seconds
+    world.let_pass(2_999)
+    assert waits_a == []
+    world.let_pass(1)
+    assert (waits_a[0].generation_id, waits_b[0].generation_id) == (1, 1)
+
+
+def test_but_no_longer_than_the_rebalance_time_out() -> None:
+    world = World(limits=Limits(initial_rebalance_delay_ms=3_000))
+    _, waits = world.enter("a", rebalance_timeout_ms=10_000)
+    for index in range(9):
+        world.let_pass(1_000)
+        world.enter(f"b{index}", rebalance_timeout_ms=10_000)
+    assert waits == []
+    world.let_pass(1_000)
+    assert len(waits) == 1
+
+
+def test_all_leave_before_the_first_generation() -> None:
+    world = World(limits=Limits(initial_rebalance_delay_ms=3_000))
+    a, waits = world.enter("a")
+    world.leave(a)
+    assert ([answer.error for answer in waits], world.state) == ([UnknownMemberId], PREPARING)
+    world.let_pass(3_000)
+    assert (world.state, world.generation) == (EMPTY, 1)
+
+
+# A group that the log knows
+
+
+@pytest.mark.parametrize("is_alive", [True, False])
+def test_a_group_goes_on_where_another_coordinator_left_it(is_alive: bool) -> None:
+    before, (a, b) = stable("a", "b")
+    world = World(stored=before.stored[-1], clock=ManualClock())
+    world.group.resume()
+    assert (world.state, world.generation, world.group.members.leader_id) == (STABLE, 1, a)
+    assert world.group.state_timestamp_ms == before.stored[-1].current_state_timestamp
+    world.let_pass(SESSION_MS - 1)
+    if is_alive:
+        assert [world.heartbeat(a), world.heartbeat(b)] == ["OK", "OK"]
+        assert world.sync(b)[0].assignment == b"b-2"
+        assert world.commit(1, a) == "OK"
+    world.let_pass(1)
+    assert world.state is (STABLE if is_alive else EMPTY)
+    assert world.stored == ([] if is_alive else [world.stored[0]])
+
+
+def test_a_group_whose_members_left_goes_on_counting() -> None:
+    before, (a,) = stable("a")
+    before.leave(a)
+    world = World(stored=before.stored[-1])
+    world.group.resume()
+    assert (world.state, world.generation, world.group.members.protocol_type) == (EMPTY, 2, "consumer")
+    _, waits = world.enter("b", protocol_type="connect", protocols=(Protocol("default", b""),))
+    world.let_pass(0)
+    assert (waits[0].generation_id, waits[0].protocol_type) == (3, "connect")
+    assert world.stored == []
+
+
+def test_a_group_that_is_too_large_now_makes_a_new_generation() -> None:
+    before, _ = stable("a", "b", "c")
+    world = World(stored=before.stored[-1], limits=Limits(max_size=2))
+    world.group.resume()
+    assert world.state is PREPARING
+
+
+def test_unloaded() -> None:
+    world, (a, b) = stable("a", "b")
+    waits = world.join("a", a)
+    world.group.unload()
+    assert [answer.error for answer in waits] == [NotCoordinator]
+    world.let_pass(10 * REBALANCE_MS)
+    assert world.generation == 1
+
+    world, (a, b) = stable("a", "b")
+    world.join("a", a)
+    world.join("b", b)
+    syncs = world.sync(b)
+    world.group.unload()
+    assert [answer.error for answer in syncs] == [NotCoordinator]
