@@ -134,7 +134,8 @@ def _admit(ctx: RequestContext, request: schema.Request, transactional_id: str) 
             producers.add(ids)
             try:
                 partition = _partition(ctx, topic, each.index)
-                if not partition.log.has_open_transaction(*ids):
+                log = partition.log
+                if not log.has_open_transaction(*ids) and not log.is_fenced(*ids):  # the append refuses that one
                     partitions.append((partition.topic, partition.index))
             except KafkaError:
                 continue  # it is told when the append is tried

@@ -21,7 +21,7 @@ from minibroker.coordinator.group.commits import Membership, NewOffset
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.offset_commits import Committed, OffsetCommits
 from minibroker.dispatch.registry import handles
-from minibroker.errors import CoordinatorNotAvailable, InvalidGroupId, InvalidRequest, NotEnoughReplicas
+from minibroker.errors import CoordinatorNotAvailable, InvalidGroupId, InvalidProducerEpoch, InvalidRequest, NotEnoughReplicas
 from minibroker.log.partition_log import PartitionLog
 from minibroker.schemas import k28_txn_offset_commit as schema
 
@@ -58,6 +58,11 @@ def _reach(ctx: RequestContext, request: schema.Request, ids: ProducerIdAndEpoch
     place = ctx.groups.topic_partition(request.group_id)
     if place[0] not in ctx.cluster.topics:
         raise CoordinatorNotAvailable
+    offsets = ctx.cluster.partition(*place).log
+    if offsets.has_open_transaction(*ids):
+        return None
+    if offsets.is_fenced(*ids):
+        raise InvalidProducerEpoch
     from minibroker.coordinator.transaction.admission import admit  # noqa: PLC0415  a start does without
 
     admission = admit(ctx.transactions, request.transactional_id, ids, frozenset({place}), produce_version=_AS_PRODUCE[ctx.api_version])
