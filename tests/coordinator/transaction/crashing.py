@@ -294,51 +294,51 @@ def close(shop: Shop) -> None:
 
 
 A, B, C = ("orders", 0), ("orders", 1), ("audit", 0)
-NEW, OLD = "new shop", "old shop"
+NEW, OLD, OLDER = "new shop", "old shop", "older shop"
 
 
-def work() -> list[Step]:
-    """Every end of a transaction that there is, of both kinds of clients, in one partition and in several, beside each other."""
+def work(one: str, two: str) -> list[Step]:
+    """Every end of a transaction that there is, of two producers, in one partition and in several, beside each other."""
     return [
         create("orders", 2),
         create("audit", 1),
         find_coordinators,
-        take_over(NEW),
-        take_over(OLD),
-        *(write(name, place, b"committed " + name.encode()) for name in (NEW, OLD) for place in (A, B, C)),
-        send_offset(NEW, 5),
-        commit(NEW),
+        take_over(one),
+        take_over(two),
+        *(write(name, place, b"committed " + name.encode()) for name in (one, two) for place in (A, B, C)),
+        send_offset(one, 5),
+        commit(one),
         plain(A, b"plain"),
-        commit(OLD),
-        *(write(name, place, b"aborted") for name in (OLD, NEW) for place in (B, A)),
-        abort(OLD),
+        commit(two),
+        *(write(name, place, b"aborted") for name in (two, one) for place in (B, A)),
+        abort(two),
         plain(A, b"more"),
-        send_offset(NEW, 6),
-        abort(NEW),
-        write(OLD, A, b"left by one that was fenced"),
-        take_over(OLD),
-        write(NEW, C, b"left by one that was fenced"),
-        take_over(NEW),
-        write(NEW, A, b"timed out"),
-        write(OLD, A, b"and so is this one"),
-        lambda shop: shop.producer(OLD).time_out(),
-        time_out(NEW),
-        take_over(NEW),
-        take_over(OLD),
-        write(NEW, B, b"beside one that is deleted"),
-        write(NEW, C, b"deleted"),
+        send_offset(one, 6),
+        abort(one),
+        write(two, A, b"left by one that was fenced"),
+        take_over(two),
+        write(one, C, b"left by one that was fenced"),
+        take_over(one),
+        write(one, A, b"timed out"),
+        write(two, A, b"and so is this one"),
+        lambda shop: shop.producer(two).time_out(),
+        time_out(one),
+        take_over(one),
+        take_over(two),
+        write(one, B, b"beside one that is deleted"),
+        write(one, C, b"deleted"),
         delete("audit"),
-        send_offset(NEW, 7),
-        commit(NEW),
-        write(OLD, B, b"last"),
-        commit(OLD),
-        write(NEW, A, b"left open"),
-        send_offset(NEW, 8),
+        send_offset(one, 7),
+        commit(one),
+        write(two, B, b"last"),
+        commit(two),
+        write(one, A, b"left open"),
+        send_offset(one, 8),
         close,
     ]
 
 
-def live(folder: Path, files: Files, *, is_synced: bool = True) -> tuple[History, Shop | None, bool]:
+def live(folder: Path, files: Files, names: tuple[str, str] = (NEW, OLD), *, is_synced: bool = True) -> tuple[History, Shop | None, bool]:
     """What was acknowledged before the step that death interrupted; the shop, with that step in its history; whether death came at all."""
     before = History()
     try:
@@ -347,7 +347,7 @@ def live(folder: Path, files: Files, *, is_synced: bool = True) -> tuple[History
         return before, None, True
     shop.broker._end.detach()
     try:
-        for step in work():
+        for step in work(*names):
             before = copy.deepcopy(shop.history)
             step(shop)
     except Died:
