@@ -55,7 +55,11 @@ class CaptureProxy:
                 client, _ = self._listener.accept()
             except OSError:
                 return
-            server = socket.create_connection(self._target)
+            try:
+                server = socket.create_connection(self._target)
+            except OSError:  # not up yet, or gone
+                client.close()
+                continue
             waiting: dict[int, tuple[str, int, int, str]] = {}
             threading.Thread(target=self._pass_on, args=(client, server, waiting, REQUEST), daemon=True).start()
             threading.Thread(target=self._pass_on, args=(server, client, waiting, RESPONSE), daemon=True).start()

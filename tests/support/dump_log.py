@@ -61,8 +61,9 @@ def check_directory(data_dir: Path) -> dict[str, list[dict[str, str]]]:
         for batch in batches:
             assert (int(batch["baseOffset"]), batch["isvalid"]) == (expected, "true"), name
             expected = int(batch["lastOffset"]) + 1
-    sane = dump(indexes, "--index-sanity-check")
-    assert sane.count("passed sanity check") + sane.count("index is empty.") == len(indexes), sane
+    sane = dump(indexes, "--index-sanity-check")  # of .txnindex it shows the entries, but does not judge them
+    judged = [index for index in indexes if index.suffix != ".txnindex"]
+    assert sane.count("passed sanity check") + sane.count("index is empty.") == len(judged), sane
     dump(indexes)  # every entry against the log beside it
     return by_folder
 
