@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Final
 
 from minibroker.clock import Clock, Timer
@@ -35,7 +36,9 @@ from minibroker.records.builder import build_batch
 from minibroker.records.record import Record, decode_records
 
 READ_BYTES: Final = 64 * 1024  #: at one time, and in one turn: some 5 ms
-BYTES_AT_START: Final = 256 * 1024  #: before anything is served: some 2,000 ids
+DECODED_AT_ONCE: Final = 500  #: ids
+BYTES_AT_START: Final = 512 * 1024  #: before anything is served: some 2,000 ids
+_RECORD_BYTES: Final = 140  #: decoding a record is as much work as reading it
 
 _LOG = logging.getLogger(__name__)
 
@@ -179,20 +182,25 @@ class StateStore:
         self._on_loaded()
 
     def _load(self) -> Iterator[int]:
-        """Load one partition after the other; every step is one read, of so many bytes."""
+        """Load one partition after the other; every step is the work of so many bytes that were read."""
         for index, each in enumerate(self.partitions):
             if not each.is_online:
                 continue
             last: dict[bytes | None, bytes | None] = {}  #: values by key, so that one record of an id is decoded, not each
+            states: dict[str, TransactionMetadata] = {}
             try:
                 for size, piece in each.read():
                     for record in piece:
                         last.pop(record.key, None)
                         last[record.key] = record.value
                     yield size
-                each.transactions = Transactions(records.replay(last.items()))
+                latest = iter(last.items())
+                while some := list(islice(latest, DECODED_AT_ONCE)):
+                    states |= records.replay(some)
+                    yield len(some) * _RECORD_BYTES
             except (KafkaError, WireError) as error:
                 _LOG.error("%s-%d cannot be read, its transactional ids are not served: %s", TRANSACTION_STATE_TOPIC, index, error)
                 each.is_broken = True
                 continue
+            each.transactions = Transactions(states)
             each.is_loaded = True
