@@ -1,7 +1,7 @@
 """Requests as bytes, written by hand: a load must not depend on the code that it measures.
 
 Versions that every broker of the comparison serves, none of them flexible: Produce 7, Fetch 11, ListOffsets 5, CreateTopics 2,
-IncrementalAlterConfigs 0.
+IncrementalAlterConfigs 0. Transactions have more in transaction_frames.py.
 """
 
 from __future__ import annotations
@@ -10,12 +10,17 @@ import os
 import struct
 import time
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from crc32c import crc32c
 
 CLIENT_ID = b"bench"
 #: Where the body of an answer starts: after the correlation id.
 BODY = 4
+#: Where records begin in a batch.
+BATCH_HEADER = 61
+#: The bit in a batch's attributes.
+TRANSACTIONAL = 0x10
 
 
 def frame(api_key: int, version: int, body: bytes) -> bytes:
@@ -60,9 +65,21 @@ def keyed_batch(keys: Iterable[bytes], value: bytes) -> bytes:
     return _batch(number + 1, b"".join(parts))
 
 
-def _batch(records: int, body: bytes) -> bytes:
+class Ids(NamedTuple):
+    """A producer's id and epoch."""
+
+    producer_id: int = -1
+    producer_epoch: int = -1
+
+
+def transactional_batch(records: int, body: bytes, ids: Ids, base_sequence: int) -> bytes:
+    """A batch of a transaction, of records that `record_batch` encoded; its CRC covers who sends it."""
+    return _batch(records, body, ids, base_sequence, TRANSACTIONAL)
+
+
+def _batch(records: int, body: bytes, ids: Ids = Ids(), base_sequence: int = -1, attributes: int = 0) -> bytes:  # noqa: B008  immutable
     now_ms = time.time_ns() // 1_000_000
-    checked = struct.pack(">hiqqqhii", 0, records - 1, now_ms, now_ms, -1, -1, -1, records) + body
+    checked = struct.pack(">hiqqqhii", attributes, records - 1, now_ms, now_ms, *ids, base_sequence, records) + body
     rest = struct.pack(">ibI", -1, 2, crc32c(checked)) + checked
     return struct.pack(">qi", 0, len(rest)) + rest
 
@@ -102,9 +119,9 @@ def produce_error(answer: bytearray, start: int, topic: bytes) -> int:
     return int(struct.unpack_from(">h", answer, start + BODY + 4 + 2 + len(topic) + 4 + 4)[0])
 
 
-def fetch(topic: bytes, partition: int, offset: int, max_bytes: int, max_wait_ms: int = 500) -> bytes:
-    """Fetch v11 outside any session."""
-    head = struct.pack(">iiiibii", -1, max_wait_ms, 1, 0x7FFFFFFF, 0, 0, -1)
+def fetch(topic: bytes, partition: int, offset: int, max_bytes: int, *, max_wait_ms: int = 500, committed: bool = False) -> bytes:
+    """Fetch v11 outside any session, under read_uncommitted or read_committed."""
+    head = struct.pack(">iiiibii", -1, max_wait_ms, 1, 0x7FFFFFFF, committed, 0, -1)
     place = struct.pack(">iiiqqi", 1, partition, -1, offset, -1, max_bytes)
     return frame(1, 11, head + struct.pack(">i", 1) + string(topic) + place + struct.pack(">i", 0) + string(b""))
 

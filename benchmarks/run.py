@@ -19,6 +19,7 @@ from pathlib import Path
 import click
 import compaction
 import restart
+import transactions
 from loads import LOADS as SERVING
 from loads import Figures
 from peers import PEERS, Peer, Unavailable
@@ -35,6 +36,7 @@ LOADS: dict[str, Callable[[Peer, float], Figures]] = SERVING | {
     "recovery 200 MB in 1 kB": restart.recovery_small,
     "1,000 partitions": restart.many_partitions,
     "check 1 GB": restart.check,
+    **transactions.LOADS,
 }
 #: What brokers are told for a load; otherwise they run with their defaults.
 PROPERTIES = {"compaction": compaction.PROPERTIES, "produce under compaction": compaction.PROPERTIES}

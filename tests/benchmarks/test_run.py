@@ -27,6 +27,8 @@ def test_every_load_gives_its_figures() -> None:
         "start after SIGKILL s",
         "check MB/s",
         "acknowledged p99 us under compaction",
+        "transactions/s",
+        "EndTxn p99 us",
     ):
         assert f"| {figure}" in done.stdout
 
