@@ -6,6 +6,8 @@ The seed is printed; MINIBROKER_TEST_SEED runs another one.
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,8 @@ import pytest
 from tests.differential.allowed import RULES
 from tests.differential.log_run import RETENTION, SETTINGS, LogRun
 from tests.differential.run import Run
+from tests.differential.transactions import SETTINGS as TRANSACTION_SETTINGS
+from tests.differential.transactions import TransactionRun
 from tests.differential.twins import Twins
 from tests.support.broker_process import BrokerProcess
 from tests.support.kafka_process import KafkaProcess
@@ -54,6 +58,29 @@ def test_two_logs_are_alike(tmp_path: Path) -> None:
         run.run(LOG_OPERATIONS)
         assert min(run.retired[name] for name in RETENTION) > 3, run.retired
         assert run.found == [], f"{len(run.found)} of {run.counts.total()} answers differ:\n" + "\n".join(run.found[:20])
+        assert "Traceback" not in ours.output
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize(("transaction_version", "count"), [(2, 2500), (1, 1200)])
+def test_two_coordinators_are_alike(tmp_path: Path, transaction_version: int, count: int) -> None:
+    """Transactions and committed offsets: producers of every version, zombies, time-outs, markers of an operator."""
+    seed = int(os.environ.get("MINIBROKER_TEST_SEED", "20261121"))
+    print(f"MINIBROKER_TEST_SEED={seed}")
+    (tmp_path / "ours").mkdir()
+    (tmp_path / "kafka").mkdir()
+    feature = f"transaction.version={transaction_version}"
+    format_it = ["-m", "minibroker", "storage", "format", str(tmp_path / "ours" / "data"), "--feature", feature]
+    subprocess.run([sys.executable, *format_it], check=True, capture_output=True)
+    settings = [word for name, value in TRANSACTION_SETTINGS.items() for word in ("--set", f"{name}={value}")]
+    with (
+        KafkaProcess(tmp_path / "kafka", settings=TRANSACTION_SETTINGS, features={"transaction.version": transaction_version}) as kafka,
+        BrokerProcess(tmp_path / "ours", "--set", "node.id=1", *settings) as ours,
+    ):
+        run = TransactionRun(Twins(ours.bootstrap, kafka.bootstrap), seed)
+        run.run(count)
+        assert run.found == [], f"{len(run.found)} of {run.counts.total()} answers differ:\n" + "\n".join(run.found[:20])
+        assert len(run.counts) == 16, run.counts
         assert "Traceback" not in ours.output
 
 

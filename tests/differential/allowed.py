@@ -6,7 +6,9 @@ leave to chance (the order of topics) is sorted in run.py.
 
 What the requests avoid, because one side does not answer or the two part ways for good:
 - null records: Apache Kafka 4.3.1 never answers such a Produce; we say INVALID_RECORD.
-- a transactional_id in Produce or InitProducerId: transactions are not served yet.
+- a sequence too low, or a zombie's, at the start of a transaction: Kafka's verification of that partition keeps it in mind, and refuses the
+  owner's right one afterwards.
+- WriteTxnMarkers with an epoch above the producer's: Kafka's coordinator cannot write its own marker then, and stays in Prepare* for ever.
 - zstd for readers below Fetch 10: UNSUPPORTED_COMPRESSION_TYPE (KIP-110); Kafka 4 sends batches that these clients die on.
 - Metadata for a topic with neither name nor id: INVALID_REQUEST; Kafka passes over it, or trips when there is no other.
 - names to be created by Metadata: ours are there when it answers, Kafka's some time later.
@@ -25,6 +27,7 @@ from minibroker.schemas import (
     k01_fetch,
     k02_list_offsets,
     k19_create_topics,
+    k26_end_txn,
     k32_describe_configs,
     k33_alter_configs,
     k44_incremental_alter_configs,
@@ -76,6 +79,18 @@ RULES: Final = (
         "read_committed: no aborted transactions is an empty list also when no batch fits into the limit; Kafka says null then",
         (k01_fetch.API_KEY,),
         r"aborted_transactions: ours \(0\) \[\], Kafka's None$",
+    ),
+    Rule(
+        "read_committed: the aborted transactions are those within the records; Kafka also tells of those up to its next index entry",
+        (k01_fetch.API_KEY,),
+        r"aborted_transactions: ours \((\d+)\) .*, Kafka's \((?!\1\))\d+\) \[",
+        lambda operation: "'isolation_level': 1" in operation.note,
+    ),
+    Rule(
+        "an EndTxn 5 with the epoch before is no repetition of one that a client of version 1 sent; Kafka tells a zombie the next epoch",
+        (k26_end_txn.API_KEY,),
+        r"error_code: ours 90, Kafka's (0|48)$|producer_(id|epoch): ours -1, Kafka's",
+        lambda operation: operation.version >= 5,
     ),
     Rule(
         "a topic that was deleted under a session is an unknown id; Kafka remembers its name and says unknown topic",

@@ -139,7 +139,7 @@ class Twins:
         return [self._batch(batch, side) for batch in split_batches(data, allow_partial=True)]
 
     def _batch(self, batch: Any, side: int) -> dict[str, Any]:
-        is_stamped = bool(batch.timestamp_type)
+        is_stamped = bool(batch.timestamp_type) or batch.is_control
         try:
             records = [
                 (record.offset, "*" if is_stamped else record.timestamp, record.key, record.value, record.headers)
