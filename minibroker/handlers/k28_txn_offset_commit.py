@@ -53,8 +53,6 @@ def txn_offset_commit(ctx: RequestContext, request: schema.Request) -> Any:
 
 def _reach(ctx: RequestContext, request: schema.Request, ids: ProducerIdAndEpoch) -> PartitionLog | None:
     """Let the transaction reach the group's offsets; the log of the coordinator, if it is to be synced."""
-    if not request.transactional_id:
-        raise InvalidRequest("an empty transactional id")
     place = ctx.groups.topic_partition(request.group_id)
     if place[0] not in ctx.cluster.topics:
         raise CoordinatorNotAvailable
@@ -63,6 +61,8 @@ def _reach(ctx: RequestContext, request: schema.Request, ids: ProducerIdAndEpoch
         return None
     if offsets.is_fenced(*ids):
         raise InvalidProducerEpoch
+    if not request.transactional_id:
+        raise InvalidRequest("an empty transactional id")
     from minibroker.coordinator.transaction.admission import admit  # noqa: PLC0415  a start does without
 
     admission = admit(ctx.transactions, request.transactional_id, ids, frozenset({place}), produce_version=_AS_PRODUCE[ctx.api_version])

@@ -67,5 +67,6 @@ def test_the_offsets_of_a_group_as_well(broker: BrokerInMemory, version: int) ->
     assert commit_offset(broker, "payments", ids, 5) == 0
     assert commit_offset(broker, NOBODY, ids, version) == 0  # its transaction is open there: nobody is asked
     end(broker, ids)
-    assert commit_offset(broker, NOBODY, ids, version) == InvalidProducerEpoch.code
+    for name in (NOBODY, ""):
+        assert commit_offset(broker, name, ids, version) == InvalidProducerEpoch.code
     assert commit_offset(broker, NOBODY, ids._replace(producer_epoch=1), version) == InvalidProducerIdMapping.code
