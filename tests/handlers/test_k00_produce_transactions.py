@@ -142,6 +142,15 @@ def test_a_partition_that_was_not_added(producer: Producer, version: int) -> Non
 
 
 @pytest.mark.parametrize("version", VERSIONS)
+def test_nobody_is_asked_where_verification_is_off(version: int) -> None:
+    broker = BrokerInMemory(topics={TOPIC: 1}, config=ONE_PARTITION | {"transaction.partition.verification.enable": "false"})
+    producer = Producer(broker)
+    assert codes(producer.produce(version, producer.batch())) == [0]
+    is_added = version >= ADDED_SINCE
+    assert producer.reached == ((TransactionState.ONGOING, {0}) if is_added else (TransactionState.EMPTY, set()))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
 def test_one_that_was_added_and_one_that_was_not(producer: Producer, version: int) -> None:
     producer.add(0, 2)
     results = producer.produce(version, producer.batch(0), producer.batch(1), producer.batch(2))

@@ -5,9 +5,10 @@
     11         TRANSACTION_ABORTABLE
     from 12    is added by this very request
 
-A partition where this producer has a transaction open need not be asked for. What the coordinator says is told as Apache Kafka tells it to
-producers: PRODUCER_FENCED as INVALID_PRODUCER_EPOCH; while it cannot answer, NOT_ENOUGH_REPLICAS, which every client retries and for which
-none looks for another leader. Source: AddPartitionsToTxnManager, ReplicaManager of Apache Kafka 4.3.1.
+With transaction.partition.verification.enable=false versions to 11 are not looked at, as by Kafka: what they write may hang until a start
+finds it. A partition where this producer has a transaction open need not be asked for. What the coordinator says is told as Apache Kafka
+tells it to producers: PRODUCER_FENCED as INVALID_PRODUCER_EPOCH; while it cannot answer, NOT_ENOUGH_REPLICAS, which every client retries
+and for which none looks for another leader. Source: AddPartitionsToTxnManager, ReplicaManager of Apache Kafka 4.3.1.
 """
 
 from __future__ import annotations
@@ -58,6 +59,8 @@ def admit(
     try:
         if produce_version >= ADDED_SINCE:
             return Admission({}, coordinator.add_now(transactional_id, ids, partitions))
+        if not coordinator.verifies_partitions:
+            return ALL
         verified = coordinator.verify_partitions(transactional_id, ids, partitions)
     except KafkaError as error:
         told = _told(error, produce_version)

@@ -163,6 +163,11 @@ class TransactionCoordinator:
         """The finalized one: 0 to 2."""
         return self._cluster.transaction_version
 
+    @property
+    def verifies_partitions(self) -> bool:
+        """Whether writes of clients of before KIP-890 must have been announced; else they are believed."""
+        return self._config.transaction_partition_verification_enable
+
     def get(self, transactional_id: str) -> TransactionMetadata | None:
         """The state of an id, None of one that is not known. Raises KafkaError."""
         return self._kept(transactional_id).transactions.get(transactional_id)
