@@ -4,7 +4,8 @@
     after anything else       every segment from the one that holds the recovery point, or the log start, on is read whole; the log ends
                               before the first batch that is torn, fails its CRC or goes back in offsets, and where a segment lacks its
                               end (a power loss may take that and leave the next segment); segments behind are deleted;
-                              indexes, aborted transactions, producer state and leader epochs are made anew from the batches
+                              indexes, aborted transactions, producer state and leader epochs are made anew from the batches, and
+                              a snapshot at the base offset of a segment, if it is not there: the batches before may be deleted next
     in both cases             files on their way out and orphans go; a compaction's finished segments (.swap) take their place;
                               what an index or snapshot lacks is made anew when it is needed
 
@@ -179,6 +180,9 @@ class Loader:
         end_offset = segments[first].base_offset
         for index in range(first, len(segments)):
             segment = segments[index]
+            if index > held:
+                self._producers.end_offset = segment.base_offset
+                self._snapshots.complete(self._producers)
             limit_offset = segments[index + 1].base_offset if index + 1 < len(segments) else None
             end_offset, is_whole = self._recover_segment(segment, max(end_offset, segment.base_offset), limit_offset)
             if not is_whole:

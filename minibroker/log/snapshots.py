@@ -44,6 +44,13 @@ class Snapshots:
             replace_file(self._files, self.path(state.end_offset), producer_snapshot.encode(state.to_snapshot()), sync=False)
             self.offsets.append(state.end_offset)
 
+    def complete(self, state: ProducerState) -> None:
+        """Write the state at its end offset if there is no such snapshot; newer ones may be there."""
+        index = bisect_right(self.offsets, state.end_offset)
+        if not index or self.offsets[index - 1] != state.end_offset:
+            replace_file(self._files, self.path(state.end_offset), producer_snapshot.encode(state.to_snapshot()), sync=False)
+            self.offsets.insert(index, state.end_offset)
+
     def restore(self, state: ProducerState, up_to: int, log_start_offset: int) -> None:
         """Give `state` the newest whole snapshot at or below `up_to`; delete broken ones and those above."""
         while self.offsets:
