@@ -471,7 +471,7 @@ def test_ids_while_the_topic_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
 
     broker = broker.restart()
 
-    told = []
+    told: list[int] = []
     while not told or told[-1] != 0:
         told.append(broker.ask(k66.Request(state_filters=[], producer_id_filters=[])).error_code)
         broker.clock.advance(0)
