@@ -155,5 +155,5 @@ class TransactionalLog(RuleBasedStateMachine):
 
 Test: Callable[..., object] = TransactionalLog.TestCase
 TransactionalLog.TestCase.settings = settings(
-    max_examples=15, stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
+    max_examples=40, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
 )
