@@ -22,7 +22,21 @@ _SYNONYMS = {
 }
 
 #: fields by which a client finds again what it asked for; nothing else of a request is repeated: a timestamp or an offset would look found
-_IDENTIFYING = {*_SYNONYMS, "topic_id", "partition_id", "resource_type", "resource_name", "group_id", "transactional_id"}
+_IDENTIFYING = {*_SYNONYMS, "topic_id", "partition_id", "resource_type", "resource_name", "group_id", "transactional_id", "producer_id"}
+
+#: fields by which an element of the answer is the one of the request
+_KEYS = {
+    "name",
+    "topic",
+    "topic_id",
+    "partition_index",
+    "partition",
+    "index",
+    "resource_name",
+    "group_id",
+    "transactional_id",
+    "producer_id",
+}
 
 _ZERO: dict[str, Any] = {"bool": False, "string": "", "bytes": b"", "records": b"", "uuid": NIL_UUID, "float64": 0.0}
 
@@ -86,5 +100,5 @@ def _has_error_code(struct_type: type[Any]) -> bool:
 def _keys(struct_type: type[Any]) -> set[str]:
     """Names of the fields that an element could be found by, under one spelling."""
     names = {field.name for field in fields_of(struct_type) if not field.is_array and field.kind != "struct"}
-    keys = names & {"name", "topic", "topic_id", "partition_index", "partition", "index", "resource_name", "group_id", "transactional_id"}
+    keys = names & _KEYS
     return {{"topic": "name", "partition": "partition_index", "index": "partition_index"}.get(key, key) for key in keys}

@@ -57,6 +57,14 @@ def add_partitions_to_txn(ctx: RequestContext, request: schema.Request) -> schem
     return answer
 
 
+def on_error(ctx: RequestContext, request: schema.Request, error: KafkaError) -> schema.Response:
+    """As Kafka: in the versions of clients each partition failed, in those of brokers the request."""
+    if ctx.api_version >= BATCHED_SINCE:
+        return schema.Response(error_code=error.code)
+    transaction = _as_transaction(request)
+    return _answer(ctx, [transaction], [dict.fromkeys(_partitions(transaction), error.code)])
+
+
 def _as_transaction(request: schema.Request) -> schema.Transaction:
     return schema.Transaction(
         transactional_id=request.v3_and_below_transactional_id,
@@ -71,7 +79,7 @@ def _begin(ctx: RequestContext, asked: schema.Transaction, done: Callable[[Codes
     from minibroker.coordinator.transaction.metadata import ProducerIdAndEpoch  # noqa: PLC0415  a start does without
 
     ids = ProducerIdAndEpoch(asked.producer_id, asked.producer_epoch)
-    partitions = frozenset((topic.name, index) for topic in asked.topics for index in topic.partitions)
+    partitions = _partitions(asked)
     unknown = {each for each in partitions if not _exists(ctx, *each)}
     if unknown:
         done({each: UnknownTopicOrPartition.code if each in unknown else OperationNotAttempted.code for each in partitions})
@@ -86,6 +94,10 @@ def _begin(ctx: RequestContext, asked: schema.Transaction, done: Callable[[Codes
             lambda outcome: done(dict.fromkeys(partitions, _code(ctx, outcome) if isinstance(outcome, KafkaError) else 0)),
             client_transaction_version=version,
         )
+
+
+def _partitions(asked: schema.Transaction) -> frozenset[TopicPartition]:
+    return frozenset((topic.name, index) for topic in asked.topics for index in topic.partitions)
 
 
 def _exists(ctx: RequestContext, topic: str, index: int) -> bool:

@@ -39,9 +39,14 @@ def end_txn(ctx: RequestContext, request: schema.Request) -> schema.Response | D
     return answer
 
 
+def on_error(_ctx: RequestContext, _request: schema.Request, error: KafkaError) -> schema.Response:
+    """The request's own producer id is not to be repeated in a refusal."""
+    return schema.Response(error_code=error.code, producer_id=-1, producer_epoch=-1)
+
+
 def _answer(ctx: RequestContext, outcome: ProducerIdAndEpoch | KafkaError) -> schema.Response:
     if isinstance(outcome, ProducerFenced) and ctx.api_version < FENCED_SINCE:
         outcome = InvalidProducerEpoch()
     if isinstance(outcome, KafkaError):
-        return schema.Response(error_code=outcome.code, producer_id=-1, producer_epoch=-1)
+        raise outcome
     return schema.Response(error_code=0, producer_id=outcome.producer_id, producer_epoch=outcome.producer_epoch)

@@ -155,3 +155,16 @@ def test_each_transaction_has_its_own_answer(version: int) -> None:
 @pytest.mark.parametrize("version", range(6))
 def test_without_a_coordinator(version: int) -> None:
     assert ask(BrokerInMemory(topics={"a": 1}), ProducerIdAndEpoch(0, 0), [("a", 0)], version=version) == {("a", 0): 16}
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_a_broker_that_fails_says_so_of_each_partition(version: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = BrokerInMemory(topics={"a": 2})
+    ids = init_producer(broker)
+    monkeypatch.setattr(coordinator_of(broker), "add_partitions", None)
+    if version < 4:
+        assert ask(broker, ids, [("a", 1), ("a", 0)], version=version) == {("a", 0): -1, ("a", 1): -1}
+    else:
+        topics = [schema.Topic(name="a", partitions=[0])]
+        transaction = schema.Transaction(transactional_id="payments", producer_id=0, producer_epoch=0, topics=topics)
+        assert broker.ask(schema.Request(transactions=[transaction]), version) == schema.Response(error_code=-1)
