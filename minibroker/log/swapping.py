@@ -70,6 +70,7 @@ def swap_all(files: Files, segments: Segments, snapshots: Snapshots, groups: Seq
             created_ms=replaced[0].created_ms,
         )
         segment.forget_when_idle()
+        segment.transaction_index.believe()
         segments.replace(replaced, segment)
         for old in replaced:
             if old.base_offset != group.base_offset:

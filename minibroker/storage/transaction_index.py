@@ -97,6 +97,10 @@ class TransactionIndex:
         self._entries = list(entries)
         self._is_known = True
 
+    def believe(self) -> None:
+        """This process wrote the segment: a file that is not there never was."""
+        self._is_known = True
+
     @property
     def may_be_lost(self) -> bool:
         """Whether the file was not there, or empty, and nobody knows whether it ever was."""

@@ -439,6 +439,14 @@ def test_a_compacted_log_takes_appends_while_it_is_compacted(log: PartitionLog) 
     assert left_in(log) == {2: (A, b"3"), 3: (A, b"4")}
 
 
+def test_the_transaction_index_that_a_compaction_did_not_write_is_not_missed(log: PartitionLog) -> None:
+    transaction(log, 5, ControlType.COMMIT, (A, b"1"))
+    put(log, (A, b"2"), roll=True)
+    assert not log.may_have_aborted(0)
+    compact(log)
+    assert not log.may_have_aborted(0)
+
+
 def test_the_transaction_index_goes_along(log: PartitionLog) -> None:
     put(log, (A, b"1"), roll=True)
     marker = transaction(log, 5, ControlType.ABORT, (B, b"void"))
