@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from typing import Final
 
 from minibroker.background import Background
@@ -75,8 +76,9 @@ class FlushQueue:
         self._is_busy = bool(self._waiting)
         if self._is_busy:
             self._start()
-        for done in waiting:
-            done(failures)
+        with ExitStack() as others:  # who are told, too, when one of them fails at what it hears
+            for done in reversed(waiting):
+                others.callback(done, failures)
 
 
 def _sync(flushes: list[Flush]) -> Results:

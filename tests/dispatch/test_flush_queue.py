@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, cast
 
+import pytest
+
 from minibroker.background import Background, InlineBackground
 from minibroker.clock import ManualClock
 from minibroker.dispatch.flush_queue import Failures, FlushQueue
@@ -117,3 +119,22 @@ def test_many_logs_are_synced_in_groups_and_answered_once() -> None:
     ((name, failures),) = fixture.done
     assert name == "a"
     assert {id(log) for log in failures} == {id(logs[3]), id(logs[990])}
+
+
+def test_everybody_is_told_though_one_fails_at_it() -> None:
+    fixture, log = Fixture(), Log()
+
+    def stumble(_: Failures) -> None:
+        raise KafkaStorageError("at what it heard")
+
+    fixture.flush("a", log)
+    fixture.queue.flush(cast("list[PartitionLog]", [log]), stumble)
+    fixture.flush("b", log)
+    fixture.clock.advance(0)
+    with pytest.raises(KafkaStorageError):
+        fixture.background.finish()
+    assert [name for name, _ in fixture.done] == ["a", "b"]
+    fixture.flush("c", log)
+    fixture.clock.advance(0)
+    fixture.background.finish()
+    assert [name for name, _ in fixture.done] == ["a", "b", "c"]

@@ -13,6 +13,7 @@ Source: TransactionCoordinator of Apache Kafka 4.3.1.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Final
 
@@ -34,6 +35,8 @@ IDS_A_TURN: Final = 50  #: that are timed out or forgotten
 Outcome = ProducerIdAndEpoch | KafkaError
 Done = Callable[[Outcome], None]
 Decide = Callable[[TransactionMetadata | None], states.Decision]
+
+_LOG = logging.getLogger(__name__)
 
 
 class TransactionCoordinator:
@@ -187,7 +190,10 @@ class TransactionCoordinator:
         return self._store.partition_of(states.check_transactional_id(transactional_id))
 
     def _is_idle(self, transactional_id: str) -> bool:
-        current = self.get(transactional_id)
+        try:
+            current = self.get(transactional_id)
+        except KafkaError:  # its log went offline behind the step before
+            return False
         return current is not None and current.state.is_idle
 
     # Steps
@@ -217,10 +223,11 @@ class TransactionCoordinator:
             self._steps.take(kept, decision.after, lambda failure: done(answer if failure is None else failure))
 
     def _resume(self) -> None:
-        """Every id is known: finish what was decided before this start."""
+        """Every id is known: finish what was decided before this start, not what clients decided while the rest was loading."""
         for kept in self._store.partitions:
             for metadata in kept.transactions.unfinished():
-                self._steps.finish(kept, metadata, _nobody_waits, is_resumed=True)
+                if not self._steps.is_ending(metadata.transactional_id):
+                    self._steps.finish(kept, metadata, _nobody_waits, is_resumed=True)
         if self._store.is_complete and self._found_at_start is self._store.topic:
             self._look_for_orphans(self.all())
 
@@ -270,7 +277,12 @@ class TransactionCoordinator:
         """Take `step` from each state that is `due`, unless its id has another one by then."""
         for kept, metadata in due[:IDS_A_TURN]:
             if kept.transactions.get(metadata.transactional_id) is metadata:
-                self._steps.take(kept, step(metadata), _nobody_waits)
+                try:
+                    after = step(metadata)
+                except KafkaError as error:  # no new producer id can be had
+                    _LOG.error("transactional id %s, %s: tried again later: %s", metadata.transactional_id, name, error)
+                    continue
+                self._steps.take(kept, after, _nobody_waits)
         if len(due) > IDS_A_TURN:
             self._later(f"more {name}", 0, lambda: self._in_turns(name, due[IDS_A_TURN:], step))
 

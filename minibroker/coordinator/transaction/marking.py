@@ -58,7 +58,8 @@ def wants_sync(log: PartitionLog) -> bool:
 class Marking:
     """The markers of one transaction that is decided. `start` once.
 
-    `on_progress(is_done)` is called after each round: with True once, when no partition is left, or with False: some are held up.
+    `on_progress(is_done)` is called after each round: with True once, when no partition is left, or with False: some are held up, or
+    it was stopped.
     """
 
     def __init__(
@@ -103,6 +104,7 @@ class Marking:
         self._is_stopped = True
         if self._timer is not None:
             self._timer.cancel()
+        self._on_progress(False)
 
     def _mark(self, topic_partition: TopicPartition) -> None:
         metadata = self._metadata

@@ -75,19 +75,23 @@ class Steps:
         )
         marking.start()
 
+    def is_ending(self, transactional_id: str) -> bool:
+        """Whether markers of the id, or Complete*, are still to be written here."""
+        return transactional_id in self._markings or transactional_id in self._retries
+
     def stop(self) -> None:
         """Nothing more is written; what a sync brings back now is of no use to anybody."""
         self._is_stopped = True
         self.forget()
 
     def forget(self) -> None:
-        """The topic is gone, and the ids with it."""
-        for marking in self._markings.values():
-            marking.stop()
+        """The topic is gone, and the ids with it; who waits for an end is told that it was decided."""
+        markings, self._markings = self._markings, {}
         for timer in self._retries.values():
             timer.cancel()
-        self._markings.clear()
         self._retries.clear()
+        for marking in markings.values():
+            marking.stop()
 
     def _write(self, kept: StatePartition, after: TransactionMetadata) -> PartitionLog:
         kept.transactions.prepare(after)

@@ -149,10 +149,10 @@ class StateStore:
         if topic is self.topic:
             return
         self.stop()
-        self._on_gone()
         self.topic = topic
         self.partitions = [StatePartition(each) for each in topic.partitions] if topic is not None else []
         self._loading = self._load()
+        self._on_gone()  # answers requests, which may ask for their ids again
         self._turn(BYTES_AT_START)
 
     def stop(self) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from minibroker.coordinator.transaction.metadata import MAX_EPOCH, ProducerIdAndEpoch, TransactionMetadata, TransactionState
+from minibroker.coordinator.transaction.placement import partition_of
 from minibroker.errors import (
     ConcurrentTransactions,
     CoordinatorLoadInProgress,
@@ -250,6 +251,25 @@ def test_an_id_that_nobody_uses_is_forgotten() -> None:
     assert state_of(broker) == "Empty"
 
 
+def test_a_time_out_that_needs_a_producer_id_when_there_is_none() -> None:
+    broker = BrokerInMemory(topics={"a": 1})
+    producer_id = broker.cluster.allocate_producer_id()
+    last = TransactionMetadata("payments", producer_id, MAX_EPOCH - 1, 60_000, TransactionState.EMPTY, broker.clock.now_ms())
+    broker = broker_that_knows(broker, [last])
+    begin(broker, last.ids, ("a", 0))
+    begin(broker, init_producer(broker, "other"), ("a", 0), name="other")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(broker.cluster, "allocate_producer_id", _no_producer_id)
+        broker.clock.advance(120_000)
+        assert (state_of(broker), state_of(broker, "other")) == ("Ongoing", "CompleteAbort")
+    broker.clock.advance(SCAN_MS)
+    assert (state_of(broker), is_stable(broker, "a", 0)) == ("CompleteAbort", True)
+
+
+def _no_producer_id() -> int:
+    raise KafkaStorageError("the metadata log cannot be written")
+
+
 def test_what_was_forgotten_stays_forgotten() -> None:
     broker = BrokerInMemory(config=EXPIRING)
     init_producer(broker)
@@ -291,6 +311,23 @@ def test_a_topic_that_is_deleted_takes_its_ids_with_it() -> None:
     assert init_producer(broker) == (1, 0)
     assert ended(broker, ids) == 49
     assert is_stable(broker.restart(), "a", 0)  # the old producer's transaction has no owner
+
+
+def test_a_topic_that_is_deleted_while_a_transaction_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("minibroker.coordinator.transaction.marking.MARKERS_A_TURN", 2)
+    broker = BrokerInMemory(topics={"a": 5})
+    ids = init_producer(broker)
+    begin(broker, ids, *[("a", index) for index in range(5)])
+    pending = end(broker, ids)
+    successor = broker.begin(k22.Request(transactional_id="payments", transaction_timeout_ms=60_000))
+    assert (pending.is_done, successor.answer().error_code) == (False, 51)
+
+    broker.cluster.delete_topic(TOPIC)
+    coordinator_of(broker)
+
+    assert pending.answer().error_code == 0  # it was decided, and the next start ends it where it is still open
+    assert state_of(broker) is None
+    assert [len(markers(broker, "a", index)) for index in range(5)] == [1, 1, 0, 0, 0]
 
 
 def test_a_part_of_the_topic_that_is_offline() -> None:
@@ -490,3 +527,27 @@ def test_an_id_is_served_when_its_part_of_the_topic_is_read(monkeypatch: pytest.
         begin(broker, ids, ("a", 0))
     broker.clock.advance(0)
     assert ended(broker, ids) == 0
+
+
+def test_an_end_that_began_before_the_last_id_was_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = BrokerInMemory(topics={"a": 5}, config={"transaction.state.log.num.partitions": "7"})
+    for each in range(10):
+        init_producer(broker, f"id-{each}")
+    ids = init_producer(broker)
+    begin(broker, ids, *[("a", index) for index in range(5)])
+    assert partition_of("payments", 7) == 0
+    log = broker.cluster.partition(TOPIC, 0).log
+    monkeypatch.setattr("minibroker.coordinator.transaction.store.BYTES_AT_START", log.size + 1)
+    monkeypatch.setattr("minibroker.coordinator.transaction.store._RECORD_BYTES", 0)
+    monkeypatch.setattr("minibroker.coordinator.transaction.marking.MARKERS_A_TURN", 2)
+    broker = broker.restart()
+    with pytest.raises(CoordinatorLoadInProgress):
+        broker.services.coordinators.transactions.all()
+
+    pending = end(broker, ids)
+    assert not pending.is_done
+    broker.clock.advance(0)
+
+    assert pending.answer().error_code == 0
+    assert [state for state, _, _ in steps_of(broker)] == ["Empty", "Ongoing", "PrepareCommit", "CompleteCommit"]
+    assert [markers(broker, "a", index) for index in range(5)] == [[(COMMITTED, 1)]] * 5

@@ -201,6 +201,20 @@ def test_an_end_that_cannot_be_completed_is_completed_later() -> None:
     assert markers(broker, "a", 0) == [(True, 1)]
 
 
+def test_a_take_over_whose_coordinator_goes_offline_behind_the_markers() -> None:
+    files = FaultyFiles()
+    broker = begun(files)
+    files.fail("write", errno.EIO, path_part="__transaction_state", after=1)
+    pending = init(broker)  # it aborts what is open first: Prepare* is written, Complete* is not
+    others: list[object] = []
+    log = broker.cluster.partition("a", 0).log
+    broker.clock.call_later_ms(0, lambda: broker.services.flush_queue.flush([log], others.append))
+    broker.clock.advance(0)
+    assert pending.answer().error_code == 51  # and 16 when it asks again
+    assert len(others) == 1
+    assert init(broker).answer().error_code == 16
+
+
 @pytest.mark.parametrize("clean", [True, False])
 def test_a_stop_while_the_disk_is_slow(clean: bool) -> None:
     broker = begun()
