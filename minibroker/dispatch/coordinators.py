@@ -39,7 +39,7 @@ class Coordinators:
         if self._groups is None:
             from minibroker.coordinator.group.coordinator import GroupCoordinator  # noqa: PLC0415  a start does without
 
-            self._groups = GroupCoordinator(self._cluster, self._config, self._clock)
+            self._groups = GroupCoordinator(self._cluster, self._config, self._clock, self._flush_queue.flush)
             self._groups.start()
         return self._groups
 

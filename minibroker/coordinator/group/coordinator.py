@@ -1,14 +1,9 @@
-"""The group coordinator: committed offsets, outside and inside of transactions.
+"""The group coordinator: committed offsets, outside and inside of transactions, on top of members (memberships.py).
 
 Every call is one synchronous run that ends with its records in the log. What it returns besides is the log that must be synced before
 anybody is told, None where no sync is asked for. Errors are raised; every call may raise NotCoordinator and CoordinatorLoadInProgress
-(store.py).
-
-Groups have no members yet, so a generation is always of a member that this coordinator does not know:
-
-    generation_id   the group is known   it is not
-    -1              committed            committed, and there is a group now: a simple one
-    0 and above     UnknownMemberId      GroupIdNotFound from OffsetCommit 9 on, IllegalGeneration before and in a transaction
+(store.py). Who may commit is said by classic/group.py; where there is no such group, a client that is no member may: there is a simple one
+from then on. A generation of it is GroupIdNotFound from OffsetCommit 9 on, IllegalGeneration before and in a transaction.
 
 Source: GroupCoordinatorService, OffsetMetadataManager of Apache Kafka 4.3.1.
 """
@@ -23,23 +18,31 @@ from minibroker.clock import Clock, Timer
 from minibroker.cluster.cluster import Cluster
 from minibroker.cluster.topic import CONSUMER_OFFSETS_TOPIC
 from minibroker.config.broker_config import BrokerConfig
+from minibroker.coordinator.group.classic.group import ClassicGroup
+from minibroker.coordinator.group.classic.rebalance import GroupState
+from minibroker.coordinator.group.classic.subscription import CONSUMER
 from minibroker.coordinator.group.commits import Commit, Membership, NewOffset
+from minibroker.coordinator.group.memberships import Memberships, SyncLogs
 from minibroker.coordinator.group.offsets import NO_TIMESTAMP, CommittedOffset, Offsets, TopicPartition
-from minibroker.coordinator.group.records import offset_record
+from minibroker.coordinator.group.records import group_tombstone, offset_record, offset_tombstone
 from minibroker.coordinator.group.retention import expired
-from minibroker.coordinator.group.shard import Shard
-from minibroker.coordinator.group.store import GroupStore, StoredShard
+from minibroker.coordinator.group.shard import Group
+from minibroker.coordinator.group.store import StoredShard
 from minibroker.coordinator.transaction.metadata import NO_IDS, ProducerIdAndEpoch
 from minibroker.coordinator.transaction.placement import partition_of
 from minibroker.errors import (
     GroupIdNotFound,
+    GroupSubscribedToTopic,
     IllegalGeneration,
     InvalidGroupId,
     KafkaError,
+    NonEmptyGroup,
+    NotCoordinator,
     OffsetMetadataTooLarge,
     UnknownMemberId,
     UnstableOffsetCommit,
 )
+from minibroker.log.partition_log import PartitionLog
 
 _MINUTE_MS = 60_000
 
@@ -62,14 +65,20 @@ class GroupOffsets(NamedTuple):
         return iter(self.offsets.of_group(self.group_id))
 
 
-class GroupCoordinator:
+class ListedGroup(NamedTuple):
+    """One group in a list of all."""
+
+    group_id: str
+    protocol_type: str
+    state: str
+    group_type: str
+
+
+class GroupCoordinator(Memberships):
     """Of all groups: one node coordinates every one."""
 
-    def __init__(self, cluster: Cluster, config: BrokerConfig, clock: Clock) -> None:
-        self._cluster = cluster
-        self._config = config
-        self._clock = clock
-        self._store = GroupStore(cluster, config, clock)
+    def __init__(self, cluster: Cluster, config: BrokerConfig, clock: Clock, sync: SyncLogs) -> None:
+        super().__init__(cluster, config, clock, sync)
         self._timer: Timer | None = None
 
     # Life
@@ -80,11 +89,14 @@ class GroupCoordinator:
         self._timer = self._clock.call_later_ms(self._config.offsets_retention_check_interval_ms, self._check_retention)
 
     def stop(self) -> None:
-        """Write nothing more."""
+        """Write nothing more; who waits is told to look for another coordinator."""
         self._cluster.on_topic_deleted.remove(self._store.delete_topic)
         if self._timer is not None:
             self._timer.cancel()
         self._store.stop()
+        for stored in self._store.loaded:
+            for group_id in list(stored.classic):
+                self._forget(stored, group_id)
 
     def ensure_topic(self) -> None:
         """Create `__consumer_offsets` if there is none; KafkaError. Until somebody does, everything here is NotCoordinator."""
@@ -107,7 +119,7 @@ class GroupCoordinator:
     ) -> Commit:
         """Commit outside of a transaction; `retention_ms` -1 leaves it to the broker. UnknownMemberId, or `unknown_group`: see above."""
         stored = self._shard_of(group_id)
-        _check_membership(stored.shard, group_id, membership, unknown_group)
+        self._check_membership(stored, group_id, membership, unknown_group, is_transactional=False)
         expire_timestamp_ms = NO_TIMESTAMP if retention_ms == NO_TIMESTAMP else self._clock.now_ms() + retention_ms
         return self._commit(stored, group_id, offsets, NO_IDS, expire_timestamp_ms)
 
@@ -121,15 +133,21 @@ class GroupCoordinator:
         if not group_id:
             raise InvalidGroupId
         stored = self._shard_of(group_id)
-        _check_membership(stored.shard, group_id, membership, IllegalGeneration)
+        self._check_membership(stored, group_id, membership, IllegalGeneration, is_transactional=True)
         return self._commit(stored, group_id, offsets, ids, NO_TIMESTAMP)
 
     def fetch(self, group_id: str, *, require_stable: bool) -> GroupOffsets:
         """What the group has committed; nothing for one that is not known."""
         return GroupOffsets(group_id, self._shard_of(group_id).shard.offsets, require_stable)
 
-    def _shard_of(self, group_id: str) -> StoredShard:
-        return self._store.shard(partition_of(group_id, self._store.partition_count))
+    def _check_membership(
+        self, stored: StoredShard, group_id: str, membership: Membership, unknown_group: type[KafkaError], *, is_transactional: bool
+    ) -> None:
+        group = stored.classic.get(group_id)
+        if group is not None:
+            group.check_offset_commit(membership, is_transactional=is_transactional)
+        elif membership.generation_id >= 0:  # no members, so nobody is of that generation
+            raise UnknownMemberId if group_id in stored.shard.groups else unknown_group
 
     def _commit(
         self, stored: StoredShard, group_id: str, offsets: Sequence[NewOffset], ids: ProducerIdAndEpoch, expire_timestamp_ms: int
@@ -147,7 +165,68 @@ class GroupCoordinator:
             records.append(offset_record(group_id, new.partition, committed))
         return Commit(errors, stored.append(records, now_ms, ids) if records else None)
 
-    # Retention
+    # Groups and their end
+
+    def describe(self, group_id: str) -> ClassicGroup:
+        """The group as it is now, for reading; GroupIdNotFound where there is no classic group of this id."""
+        stored = self._shard_of(group_id)
+        if group_id not in stored.shard.groups:
+            raise GroupIdNotFound(f"Group {group_id} not found.")
+        group = self._classic(stored, group_id)
+        if group is None:
+            raise GroupIdNotFound(f"Group {group_id} is not a classic group.")
+        return group
+
+    def groups(self) -> Iterator[ListedGroup]:
+        """Every group of every log that can be read; CoordinatorLoadInProgress while one of them is being read."""
+        for index in range(self._store.partition_count):
+            try:
+                stored = self._store.shard(index)
+            except NotCoordinator:
+                continue
+            for group_id, known in stored.shard.groups.items():
+                yield _listed(group_id, known, stored.classic.get(group_id))
+
+    def delete_group(self, group_id: str) -> PartitionLog | None:
+        """Forget a group without members, and its offsets; GroupIdNotFound, NonEmptyGroup."""
+        stored = self._shard_of(group_id)
+        known = stored.shard.groups.get(group_id)
+        if known is None:
+            raise GroupIdNotFound(f"Group {group_id} not found.")
+        group = stored.classic.get(group_id)
+        if not known.is_classic or (group is not None and group.state is not GroupState.EMPTY):
+            raise NonEmptyGroup
+        partitions = dict.fromkeys(partition for owner, partition, _ in stored.shard.offsets.all() if owner == group_id)
+        tombstones = [*(offset_tombstone(group_id, partition) for partition in partitions), group_tombstone(group_id)]
+        unsynced = stored.append_all(tombstones, self._clock.now_ms())
+        self._forget(stored, group_id)
+        return unsynced
+
+    def delete_offsets(self, group_id: str, partitions: Sequence[TopicPartition]) -> Commit:
+        """Forget offsets that nobody of the group reads any more: GroupSubscribedToTopic where somebody does.
+
+        Raises:
+            InvalidGroupId, GroupIdNotFound. NonEmptyGroup: it has members that are no consumers, so nobody knows what they read.
+        """
+        if not group_id:
+            raise InvalidGroupId
+        stored = self._shard_of(group_id)
+        if group_id not in stored.shard.groups:
+            raise GroupIdNotFound
+        group = stored.classic.get(group_id)
+        if group is not None and group.state is not GroupState.EMPTY and group.members.protocol_type != CONSUMER:
+            raise NonEmptyGroup
+        errors: list[KafkaError | None] = [
+            GroupSubscribedToTopic() if group is not None and group.is_subscribed(topic) else None for topic, _ in partitions
+        ]
+        offsets = stored.shard.offsets
+        known = [
+            partition
+            for partition, error in zip(partitions, errors, strict=True)
+            if error is None and (partition in offsets.of_group(group_id) or offsets.is_unstable(group_id, partition))
+        ]
+        tombstones = [offset_tombstone(group_id, partition) for partition in dict.fromkeys(known)]
+        return Commit(errors, stored.append_all(tombstones, self._clock.now_ms()))
 
     def _check_retention(self) -> None:
         self._check_partition(0)
@@ -162,13 +241,17 @@ class GroupCoordinator:
         retention_ms = self._config.offsets_retention_minutes * _MINUTE_MS
         with suppress(KafkaError):  # one that is loading is looked at the next time; what else goes wrong is told where it does
             stored = self._store.shard(index)
-            stored.append_all(expired(stored.shard, now_ms=now_ms, retention_ms=retention_ms), now_ms)
+            stored.append_all(expired(stored.shard, stored.classic, now_ms=now_ms, retention_ms=retention_ms), now_ms)
+            for group_id in stored.classic.keys() - stored.shard.groups.keys():
+                self._forget(stored, group_id)
 
 
-def _check_membership(shard: Shard, group_id: str, membership: Membership, unknown_group: type[KafkaError]) -> None:
-    if membership.generation_id < 0:
-        return
-    raise UnknownMemberId if group_id in shard.groups else unknown_group
+def _listed(group_id: str, known: Group, live: ClassicGroup | None) -> ListedGroup:
+    if not known.is_classic:
+        return ListedGroup(group_id, CONSUMER, GroupState.EMPTY.value, "consumer")
+    if live is not None:
+        return ListedGroup(group_id, live.members.protocol_type or "", live.state.value, "classic")
+    return ListedGroup(group_id, known.stored.protocol_type if known.stored else "", GroupState.EMPTY.value, "classic")
 
 
 def _java_length(text: str) -> int:

@@ -1,4 +1,4 @@
-"""Committed offsets as records of `__consumer_offsets`, and back.
+"""Committed offsets as records of `__consumer_offsets`, and back; groups as such records.
 
 A commit is OffsetCommitValue v4; v1 when it has a time of its own at which it expires, which alone has a place for it, and then has no
 leader epoch and no topic id. A deleted offset is a tombstone of its key, a group that is gone one of GroupMetadataKey. Records of one
@@ -18,6 +18,7 @@ from minibroker.records.builder import build_batch
 from minibroker.records.record import Record
 from minibroker.schemas.internal.offset_records import (
     GroupMetadataKey,
+    GroupMetadataValue,
     LegacyOffsetCommitKey,
     OffsetCommitKey,
     OffsetCommitValue,
@@ -25,6 +26,7 @@ from minibroker.schemas.internal.offset_records import (
 
 OFFSET_VERSION: Final = 4
 EXPIRING_OFFSET_VERSION: Final = 1
+GROUP_VERSION: Final = 3
 _TOMBSTONE: Final = -1
 
 
@@ -50,6 +52,11 @@ def offset_record(group_id: str, partition: TopicPartition, committed: Committed
 def offset_tombstone(group_id: str, partition: TopicPartition) -> CoordinatorRecord:
     """The offset is deleted."""
     return CoordinatorRecord(_offset_key(group_id, partition), None, _TOMBSTONE)
+
+
+def group_record(group_id: str, value: GroupMetadataValue) -> CoordinatorRecord:
+    """A generation of a classic group."""
+    return CoordinatorRecord(GroupMetadataKey(group=group_id), value, GROUP_VERSION)
 
 
 def group_tombstone(group_id: str) -> CoordinatorRecord:

@@ -1,9 +1,10 @@
 """Which offsets nobody will ask for again: they are deleted, and with its last one the group.
 
-    kind of group                       an offset expires offsets.retention.minutes after
-    simple (offsets and nothing else)   it was committed
-    classic, without members            the last member left (before KIP-211 told when: it was committed)
-    in use                              never
+    kind of group                               an offset expires offsets.retention.minutes after
+    simple (offsets and nothing else)           it was committed
+    classic, without members                    the last member left (before KIP-211 told when: it was committed)
+    classic, of consumers, in the state Stable  it was committed, if nobody is subscribed to its topic
+    all others                                  never
 
 An offset that was committed with a retention time of its own (OffsetCommit 2 to 4) expires by that alone. One for which an open
 transaction has another stays, and so does a group while a transaction has yet to decide about it.
@@ -13,34 +14,60 @@ Source: OffsetMetadataManager.cleanupExpiredOffsets, ClassicGroup.offsetExpirati
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
+from minibroker.coordinator.group.classic.group import ClassicGroup
+from minibroker.coordinator.group.classic.rebalance import GroupState
+from minibroker.coordinator.group.classic.subscription import CONSUMER
 from minibroker.coordinator.group.offsets import NO_TIMESTAMP, CommittedOffset
 from minibroker.coordinator.group.records import group_tombstone, offset_tombstone
 from minibroker.coordinator.group.shard import Group, Shard
 from minibroker.coordinator.record_frame import CoordinatorRecord
 
+_Since = Callable[[CommittedOffset], int]  #: when the retention of an offset begins, epoch ms
 
-def expired(shard: Shard, *, now_ms: int, retention_ms: int) -> list[CoordinatorRecord]:
-    """The tombstones to be written."""
+
+def expired(shard: Shard, classic: Mapping[str, ClassicGroup], *, now_ms: int, retention_ms: int) -> list[CoordinatorRecord]:
+    """The tombstones to be written; `classic` are the groups that have members, or may have some soon."""
     tombstones = []
     for group_id, group in shard.groups.items():
-        if group.is_in_use:
+        live = classic.get(group_id)
+        since = _since(group, live)
+        if since is None:
             continue
         offsets = shard.offsets.of_group(group_id)
         gone = [
-            partition
-            for partition, committed in offsets.items()
-            if _is_expired(group, committed, now_ms, retention_ms) and not shard.offsets.is_unstable(group_id, partition)
+            (topic, index)
+            for (topic, index), committed in offsets.items()
+            if _is_expired(since, committed, now_ms, retention_ms)
+            and not (live is not None and live.is_subscribed(topic))
+            and not shard.offsets.is_unstable(group_id, (topic, index))
         ]
         tombstones += [offset_tombstone(group_id, partition) for partition in gone]
-        if len(gone) == len(offsets) and not shard.offsets.has_open_transaction(group_id):
+        is_empty = live is None or live.state is GroupState.EMPTY
+        if is_empty and len(gone) == len(offsets) and not shard.offsets.has_open_transaction(group_id):
             tombstones.append(group_tombstone(group_id))
     return tombstones
 
 
-def _is_expired(group: Group, committed: CommittedOffset, now_ms: int, retention_ms: int) -> bool:
+def _since(group: Group, live: ClassicGroup | None) -> _Since | None:
+    """None while all offsets stay."""
+    stored = group.stored
+    if live is not None and live.state is not GroupState.EMPTY:
+        return _committed if live.state is GroupState.STABLE and live.members.protocol_type == CONSUMER else None
+    if not group.is_classic or (stored is not None and stored.members):
+        return None
+    if stored is None or not stored.protocol_type or stored.current_state_timestamp == NO_TIMESTAMP:
+        return _committed
+    empty_since_ms = stored.current_state_timestamp
+    return lambda _: empty_since_ms
+
+
+def _committed(committed: CommittedOffset) -> int:
+    return committed.commit_timestamp_ms
+
+
+def _is_expired(since: _Since, committed: CommittedOffset, now_ms: int, retention_ms: int) -> bool:
     if committed.expire_timestamp_ms != NO_TIMESTAMP:
         return now_ms >= committed.expire_timestamp_ms
-    since_ms = committed.commit_timestamp_ms
-    if group.protocol_type is not None and group.state_timestamp_ms != NO_TIMESTAMP:
-        since_ms = group.state_timestamp_ms
-    return now_ms - since_ms >= retention_ms
+    return now_ms - since(committed) >= retention_ms

@@ -1,7 +1,7 @@
 """What the records of one partition of `__consumer_offsets` say: groups, and the offsets that they committed.
 
-Groups have no members here yet: of the records of groups it is kept whether there is such a group, and what the retention of its offsets
-depends on. Records of other kinds (members and assignments of KIP-848, share groups) are passed over and stay where they are.
+Of a group of KIP-848 it is kept that there is one. Records of other kinds (its members and assignments, share groups) are passed over and
+stay where they are.
 
 Source: GroupCoordinatorShard.replay of Apache Kafka 4.3.1.
 """
@@ -10,19 +10,18 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from minibroker.coordinator.group.offsets import NO_PRODUCER_ID, NO_TIMESTAMP, Offsets
+from minibroker.coordinator.group.offsets import NO_PRODUCER_ID, Offsets
 from minibroker.coordinator.group.records import committed_offset
 from minibroker.coordinator.record_frame import CoordinatorRecord
 from minibroker.schemas.internal.consumer_group_records import ConsumerGroupMetadataKey
-from minibroker.schemas.internal.offset_records import GroupMetadataKey, LegacyOffsetCommitKey, OffsetCommitKey
+from minibroker.schemas.internal.offset_records import GroupMetadataKey, GroupMetadataValue, LegacyOffsetCommitKey, OffsetCommitKey
 
 
 class Group(NamedTuple):
-    """One group, whatever its kind."""
+    """One group: with a record of its own, or simple, which is to say that it has offsets and nothing else."""
 
-    protocol_type: str | None = None  #: "consumer" as a rule; None of a simple group, which has offsets and nothing else
-    state_timestamp_ms: int = NO_TIMESTAMP  #: since when it has the state that its record says
-    is_in_use: bool = False  #: it had members when its last record was written, or is of KIP-848: its offsets do not expire
+    stored: GroupMetadataValue | None = None  #: the last generation of a classic group
+    is_classic: bool = True  #: False of one of KIP-848
 
 
 SIMPLE = Group()
@@ -43,9 +42,9 @@ class Shard:
         if isinstance(key, OffsetCommitKey | LegacyOffsetCommitKey):
             self._replay_offset(record, record_offset, producer_id)
         elif isinstance(key, GroupMetadataKey):
-            self._replay_group(key.group, _classic(record))
+            self._replay_group(key.group, None if record.value is None else Group(record.value))
         elif isinstance(key, ConsumerGroupMetadataKey):
-            self._replay_group(key.group_id, None if record.value is None else Group("consumer", is_in_use=True))
+            self._replay_group(key.group_id, None if record.value is None else Group(is_classic=False))
 
     def end_transaction(self, producer_id: int, *, is_commit: bool) -> None:
         """Take one marker of the log."""
@@ -65,10 +64,3 @@ class Shard:
             self.groups.pop(group_id, None)
         else:
             self.groups[group_id] = group
-
-
-def _classic(record: CoordinatorRecord) -> Group | None:
-    value = record.value
-    if value is None:
-        return None
-    return Group(value.protocol_type or None, value.current_state_timestamp, is_in_use=bool(value.members))

@@ -26,6 +26,7 @@ from minibroker.cluster.cluster import Cluster
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.topic import CONSUMER_OFFSETS_TOPIC, Topic
 from minibroker.config.broker_config import BrokerConfig
+from minibroker.coordinator.group.classic.group import ClassicGroup
 from minibroker.coordinator.group.offsets import NO_PRODUCER_ID
 from minibroker.coordinator.group.records import batch_of, offset_tombstone
 from minibroker.coordinator.group.shard import Shard
@@ -58,13 +59,14 @@ _LOG = logging.getLogger(__name__)
 
 
 class StoredShard:
-    """One partition of the topic. Written by GroupStore alone."""
+    """One partition of the topic. Written by GroupStore, but for `classic`."""
 
-    __slots__ = ("is_broken", "loading", "partition", "shard")
+    __slots__ = ("classic", "is_broken", "loading", "partition", "shard")
 
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
         self.shard = Shard()
+        self.classic: dict[str, ClassicGroup] = {}  #: those with members, and those that somebody asked about; written by Memberships
         self.loading: Iterator[None] | None = None
         self.is_broken = False
 
@@ -97,26 +99,29 @@ class StoredShard:
             raise UnknownServerError from error  # Kafka's answer, too
         for index, record in enumerate(records):
             self.shard.replay(record, base_offset + index, ids.producer_id)
-        return log if log.config.flush_messages <= log.unflushed_messages else None
+        return log if wants_sync(log) else None
 
-    def append_all(self, records: Sequence[CoordinatorRecord], now_ms: int) -> None:
-        """Append records that need not be in one batch, nor be synced: tombstones."""
+    def append_all(self, records: Sequence[CoordinatorRecord], now_ms: int) -> PartitionLog | None:
+        """Append records that need not be in one batch: tombstones."""
+        unsynced = None
         limit = self.partition.log.config.max_message_bytes
         while records:
             count = len(records)
             while count > 1 and len(batch_of(records[:count], now_ms)) > limit:
                 count //= 2
-            self.append(records[:count], now_ms)
+            unsynced = self.append(records[:count], now_ms)
             records = records[count:]
+        return unsynced
 
 
 class GroupStore:
     """All partitions of the topic, as long as it is the same topic."""
 
-    def __init__(self, cluster: Cluster, config: BrokerConfig, clock: Clock) -> None:
+    def __init__(self, cluster: Cluster, config: BrokerConfig, clock: Clock, *, on_loaded: Callable[[StoredShard], None]) -> None:
         self._cluster = cluster
         self._config = config
         self._clock = clock
+        self._on_loaded = on_loaded
         self._topic: Topic | None = None  #: whose partitions these are
         self._shards: dict[int, StoredShard] = {}  #: by index of the partition, once asked for
         self._deleted_topics: set[str] = set()  #: what a log that is read from now on has of them is older than their deletion
@@ -146,6 +151,11 @@ class GroupStore:
         """Of the topic, as it is or will be."""
         topic = self._cluster.topics.get(CONSUMER_OFFSETS_TOPIC)
         return self._config.offsets_topic_num_partitions if topic is None else len(topic.partitions)
+
+    @property
+    def loaded(self) -> list[StoredShard]:
+        """Those that were read, whatever became of them."""
+        return list(self._shards.values())
 
     def shard(self, index: int) -> StoredShard:
         """One partition, loaded; CoordinatorLoadInProgress, NotCoordinator."""
@@ -208,6 +218,7 @@ class GroupStore:
             return
         partition.on_transaction_end = lambda producer_id, _, is_commit: stored.shard.end_transaction(producer_id, is_commit=is_commit)
         self._delete_offsets(stored, self._is_gone)
+        self._on_loaded(stored)
 
     def _is_gone(self, topic: str, topic_id: UUID) -> bool:
         """Whether offsets of that topic, found in a log that was just read, are of one that was deleted."""
@@ -222,6 +233,11 @@ class GroupStore:
             stored.append_all([offset_tombstone(*each) for each in dict.fromkeys(gone)], self._clock.now_ms())
         except KafkaError as error:
             _LOG.warning("%s-%d: offsets of deleted topics stay: %s", CONSUMER_OFFSETS_TOPIC, stored.partition.index, error)
+
+
+def wants_sync(log: PartitionLog) -> bool:
+    """Whether what was appended must be synced before anybody is told."""
+    return log.config.flush_messages <= log.unflushed_messages
 
 
 def _check_size(data: bytearray, log: PartitionLog) -> None:

@@ -7,7 +7,7 @@ import pytest
 from minibroker.coordinator.group.offsets import CommittedOffset
 from minibroker.coordinator.group.records import batch_of, group_tombstone, offset_record, offset_tombstone
 from minibroker.coordinator.group.retention import expired
-from minibroker.coordinator.group.shard import Group, Shard
+from minibroker.coordinator.group.shard import Shard
 from minibroker.coordinator.record_frame import CONSUMER_OFFSETS, CoordinatorRecord
 from minibroker.records.batch import split_batches
 from minibroker.records.record import decode_records
@@ -127,8 +127,8 @@ GONE = [offset_tombstone("g", ("a", 0)), group_tombstone("g")]
 )
 def test_a_classic_group_that_its_members_left(group: CoordinatorRecord, last_ms: int) -> None:
     shard = shard_of(group, OFFSET)
-    assert expired(shard, now_ms=last_ms + MINUTE_MS - 1, retention_ms=MINUTE_MS) == []
-    assert expired(shard, now_ms=last_ms + MINUTE_MS, retention_ms=MINUTE_MS) == GONE
+    assert expired(shard, {}, now_ms=last_ms + MINUTE_MS - 1, retention_ms=MINUTE_MS) == []
+    assert expired(shard, {}, now_ms=last_ms + MINUTE_MS, retention_ms=MINUTE_MS) == GONE
 
 
 @pytest.mark.parametrize(
@@ -139,14 +139,14 @@ def test_a_classic_group_that_its_members_left(group: CoordinatorRecord, last_ms
     ],
 )
 def test_a_group_in_use_keeps_its_offsets(group: CoordinatorRecord) -> None:
-    assert expired(shard_of(group, OFFSET), now_ms=10**12, retention_ms=MINUTE_MS) == []
-    assert expired(shard_of(group), now_ms=10**12, retention_ms=MINUTE_MS) == []
+    assert expired(shard_of(group, OFFSET), {}, now_ms=10**12, retention_ms=MINUTE_MS) == []
+    assert expired(shard_of(group), {}, now_ms=10**12, retention_ms=MINUTE_MS) == []
 
 
 def test_a_group_without_offsets_goes_at_once() -> None:
     shard = shard_of(classic(timestamp_ms=1_000, members=[]))
-    assert shard.groups == {"g": Group("consumer", 1_000)}
-    assert expired(shard, now_ms=1_000, retention_ms=MINUTE_MS) == [group_tombstone("g")]
+    assert shard.groups["g"].stored is not None
+    assert expired(shard, {}, now_ms=1_000, retention_ms=MINUTE_MS) == [group_tombstone("g")]
 
 
 def test_groups_that_are_gone() -> None:

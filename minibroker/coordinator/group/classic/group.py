@@ -42,6 +42,7 @@ from minibroker.coordinator.group.classic.answers import UNKNOWN_MEMBER_ID, Join
 from minibroker.coordinator.group.classic.members import Member, names
 from minibroker.coordinator.group.classic.rebalance import NEW_MEMBER_JOIN_TIMEOUT_MS, GroupState, Limits, Persist, Rebalance
 from minibroker.coordinator.group.classic.records import value_of
+from minibroker.coordinator.group.classic.subscription import CONSUMER, topics_of
 from minibroker.coordinator.group.commits import Membership
 from minibroker.errors import (
     FencedInstanceId,
@@ -282,6 +283,15 @@ class ClassicGroup(Rebalance):
         if self.state is GroupState.COMPLETING_REBALANCE:
             raise RebalanceInProgress
         self._renew(member)
+
+    # What others want to know
+
+    def is_subscribed(self, topic: str) -> bool:
+        """Whether a consumer reads it: then its offsets stay. True where the subscriptions cannot be read, as in Apache Kafka."""
+        if self.members.protocol_type != CONSUMER:
+            return False
+        subscriptions = [topics_of(member.metadata(self.protocol_name)) for member in self.members]
+        return any(topics is None or topic in topics for topics in subscriptions)
 
     def _check_member(self, member_id: str, group_instance_id: str | None, generation_id: int) -> Member:
         member = self.members.check(member_id, group_instance_id)

@@ -14,7 +14,6 @@ from minibroker.schemas.internal.offset_records import GroupMetadataValue, Membe
 if TYPE_CHECKING:
     from minibroker.coordinator.group.classic.rebalance import Rebalance
 
-VERSION: Final = 3
 SIMPLE_TYPE: Final = ""  #: protocol type of a group that has offsets and nothing else
 
 
@@ -41,6 +40,11 @@ def _stored(member: Member, protocol_name: str | None) -> MemberMetadata:
         subscription=member.metadata(protocol_name),
         assignment=member.assignment,
     )
+
+
+def never_stored() -> GroupMetadataValue:
+    """What a simple group would have been stored as."""
+    return GroupMetadataValue(protocol_type=SIMPLE_TYPE, generation=0, protocol=None, leader=None, current_state_timestamp=-1, members=[])
 
 
 def members_of(value: GroupMetadataValue) -> Members:
