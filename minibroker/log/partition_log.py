@@ -131,7 +131,8 @@ class PartitionLog(ShrinkingLog):
         """
         if self.offline_cause is not None:
             raise self._offline_error()
-        self._check_size(data)
+        if len(data) > self.config.segment_bytes:
+            raise self._too_large(data)
         for batch in batches:
             if batch.producer_id >= 0:
                 duplicate = self._producers.check(batches)
@@ -150,7 +151,8 @@ class PartitionLog(ShrinkingLog):
         if self.offline_cause is not None:
             raise self._offline_error()
         data = memoryview(data)
-        self._check_size(data)
+        if len(data) > self.config.segment_bytes:
+            raise self._too_large(data)
         log_append_time_ms = NO_TIMESTAMP
         if self._rules.timestamp_type:
             log_append_time_ms = self._clock.now_ms()
@@ -178,9 +180,8 @@ class PartitionLog(ShrinkingLog):
             stamp_log_append_time(data, now_ms)
         return self._write(data, (RecordBatch(data),), log_append_time_ms)
 
-    def _check_size(self, data: memoryview) -> None:
-        if len(data) > self.config.segment_bytes:
-            raise RecordListTooLarge(f"{len(data)} bytes do not fit into a segment of {self.config.segment_bytes}")
+    def _too_large(self, data: memoryview) -> RecordListTooLarge:
+        return RecordListTooLarge(f"{len(data)} bytes do not fit into a segment of {self.config.segment_bytes}")
 
     def _write(self, data: memoryview, batches: Sequence[RecordBatch], log_append_time_ms: int) -> Appended:
         base_offset = next_offset = self.log_end_offset
