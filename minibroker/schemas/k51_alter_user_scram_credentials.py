@@ -10,6 +10,7 @@ from minibroker.wire.schema import Bytes, Int8, Int16, Int32, String, field, str
 API_KEY = 51
 VERSIONS = (0, 0)
 FLEXIBLE_SINCE = 0
+LEFTOVER_ALLOWED = True  #: librdkafka 2.16 leaves a byte behind, and Kafka passes over it
 
 
 @struct

@@ -137,12 +137,11 @@ def test_control_types_know_the_versions_of_kafka() -> None:
 
 
 def test_coordinator_records_have_the_types_and_versions_of_kafka() -> None:
-    """Those of share and streams groups are not declared yet."""
+    """Those of streams groups are not declared yet."""
     theirs = {
         (table.key, table.kind, name, table.versions.last)
         for name, table in read_tables().items()
-        if table.kind in ("coordinator-key", "coordinator-value")
-        and not name.startswith(("ShareGroup", "ShareSnapshot", "ShareUpdate", "StreamsGroup"))
+        if table.kind in ("coordinator-key", "coordinator-value") and not name.startswith("StreamsGroup")
     }
     ours = (*coordinator_records.TRANSACTION_RECORD_TYPES, *coordinator_records.OFFSET_RECORD_TYPES)
     keys = {(each.type_id, "coordinator-key", each.key.__name__, 0) for each in ours}

@@ -4,7 +4,7 @@ Each topic numbers its types by itself. A record is framed as
   key    Int16 record type, the tables below | the key's struct, v0, not flexible
   value  Int16 version | the value's struct, flexible from `flexible_since` on; or no value at all: a tombstone
 
-Types 9 to 15 are share groups' (KIP-932), 17 to 23 streams groups' (KIP-1071); neither is declared yet.
+Types 10 to 15 are share groups' (KIP-932), 17 to 23 streams groups' (KIP-1071); the latter are not declared yet.
 """
 
 from __future__ import annotations
@@ -35,6 +35,20 @@ from minibroker.schemas.internal.offset_records import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
+from minibroker.schemas.internal.share_group_records import (
+    ShareGroupCurrentMemberAssignmentKey,
+    ShareGroupCurrentMemberAssignmentValue,
+    ShareGroupMemberMetadataKey,
+    ShareGroupMemberMetadataValue,
+    ShareGroupMetadataKey,
+    ShareGroupMetadataValue,
+    ShareGroupStatePartitionMetadataKey,
+    ShareGroupStatePartitionMetadataValue,
+    ShareGroupTargetAssignmentMemberKey,
+    ShareGroupTargetAssignmentMemberValue,
+    ShareGroupTargetAssignmentMetadataKey,
+    ShareGroupTargetAssignmentMetadataValue,
+)
 from minibroker.schemas.internal.transaction_records import TransactionLogKey, TransactionLogValue
 from minibroker.wire.api import NEVER
 
@@ -61,5 +75,11 @@ OFFSET_RECORD_TYPES = (
     CoordinatorRecordType(6, ConsumerGroupTargetAssignmentMetadataKey, ConsumerGroupTargetAssignmentMetadataValue, 0, 0),
     CoordinatorRecordType(7, ConsumerGroupTargetAssignmentMemberKey, ConsumerGroupTargetAssignmentMemberValue, 0, 0),
     CoordinatorRecordType(8, ConsumerGroupCurrentMemberAssignmentKey, ConsumerGroupCurrentMemberAssignmentValue, 0, 0),
+    CoordinatorRecordType(10, ShareGroupMemberMetadataKey, ShareGroupMemberMetadataValue, 0, 0),
+    CoordinatorRecordType(11, ShareGroupMetadataKey, ShareGroupMetadataValue, 0, 0),
+    CoordinatorRecordType(12, ShareGroupTargetAssignmentMetadataKey, ShareGroupTargetAssignmentMetadataValue, 0, 0),
+    CoordinatorRecordType(13, ShareGroupTargetAssignmentMemberKey, ShareGroupTargetAssignmentMemberValue, 0, 0),
+    CoordinatorRecordType(14, ShareGroupCurrentMemberAssignmentKey, ShareGroupCurrentMemberAssignmentValue, 0, 0),
+    CoordinatorRecordType(15, ShareGroupStatePartitionMetadataKey, ShareGroupStatePartitionMetadataValue, 0, 0),
     CoordinatorRecordType(16, ConsumerGroupRegularExpressionKey, ConsumerGroupRegularExpressionValue, 0, 0),
 )
