@@ -9,7 +9,8 @@ import pytest
 
 from tests.clients.adapters import CLIENTS, Sent
 from tests.clients.makes import IN_PROCESS, NAMES, Clients, each_of, unique
-from tests.clients.transactional import READ_COMMITTED, READ_UNCOMMITTED, Fenced, Place, Row, TransactionalClient
+from tests.clients.story import COMMITTED, EVERYTHING, tell
+from tests.clients.transactional import READ_COMMITTED, READ_UNCOMMITTED, Fenced, Place, Row
 
 WITHOUT_OFFSETS = {"franz-go"}  #: it commits offsets in a transaction only as a member of a group
 
@@ -24,45 +25,6 @@ def clients(bootstrap: str) -> Iterator[Clients]:
 
 def values(rows: list[Row]) -> list[bytes]:
     return [row.value for row in rows]
-
-
-COMMITTED = [
-    [Row(0, b"c0"), Row(1, b"c1"), Row(8, b"c4"), Row(9, b"c5"), Row(11, b"plain")],
-    [Row(0, b"c2"), Row(1, b"c3")],
-]
-#: Offsets 2, 5, 7 and 10 of partition 0, and 2 and 4 of partition 1, are markers.
-EVERYTHING = [
-    [*COMMITTED[0][:2], Row(3, b"a0"), Row(4, b"a1"), Row(6, b"a3"), *COMMITTED[0][2:]],
-    [*COMMITTED[1], Row(3, b"a2")],
-]
-
-
-def tell(client: TransactionalClient, bootstrap: str, topic: str) -> None:
-    """Commit over two partitions, abort over two, abort on one, commit nothing, commit on one; then a record of no transaction."""
-    first, second = Place(topic, 0), Place(topic, 1)
-    producer = client.open(bootstrap, unique("story"))
-    producer.begin()
-    producer.send(first, b"c0", b"c1")
-    producer.send(second, b"c2", b"c3")
-    producer.commit()
-    producer.begin()
-    producer.send(first, b"a0", b"a1")
-    producer.send(second, b"a2")
-    producer.flush()
-    producer.abort()
-    producer.begin()
-    producer.send(first, b"a3")
-    producer.flush()
-    producer.abort()
-    producer.begin()
-    producer.commit()
-    producer.begin()
-    producer.send(first, b"c4")
-    producer.flush()
-    producer.send(first, b"c5")
-    producer.commit()
-    producer.close()
-    CLIENTS["aiokafka"].write(bootstrap, topic, [Sent(None, b"plain")])
 
 
 @pytest.fixture(scope="module")

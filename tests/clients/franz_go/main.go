@@ -38,7 +38,8 @@ func open(bootstrap, handle, id, timeoutMs string) error {
 	}
 	client, err := kgo.NewClient(
 		kgo.SeedBrokers(bootstrap), kgo.TransactionalID(id), kgo.TransactionTimeout(time.Duration(milliseconds)*time.Millisecond),
-		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(5*time.Millisecond))
+		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(5*time.Millisecond),
+		kgo.RetryBackoffFn(func(int) time.Duration { return 50 * time.Millisecond }))
 	if err != nil {
 		return err
 	}

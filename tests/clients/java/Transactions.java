@@ -84,7 +84,9 @@ public class Transactions {
         properties.put("transactional.id", transactionalId);
         properties.put("transaction.timeout.ms", timeoutMs);
         properties.put("linger.ms", "5");
-        properties.put("reconnect.backoff.max.ms", "200");
+        properties.put("reconnect.backoff.max.ms", "100");
+        properties.put("retry.backoff.ms", "20");
+        properties.put("retry.backoff.max.ms", "100");
         KafkaProducer<String, String> producer = new KafkaProducer<>(properties, new StringSerializer(), new StringSerializer());
         producers.put(handle, producer);
         sent.put(handle, new ArrayList<>());
