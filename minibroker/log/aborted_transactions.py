@@ -20,11 +20,14 @@ from minibroker.errors import CorruptLogError, CorruptMessage
 from minibroker.log.producer_state import ProducerState, read_marker
 from minibroker.log.segments import Segments
 from minibroker.log.snapshots import Snapshots
+from minibroker.records.batch import RecordBatch
 from minibroker.records.control import ControlType
 from minibroker.storage.segment import Segment
 from minibroker.storage.transaction_index import AbortedTxn, TransactionIndex
 
 logger = logging.getLogger(__name__)
+
+MAX_ENDED = 1_000
 
 T = TypeVar("T")
 
@@ -32,7 +35,7 @@ T = TypeVar("T")
 class AbortedTransactions:
     """All of a log's, in the order of their markers; `producers` are those at its end. OSError from each method."""
 
-    __slots__ = ("_last_marker", "_producers", "_segments", "_snapshots", "_starts", "_walked")
+    __slots__ = ("_ended", "_last_marker", "_producers", "_segments", "_snapshots", "_starts", "_walked")
 
     def __init__(self, segments: Segments, snapshots: Snapshots, producers: ProducerState) -> None:
         self._segments = segments
@@ -40,6 +43,7 @@ class AbortedTransactions:
         self._producers = producers
         self._last_marker: int | None = None  #: offset of the last abort that is indexed, -1 for none; None: not looked for yet
         self._starts: dict[int, _Start] = {}  #: by the base offset of segments
+        self._ended: dict[int, _Ended] = {}  #: by producer id: whose markers lay behind what a walk was asked for
         self._walked = (0, 0)  #: offsets from and below which a walk found nothing: readers go on where they were
 
     def may_touch(self, first_offset: int) -> bool:
@@ -120,20 +124,33 @@ class AbortedTransactions:
     def _walk(self, first_offset: int, end_offset: int) -> list[AbortedTxn]:
         """By the batches themselves: first offsets are those within, the last stable offsets of then are not known."""
         ongoing: dict[int, int] = {}
-        found: list[AbortedTxn] = []
+        found: dict[int, AbortedTxn] = {}  #: by the offset of the marker
         for segment in self._segments.from_offset(first_offset):
             for batch in _readable(segment, segment.transactional_from(first_offset)):
-                if batch.base_offset >= end_offset and not ongoing:
-                    return found
-                if not batch.is_control:
-                    if batch.base_offset < end_offset:
-                        ongoing.setdefault(batch.producer_id, batch.base_offset)
-                elif batch.producer_id in ongoing:
-                    begun = ongoing.pop(batch.producer_id)
-                    marker = read_marker(segment.batch_at(batch))
-                    if marker is not None and marker.control_type is ControlType.ABORT:
-                        found.append(AbortedTxn(batch.producer_id, begun, batch.base_offset, begun))
-        return found
+                offset, producer_id = batch.base_offset, batch.producer_id
+                if offset >= end_offset and not ongoing:
+                    return list(found.values())
+                if batch.is_control:
+                    if producer_id in ongoing:
+                        begun = ongoing.pop(producer_id)
+                        is_aborted = _is_abort(segment.batch_at(batch))
+                        if is_aborted:
+                            found[offset] = AbortedTxn(producer_id, begun, offset, begun)
+                        if offset >= end_offset:
+                            self._note_end(producer_id, _Ended(begun, offset, is_aborted))
+                elif offset < end_offset and producer_id not in ongoing:
+                    known = self._ended.get(producer_id)
+                    if known is None or not known.first_offset <= offset < known.last_offset:
+                        ongoing[producer_id] = offset
+                    elif known.is_aborted:
+                        found.setdefault(known.last_offset, AbortedTxn(producer_id, offset, known.last_offset, offset))
+        return list(found.values())
+
+    def _note_end(self, producer_id: int, ended: _Ended) -> None:
+        """Whoever reads a long transaction from front to end must not look for its marker with every fetch."""
+        if len(self._ended) >= MAX_ENDED:
+            self._ended.clear()
+        self._ended[producer_id] = ended
 
     def _in_the_log(self, segment: Segment) -> list[AbortedTxn]:
         """What the batches of a segment tell."""
@@ -164,8 +181,21 @@ class _Start(NamedTuple):
         return cls(NONE_IS_OPEN if oldest is None else oldest, any(each.coordinator_epoch >= 0 for each in state.producers.values()))
 
 
+class _Ended(NamedTuple):
+    """A transaction that a walk followed: where it met it first, and its marker."""
+
+    first_offset: int
+    last_offset: int
+    is_aborted: bool
+
+
 NONE_IS_OPEN = 1 << 63
 UNKNOWN_START = _Start(0, has_markers=True)
+
+
+def _is_abort(batch: RecordBatch) -> bool:
+    marker = read_marker(batch)
+    return marker is not None and marker.control_type is ControlType.ABORT
 
 
 def _readable(segment: Segment, batches: Iterable[T]) -> Iterator[T]:

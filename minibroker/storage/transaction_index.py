@@ -14,7 +14,9 @@ that tells of damage. Source: AbortedTxn and TransactionIndex of Apache Kafka.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from struct import Struct
 from typing import NamedTuple
 
@@ -24,6 +26,7 @@ from minibroker.storage.files import APPEND, Files, read_all, replace_file, writ
 VERSION = 0
 _ENTRY = Struct(">hqqqq")
 ENTRY_SIZE = _ENTRY.size
+_last_offset = attrgetter("last_offset")
 
 
 class AbortedTxn(NamedTuple):
@@ -119,8 +122,10 @@ class TransactionIndex:
     def collect(self, first_offset: int, end_offset: int) -> tuple[list[AbortedTxn], bool]:
         """Entries that touch [first_offset, end_offset), and whether later segments can hold none that do."""
         found = []
-        for entry in self.entries:
-            if entry.last_offset >= first_offset and entry.first_offset < end_offset:
+        entries = self.entries
+        for index in range(bisect_left(entries, first_offset, key=_last_offset), len(entries)):
+            entry = entries[index]
+            if entry.first_offset < end_offset:
                 found.append(entry)
             if entry.last_stable_offset >= end_offset:
                 return found, True

@@ -20,6 +20,7 @@ from minibroker.storage.files import Files, RealFiles
 from minibroker.storage.transaction_index import AbortedTxn
 from tests.log.conftest import OpenLog
 from tests.support.compacting import end_transaction
+from tests.support.faulty_files import FaultyFiles
 from tests.support.log_batches import batch_of, idempotent_batch, read_batches
 from tests.support.losing_files import LosingFiles, Loss
 from tests.support.transactional_logs import committed_values, fill
@@ -175,6 +176,31 @@ def test_an_index_that_is_missing_is_not_believed(seed: int, is_emptied: bool, i
             crash(log)
         shutil.rmtree(tmp_path / "orders-0")
         shutil.copytree(tmp_path / "saved", tmp_path / "orders-0")
+
+
+@pytest.mark.parametrize("ends", [ControlType.ABORT, ControlType.COMMIT])
+def test_a_long_transaction_whose_index_is_missing_is_not_read_again_with_every_fetch(
+    ends: ControlType, open_log: OpenLog, tmp_path: Path
+) -> None:
+    log = open_log(**SMALL)
+    log.append(idempotent_batch(1, 0, is_transactional=True))
+    end_transaction(log, 1, ControlType.COMMIT)
+    batches = [log.append(idempotent_batch(1, sequence, bytes(200), is_transactional=True)) for sequence in range(1, 101)]
+    end_transaction(log, 1, ends)
+    log.close()
+    for path in (tmp_path / "orders-0").glob("*.txnindex"):
+        path.unlink()
+    files = FaultyFiles()
+    log = open_log(**SMALL, files=files, clean_shutdown=True, recovery_point=log.log_end_offset)
+
+    counts = []
+    for each in batches:
+        before = files.counts.get("read_at", 0)
+        found = log.aborted_transactions(each.base_offset, each.last_offset)
+        assert [(one.producer_id, one.first_offset) for one in found] == [(1, each.base_offset)] * (ends is ControlType.ABORT)
+        counts.append(files.counts["read_at"] - before)
+    assert log.segment_count > 15
+    assert sorted(counts)[90] < 10, "it walks to the marker each time"
 
 
 DAMAGES: dict[str, Callable[[bytes], bytes]] = {

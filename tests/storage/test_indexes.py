@@ -164,6 +164,24 @@ def test_transaction_index_layout(tmp_path: Path) -> None:
     assert list(index.entries) == []
 
 
+@settings(deadline=None)
+@given(lengths=st.lists(st.tuples(st.integers(1, 9), st.integers(1, 30)), max_size=40), first=st.integers(0, 300), size=st.integers(1, 40))
+def test_a_look_up_in_a_transaction_index_is_as_one_that_looks_at_every_entry(
+    lengths: list[tuple[int, int]], first: int, size: int
+) -> None:
+    entries: list[AbortedTxn] = []
+    offset = 0
+    for gap, length in lengths:
+        offset += gap
+        entries.append(AbortedTxn(len(entries), max(offset - length, 0), offset, offset + 1))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "0.txnindex"
+        path.write_bytes(encode(entries))
+        found, _ = TransactionIndex(RealFiles(), str(path)).collect(first, first + size)
+    behind = next((number for number, entry in enumerate(entries) if entry.last_stable_offset >= first + size), len(entries))
+    assert found == [each for each in entries[: behind + 1] if each.last_offset >= first and each.first_offset < first + size]
+
+
 GOOD = AbortedTxn(1, 12, 20, 21)
 
 
