@@ -21,7 +21,14 @@ from minibroker.coordinator.group.commits import Membership, NewOffset
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.offset_commits import Committed, OffsetCommits
 from minibroker.dispatch.registry import handles
-from minibroker.errors import CoordinatorNotAvailable, InvalidGroupId, InvalidProducerEpoch, InvalidRequest, NotEnoughReplicas
+from minibroker.errors import (
+    CoordinatorNotAvailable,
+    InvalidGroupId,
+    InvalidProducerEpoch,
+    InvalidRequest,
+    NotCoordinator,
+    NotEnoughReplicas,
+)
 from minibroker.log.partition_log import PartitionLog
 from minibroker.schemas import k28_txn_offset_commit as schema
 
@@ -56,7 +63,9 @@ def _reach(ctx: RequestContext, request: schema.Request, ids: ProducerIdAndEpoch
     place = ctx.groups.topic_partition(request.group_id)
     if place[0] not in ctx.cluster.topics:
         raise CoordinatorNotAvailable
-    offsets = ctx.cluster.partition(*place).log
+    offsets = ctx.cluster.partition(*place).online_log
+    if offsets is None:
+        raise NotCoordinator  # as every commit there; KAFKA_STORAGE_ERROR would be the end of a Java producer
     if offsets.has_open_transaction(*ids):
         return None
     if offsets.is_fenced(*ids):

@@ -8,6 +8,7 @@ import errno
 import pytest
 
 from minibroker.coordinator.transaction.metadata import ProducerIdAndEpoch
+from minibroker.errors import KafkaStorageError
 from minibroker.schemas import k26_end_txn as k26
 from minibroker.schemas import k28_txn_offset_commit as schema
 from tests.golden import Golden, all_golden, golden
@@ -199,3 +200,13 @@ def test_the_later_commit_counts_whoever_made_it() -> None:
     assert fetch(broker) == {("a", 0): 7}
     assert end(broker, ids) == 0
     assert fetch(broker, require_stable=True) == {("a", 0): 7, ("a", 1): 1}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_group_whose_log_is_offline(version: int) -> None:
+    broker = broker_with_groups({"a": 1})
+    ids = init_producer(broker)
+    announce(broker, ids)
+    place = groups_of(broker).topic_partition(GROUP)
+    broker.cluster.partition(*place).take_offline(KafkaStorageError("the disk is gone"))
+    assert commit_in_transaction(broker, ids, {("a", 0): 5}, version=version) == [("a", [(0, 16)])]

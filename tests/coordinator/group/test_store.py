@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from minibroker.cluster.partition import Partition
 from minibroker.coordinator.group import store
 from minibroker.coordinator.group.coordinator import GroupCoordinator
 from minibroker.coordinator.group.offsets import Offsets
+from minibroker.coordinator.record_frame import CoordinatorRecord
 from minibroker.coordinator.transaction.placement import partition_of
 from minibroker.errors import CoordinatorLoadInProgress, NotCoordinator
 from minibroker.records.batch import RecordBatch
@@ -237,3 +238,24 @@ def test_a_stopped_coordinator_hears_nothing() -> None:
     with pytest.raises(NotCoordinator):
         BrokerInMemory().services.coordinators.groups.fetch("readers", require_stable=False)
     assert fetch(broker) == {("a", 0): 1}
+
+
+def test_many_tombstones_are_built_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = broker_with_groups({"a": 500}, {"offsets.topic.num.partitions": "1"})
+    for group in ("one", "two", "three", "four", "five"):
+        commit(broker, {("a", index): index for index in range(500)}, group=group)
+    partition = broker.cluster.partition(TOPIC, 0)
+    first_offset = partition.log.log_end_offset
+    built: list[int] = []
+    batch_of = store.batch_of
+
+    def counting(records: Sequence[CoordinatorRecord], *arguments: Any) -> bytearray:
+        built.append(len(records))
+        return batch_of(records, *arguments)
+
+    monkeypatch.setattr(store, "batch_of", counting)
+    broker.cluster.delete_topic("a")
+    broker.clock.advance(0)
+
+    assert partition.log.log_end_offset - first_offset == sum(built) == 2500
+    assert max(built) <= store.RECORDS_A_BATCH
