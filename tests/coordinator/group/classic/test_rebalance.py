@@ -212,6 +212,24 @@ def test_all_leave_before_the_first_generation() -> None:
     assert (world.state, world.generation) == (EMPTY, 1)
 
 
+def test_a_hundred_members_come_and_go() -> None:
+    world = World()
+    ids = [world.enter(f"c{index}")[0] for index in range(100)]
+    world.let_pass(0)
+    settle(world, ids)
+    for _ in range(5):
+        assert set(world.leave(*ids[:10])) == {"OK"}
+        ids = ids[10:]
+        new = [world.enter(f"d{index}")[0] for index in range(10)]
+        waits = [world.join("", member_id) for member_id in ids]
+        ids += new
+        assert {answer.generation_id for (answer,) in waits} == {world.generation}
+        settle(world, ids)
+    assert (world.generation, len(world.group.members)) == (6, 100)
+    world.let_pass(SESSION_MS)
+    assert (world.state, world.generation) == (EMPTY, 7)
+
+
 # A group that the log knows
 
 
