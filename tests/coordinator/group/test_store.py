@@ -14,6 +14,7 @@ from minibroker.cluster.partition import Partition
 from minibroker.coordinator.group import store
 from minibroker.coordinator.group.coordinator import GroupCoordinator
 from minibroker.coordinator.group.offsets import Offsets
+from minibroker.coordinator.group.records import batch_of
 from minibroker.coordinator.record_frame import CoordinatorRecord
 from minibroker.coordinator.transaction.placement import partition_of
 from minibroker.errors import CoordinatorLoadInProgress, NotCoordinator
@@ -247,7 +248,6 @@ def test_many_tombstones_are_built_once(monkeypatch: pytest.MonkeyPatch) -> None
     partition = broker.cluster.partition(TOPIC, 0)
     first_offset = partition.log.log_end_offset
     built: list[int] = []
-    batch_of = store.batch_of
 
     def counting(records: Sequence[CoordinatorRecord], *arguments: Any) -> bytearray:
         built.append(len(records))
