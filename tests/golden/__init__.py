@@ -5,7 +5,8 @@ in hexadecimal with its size prefix. A name reads `k21_delete_records_v2_request
 one version the shorter has `_small` behind it. `python -m tests.golden.capture` takes them anew. Those of versions that Kafka 4 dropped
 lie in `frames/kNN_name.kafka_3.9.1.jsonl`, numbered in their order, and `python -m tests.golden.capture_old` takes them. Those of
 transactions and committed offsets, `..._transactional`, `..._fenced` and the like, come from `python -m tests.golden.capture_transactions`;
-of APIs that have others too they lie in `frames/kNN_name.transactions.jsonl`.
+of APIs that have others too they lie in `frames/kNN_name.transactions.jsonl`. Those of groups with members and of administration beside
+topics and configs come from `python -m tests.golden.capture_groups`.
 """
 
 from __future__ import annotations

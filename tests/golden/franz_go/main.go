@@ -1,6 +1,7 @@
 // Speaks every version of every API that minibroker serves, with franz-go's encoder, to the broker given as first
 // argument. It is run once behind tests/golden/capture.py; what it sends and what Apache Kafka answers become golden frames.
-// With "transactions" as second argument it speaks those of transactions and committed offsets instead.
+// With "transactions" as second argument it speaks those of transactions and committed offsets instead, with "groups" those of groups
+// and of administration; with any other it is a member of a group of that kind.
 package main
 
 import (
@@ -230,6 +231,14 @@ func fetch(version int16) {
 func main() {
 	if len(os.Args) > 2 && os.Args[2] == "transactions" { // tests/golden/capture_transactions.py
 		transactions()
+		return
+	}
+	if len(os.Args) > 2 && os.Args[2] == "groups" { // tests/golden/capture_groups.py
+		groups()
+		return
+	}
+	if len(os.Args) > 2 {
+		groupOf(os.Args[2])
 		return
 	}
 	admin := client(19, 7)
