@@ -20,7 +20,7 @@ from tests.schemas.declared import messages
 from tests.schemas.kafka_itself import kafka_json
 
 RECORDS = Path(__file__).parents[1] / "golden" / "records"
-LOGS = [RECORDS / "coordinators_kafka_4.3.1.json"]
+LOGS = [RECORDS / "coordinators_kafka_4.3.1.json", RECORDS / "groups_kafka_4.3.1.json"]
 
 
 # Tagged fields that Kafka's JSON leaves out.
@@ -108,10 +108,7 @@ def test_golden_segments_have_every_kind_that_kafka_writes() -> None:
             kinds.add((type(found.key).__name__.removesuffix("Key"), found.version))
     live = {name for name, version in kinds if version >= 0}
     declared = {each.key.__name__.removesuffix("Key") for each in (*TRANSACTION_RECORD_TYPES, *OFFSET_RECORD_TYPES)}
-    assert live == {name for name in declared if not name.startswith("ShareGroup")} - {
-        "LegacyOffsetCommit",
-        "ConsumerGroupPartitionMetadata",
-    }
+    assert live == declared - {"LegacyOffsetCommit", "ConsumerGroupPartitionMetadata"}
     assert kinds >= {
         ("TransactionLog", 0),
         ("TransactionLog", 1),
