@@ -1,0 +1,46 @@
+"""LeaveGroup (key 13): members leave a classic group, or an operator removes them.
+
+Versions: 0 to 5; 4 is flexible; from 3 on several members, each with an error of its own, and static ones by their instance alone; before
+that the error of the one member is that of the answer. Of a group that is not known nobody is a member: UNKNOWN_MEMBER_ID.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.delayed import when_done
+from minibroker.dispatch.registry import handles
+from minibroker.errors import KafkaError
+from minibroker.schemas import k13_leave_group as schema
+
+SEVERAL_MEMBERS_SINCE: Final = 3
+
+
+@handles(schema)
+def leave_group(ctx: RequestContext, request: schema.Request) -> Any:
+    """Response, or Delayed where the log is to be synced first."""
+    from minibroker.coordinator.group.classic.answers import Leave  # noqa: PLC0415  a start does without
+
+    leaving = [Leave(each.member_id, each.group_instance_id) for each in request.members]
+    if ctx.api_version < SEVERAL_MEMBERS_SINCE:
+        leaving = [Leave(request.member_id)]
+
+    def answer(errors: list[type[KafkaError] | None]) -> schema.Response:
+        codes = [0 if error is None else error.code for error in errors]
+        if ctx.api_version < SEVERAL_MEMBERS_SINCE:
+            return schema.Response(error_code=codes[0])
+        return schema.Response(
+            error_code=0,
+            members=[
+                schema.MemberResult(member_id=each.member_id, group_instance_id=each.group_instance_id, error_code=code)
+                for each, code in zip(leaving, codes, strict=True)
+            ],
+        )
+
+    return when_done(lambda done: ctx.groups.leave(request.group_id, leaving, done), answer)
+
+
+def on_error(_ctx: RequestContext, _request: schema.Request, error: KafkaError) -> schema.Response:
+    """The request as a whole failed: no member is told of by itself."""
+    return schema.Response(error_code=error.code)

@@ -1,0 +1,48 @@
+"""SyncGroup (key 14): the leader of a classic group says what each member shall read, and each member is told.
+
+Versions: 0 to 5; 4 is flexible; from 3 on with the instance of static members; 5 must name the protocol, and names it in the answer:
+none, or another one than the group's, is INCONSISTENT_GROUP_PROTOCOL.
+Answered when the leader's assignment is stored; a group that begins another rebalance before that answers REBALANCE_IN_PROGRESS.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.delayed import when_done
+from minibroker.dispatch.registry import handles
+from minibroker.errors import InconsistentGroupProtocol
+from minibroker.schemas import k14_sync_group as schema
+
+if TYPE_CHECKING:
+    from minibroker.coordinator.group.classic.answers import SyncAnswer
+
+PROTOCOL_SINCE: Final = 5
+
+
+@handles(schema)
+def sync_group(ctx: RequestContext, request: schema.Request) -> Any:
+    """Response, or Delayed until the assignment is there."""
+    from minibroker.coordinator.group.classic.answers import Sync  # noqa: PLC0415  a start does without
+
+    if ctx.api_version >= PROTOCOL_SINCE and (request.protocol_type is None or request.protocol_name is None):
+        raise InconsistentGroupProtocol
+    sync = Sync(
+        request.member_id,
+        request.generation_id,
+        request.group_instance_id,
+        request.protocol_type,
+        request.protocol_name,
+        tuple((each.member_id, bytes(each.assignment)) for each in request.assignments),
+    )
+    return when_done(lambda done: ctx.groups.sync(request.group_id, sync, done), _answer)
+
+
+def _answer(told: SyncAnswer) -> schema.Response:
+    return schema.Response(
+        error_code=0 if told.error is None else told.error.code,
+        protocol_type=told.protocol_type,
+        protocol_name=told.protocol_name,
+        assignment=told.assignment,
+    )

@@ -1,0 +1,44 @@
+"""DeleteGroups (key 42): forget groups that have no members, and their offsets.
+
+Versions: 0 to 2; 2 is flexible. A group that is asked for twice is answered once more with GROUP_ID_NOT_FOUND.
+Not done: groups of KIP-848, which are NON_EMPTY_GROUP until they are served.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.delayed import when_done
+from minibroker.dispatch.flush_queue import Failures
+from minibroker.dispatch.registry import handles
+from minibroker.errors import KafkaError, NotCoordinator
+from minibroker.log.partition_log import PartitionLog
+from minibroker.schemas import k42_delete_groups as schema
+
+
+@handles(schema)
+def delete_groups(ctx: RequestContext, request: schema.Request) -> Any:
+    """Response, or Delayed where logs are to be synced first."""
+    results: list[tuple[str, int, PartitionLog | None]] = []
+    for group_id in request.groups_names:
+        try:
+            results.append((group_id, 0, ctx.groups.delete_group(group_id)))
+        except KafkaError as error:
+            results.append((group_id, error.code, None))
+    logs = [log for _, _, log in results if log is not None]
+
+    def answer(failures: Failures) -> schema.Response:
+        return schema.Response(
+            results=[
+                schema.Result(group_id=group_id, error_code=NotCoordinator.code if log in failures else code)
+                for group_id, code, log in results
+            ]
+        )
+
+    return when_done(lambda done: ctx.flush_queue.flush(logs, done), answer) if logs else answer({})
+
+
+def on_error(_ctx: RequestContext, request: schema.Request, error: KafkaError) -> schema.Response:
+    """All groups failed."""
+    return schema.Response(results=[schema.Result(group_id=group_id, error_code=error.code) for group_id in request.groups_names])
