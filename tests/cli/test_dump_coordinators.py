@@ -18,7 +18,12 @@ from minibroker.schemas.internal.offset_records import GroupMetadataKey, GroupMe
 from tests.cli.conftest import Cluster, Commands, wait_until_complete
 from tests.support import java
 
-GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "records" / "coordinators_kafka_4.3.1.json").read_text())["segments"]
+RECORDS = Path(__file__).parents[1] / "golden" / "records"
+GOLDEN = {
+    f"{name} of {file}": segment
+    for file in ("coordinators_kafka_4.3.1.json", "groups_kafka_4.3.1.json")
+    for name, segment in json.loads((RECORDS / file).read_text())["segments"].items()
+}
 DECODERS = {"__transaction_state": "--transaction-log-decoder", "__consumer_offsets": "--offsets-decoder"}
 #: as librdkafka writes them: version 3 with its topics, version 0 with a partition
 SUBSCRIPTION = bytes.fromhex("0003 00000001 0003677270 00000000 00000000 ffffffff 0000".replace(" ", ""))
