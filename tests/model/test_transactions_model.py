@@ -366,11 +366,14 @@ class Transactions(RuleBasedStateMachine):
         for each in transactions:
             self.fence(each.name)
         for index, length in enumerate(lengths):
-            if len(self.log[index]) > length + 1:
-                answer = self.ask(self.fetch_request(index, length, 1 << 20, isolation_level=0), 11).responses[0].partitions[0]
-                order = [batch.producer_id for batch in split_batches(bytes(answer.records))]
-                ended = [each for each in transactions if index in each.partitions]
-                for transaction in ended:
+            order: list[int] = []
+            while length + len(order) < len(self.log[index]):  # an answer ends where a segment does
+                request = self.fetch_request(index, length + len(order), 1 << 20, isolation_level=0)
+                batches = list(split_batches(bytes(self.ask(request, 11).responses[0].partitions[0].records)))
+                assert batches
+                order += [batch.producer_id for batch in batches]
+            for transaction in transactions:
+                if index in transaction.partitions:
                     transaction.last[index] = length + order.index(transaction.producer_id)
                     self.log[index][transaction.last[index]] = Offset(None, transaction)
 
