@@ -325,6 +325,11 @@ class PartitionLog(ShrinkingLog):
         producers = self._producers.producers
         return [OpenTransaction(each, producers[each].producer_epoch, offset) for each, offset in self._unstable.items()]
 
+    def coordinator_epoch_of(self, producer_id: int) -> int:
+        """The coordinator's epoch in the last marker of a producer id; -1 when none is known."""
+        producer = self._producers.producers.get(producer_id)
+        return -1 if producer is None else producer.coordinator_epoch
+
     def active_producers(self) -> list[ActiveProducer]:
         """What is known of each producer, by id."""
         return self._producers.active()

@@ -40,7 +40,7 @@ def end_in(partition: Partition, ids: ProducerIdAndEpoch, marker: EndTransaction
     try:
         _end_in(partition, ids, marker, transaction_version)
     except TransactionCoordinatorFenced:
-        seen = next(each.coordinator_epoch for each in partition.log.active_producers() if each.producer_id == ids.producer_id)
+        seen = partition.log.coordinator_epoch_of(ids.producer_id)
         _end_in(partition, ids, marker._replace(coordinator_epoch=seen), transaction_version)
 
 

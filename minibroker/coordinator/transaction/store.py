@@ -29,7 +29,7 @@ from minibroker.coordinator.transaction import records
 from minibroker.coordinator.transaction.metadata import TransactionMetadata
 from minibroker.coordinator.transaction.placement import partition_of
 from minibroker.coordinator.transaction.transactions import Transactions
-from minibroker.errors import CoordinatorLoadInProgress, KafkaError, NotCoordinator, WireError
+from minibroker.errors import CoordinatorLoadInProgress, CorruptMessage, KafkaError, NotCoordinator, WireError
 from minibroker.log.partition_log import PartitionLog
 from minibroker.records.batch import split_batches
 from minibroker.records.builder import build_batch
@@ -83,12 +83,14 @@ class StatePartition:
         return log
 
     def read(self) -> Iterator[tuple[int, list[Record]]]:
-        """The records of the log, a piece at a time, and its size in bytes; KafkaError."""
+        """The records of the log, a piece at a time, and its size in bytes; KafkaError, CorruptMessage where a byte is wrong."""
         offset = self._partition.log.log_start_offset
         while offset < self._partition.log.log_end_offset:
             data = self._partition.log.read(offset, READ_BYTES, isolation=None)
             found: list[Record] = []
             for batch in split_batches(data):
+                if not batch.check_crc():  # of a log that was closed cleanly nobody has looked at it
+                    raise CorruptMessage(f"the batch at offset {batch.base_offset} is damaged")
                 offset = batch.next_offset
                 if not batch.is_control:
                     found += decode_records(batch)

@@ -313,6 +313,29 @@ def test_a_topic_that_is_deleted_takes_its_ids_with_it() -> None:
     assert is_stable(broker.restart(), "a", 0)  # the old producer's transaction has no owner
 
 
+def test_a_flipped_byte_decides_nothing() -> None:
+    """Of a log that was closed cleanly no batch is looked at when it is opened: PrepareCommit could come back as PrepareAbort."""
+    broker = BrokerInMemory(topics={"a": 1}, config={"transaction.state.log.num.partitions": "1"})
+    begin(broker, init_producer(broker), ("a", 0))
+    broker.services.coordinators.stop()
+    broker.cluster.close()
+    path = broker.folder / f"{TOPIC}-0" / "00000000000000000000.log"
+    whole = path.read_bytes()
+    first = whole.rindex(b"payments") + len(b"payments")
+    for position in range(first, len(whole), 3):
+        data = bytearray(whole)
+        data[position] ^= 1
+        path.write_bytes(data)
+        again = BrokerInMemory(folder=broker.folder, clock=broker.clock, config=broker.config.static)
+        with pytest.raises(NotCoordinator):
+            state_of(again)
+        assert not is_stable(again, "a", 0)  # nor is the transaction taken for an orphan
+        again.services.coordinators.stop()
+        again.cluster.close()
+    path.write_bytes(whole)
+    assert state_of(BrokerInMemory(folder=broker.folder, clock=broker.clock, config=broker.config.static)) == "Ongoing"
+
+
 def test_a_topic_that_is_deleted_while_a_transaction_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("minibroker.coordinator.transaction.marking.MARKERS_A_TURN", 2)
     broker = BrokerInMemory(topics={"a": 5})
