@@ -1,7 +1,7 @@
 """DescribeGroups (key 15): classic groups, their states and members.
 
 Versions: 0 to 6; 5 is flexible; from 3 on with authorized operations (there are no ACLs: all that a group has), from 4 on with instances
-of static members. A group that is not there is Dead, from 6 on with GROUP_ID_NOT_FOUND; so is one of KIP-848.
+of static members. A group that is not there is Dead, from 6 on with GROUP_ID_NOT_FOUND and no operations; so is one of KIP-848.
 What members said is told of a stable group alone, and its protocol too; what they shall read is told as long as it holds.
 """
 
@@ -41,7 +41,7 @@ def _describe(ctx: RequestContext, group_id: str, operations: int) -> schema.Gro
     except GroupIdNotFound as error:
         if ctx.api_version < NOT_FOUND_SINCE:
             return _refused(group_id, 0, state=DEAD, operations=operations)
-        return _refused(group_id, error.code, state=DEAD, message=str(error), operations=operations)
+        return _refused(group_id, error.code, state=DEAD, message=str(error))
     except KafkaError as error:
         return _refused(group_id, error.code)
     is_stable = group.state.value == STABLE
