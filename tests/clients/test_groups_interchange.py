@@ -1,0 +1,95 @@
+"""Groups with members go minibroker -> Apache Kafka -> minibroker: generations, members, assignments and offsets are there each time."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.broker_process import BrokerProcess
+from tests.support.kafka_process import KafkaProcess
+
+pytestmark = [pytest.mark.java, pytest.mark.timeout(240)]
+
+PARTITIONS = 4
+TOPIC = "shared"
+GROUPS = ["left", "alive"]
+TIMEOUT_S = 60.0
+
+
+def test_there_and_back(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path) as broker:
+        member = fill(broker.bootstrap)
+        before = seen(broker.bootstrap)
+        assert before["alive"][:2] == ("STABLE", [("one", PARTITIONS)])
+        assert before["left"] == ("EMPTY", [], dict.fromkeys(range(PARTITIONS), 1))
+        assert broker.stop() == 0
+        data_dir = broker.data_dir
+    with KafkaProcess(tmp_path, data_dir=data_dir, static_voters=True) as kafka:
+        assert seen(kafka.bootstrap) == before
+        kafka.stop()
+    with BrokerProcess(tmp_path) as broker:
+        assert seen(broker.bootstrap) == before
+        assert broker.stop() == 0
+    member.close()
+
+
+def fill(bootstrap: str) -> Any:
+    """A group that was left, with offsets; and one with a static member, which is returned and outlives the broker."""
+    from confluent_kafka import Producer
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(30)
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for partition in range(PARTITIONS):
+        producer.produce(TOPIC, b"x", partition=partition)
+    producer.flush(30)
+    left, count = joined(bootstrap, "left")
+    deadline = time.monotonic() + TIMEOUT_S
+    while count < PARTITIONS and time.monotonic() < deadline:
+        count += len(left.consume(PARTITIONS, 0.2))
+    left.commit(asynchronous=False)
+    left.close()
+    alive, _ = joined(bootstrap, "alive", **{"group.instance.id": "one", "session.timeout.ms": 300_000})
+    return alive
+
+
+def joined(bootstrap: str, group: str, **settings: Any) -> tuple[Any, int]:
+    """A consumer that has every partition, and how many messages it has read by then."""
+    from confluent_kafka import Consumer
+
+    common = {"bootstrap.servers": bootstrap, "group.id": group, "auto.offset.reset": "earliest", "enable.auto.commit": False}
+    consumer = Consumer(common | settings)
+    consumer.subscribe([TOPIC])
+    count, deadline = 0, time.monotonic() + TIMEOUT_S
+    while len(consumer.assignment()) < PARTITIONS and time.monotonic() < deadline:
+        count += len(consumer.consume(PARTITIONS, 0.1))
+    return consumer, count
+
+
+def seen(bootstrap: str) -> dict[str, tuple[str, list[tuple[str, int]], dict[int, int]]]:
+    """State, instances with how many partitions each has, and committed offsets, of each group; asked until the broker knows."""
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import AdminClient
+
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    deadline = time.monotonic() + TIMEOUT_S
+    while True:
+        try:
+            return {group: described(admin, group) for group in GROUPS}
+        except KafkaException:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.5)
+
+
+def described(admin: Any, group: str) -> tuple[str, list[tuple[str, int]], dict[int, int]]:
+    from confluent_kafka import ConsumerGroupTopicPartitions
+
+    found = admin.describe_consumer_groups([group])[group].result(30)
+    offsets = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(30).topic_partitions
+    members = [(each.group_instance_id, len(each.assignment.topic_partitions)) for each in found.members]
+    return found.state.name, members, {each.partition: each.offset for each in offsets}
