@@ -1,6 +1,6 @@
 """DeleteGroups (key 42): forget groups that have no members, and their offsets.
 
-Versions: 0 to 2; 2 is flexible. A group that is asked for twice is answered once more with GROUP_ID_NOT_FOUND.
+Versions: 0 to 2; 2 is flexible. A group that is asked for twice is answered once.
 Not done: groups of KIP-848, which are NON_EMPTY_GROUP until they are served.
 """
 
@@ -21,7 +21,7 @@ from minibroker.schemas import k42_delete_groups as schema
 def delete_groups(ctx: RequestContext, request: schema.Request) -> Any:
     """Response, or Delayed where logs are to be synced first."""
     results: list[tuple[str, int, PartitionLog | None]] = []
-    for group_id in request.groups_names:
+    for group_id in dict.fromkeys(request.groups_names):
         try:
             results.append((group_id, 0, ctx.groups.delete_group(group_id)))
         except KafkaError as error:
