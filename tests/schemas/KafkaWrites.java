@@ -41,7 +41,8 @@ public class KafkaWrites {
 
     private static Class<?> converter(String name) throws ClassNotFoundException {
         String[] candidates = {"common.message." + name + "Data", "common.message." + name, "common.metadata." + name,
-            "coordinator.transaction.generated." + name, "coordinator.group.generated." + name};
+            "coordinator.transaction.generated." + name, "coordinator.group.generated." + name,
+            "coordinator.share.generated." + name};
         for (String candidate : candidates) {
             try {
                 return Class.forName("org.apache.kafka." + candidate + "JsonConverter");

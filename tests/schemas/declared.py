@@ -90,7 +90,7 @@ def _control_messages() -> Iterator[Message]:
 
 def _coordinator_messages() -> Iterator[Message]:
     tables = read_tables()
-    for record_type in (*coordinator_records.TRANSACTION_RECORD_TYPES, *coordinator_records.OFFSET_RECORD_TYPES):
+    for record_type in coordinator_records.ALL_RECORD_TYPES:
         yield Message(tables[record_type.key.__name__], record_type.key, NEVER)
         yield Message(tables[record_type.value.__name__], record_type.value, record_type.flexible_since)
     for struct in (consumer_protocol.ConsumerProtocolSubscription, consumer_protocol.ConsumerProtocolAssignment):

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 TABLES = Path(__file__).with_name("kafka_4_3_1_fields.json")
 VERSION = "4.3.1"
-JARS = ("kafka-clients", "kafka-metadata", "kafka-group-coordinator", "kafka-transaction-coordinator")
+JARS = ("kafka-clients", "kafka-metadata", "kafka-group-coordinator", "kafka-transaction-coordinator", "kafka-share-coordinator")
 OLD_TABLES = Path(__file__).with_name("kafka_3_9_1_fields.json")
 OLD_VERSION = "3.9.1"
 OLD_JARS = ("kafka-clients",)

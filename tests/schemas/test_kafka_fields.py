@@ -143,7 +143,7 @@ def test_coordinator_records_have_the_types_and_versions_of_kafka() -> None:
         for name, table in read_tables().items()
         if table.kind in ("coordinator-key", "coordinator-value") and not name.startswith("StreamsGroup")
     }
-    ours = (*coordinator_records.TRANSACTION_RECORD_TYPES, *coordinator_records.OFFSET_RECORD_TYPES)
+    ours = coordinator_records.ALL_RECORD_TYPES
     keys = {(each.type_id, "coordinator-key", each.key.__name__, 0) for each in ours}
     values = {(each.type_id, "coordinator-value", each.value.__name__, each.max_version) for each in ours}
     assert keys | values == theirs

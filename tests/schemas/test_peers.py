@@ -20,7 +20,7 @@ from tests.schemas.values import samples
 
 KINDS = {"kio": {"request", "response", "data"}, "kafka-python": {"request", "response"}}
 #: keys of APIs that a peer knows nothing of
-UNKNOWN: dict[str, set[int | None]] = {"kio": set(), "kafka-python": {68, 69, 76, 77, 78, 79, 90, 91, 92}}
+UNKNOWN: dict[str, set[int | None]] = {"kio": set(), "kafka-python": {68, 69, *range(76, 80), *range(83, 88), 90, 91, 92}}
 
 
 def known_to(peer: str) -> dict[str, Message]:

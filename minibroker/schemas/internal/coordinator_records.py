@@ -1,4 +1,4 @@
-"""The record types of `__transaction_state` and of `__consumer_offsets`, as Kafka 4.3.1 knows them.
+"""The record types of `__transaction_state`, `__consumer_offsets` and `__share_group_state`, as Kafka 4.3.1 knows them.
 
 Each topic numbers its types by itself. A record is framed as
   key    Int16 record type, the tables below | the key's struct, v0, not flexible
@@ -49,6 +49,7 @@ from minibroker.schemas.internal.share_group_records import (
     ShareGroupTargetAssignmentMetadataKey,
     ShareGroupTargetAssignmentMetadataValue,
 )
+from minibroker.schemas.internal.share_state_records import ShareSnapshotKey, ShareSnapshotValue, ShareUpdateKey, ShareUpdateValue
 from minibroker.schemas.internal.transaction_records import TransactionLogKey, TransactionLogValue
 from minibroker.wire.api import NEVER
 
@@ -83,3 +84,10 @@ OFFSET_RECORD_TYPES = (
     CoordinatorRecordType(15, ShareGroupStatePartitionMetadataKey, ShareGroupStatePartitionMetadataValue, 0, 0),
     CoordinatorRecordType(16, ConsumerGroupRegularExpressionKey, ConsumerGroupRegularExpressionValue, 0, 0),
 )
+
+SHARE_STATE_RECORD_TYPES = (
+    CoordinatorRecordType(0, ShareSnapshotKey, ShareSnapshotValue, 0, 0),
+    CoordinatorRecordType(1, ShareUpdateKey, ShareUpdateValue, 0, 0),
+)
+
+ALL_RECORD_TYPES = (*TRANSACTION_RECORD_TYPES, *OFFSET_RECORD_TYPES, *SHARE_STATE_RECORD_TYPES)

@@ -1,0 +1,49 @@
+"""InitializeShareGroupState, API key 83: the group coordinator tells the share coordinator of new partitions (KIP-932).
+
+v0  flexible from the start; brokers alone use it
+"""
+
+from __future__ import annotations
+
+from minibroker.wire.schema import Int16, Int32, Int64, String, Uuid, field, struct
+
+API_KEY = 83
+VERSIONS = (0, 0)
+FLEXIBLE_SINCE = 0
+
+
+@struct
+class Partition:
+    partition: Int32
+    state_epoch: Int32
+    start_offset: Int64  #: -1: not said
+
+
+@struct
+class Topic:
+    topic_id: Uuid
+    partitions: list[Partition]
+
+
+@struct
+class Request:
+    group_id: String
+    topics: list[Topic]
+
+
+@struct
+class PartitionResult:
+    partition: Int32
+    error_code: Int16
+    error_message: String | None = field(default=None)
+
+
+@struct
+class TopicResult:
+    topic_id: Uuid
+    partitions: list[PartitionResult]
+
+
+@struct
+class Response:
+    results: list[TopicResult]

@@ -1,0 +1,53 @@
+"""ReadShareGroupStateSummary, API key 87: the group coordinator asks the share coordinator how far a group is (KIP-932).
+
+v0  flexible from the start; brokers alone use it
+v1  delivery_complete_count (KIP-1226)
+"""
+
+from __future__ import annotations
+
+from minibroker.wire.schema import Int16, Int32, Int64, String, Uuid, field, struct
+
+API_KEY = 87
+VERSIONS = (0, 1)
+FLEXIBLE_SINCE = 0
+
+
+@struct
+class Partition:
+    partition: Int32
+    leader_epoch: Int32
+
+
+@struct
+class Topic:
+    topic_id: Uuid
+    partitions: list[Partition]
+
+
+@struct
+class Request:
+    group_id: String
+    topics: list[Topic]
+
+
+@struct
+class PartitionResult:
+    partition: Int32
+    error_code: Int16
+    error_message: String | None = field(default=None)
+    state_epoch: Int32
+    leader_epoch: Int32
+    start_offset: Int64
+    delivery_complete_count: Int32 = field(since=1, default=-1)  #: offsets from start_offset on that nobody gets any more
+
+
+@struct
+class TopicResult:
+    topic_id: Uuid
+    partitions: list[PartitionResult]
+
+
+@struct
+class Response:
+    results: list[TopicResult]
