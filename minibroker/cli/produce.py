@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
+from click.core import ParameterSource
 
 from minibroker.cli.input import Progress, messages
 from minibroker.cli.options import client_command, output_option
@@ -154,10 +155,7 @@ def produce(
     """
     if not unescape(delimiter) or key_delimiter == "":
         raise click.UsageError("a delimiter must not be empty")
-    if idempotent and ACKS[acks] != -1:
-        raise click.UsageError("--idempotent needs --acks all")
-    if transactional_id is not None and (ACKS[acks] != -1 or idempotent is False):
-        raise click.UsageError("--transactional-id needs --acks all and --idempotent")
+    _check_promises(ACKS[acks], idempotent, transactional_id)
     reading = Reading(
         input_form,
         None if key is None else key.encode("utf-8", "surrogateescape"),
@@ -186,6 +184,22 @@ def produce(
         producer.flush()
     if output != "none":
         emit(tally.items(), output, columns=OFFSET_COLUMNS)
+
+
+def _check_promises(acks: int, idempotent: bool | None, transactional_id: str | None) -> None:
+    """What is wanted of --acks, --idempotent and the transaction must go together; UsageError."""
+    if idempotent and acks != -1:
+        raise click.UsageError("--idempotent needs --acks all")
+    if transactional_id is not None:
+        if not transactional_id:
+            raise click.UsageError("--transactional-id must not be empty")
+        if acks != -1 or idempotent is False:
+            raise click.UsageError("--transactional-id needs --acks all and --idempotent")
+        return
+    context = click.get_current_context()
+    for name in ("transaction_end", "transaction_timeout"):  # what is to be aborted must not be written for good
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"--{name.replace('_', '-')} needs --transactional-id")
 
 
 @contextmanager

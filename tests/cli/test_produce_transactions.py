@@ -83,6 +83,12 @@ def test_transactions_are_of_idempotent_producers(offline: Commands, more: list[
     assert "--transactional-id needs --acks all and --idempotent" in error
 
 
+@pytest.mark.parametrize("option", [["--transaction-end", "abort"], ["--transaction-end", "commit"], ["--transaction-timeout", "60"]])
+def test_what_is_said_of_a_transaction_needs_its_id(offline: Commands, option: list[str]) -> None:
+    assert f"{option[0]} needs --transactional-id" in offline("produce", "any", *option, code=2).err
+    assert "--transactional-id must not be empty" in offline("produce", "any", "--transactional-id", "", *option, code=2).err
+
+
 def test_ctrl_c_aborts(cli: Commands, fresh: Callable[..., str], name: str) -> None:
     topic = fresh()
     command = [sys.executable, "-m", "minibroker", "produce", topic, "--transactional-id", name, "-b", cli.bootstrap]

@@ -81,7 +81,7 @@ class TransactionCoordinator:
 
         def decide(current: TransactionMetadata | None) -> states.Decision:
             states.check_timeout(timeout_ms, self._config.transaction_max_timeout_ms)
-            return states.init_producer_id(
+            decision = states.init_producer_id(
                 current,
                 transactional_id,
                 timeout_ms,
@@ -90,6 +90,13 @@ class TransactionCoordinator:
                 transaction_version=self.transaction_version,
                 allocate_producer_id=self._cluster.allocate_producer_id,
             )
+            if current is not None and decision.after is not None and decision.after.state.is_prepared:
+                _LOG.info(
+                    "transactional id %s: a new producer fences producer id %d with epoch %d, whose open transaction is aborted",
+                    transactional_id,
+                    *current.ids,
+                )
+            return decision
 
         def aborted(outcome: Outcome) -> None:
             if isinstance(outcome, ConcurrentTransactions) and self._is_idle(transactional_id):
@@ -227,6 +234,7 @@ class TransactionCoordinator:
         for kept in self._store.partitions:
             for metadata in kept.transactions.unfinished():
                 if not self._steps.is_ending(metadata.transactional_id):
+                    _LOG.info("transactional id %s: its %s is finished now", metadata.transactional_id, metadata.state.kafka_name)
                     self._steps.finish(kept, metadata, _nobody_waits, is_resumed=True)
         if self._store.is_complete and self._found_at_start is self._store.topic:
             self._look_for_orphans(self.all())
@@ -249,14 +257,26 @@ class TransactionCoordinator:
         self._in_turns(
             "time-outs",
             [(kept, each) for kept in self._store.usable() for each in timeouts.timed_out(kept.transactions.all_settled(), now_ms=now_ms)],
-            lambda each: states.fence(
-                each,
-                now_ms=now_ms,
-                transaction_version=self.transaction_version,
-                allocate_producer_id=self._cluster.allocate_producer_id,
-            ),
+            lambda each: self._time_out(each, now_ms),
         )
         self._later("time-outs", self._config.transaction_abort_timed_out_transaction_cleanup_interval_ms, self._look_for_timed_out)
+
+    def _time_out(self, metadata: TransactionMetadata, now_ms: int) -> TransactionMetadata:
+        after = states.fence(
+            metadata,
+            now_ms=now_ms,
+            transaction_version=self.transaction_version,
+            allocate_producer_id=self._cluster.allocate_producer_id,
+        )
+        _LOG.warning(
+            "transactional id %s: its transaction is open for %d ms, its producer allowed %d (transaction.timeout.ms): "
+            "it is aborted, and producer id %d with epoch %d is fenced",
+            metadata.transactional_id,
+            now_ms - metadata.start_timestamp_ms,
+            metadata.timeout_ms,
+            *metadata.ids,
+        )
+        return after
 
     def _look_for_expired(self) -> None:
         now_ms, expiration_ms = self._clock.now_ms(), self._config.transactional_id_expiration_ms
