@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from minibroker.coordinator.group.commits import Membership, NewOffset
 from minibroker.coordinator.group.offsets import CommittedOffset
 from minibroker.coordinator.group.records import batch_of, group_tombstone, offset_record, offset_tombstone
 from minibroker.coordinator.group.retention import expired
@@ -16,6 +19,7 @@ from minibroker.schemas.internal.consumer_group_records import ConsumerGroupMeta
 from minibroker.schemas.internal.offset_records import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 from tests.support.broker_in_memory import BrokerInMemory
 from tests.support.committed_offsets import TOPIC, broker_with_groups, commit, commit_in_transaction, fetch
+from tests.support.group_members import begin_join, describe, heartbeat, join, leave, stable
 from tests.support.transactional_ids import init_producer
 
 MINUTE_MS = 60_000
@@ -157,3 +161,33 @@ def test_groups_that_are_gone() -> None:
 
 def test_a_batch_of_tombstones_is_small() -> None:
     assert len(batch_of(GONE, 0)) < 150
+
+
+def test_a_stable_group_keeps_what_it_is_subscribed_to() -> None:
+    broker = broker_with_groups({"a": 1, "b": 1}, CONFIG)
+    joined = stable(broker, session_ms=30 * MINUTE_MS)
+    groups = broker.services.coordinators.groups
+    groups.commit("readers", [NewOffset(("a", 0), 1), NewOffset(("b", 0), 2)], Membership(1, joined.member_id))
+    broker.clock.advance(MINUTE_MS)
+    assert fetch(broker) == {("a", 0): 1}
+    assert describe(broker).group_state == "Stable"
+
+    leave(broker, (joined.member_id, None))
+    broker.clock.advance(MINUTE_MS - 1_000)
+    assert fetch(broker) == {("a", 0): 1}
+    broker.clock.advance(1_000)
+    assert fetch(broker) == {}
+    assert describe(broker).group_state == "Dead"
+    assert heartbeat(broker, joined) == 25
+
+
+def test_nothing_expires_while_a_group_rebalances_or_is_of_no_consumers() -> None:
+    broker = broker_with_groups({"b": 1}, CONFIG)
+    options: dict[str, Any] = {"session_ms": 30 * MINUTE_MS, "group": "workers", "protocol_type": "connect"}
+    commit(broker, {("b", 0): 1}, group="workers")
+    stable(broker, **options)
+    broker.clock.advance(2 * MINUTE_MS)
+    assert fetch(broker, group="workers") == {("b", 0): 1}
+    begin_join(broker, join(broker, **options).member_id, **options)
+    broker.clock.advance(2 * MINUTE_MS)
+    assert (fetch(broker, group="workers"), describe(broker, "workers").group_state) == ({("b", 0): 1}, "PreparingRebalance")
