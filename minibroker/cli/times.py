@@ -1,8 +1,11 @@
-"""Points in time as users write them: milliseconds since 1970, or an ISO 8601 date with or without time and zone."""
+"""Points in time as users write them: milliseconds since 1970, or an ISO 8601 date with or without time and zone; and durations."""
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
+
+_DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?=\d)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:[.](\d{1,9}))?S)?)?", re.IGNORECASE | re.ASCII)
 
 
 def epoch_ms(text: str) -> int:
@@ -14,3 +17,13 @@ def epoch_ms(text: str) -> int:
         moment = moment.replace(tzinfo=UTC)
     since_1970 = moment - datetime(1970, 1, 1, tzinfo=UTC)
     return since_1970.days * 86_400_000 + since_1970.seconds * 1000 + since_1970.microseconds // 1000
+
+
+def duration_ms(text: str) -> int:
+    """`P2DT3H4M5.5S` in ISO 8601, its parts optional, as java.time.Duration reads it; fractions below 1 ms are cut. ValueError else."""
+    match = _DURATION.fullmatch(text)
+    if match is None or not any(match.groups()):
+        raise ValueError(f"{text!r} is no duration like P2DT3H4M5S")
+    days, hours, minutes, seconds = (int(part or 0) for part in match.groups()[:4])
+    thousandths = int((match[5] or "0").ljust(3, "0")[:3])
+    return (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000 + thousandths

@@ -1,0 +1,101 @@
+"""Groups as rows: of their offsets, their members, their states."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from minibroker.client.group_offsets import Committed, Offsets
+from minibroker.client.groups import DescribedGroup, GroupMember
+from minibroker.client.leaders import TopicPartition
+
+OFFSET_COLUMNS = ("group", "topic", "partition", "committed_offset", "log_end_offset", "lag", "owner", "client_id", "host")
+MEMBER_COLUMNS = ("group", "member_id", "group_instance_id", "client_id", "host", "protocol", "member_epoch", "topics", "assignment")
+STATE_COLUMNS = (
+    "group",
+    "type",
+    "state",
+    "members",
+    "coordinator",
+    "protocol_type",
+    "assignor",
+    "group_epoch",
+    "assignment_epoch",
+)
+
+
+def offset_rows(group: DescribedGroup, committed: Offsets, ends: Mapping[TopicPartition, int]) -> list[dict[str, Any]]:
+    """A row for each partition that was committed or is assigned, then one without a partition for each member that has none."""
+    owners = {key: member for member in group.members for key in member.assignment}
+    rows = []
+    for key in sorted({*committed, *owners}):
+        answer = committed.get(key)
+        rows.append(_offset_row(group, key, answer if isinstance(answer, Committed) else None, ends.get(key), owners.get(key)))
+    rows += [_offset_row(group, (None, None), None, None, member) for member in group.members if not member.assignment]
+    return rows
+
+
+def _offset_row(
+    group: DescribedGroup,
+    key: tuple[str | None, int | None],
+    committed: Committed | None,
+    end: int | None,
+    owner: GroupMember | None,
+) -> dict[str, Any]:
+    return {
+        "group": group.group,
+        "topic": key[0],
+        "partition": key[1],
+        "committed_offset": committed.offset if committed else None,
+        "log_end_offset": end,
+        "lag": None if committed is None or end is None else end - committed.offset,
+        "owner": owner.member_id if owner else None,
+        "client_id": owner.client_id if owner else None,
+        "host": owner.host if owner else None,
+        "group_instance_id": owner.group_instance_id if owner else None,
+        "leader_epoch": committed.leader_epoch if committed else None,
+        "metadata": committed.metadata if committed else None,
+    }
+
+
+def member_row(group: DescribedGroup, member: GroupMember, *, as_text: bool) -> dict[str, Any]:
+    """A member; `as_text` for a table, where partitions are `orders-0`."""
+    return {
+        "group": group.group,
+        "member_id": member.member_id,
+        "group_instance_id": member.group_instance_id,
+        "client_id": member.client_id,
+        "host": member.host,
+        "protocol": member.protocol,
+        "member_epoch": member.member_epoch,
+        "topics": _topics(member) if as_text else list(member.topics),
+        "topic_regex": member.topic_regex,
+        "assignment": _partitions(member.assignment, as_text=as_text),
+        "target_assignment": _partitions(member.target_assignment, as_text=as_text),
+    }
+
+
+def state_row(group: DescribedGroup) -> dict[str, Any]:
+    """A group as a whole."""
+    return {
+        "group": group.group,
+        "type": group.type,
+        "state": group.state,
+        "members": len(group.members),
+        "coordinator": group.coordinator,
+        "protocol_type": group.protocol_type,
+        "assignor": group.assignor,
+        "group_epoch": group.group_epoch,
+        "assignment_epoch": group.assignment_epoch,
+    }
+
+
+def _topics(member: GroupMember) -> list[str] | None:
+    """For a table; a regular expression stands between slashes."""
+    return [*member.topics, *([f"/{member.topic_regex}/"] if member.topic_regex else [])] or None
+
+
+def _partitions(partitions: tuple[TopicPartition, ...] | None, *, as_text: bool) -> list[Any] | None:
+    if as_text:
+        return [f"{topic}-{partition}" for topic, partition in partitions or ()] or None
+    return None if partitions is None else [{"topic": topic, "partition": partition} for topic, partition in partitions]

@@ -1,0 +1,193 @@
+"""`minibroker groups`: the job of Kafka's ConsumerGroupCommand, and of ConsumerOffsetChecker before it. Resets are in reset_offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import click
+
+from minibroker.cli.group_rows import MEMBER_COLUMNS, OFFSET_COLUMNS, STATE_COLUMNS, member_row, offset_rows, state_row
+from minibroker.cli.options import client_command, fail_with, output_option
+from minibroker.cli.output import FORMATS, emit
+from minibroker.cli.reset_offsets import reset_offsets
+from minibroker.cli.topic_partitions import TopicPartitions, partitions_of
+from minibroker.client import groups as admin
+from minibroker.client.client import Client
+from minibroker.client.group_offsets import Committed, Offsets, committed_offsets, delete_offsets
+from minibroker.client.leaders import TopicPartition
+from minibroker.client.offsets import LATEST, list_offsets
+from minibroker.errors import GroupIdNotFound, KafkaError, UnknownTopicOrPartition
+
+LIST_COLUMNS = ("group", "type", "protocol_type", "state", "coordinator")
+DELETED_COLUMNS = ("group", "topic", "partition", "committed_offset", "deleted")
+
+
+@click.group(
+    epilog="""\b
+Examples:
+  minibroker groups list --state Stable
+  minibroker groups describe billing
+  minibroker groups describe billing --members
+  minibroker groups reset-offsets billing --topic orders --to-earliest
+  minibroker groups reset-offsets billing --topic orders --to-earliest --execute
+  minibroker groups delete-offsets billing --topic payments:0,1
+  minibroker groups delete billing
+"""
+)
+def groups() -> None:
+    """Show groups and their lag, reset their offsets, delete them."""
+
+
+@groups.command("list")
+@click.option(
+    "--state",
+    "states",
+    multiple=True,
+    type=click.Choice(admin.STATES, case_sensitive=False),
+    help="Only in this state; may be given several times.",
+)
+@click.option(
+    "--type",
+    "types",
+    multiple=True,
+    type=click.Choice(admin.TYPES, case_sensitive=False),
+    help="Only of this type; may be given several times.",
+)
+@output_option(*FORMATS)
+@client_command
+def list_groups(client: Client, *, states: tuple[str, ...], types: tuple[str, ...], output: str) -> None:
+    """List groups of all types with their states."""
+    found = admin.list_groups(client, states=states, types=types)
+    items = [{field: getattr(each, field) for field in LIST_COLUMNS} for each in found]
+    emit(items, output, columns=LIST_COLUMNS, name="group")
+
+
+@groups.command()
+@click.argument("names", nargs=-1, metavar="[GROUP]...")
+@click.option("--group", "more_names", multiple=True, metavar="GROUP", help="Another way to name one, as in Kafka's tool.")
+@click.option("--offsets", "view", flag_value="offsets", default="offsets", help="Offsets and lag of each partition; so it is without it.")
+@click.option("--members", "view", flag_value="members", help="Members, what they subscribed to and were assigned.")
+@click.option("--state", "view", flag_value="state", help="The state of each group as a whole.")
+@output_option(*FORMATS)
+@client_command
+def describe(client: Client, *, names: tuple[str, ...], more_names: tuple[str, ...], view: str, output: str) -> None:
+    """Show how far groups have read, and who reads.
+
+    Without a GROUP: of all that are classic or consumer groups. LAG is how many offsets lie between the committed one and the log end,
+    where readers under read_uncommitted arrive. OWNER is the member that reads the partition now; none when nobody does.
+    """
+    described, errors = _described(client, [*names, *more_names])
+    items: list[dict[str, Any]] = []
+    columns, name = OFFSET_COLUMNS, "name"
+    if view == "state":
+        items, columns, name = [state_row(group) for group in described], STATE_COLUMNS, "group"
+    elif view == "members":
+        items = [member_row(group, member, as_text=output == "table") for group in described for member in group.members]
+        columns, name = MEMBER_COLUMNS, "member_id"
+    else:
+        items = _offset_items(client, described, errors)
+        if output == "name":
+            items = [{"name": f"{item['topic']}:{item['partition']}"} for item in items if item["topic"] is not None]
+    if items or output == "json" or not errors:
+        emit(items, output, columns=columns, name=name)
+    fail_with(errors)
+
+
+@groups.command()
+@click.argument("names", nargs=-1, required=True, metavar="GROUP...")
+@click.option("--if-exists", is_flag=True, help="Be content when a group is not there.")
+@output_option(*FORMATS)
+@client_command
+def delete(client: Client, *, names: tuple[str, ...], if_exists: bool, output: str) -> None:
+    """Delete groups without members, and all their offsets, at once and for good."""
+    results = dict(sorted(admin.delete_groups(client, names).items()))
+    missing = {name for name, error in results.items() if if_exists and isinstance(error, GroupIdNotFound)}
+    errors: list[Exception] = [error for name, error in results.items() if error is not None and name not in missing]
+    items = [{"group": name, "deleted": error is None} for name, error in results.items() if error is None or name in missing]
+    if items or output == "json":
+        emit(items, output, columns=("group", "deleted"), name="group")
+    fail_with(errors)
+
+
+@groups.command("delete-offsets", short_help="Forget what a group committed of topics.")
+@click.argument("group", metavar="GROUP")
+@click.option(
+    "-t",
+    "--topic",
+    "scopes",
+    required=True,
+    multiple=True,
+    type=TopicPartitions(),
+    metavar="TOPIC[:PARTITIONS]",
+    help="Of this topic, or only of partitions such as orders:0,2,5-7; may be given several times.",
+)
+@output_option(*FORMATS)
+@client_command
+def delete_committed(client: Client, *, group: str, scopes: tuple[tuple[str, frozenset[int] | None], ...], output: str) -> None:
+    """Forget what a group committed of topics that it does not read any more, at once and for good.
+
+    Its members may go on; a topic that one of them subscribed to is refused.
+    """
+    (committed,) = committed_offsets(client, [group]).values()
+    if isinstance(committed, KafkaError):
+        raise committed
+    wanted = sorted(partitions_of(scopes, committed))
+    errors: list[Exception] = [
+        UnknownTopicOrPartition(f"group {group} committed nothing of topic {topic}")
+        for topic in dict.fromkeys(topic for topic, _ in scopes)
+        if topic not in {each for each, _ in wanted}
+    ]
+    results = delete_offsets(client, group, wanted) if wanted else {}
+    items = []
+    for (topic, partition), error in sorted(results.items()):
+        if error is not None:
+            errors.append(error)
+            continue
+        was = committed.get((topic, partition))
+        offset = was.offset if isinstance(was, Committed) else None
+        items.append({"group": group, "topic": topic, "partition": partition, "committed_offset": offset, "deleted": was is not None})
+    if output == "name":
+        items = [{"name": f"{item['topic']}:{item['partition']}"} for item in items if item["deleted"]]
+    if items or output == "json":
+        emit(items, output, columns=DELETED_COLUMNS)
+    fail_with(errors)
+
+
+def _described(client: Client, names: list[str]) -> tuple[list[admin.DescribedGroup], list[Exception]]:
+    everything = not names
+    if everything:
+        names = [each.group for each in admin.list_groups(client) if each.type in (None, admin.CLASSIC, admin.CONSUMER)]
+    answers = admin.describe_groups(client, names)
+    found = [answer for _, answer in sorted(answers.items()) if isinstance(answer, admin.DescribedGroup)]
+    errors: list[Exception] = [
+        answer
+        for answer in answers.values()
+        if isinstance(answer, KafkaError) and not (everything and isinstance(answer, GroupIdNotFound))  # deleted just now
+    ]
+    return found, errors
+
+
+def _offset_items(client: Client, described: Iterable[admin.DescribedGroup], errors: list[Exception]) -> list[dict[str, Any]]:
+    """Rows of all groups; what cannot be told becomes an error, and its cells stay empty."""
+    committed: dict[str, Offsets] = {}
+    for name, answer in committed_offsets(client, [group.group for group in described]).items():
+        if isinstance(answer, KafkaError):
+            errors.append(answer)
+        else:
+            committed[name] = answer
+    shown = [group for group in described if group.group in committed]
+    keys = {key for offsets in committed.values() for key in offsets}
+    keys |= {key for group in shown for member in group.members for key in member.assignment}
+    ends: dict[TopicPartition, int] = {}
+    for key, found in sorted(list_offsets(client, dict.fromkeys(sorted(keys), LATEST)).items()):
+        if not isinstance(found, KafkaError):
+            ends[key] = found.offset
+        elif not isinstance(found, UnknownTopicOrPartition):  # offsets of a topic that was deleted are shown, without an end
+            errors.append(found)
+    for offsets in committed.values():
+        errors += [answer for answer in offsets.values() if isinstance(answer, KafkaError)]
+    return [row for group in shown for row in offset_rows(group, committed[group.group], ends)]
+
+
+groups.add_command(reset_offsets)

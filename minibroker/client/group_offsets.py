@@ -1,0 +1,136 @@
+"""Offsets that groups committed: read, written and deleted from outside the group."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple, TypeVar
+
+from minibroker.client.client import Client
+from minibroker.client.connection import Connection
+from minibroker.client.coordinators import ask_coordinators
+from minibroker.client.deadline import Deadline
+from minibroker.client.errors import refusal
+from minibroker.client.leaders import TopicPartition
+from minibroker.errors import CoordinatorLoadInProgress, CoordinatorNotAvailable, KafkaError, NotCoordinator
+from minibroker.schemas import k08_offset_commit, k09_offset_fetch, k47_offset_delete
+from minibroker.schemas.k10_find_coordinator import GROUP
+
+V = TypeVar("V")
+
+NEWEST_WITH_NAMES: Final = 9  #: of OffsetCommit and OffsetFetch: topics that were deleted have no id, and offsets all the same
+SEVERAL_GROUPS_SINCE: Final = 8
+NOT_READY: Final = (CoordinatorLoadInProgress, CoordinatorNotAvailable, NotCoordinator)
+
+
+class Committed(NamedTuple):
+    """The next offset that the group reads."""
+
+    offset: int
+    leader_epoch: int | None
+    metadata: str  #: whatever the client keeps with it
+
+
+Offsets = dict[TopicPartition, Committed | KafkaError]
+Results = dict[TopicPartition, KafkaError | None]
+
+
+def committed_offsets(client: Client, groups: Iterable[str]) -> dict[str, Offsets | KafkaError]:
+    """All that each group committed, by partition in order; a group that is not there has committed nothing."""
+    deadline = client.deadline()
+
+    def ask(connection: Connection, keys: list[str]) -> Mapping[str, Offsets | KafkaError]:
+        if connection.version_for(k09_offset_fetch, NEWEST_WITH_NAMES) >= SEVERAL_GROUPS_SINCE:
+            asked = k09_offset_fetch.Request(groups=[k09_offset_fetch.Group(group_id=key, topics=None) for key in keys])
+            response: k09_offset_fetch.Response = connection.ask(k09_offset_fetch, asked, deadline, most=NEWEST_WITH_NAMES)
+            return {each.group_id: refusal(each.error_code, f"group {each.group_id}") or _offsets(each) for each in response.groups}
+        found: dict[str, Offsets | KafkaError] = {}
+        for key in keys:
+            answer = connection.ask(k09_offset_fetch, k09_offset_fetch.Request(group_id=key, topics=None), deadline)
+            found[key] = refusal(answer.error_code, f"group {key}") or _offsets(answer)
+        return found
+
+    return ask_coordinators(client, GROUP, groups, ask, deadline)
+
+
+def commit_offsets(client: Client, group: str, offsets: Mapping[TopicPartition, int]) -> Results:
+    """Commit for a group without members; the error of each partition, or None. KafkaError when the coordinator refuses it all."""
+    request = k08_offset_commit.Request(
+        group_id=group,
+        member_id="",
+        topics=[
+            k08_offset_commit.Topic(
+                name=topic,
+                partitions=[
+                    k08_offset_commit.Partition(partition_index=index, committed_offset=offset, committed_metadata="")
+                    for index, offset in partitions.items()
+                ],
+            )
+            for topic, partitions in by_topic(offsets).items()
+        ],
+    )
+
+    def ask(connection: Connection, deadline: Deadline) -> Results:
+        response: k08_offset_commit.Response = connection.ask(k08_offset_commit, request, deadline, most=NEWEST_WITH_NAMES)
+        return _results(response.topics, f"group {group}")
+
+    return _of_group(client, group, ask)
+
+
+def delete_offsets(client: Client, group: str, partitions: Iterable[TopicPartition]) -> Results:
+    """Forget what a group committed of topics that it does not read; the error of each partition, or None. KafkaError for all of it."""
+    request = k47_offset_delete.Request(
+        group_id=group,
+        topics=[
+            k47_offset_delete.Topic(name=topic, partitions=[k47_offset_delete.Partition(partition_index=index) for index in indexes])
+            for topic, indexes in by_topic(dict.fromkeys(partitions)).items()
+        ],
+    )
+
+    def ask(connection: Connection, deadline: Deadline) -> Results | KafkaError:
+        response: k47_offset_delete.Response = connection.ask(k47_offset_delete, request, deadline)
+        return refusal(response.error_code, f"group {group}") or _results(response.topics, f"group {group}")
+
+    return _of_group(client, group, ask)
+
+
+def by_topic(offsets: Mapping[TopicPartition, V]) -> dict[str, dict[int, V]]:
+    """The same, topic by topic."""
+    found: dict[str, dict[int, V]] = defaultdict(dict)
+    for (topic, index), value in sorted(offsets.items(), key=lambda item: item[0]):
+        found[topic][index] = value
+    return found
+
+
+def _of_group(client: Client, group: str, ask: Callable[[Connection, Deadline], Results | KafkaError]) -> Results:
+    """Ask the coordinator of one group, again while it is not ready: then it answers so for every partition."""
+    deadline = client.deadline()
+
+    def ask_one(connection: Connection, _: list[str]) -> dict[str, Results | KafkaError]:
+        answer = ask(connection, deadline)
+        errors = () if isinstance(answer, KafkaError) else answer.values()
+        return {group: next((error for error in errors if isinstance(error, NOT_READY)), answer)}
+
+    (answer,) = ask_coordinators(client, GROUP, [group], ask_one, deadline).values()
+    if isinstance(answer, KafkaError):
+        raise answer
+    return answer
+
+
+def _results(topics: Sequence[k08_offset_commit.TopicResult] | Sequence[k47_offset_delete.TopicResult], what: str) -> Results:
+    return {
+        (topic.name, partition.partition_index): refusal(partition.error_code, f"{what}: {topic.name}-{partition.partition_index}")
+        for topic in topics
+        for partition in topic.partitions
+    }
+
+
+def _offsets(group: k09_offset_fetch.GroupResult | k09_offset_fetch.Response) -> Offsets:
+    found: Offsets = {}
+    for topic in group.topics:
+        for each in topic.partitions:
+            error = refusal(each.error_code, f"committed offset of {topic.name}-{each.partition_index}")
+            epoch = None if each.committed_leader_epoch < 0 else each.committed_leader_epoch
+            if error is not None or each.committed_offset >= 0:
+                found[topic.name, each.partition_index] = error or Committed(each.committed_offset, epoch, each.metadata or "")
+    return dict(sorted(found.items()))
