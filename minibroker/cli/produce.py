@@ -22,7 +22,7 @@ from minibroker.client.client import Client
 from minibroker.client.errors import ClientError
 from minibroker.client.own_transaction import OwnTransaction
 from minibroker.client.producer import Acknowledged, Producer
-from minibroker.errors import KafkaError
+from minibroker.errors import InvalidProducerEpoch, KafkaError, ProducerFenced
 from minibroker.records.compression import Compression
 from minibroker.records.record import Headers, Record
 
@@ -205,15 +205,21 @@ def _check_promises(acks: int, idempotent: bool | None, transactional_id: str | 
 @contextmanager
 def _ended(transaction: OwnTransaction | None, how: str) -> Iterator[None]:
     """End the transaction as it is to end, and abort it when something fails."""
-    try:
+    if transaction is None:
         yield
-    except BaseException:
-        if transaction is not None:
+        return
+    try:
+        try:
+            yield
+        except BaseException:
             with suppress(ClientError, KafkaError):  # the failure itself is what the user must hear of
                 transaction.end(committed=False)
-        raise
-    if transaction is not None and how != "none":
-        transaction.end(committed=how == "commit")
+            raise
+        if how != "none":
+            transaction.end(committed=how == "commit")
+    except (InvalidProducerEpoch, ProducerFenced) as error:
+        words = "another producer took the id over, or --transaction-timeout was over: the broker aborted what was written"
+        raise type(error)(f"transactional id {transaction.transactional_id}: {words}") from error
 
 
 def _records(

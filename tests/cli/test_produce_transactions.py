@@ -89,6 +89,26 @@ def test_what_is_said_of_a_transaction_needs_its_id(offline: Commands, option: l
     assert "--transactional-id must not be empty" in offline("produce", "any", "--transactional-id", "", *option, code=2).err
 
 
+def test_a_producer_that_is_fenced(cli: Commands, fresh: Callable[..., str], name: str) -> None:
+    topic = fresh()
+    command = [sys.executable, "-m", "minibroker", "produce", topic, "--transactional-id", name, "-b", cli.bootstrap]
+    for more in (b"two\n", b""):  # the broker refuses a record, or the commit
+        before = count(cli, topic, "read_uncommitted")
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            assert process.stdin is not None
+            process.stdin.write(b"one\n")
+            process.stdin.flush()
+            while count(cli, topic, "read_uncommitted") == before:  # it is sent when the input falls silent
+                assert process.poll() is None
+            cli("produce", topic, "--transactional-id", name, stdin=lines(1))
+            _, error = process.communicate(more, timeout=30)
+        assert process.returncode == 1
+        words = f"Error: transactional id {name}: another producer took the id over, or --transaction-timeout was over: "
+        assert error.decode().startswith(words + "the broker aborted what was written [")
+        wait_until_complete(cli, name)
+    assert cli("consume", topic, "-e", "--isolation", "read_committed").lines == ["0", "0"]
+
+
 def test_ctrl_c_aborts(cli: Commands, fresh: Callable[..., str], name: str) -> None:
     topic = fresh()
     command = [sys.executable, "-m", "minibroker", "produce", topic, "--transactional-id", name, "-b", cli.bootstrap]
