@@ -12,10 +12,12 @@ from collections.abc import Iterable, Iterator
 
 from minibroker.coordinator.transaction.metadata import TransactionMetadata, TransactionState
 
+_ONGOING = TransactionState.ONGOING
+
 
 def timed_out(metadata: Iterable[TransactionMetadata], *, now_ms: int) -> Iterator[TransactionMetadata]:
     """Those whose transaction is open for longer than its time-out: `states.fence` them."""
-    return (each for each in metadata if each.state is TransactionState.ONGOING and each.start_timestamp_ms + each.timeout_ms < now_ms)
+    return (each for each in metadata if each.state is _ONGOING and each.start_timestamp_ms + each.timeout_ms < now_ms)
 
 
 def expired(metadata: Iterable[TransactionMetadata], *, now_ms: int, expiration_ms: int) -> Iterator[TransactionMetadata]:

@@ -46,6 +46,8 @@ class Transactions:
 
     def all_settled(self) -> Iterator[TransactionMetadata]:
         """Those without a step under way: for the scans of `timeouts`. A copy, so that steps may be taken meanwhile."""
+        if not self._pending:  # as almost always; there may be 100,000
+            return iter(self.all())
         return iter([each for each in self._states.values() if each.transactional_id not in self._pending])
 
     def unfinished(self) -> Iterator[TransactionMetadata]:
