@@ -10,7 +10,8 @@ from typing import NamedTuple
 from minibroker.cli.dump_items import Item, problem
 from minibroker.cli.dump_json import control_record_to_json, coordinator_record_to_json, coordinator_record_type, metadata_record_to_json
 from minibroker.cli.record_json import TIMESTAMP_TYPES, bytes_to_json
-from minibroker.coordinator.record_frame import RecordFrame
+from minibroker.cluster.topic import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
+from minibroker.coordinator.record_frame import CONSUMER_OFFSETS, TRANSACTION_STATE, RecordFrame
 from minibroker.errors import KafkaError, WireError
 from minibroker.records.batch import LOG_OVERHEAD, RecordBatch, increment_sequence, read_batch
 from minibroker.records.legacy import LegacyBatch, messages_of, records_of
@@ -18,6 +19,7 @@ from minibroker.records.record import Record, decode_records
 
 HEAD_BYTES = LOG_OVERHEAD + 5  #: up to the magic byte: enough to know how much to read
 BOOTSTRAP_SNAPSHOT = "bootstrap.checkpoint"
+COORDINATOR_TOPICS = {CONSUMER_OFFSETS: CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE: TRANSACTION_STATE_TOPIC}
 
 
 class BatchOptions(NamedTuple):
@@ -134,7 +136,10 @@ def _record(batch: RecordBatch, record: Record, options: BatchOptions) -> Item:
     elif options.metadata:
         item["metadata"] = metadata_record_to_json(record.value)
     elif options.coordinator is not None:
-        decoded = coordinator_record_to_json(options.coordinator, record)
+        try:
+            decoded = coordinator_record_to_json(options.coordinator, record)
+        except WireError as error:  # nothing is wrong with the batch where the decoder is that of another topic
+            raise WireError(f"no record of {COORDINATOR_TOPICS[options.coordinator]}: {error}") from error
         if decoded is None:
             item["skipped"] = f"Unknown record type {coordinator_record_type(record)} at offset {record.offset}, skipping."
         else:
