@@ -56,14 +56,14 @@ class AbortedTransactions:
         following = self._segments.after(segment)
         return self._is_doubtful(segment) or (following is not None and self._is_doubtful(following))
 
-    def collect(self, first_offset: int, end_offset: int, *, believes: bool = False) -> list[AbortedTxn]:
-        """Those that touch [first_offset, end_offset). `believes`: that missing files were never there."""
+    def collect(self, first_offset: int, end_offset: int) -> list[AbortedTxn]:
+        """Those that touch [first_offset, end_offset)."""
         found: list[AbortedTxn] = []
         is_doubtful = False
         for segment in self._segments.from_offset(first_offset):
             if segment.base_offset >= end_offset and self._start(segment.base_offset).oldest >= end_offset:
                 break
-            is_doubtful |= not believes and self._is_doubtful(segment)
+            is_doubtful |= self._is_doubtful(segment)
             entries, is_complete = self._index(segment).collect(first_offset, end_offset)
             found += entries
             if is_complete:
@@ -115,14 +115,15 @@ class AbortedTransactions:
         begin, end = self._walked
         if begin <= first_offset and end_offset <= end:
             return indexed
+        goes_on = begin <= first_offset <= end
         known = {entry.last_offset for entry in indexed}
-        lost = [entry for entry in self._walk(first_offset, end_offset) if entry.last_offset not in known]
+        lost = [entry for entry in self._walk(end if goes_on else first_offset, end_offset) if entry.last_offset not in known]
         if not lost:
-            self._walked = (begin if begin <= first_offset <= end else first_offset, end_offset)
+            self._walked = (begin if goes_on else first_offset, end_offset)
         return sorted([*indexed, *lost], key=lambda entry: entry.last_offset)
 
     def _walk(self, first_offset: int, end_offset: int) -> list[AbortedTxn]:
-        """By the batches themselves: first offsets are those within, the last stable offsets of then are not known."""
+        """By the batches themselves: first offsets, and the last stable ones of then, are as if the log began with what is asked for."""
         ongoing: dict[int, int] = {}
         found: dict[int, AbortedTxn] = {}  #: by the offset of the marker
         for segment in self._segments.from_offset(first_offset):
@@ -135,7 +136,7 @@ class AbortedTransactions:
                         begun = ongoing.pop(producer_id)
                         is_aborted = _is_abort(segment.batch_at(batch))
                         if is_aborted:
-                            found[offset] = AbortedTxn(producer_id, begun, offset, begun)
+                            found[offset] = AbortedTxn(producer_id, begun, offset, min(ongoing.values(), default=offset + 1))
                         if offset >= end_offset:
                             self._note_end(producer_id, _Ended(begun, offset, is_aborted))
                 elif offset < end_offset and producer_id not in ongoing:

@@ -70,7 +70,7 @@ class ShrinkingLog(DurableLog):
             return None
         with self._watched():
             end_offset, producers = found.first_uncleanable_offset, self._producers.producers
-            aborted = self._aborted.collect(self.segments.nth(0).base_offset, end_offset, believes=True)
+            aborted = self._aborted.collect(self.segments.nth(0).base_offset, end_offset)
             return make_plan(self.segments, self.config, producers, aborted, first_dirty_offset, end_offset, now_ms, offset_map_bytes)
 
     def end_compaction(self, compacted: Compacted) -> bool:

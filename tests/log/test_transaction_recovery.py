@@ -6,7 +6,7 @@ import random
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -19,7 +19,7 @@ from minibroker.records.record import decode_records
 from minibroker.storage.files import Files, RealFiles
 from minibroker.storage.transaction_index import AbortedTxn
 from tests.log.conftest import OpenLog
-from tests.support.compacting import end_transaction
+from tests.support.compacting import COMPACT, compact, end_transaction, put
 from tests.support.faulty_files import FaultyFiles
 from tests.support.log_batches import batch_of, idempotent_batch, read_batches
 from tests.support.losing_files import LosingFiles, Loss
@@ -176,6 +176,30 @@ def test_an_index_that_is_missing_is_not_believed(seed: int, is_emptied: bool, i
             crash(log)
         shutil.rmtree(tmp_path / "orders-0")
         shutil.copytree(tmp_path / "saved", tmp_path / "orders-0")
+
+
+def test_compaction_does_not_believe_a_missing_index(open_log: OpenLog, tmp_path: Path) -> None:
+    """It would keep an aborted value, and nothing of the committed one that it stands behind."""
+    log = open_log(cleanup_policy=COMPACT)
+    put(log, (b"k", b"committed"), (b"l", b"other"))
+    transactional: dict[str, Any] = {"producer_id": 1, "producer_epoch": 0, "is_transactional": True}
+    put(log, (b"k", b"aborted"), base_sequence=0, **transactional)
+    end_transaction(log, 1, ControlType.ABORT)
+    put(log, (b"m", b"m"), base_sequence=1, roll=True, **transactional)
+    end_transaction(log, 1, ControlType.COMMIT)
+    put(log, (b"n", b"n"), roll=True)
+    put(log, (b"o", b"o"))
+    expected = committed_values(log, 0, 1 << 20)
+    whole = index_files(tmp_path / "orders-0")
+    log.close()
+    for name in whole:
+        (tmp_path / "orders-0" / name).unlink()
+    log = open_log(cleanup_policy=COMPACT, clean_shutdown=True, recovery_point=log.log_end_offset)
+
+    compact(log)
+
+    assert committed_values(log, 0, 1 << 20) == expected == {0: b"committed", 1: b"other", 4: b"m", 6: b"n", 7: b"o"}
+    assert list(index_files(tmp_path / "orders-0").values()) == list(whole.values())
 
 
 @pytest.mark.parametrize("ends", [ControlType.ABORT, ControlType.COMMIT])
