@@ -3,7 +3,8 @@
 Versions: 0 to 5; 3 is flexible. To 3 a client says it for one transaction; from 4 on a broker does for several, or asks with verify_only
 whether a transaction has reached its partitions (KIP-890): one node needs none of that of itself, but serves it.
 All partitions of a transaction are added or none: where one does not exist it is answered UNKNOWN_TOPIC_OR_PARTITION, and the others
-OPERATION_NOT_ATTEMPTED. To a fenced producer versions 0 and 1 say INVALID_PRODUCER_EPOCH.
+OPERATION_NOT_ATTEMPTED. To clients the broker's own topics are TOPIC_AUTHORIZATION_FAILED.
+To a fenced producer versions 0 and 1 say INVALID_PRODUCER_EPOCH.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from minibroker.cluster.topic import INTERNAL_TOPICS
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Delayed, when_done
 from minibroker.dispatch.registry import handles
@@ -20,6 +22,7 @@ from minibroker.errors import (
     KafkaError,
     OperationNotAttempted,
     ProducerFenced,
+    TopicAuthorizationFailed,
     UnknownTopicOrPartition,
 )
 from minibroker.schemas import k24_add_partitions_to_txn as schema
@@ -80,9 +83,9 @@ def _begin(ctx: RequestContext, asked: schema.Transaction, done: Callable[[Codes
 
     ids = ProducerIdAndEpoch(asked.producer_id, asked.producer_epoch)
     partitions = _partitions(asked)
-    unknown = {each for each in partitions if not _exists(ctx, *each)}
-    if unknown:
-        done({each: UnknownTopicOrPartition.code if each in unknown else OperationNotAttempted.code for each in partitions})
+    refused = _refused(ctx, partitions)
+    if refused:
+        done({each: refused.get(each, OperationNotAttempted.code) for each in partitions})
     elif asked.verify_only:
         done(_verified(ctx, asked.transactional_id, ids, partitions))
     else:
@@ -100,9 +103,16 @@ def _partitions(asked: schema.Transaction) -> frozenset[TopicPartition]:
     return frozenset((topic.name, index) for topic in asked.topics for index in topic.partitions)
 
 
-def _exists(ctx: RequestContext, topic: str, index: int) -> bool:
-    found = ctx.cluster.topics.get(topic)
-    return found is not None and 0 <= index < len(found.partitions)
+def _refused(ctx: RequestContext, partitions: frozenset[TopicPartition]) -> Codes:
+    """Those that no transaction can reach, and why."""
+    refused: Codes = {}
+    for topic, index in partitions:
+        found = ctx.cluster.topics.get(topic)
+        if topic in INTERNAL_TOPICS and ctx.api_version < BATCHED_SINCE:  # no marker belongs there but those of a coordinator
+            refused[topic, index] = TopicAuthorizationFailed.code
+        elif found is None or not 0 <= index < len(found.partitions):
+            refused[topic, index] = UnknownTopicOrPartition.code
+    return refused
 
 
 def _verified(ctx: RequestContext, transactional_id: str, ids: ProducerIdAndEpoch, partitions: frozenset[TopicPartition]) -> Codes:

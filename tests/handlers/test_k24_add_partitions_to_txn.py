@@ -108,6 +108,22 @@ def test_one_unknown_partition_stops_all(version: int, unknown: tuple[str, int])
     assert not state.partitions
 
 
+@pytest.mark.parametrize("version", range(6))
+@pytest.mark.parametrize("internal", ["__transaction_state", "__consumer_offsets", "__share_group_state"])  # the last two are not there
+def test_clients_write_nothing_into_the_topics_of_the_broker(version: int, internal: str) -> None:
+    broker = BrokerInMemory(topics={"a": 1})
+    ids = init_producer(broker)
+    asked = [("a", 0), (internal, 0), ("nonsense", 0)]
+
+    codes = ask(broker, ids, asked, version=version)
+
+    said = 29 if version < 4 else 55 if internal == "__transaction_state" else 3  # brokers may
+    assert codes == {("a", 0): 55, (internal, 0): said, ("nonsense", 0): 3}
+    state = coordinator_of(broker).get("payments")
+    assert state is not None
+    assert not state.partitions
+
+
 @pytest.mark.parametrize(("version", "error_code"), [(0, 47), (1, 47), (2, 90), (3, 90), (4, 90), (5, 90)])
 def test_a_zombie(version: int, error_code: int) -> None:
     broker = BrokerInMemory(topics={"a": 2})
