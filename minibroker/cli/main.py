@@ -24,6 +24,7 @@ import minibroker
 #: name -> (module, function, one line of help): help and completion need no import of a command
 COMMANDS: dict[str, tuple[str, str, str]] = {
     "api-versions": ("minibroker.cli.api_versions", "api_versions", "Show which APIs and versions brokers serve."),
+    "configs": ("minibroker.cli.configs", "configs", "Show and change configs of topics, brokers, groups and more."),
     "consume": ("minibroker.cli.consume", "consume", "Read records of TOPIC to stdout."),
     "dump-log": ("minibroker.cli.dump_log", "dump_log", "Print and check the files of a log directory."),
     "groups": ("minibroker.cli.groups", "groups", "Show groups and their lag, reset their offsets, delete them."),

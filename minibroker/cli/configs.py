@@ -1,0 +1,114 @@
+"""`minibroker configs`: the job of Kafka's ConfigCommand, without users, client ids and addresses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from minibroker.cli.options import client_command, fail_with, output_option, pairs
+from minibroker.cli.output import FORMATS, emit
+from minibroker.client import configs as admin
+from minibroker.client.client import Client
+from minibroker.client.configs import CLUSTER, OF_ONE_BROKER, TYPES, Change
+from minibroker.errors import KafkaError
+
+COLUMNS = ("type", "entity", "name", "value", "source")
+
+#: the sources of values that were set for such an entity while the broker ran
+OWN_SOURCES = {
+    "topics": ("topic",),
+    "brokers": ("broker", "cluster"),
+    "broker-loggers": ("logger",),
+    "client-metrics": ("client-metrics",),
+    "groups": ("group",),
+}
+
+kind_argument = click.argument("kind", metavar="TYPE", type=click.Choice(list(TYPES)))
+
+default_option = click.option("--default", is_flag=True, help="Instead of an ENTITY: what is set for all brokers.")
+
+
+@click.group(
+    epilog="""\b
+Examples:
+  minibroker configs describe topics orders --all
+  minibroker configs describe brokers 1 -o jsonl
+  minibroker configs alter topics orders --config retention.ms=86400000
+  minibroker configs alter brokers --default --config log.retention.ms=86400000
+  minibroker configs alter groups billing --delete-config consumer.session.timeout.ms
+  minibroker configs alter topics orders --append cleanup.policy=compact --dry-run
+"""
+)
+def configs() -> None:
+    """Show and change configs of topics, brokers, groups and more."""
+
+
+@configs.command()
+@kind_argument
+@click.argument("entities", nargs=-1, metavar="[ENTITY]...")
+@default_option
+@click.option("--all", "everything", is_flag=True, help="Also those that nobody set while the broker ran, with their source.")
+@output_option(*FORMATS)
+@client_command
+def describe(client: Client, *, kind: str, entities: tuple[str, ...], default: bool, everything: bool, output: str) -> None:
+    """Show the configs of entities: of topics by name, of brokers by id.
+
+    TYPE is topics, brokers, broker-loggers, client-metrics or groups.
+    """
+    names = _entities(kind, entities, default=default)
+    items: list[dict[str, Any]] = []
+    errors: list[Exception] = []
+    for entity in names:
+        try:
+            found = admin.describe_configs(client, kind, entity)
+        except KafkaError as error:
+            errors.append(error)
+            continue
+        own = [each for each in found if everything or each.source in OWN_SOURCES[kind]]
+        items += [{"type": kind, "entity": entity or None, **each._asdict()} for each in own]
+    if items or output == "json" or not errors:
+        emit(items, output, columns=COLUMNS)
+    fail_with(errors)
+
+
+@configs.command()
+@kind_argument
+@click.argument("entities", nargs=-1, metavar="[ENTITY]...")
+@default_option
+@click.option("-c", "--config", "configs", multiple=True, metavar="NAME=VALUE", help="Set a config.")
+@click.option("--delete-config", "deleted_configs", multiple=True, metavar="NAME", help="Take a config back to its default.")
+@click.option("--append", "appended", multiple=True, metavar="NAME=VALUE", help="Add to a config that is a list.")
+@click.option("--subtract", "subtracted", multiple=True, metavar="NAME=VALUE", help="Take out of a config that is a list.")
+@click.option("--dry-run", is_flag=True, help="Only have the broker check the change.")
+@client_command
+def alter(client: Client, *, kind: str, entities: tuple[str, ...], default: bool, dry_run: bool, **given: tuple[str, ...]) -> None:
+    """Change configs of entities: of topics by name, of brokers by id.
+
+    TYPE is topics, brokers, broker-loggers, client-metrics or groups. Of each entity all changes are made, or none. Says nothing when it is
+    done.
+    """
+    changes = [Change(name, admin.SET, value) for name, value in pairs(given["configs"], "--config").items()]
+    changes += [Change(name, admin.DELETE, None) for name in given["deleted_configs"]]
+    changes += [Change(name, admin.APPEND, value) for name, value in pairs(given["appended"], "--append").items()]
+    changes += [Change(name, admin.SUBTRACT, value) for name, value in pairs(given["subtracted"], "--subtract").items()]
+    if not changes:
+        raise click.UsageError("nothing to alter: give --config, --delete-config, --append or --subtract")
+    errors: list[Exception] = []
+    for entity in _entities(kind, entities, default=default):
+        try:
+            admin.alter_configs(client, kind, entity, changes, validate_only=dry_run)
+        except KafkaError as error:
+            errors.append(error)
+    fail_with(errors)
+
+
+def _entities(kind: str, entities: tuple[str, ...], *, default: bool) -> list[str]:
+    """Names as the protocol has them; UsageError for what is none."""
+    if default and (entities or kind != "brokers"):
+        raise click.UsageError("--default stands alone, and only for brokers")
+    if not default and (not entities or not all(entities)):
+        raise click.UsageError("give an ENTITY, or --default for what is set for all brokers")
+    if kind in OF_ONE_BROKER and not all(entity.isascii() and entity.isdigit() for entity in entities):
+        raise click.UsageError(f"{kind} go by the broker's id, a number")
+    return [CLUSTER] if default else list(dict.fromkeys(entities))

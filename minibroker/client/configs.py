@@ -1,0 +1,74 @@
+"""Configs of topics, brokers, groups and more: what each value is and where it comes from; changes of single ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any, Final, NamedTuple
+
+from minibroker.client.client import Client
+from minibroker.client.connection import Connection
+from minibroker.client.errors import check
+from minibroker.client.topics import SOURCES
+from minibroker.schemas import k32_describe_configs, k44_incremental_alter_configs
+
+#: ConfigResource.Type by the name of Kafka's --entity-type
+TYPES: Final = {"topics": 2, "brokers": 4, "broker-loggers": 8, "client-metrics": 16, "groups": 32}
+OF_ONE_BROKER: Final = ("brokers", "broker-loggers")  #: only the broker itself can tell and change them
+CLUSTER: Final = ""  #: the name of what is set for all brokers
+
+SET, DELETE, APPEND, SUBTRACT = range(4)  #: AlterConfigOp.OpType
+
+
+class ConfigEntry(NamedTuple):
+    """One config of one entity."""
+
+    name: str
+    value: str | None  #: None when sensitive
+    source: str  #: a word of `topics.SOURCES`
+    read_only: bool
+    sensitive: bool
+
+
+class Change(NamedTuple):
+    """What to do with one config."""
+
+    name: str
+    operation: int
+    value: str | None
+
+
+def describe_configs(client: Client, kind: str, entity: str) -> list[ConfigEntry]:
+    """Every config of one entity, by name; KafkaError when it cannot be described."""
+    resource = k32_describe_configs.Resource(resource_type=TYPES[kind], resource_name=entity, configuration_keys=None)
+    response: k32_describe_configs.Response = _ask(
+        client, kind, entity, k32_describe_configs, k32_describe_configs.Request(resources=[resource])
+    )
+    found = []
+    for result in response.results:
+        check(result.error_code, f"{kind} {entity}".rstrip(), result.error_message)
+        found += [
+            ConfigEntry(each.name, each.value, SOURCES.get(each.config_source, "unknown"), each.read_only, each.is_sensitive)
+            for each in result.configs
+        ]
+    return sorted(found)
+
+
+def alter_configs(client: Client, kind: str, entity: str, changes: Sequence[Change], *, validate_only: bool = False) -> None:
+    """Change all these configs of one entity, or none of them: KafkaError then."""
+    configs = [k44_incremental_alter_configs.Config(name=each.name, config_operation=each.operation, value=each.value) for each in changes]
+    resource = k44_incremental_alter_configs.Resource(resource_type=TYPES[kind], resource_name=entity, configs=configs)
+    request = k44_incremental_alter_configs.Request(resources=[resource], validate_only=validate_only)
+    response: k44_incremental_alter_configs.Response = _ask(client, kind, entity, k44_incremental_alter_configs, request)
+    for result in response.responses:
+        check(result.error_code, f"{kind} {entity}".rstrip(), result.error_message)
+
+
+def _ask(client: Client, kind: str, entity: str, schema: ModuleType, request: Any) -> Any:
+    """Ask once whoever knows: the broker itself, or the controller."""
+    deadline = client.deadline()
+
+    def connection() -> Connection:
+        return client.to_node(int(entity), deadline) if kind in OF_ONE_BROKER and entity != CLUSTER else client.to_controller(deadline)
+
+    return client.retrying(connection, deadline).ask(schema, request, deadline)

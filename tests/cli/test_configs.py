@@ -1,0 +1,121 @@
+"""`minibroker configs`, and what Kafka's ConfigCommand says of the same broker."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Cluster, Commands
+from tests.support import java
+
+NODE = "1"
+
+
+def items(cli: Commands, *arguments: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in cli("configs", *arguments, "-o", "jsonl").lines]
+
+
+def values(cli: Commands, *arguments: str) -> dict[str, str | None]:
+    return {item["name"]: item["value"] for item in items(cli, "describe", *arguments)}
+
+
+def wait_for(cli: Commands, expected: dict[str, str], *entity: str) -> None:
+    """Apache Kafka's brokers hear of a change after it was answered."""
+    deadline = time.monotonic() + 30
+    while {name: value for name, value in values(cli, *entity).items() if name in expected} != expected:
+        assert time.monotonic() < deadline, values(cli, *entity)
+
+
+def test_topics(cli: Commands, fresh: Callable[..., str]) -> None:
+    topic, other = fresh(), fresh()
+    cli("configs", "alter", "topics", topic, other, "-c", "retention.ms=5000", "--append", "cleanup.policy=compact")
+    wait_for(cli, {"retention.ms": "5000", "cleanup.policy": "delete,compact"}, "topics", topic)
+    wait_for(cli, {"retention.ms": "5000", "cleanup.policy": "delete,compact"}, "topics", other)
+    found = {item["name"]: item for item in items(cli, "describe", "topics", topic)}
+    common = {"type": "topics", "entity": topic, "source": "topic", "read_only": False, "sensitive": False}
+    assert found["retention.ms"] == {**common, "name": "retention.ms", "value": "5000"}
+    cli("configs", "alter", "topics", topic, "--subtract", "cleanup.policy=delete", "--delete-config", "retention.ms")
+    wait_for(cli, {"cleanup.policy": "compact"}, "topics", topic)
+    assert values(cli, "topics", topic) == {"cleanup.policy": "compact"}
+    everything = {item["name"]: item for item in items(cli, "describe", "topics", topic, "--all")}
+    assert list(everything) == sorted(everything)
+    assert everything["retention.ms"]["source"] in {"default", "file"}
+    assert cli("configs", "describe", "topics", topic, "-o", "name").lines == ["cleanup.policy"]
+    assert [line.split() for line in cli("configs", "describe", "topics", topic).lines] == [
+        ["TYPE", "ENTITY", "NAME", "VALUE", "SOURCE"],
+        ["topics", topic, "cleanup.policy", "compact", "topic"],
+    ]
+
+
+def test_a_change_that_is_refused_or_only_tried(cli: Commands, fresh: Callable[..., str]) -> None:
+    topic = fresh()
+    before = values(cli, "topics", topic)
+    cli("configs", "alter", "topics", topic, "-c", "max.message.bytes=100", "--dry-run")
+    refused = cli("configs", "alter", "topics", topic, "nowhere", "-c", "max.message.bytes=100", "-c", "retention.ms=soon", code=1).err
+    assert f"Error: topics {topic}: " in refused
+    assert "[INVALID_CONFIG]" in refused
+    assert "Error: topics nowhere: " in refused
+    assert values(cli, "topics", topic) == before
+    ran = cli("configs", "describe", "topics", topic, "nowhere", "-o", "json", code=1)
+    assert {item["entity"] for item in json.loads(ran.out)} == {topic}
+    assert ran.err.endswith("[UNKNOWN_TOPIC_OR_PARTITION]\n")
+
+
+def test_brokers(cli: Commands) -> None:
+    cli("configs", "alter", "brokers", "--default", "-c", "message.max.bytes=2000000")
+    cli("configs", "alter", "brokers", NODE, "-c", "message.max.bytes=3000000")
+    wait_for(cli, {"message.max.bytes": "3000000"}, "brokers", NODE)
+    (ours,) = [item for item in items(cli, "describe", "brokers", NODE) if item["name"] == "message.max.bytes"]
+    assert (ours["entity"], ours["source"]) == (NODE, "broker")
+    (shared,) = [item for item in items(cli, "describe", "brokers", "--default") if item["name"] == "message.max.bytes"]
+    assert (shared["entity"], shared["value"], shared["source"]) == (None, "2000000", "cluster")
+    cli("configs", "alter", "brokers", NODE, "--delete-config", "message.max.bytes")
+    wait_for(cli, {"message.max.bytes": "2000000"}, "brokers", NODE)
+    cli("configs", "alter", "brokers", "--default", "--delete-config", "message.max.bytes")
+    wait_for(cli, {"message.max.bytes": "1048588"}, "brokers", NODE, "--all")
+    assert cli("configs", "describe", "brokers", "99", code=1).err.startswith("Error: broker 99 is not in the cluster's metadata")
+
+
+@pytest.mark.java
+def test_says_what_config_command_says(cli: Commands, cluster: Cluster, fresh: Callable[..., str]) -> None:
+    topic = fresh(**{"segment.bytes": "2000000"})
+    arguments = ("--bootstrap-server", cluster.bootstrap, "--describe", "--all", "--entity-type", "topics", "--entity-name", topic)
+    said = [line.strip().split(" ")[0] for line in java.run_tool(java.CONFIG_COMMAND, *arguments).splitlines()[1:]]
+    assert sorted(said) == [f"{item['name']}={item['value']}" for item in items(cli, "describe", "topics", topic, "--all")]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["describe", "topics"], "give an ENTITY"),
+        (["describe", "topics", ""], "give an ENTITY"),
+        (["describe", "topics", "--default"], "--default stands alone, and only for brokers"),
+        (["describe", "brokers", "1", "--default"], "--default stands alone"),
+        (["describe", "brokers", "one"], "brokers go by the broker's id, a number"),
+        (["describe", "users", "alice"], "'users' is not one of"),
+        (["alter", "topics", "t"], "nothing to alter"),
+        (["alter", "topics", "t", "--append", "a"], "'a' is not NAME=VALUE"),
+    ],
+)
+def test_usage(offline: Commands, arguments: list[str], words: str) -> None:
+    assert words in offline("configs", *arguments, code=2).err
+
+
+def test_other_types(cli: Commands, cluster: Cluster) -> None:
+    if cluster.kind == "minibroker":
+        pytest.skip("minibroker serves configs of topics and brokers")
+    for kind, entity, name, value, source in (
+        ("groups", "billing", "consumer.session.timeout.ms", "50000", "group"),
+        ("client-metrics", "some", "interval.ms", "5000", "client-metrics"),
+    ):
+        cli("configs", "alter", kind, entity, "-c", f"{name}={value}")
+        wait_for(cli, {name: value}, kind, entity)
+        assert [item["source"] for item in items(cli, "describe", kind, entity)] == [source]
+        cli("configs", "alter", kind, entity, "--delete-config", name)
+    loggers = items(cli, "describe", "broker-loggers", NODE)
+    assert {item["source"] for item in loggers} == {"logger"}
+    assert "root" in {item["name"] for item in loggers}
