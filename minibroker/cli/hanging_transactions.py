@@ -90,6 +90,8 @@ def abort(
     if transactional_id is not None:
         if (topic, partition, start_offset, producer_id, producer_epoch, coordinator_epoch) != (None,) * 6:
             raise click.UsageError("--transactional-id stands alone")
+        if not transactional_id:
+            raise click.UsageError("--transactional-id must not be empty")
         items = _abort_by_id(client, transactional_id)
     else:
         if topic is None or partition is None:

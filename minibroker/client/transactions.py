@@ -102,7 +102,8 @@ def _list_of(
     if connection.version_for(k66_list_transactions) < needed:
         raise UnsupportedByBroker(f"{connection.address} serves ListTransactions below version {needed}, and would not filter so")
     response: k66_list_transactions.Response = connection.ask(k66_list_transactions, request, deadline)
-    check(response.error_code, f"transactions of broker {node_id}")
+    matching = f" that match {request.transactional_id_pattern!r}" if request.transactional_id_pattern else ""
+    check(response.error_code, f"transactions of broker {node_id}{matching}")
     return response
 
 

@@ -90,7 +90,9 @@ def test_list(cli: Commands, fresh: Callable[..., str], begin: OpenTransaction) 
     assert still_open.name in cli("transactions", "list", "--state", "Ongoing", "--duration-filter", "1", "-o", "name").lines
     assert cli("transactions", "list", "--state", "Ongoing", "--duration-filter", "3600000", "-o", "name").out == ""
     assert cli("transactions", "list").lines[0].split("  ")[0] == "TRANSACTIONAL ID"
-    assert "INVALID_REGULAR_EXPRESSION" in cli("transactions", "list", "--transactional-id-pattern", "(", code=1).err
+    error = cli("transactions", "list", "--transactional-id-pattern", "(", code=1).err
+    assert " that match '(': " in error
+    assert "INVALID_REGULAR_EXPRESSION" in error
     still_open.abort_transaction(30)
 
 
@@ -247,6 +249,7 @@ def test_abort_by_producer(cli: Commands, fresh: Callable[..., str], begin: Open
         (["--topic", "t", "--partition", "0", "--producer-id", "1"], "give --start-offset, or --producer-id"),
         (["--topic", "t", "--partition", "0", "--producer-id", "1", "--start-offset", "3"], "leave out the producer"),
         (["--transactional-id", "a", "--topic", "t"], "--transactional-id stands alone"),
+        (["--transactional-id", ""], "--transactional-id must not be empty"),
     ],
 )
 def test_abort_must_know_which(offline: Commands, options: list[str], words: str) -> None:
