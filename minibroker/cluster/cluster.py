@@ -21,6 +21,7 @@ from minibroker.cluster.log_directory import LogDirectory, open_directories, ran
 from minibroker.cluster.log_opening import LogOpener
 from minibroker.cluster.maintenance import Maintenance
 from minibroker.cluster.metadata_image import ALL_BROKERS, BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage, config_records
+from minibroker.cluster.metadata_log import MetadataLog
 from minibroker.cluster.metadata_store import MetadataStore
 from minibroker.cluster.metadata_trimming import TrimmingLimits
 from minibroker.cluster.node import Node
@@ -135,6 +136,11 @@ class Cluster:
     def metadata_offset(self) -> int:
         """Last offset of the metadata log: the epoch of finalized features."""
         return self._store.log.log_end_offset - 1
+
+    @property
+    def metadata_log(self) -> MetadataLog:
+        """Where the metadata log ends, and in which quorum and epoch; `_store` alone writes it."""
+        return self._store.log
 
     @property
     def transaction_version(self) -> int:

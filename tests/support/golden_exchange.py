@@ -52,3 +52,13 @@ def kafka_answer(request: Golden) -> bytes:
     """What Kafka answered to it, the whole frame, under the correlation id of the request."""
     data = _response_to(request).data
     return data[:4] + request.frame[4:8] + data[8:]
+
+
+def kafka_answers(request: Golden) -> list[bytes]:
+    """What Kafka answered to this client at this version, whole frames under the correlation id of the request.
+
+    Of a client's requests, and of Kafka's answers, the longest and the shortest are kept, each by its own length: no name says which
+    answer is whose.
+    """
+    names = {request.name.removesuffix("_small").replace("_request_", "_response_") + suffix for suffix in ("", "_small")}
+    return [data[:4] + request.frame[4:8] + data[8:] for name in names & set(all_golden()) for data in [golden(name).data]]

@@ -1,0 +1,81 @@
+"""DescribeQuorum (key 55): leader, voters and end of the metadata log.
+
+Versions: 0 to 2; all flexible; 1 answers with times, 2 with messages, nodes and the directory.id of the voter.
+This node is the leader, the only voter, and has everything: its times are now. Its directory.id and the address of its controller
+listener are those that the metadata log says; a log with its voters in the configuration (kraft.version 0) says neither. A log that
+minibroker began says where the controller of Kafka's own server.properties listens: nothing does before Apache Kafka takes it over.
+Anything but `__cluster_metadata-0`, once and alone, is UNKNOWN_TOPIC_OR_PARTITION in each partition that was asked for.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.registry import handles
+from minibroker.errors import KafkaError, UnknownTopicOrPartition
+from minibroker.schemas import k55_describe_quorum as schema
+from minibroker.wire.schema import NIL_UUID
+
+METADATA_TOPIC: Final = "__cluster_metadata"
+METADATA_PARTITION: Final = 0
+
+
+@handles(schema)
+def describe_quorum(ctx: RequestContext, request: schema.Request) -> schema.Response:
+    """Answer for the metadata log alone."""
+    asked = [(topic.topic_name, [partition.partition_index for partition in topic.partitions]) for topic in request.topics]
+    if asked != [(METADATA_TOPIC, [METADATA_PARTITION])]:
+        return _refused(request, UnknownTopicOrPartition())
+    log = ctx.cluster.metadata_log
+    node_id = ctx.cluster.node.node_id
+    voters = log.quorum.voters.voters if log.quorum.voters is not None else []
+    now_ms = ctx.clock.now_ms()
+    leader = schema.Replica(
+        replica_id=node_id,
+        replica_directory_id=next((voter.voter_directory_id for voter in voters), NIL_UUID),
+        log_end_offset=log.log_end_offset,
+        last_fetch_timestamp=now_ms,
+        last_caught_up_timestamp=now_ms,
+    )
+    partition = schema.PartitionResult(
+        partition_index=METADATA_PARTITION,
+        error_code=0,
+        leader_id=node_id,
+        leader_epoch=log.leader_epoch,
+        high_watermark=log.log_end_offset,
+        current_voters=[leader],
+        observers=[],
+    )
+    listeners = [schema.Listener(name=each.name, host=each.host, port=each.port) for voter in voters for each in voter.endpoints]
+    return schema.Response(
+        error_code=0,
+        topics=[schema.TopicResult(topic_name=METADATA_TOPIC, partitions=[partition])],
+        nodes=[schema.Node(node_id=node_id, listeners=listeners)],
+    )
+
+
+def _refused(request: schema.Request, error: KafkaError) -> schema.Response:
+    """As Kafka, each partition with a leader 0 in epoch 0: the defaults of its message."""
+    return schema.Response(
+        error_code=0,
+        topics=[
+            schema.TopicResult(
+                topic_name=topic.topic_name,
+                partitions=[
+                    schema.PartitionResult(
+                        partition_index=partition.partition_index,
+                        error_code=error.code,
+                        error_message=str(error),
+                        leader_id=0,
+                        leader_epoch=0,
+                        high_watermark=0,
+                        current_voters=[],
+                        observers=[],
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ],
+    )
