@@ -1,0 +1,80 @@
+"""ElectLeaders (key 43): give partitions back to their preferred leader (type 0), or to whoever is alive (1).
+
+Versions: 0 to 2; 1 has the type, 2 is flexible. Another type is INVALID_REQUEST in everything that was asked for.
+This node leads what it has: ELECTION_NOT_NEEDED. Topics null ask for all partitions; each topic is answered then, but only with those of
+its partitions that needed a leader and got none: of a log directory that is offline (PREFERRED_LEADER_NOT_AVAILABLE, or
+ELIGIBLE_LEADERS_NOT_AVAILABLE), or with another node as first replica, in a directory that an Apache Kafka with more nodes left.
+`timeout_ms` is never used.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.registry import handles
+from minibroker.errors import (
+    ElectionNotNeeded,
+    EligibleLeadersNotAvailable,
+    InvalidRequest,
+    KafkaError,
+    PreferredLeaderNotAvailable,
+    UnknownTopicOrPartition,
+)
+from minibroker.schemas import k43_elect_leaders as schema
+
+PREFERRED: Final = 0
+UNCLEAN: Final = 1
+
+
+@handles(schema)
+def elect_leaders(ctx: RequestContext, request: schema.Request) -> schema.Response:
+    """Answer each partition that was named, or those of all that have no leader."""
+    if request.election_type not in {PREFERRED, UNCLEAN}:
+        raise InvalidRequest(f"Unknown election type {request.election_type}")
+    if request.topic_partitions is not None:
+        asked = [
+            (each.topic, [_outcome(ctx, request, each.topic, index) for index in each.partitions]) for each in request.topic_partitions
+        ]
+    else:
+        asked = [
+            (name, [_outcome(ctx, request, name, partition.index) for partition in topic.partitions])
+            for name, topic in ctx.cluster.topics.items()
+        ]
+        asked = [(name, [each for each in outcomes if not isinstance(each[1], ElectionNotNeeded)]) for name, outcomes in asked]
+    return _answer(0, asked)
+
+
+def on_error(_ctx: RequestContext, request: schema.Request, error: KafkaError) -> schema.Response:
+    """All partitions that were named failed."""
+    return _answer(error.code, [(each.topic, [(index, error) for index in each.partitions]) for each in request.topic_partitions or ()])
+
+
+def _outcome(ctx: RequestContext, request: schema.Request, topic: str, index: int) -> tuple[int, KafkaError]:
+    """Why no leader was elected: there never is another."""
+    found = ctx.cluster.topics.get(topic)
+    if found is None:
+        return index, UnknownTopicOrPartition(f"No such topic as {topic}")
+    if not 0 <= index < len(found.partitions):
+        return index, UnknownTopicOrPartition(f"No such partition as {topic}-{index}")
+    partition = found.partitions[index]
+    leads = partition.online_log is not None
+    if request.election_type == UNCLEAN:
+        return index, ElectionNotNeeded() if leads else EligibleLeadersNotAvailable()
+    is_preferred = ctx.cluster.image.partition_record(partition).replicas[:1] == [ctx.cluster.node.node_id]
+    return index, ElectionNotNeeded() if leads and is_preferred else PreferredLeaderNotAvailable()
+
+
+def _answer(error_code: int, outcomes: list[tuple[str, list[tuple[int, KafkaError]]]]) -> schema.Response:
+    return schema.Response(
+        error_code=error_code,
+        replica_election_results=[
+            schema.TopicResult(
+                topic=topic,
+                partition_result=[
+                    schema.PartitionResult(partition_id=index, error_code=error.code, error_message=str(error)) for index, error in results
+                ],
+            )
+            for topic, results in outcomes
+        ],
+    )

@@ -1,0 +1,61 @@
+"""AlterPartitionReassignments (key 45): move replicas of partitions to other brokers, or stop moving them (KIP-455).
+
+Versions: 0 and 1; flexible from the start; 1 says whether the number of replicas may change, and is told it back.
+There is one broker, and a partition is on it already: that is fine and changes nothing. Any other list of replicas is
+INVALID_REPLICA_ASSIGNMENT. Replicas null stop what is under way: NO_REASSIGNMENT_IN_PROGRESS, without a message, where nothing is.
+Each partition is answered on its own. `timeout_ms` is never used.
+Not done: finishing or stopping what an Apache Kafka with more nodes had begun. It is INVALID_REPLICA_ASSIGNMENT, too, and stays.
+"""
+
+from __future__ import annotations
+
+from minibroker.cluster.topic_rules import check_assignment
+from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.registry import handles
+from minibroker.errors import InvalidReplicaAssignment, KafkaError, NoReassignmentInProgress, UnknownTopicOrPartition
+from minibroker.schemas import k45_alter_partition_reassignments as schema
+
+
+@handles(schema)
+def alter_partition_reassignments(ctx: RequestContext, request: schema.Request) -> schema.Response:
+    """Answer each partition in the order of the request."""
+    responses = [
+        schema.TopicResult(name=topic.name, partitions=[_alter(ctx, topic.name, partition) for partition in topic.partitions])
+        for topic in request.topics
+    ]
+    return schema.Response(
+        allow_replication_factor_change=request.allow_replication_factor_change,
+        error_code=0,
+        error_message=None if responses else "",  # as Kafka has it
+        responses=responses,
+    )
+
+
+def _alter(ctx: RequestContext, topic: str, asked: schema.Partition) -> schema.PartitionResult:
+    index = asked.partition_index
+    try:
+        _check(ctx, topic, asked)
+    except NoReassignmentInProgress as error:
+        return schema.PartitionResult(partition_index=index, error_code=error.code, error_message=None)
+    except KafkaError as error:
+        return schema.PartitionResult(partition_index=index, error_code=error.code, error_message=str(error))
+    return schema.PartitionResult(partition_index=index, error_code=0, error_message=None)
+
+
+def _check(ctx: RequestContext, topic: str, asked: schema.Partition) -> None:
+    """Whether the partition is where it shall be already."""
+    found = ctx.cluster.topics.get(topic)
+    if found is None:
+        raise UnknownTopicOrPartition(f"Unable to find a topic named {topic}.")
+    if not 0 <= asked.partition_index < len(found.partitions):
+        raise UnknownTopicOrPartition(f"Unable to find partition {topic}:{asked.partition_index}.")
+    known = ctx.cluster.image.partition_record(found.partitions[asked.partition_index])
+    if asked.replicas is None:
+        if not (known.adding_replicas or known.removing_replicas):
+            raise NoReassignmentInProgress
+    else:
+        check_assignment(asked.replicas, ctx.cluster.node.node_id)
+    if asked.replicas != known.replicas:
+        raise InvalidReplicaAssignment(
+            f"{topic}-{asked.partition_index} has its replicas on nodes {known.replicas}: one node alone cannot change that"
+        )
