@@ -16,7 +16,7 @@ from uuid import UUID
 from minibroker.background import Background
 from minibroker.clock import Clock
 from minibroker.cluster.cleaner import Cleaner
-from minibroker.cluster.features import TRANSACTION_VERSION_FEATURE
+from minibroker.cluster.features import TRANSACTION_VERSION_FEATURE, Update, check_updates
 from minibroker.cluster.log_directory import LogDirectory, open_directories, random_uuid
 from minibroker.cluster.log_opening import LogOpener
 from minibroker.cluster.maintenance import Maintenance
@@ -50,6 +50,7 @@ from minibroker.errors import (
     UnknownTopicOrPartition,
 )
 from minibroker.log.partition_log import PartitionLog
+from minibroker.schemas.internal.setting_records import FeatureLevelRecord
 from minibroker.schemas.internal.topic_records import PartitionRecord, RemoveTopicRecord, TopicRecord
 from minibroker.storage.files import Files
 
@@ -329,6 +330,12 @@ class Cluster:
             raise
         self._log_config = broker_log_config(self.config)
         self._maintenance.check(self._configure_logs(self.topics.values()))
+
+    def update_features(self, updates: Sequence[Update], *, validate_only: bool = False) -> None:
+        """Finalize features at other levels, all or none, with effect from the next request on; InvalidUpdateVersion."""
+        levels = check_updates(self.image.features, updates, node_id=self.node.node_id)
+        if levels and not validate_only:
+            self._store.commit([FeatureLevelRecord(name=name, feature_level=level) for name, level in levels.items()])
 
     def allocate_producer_id(self) -> int:
         """A producer id that nobody had before; one fsync for each block of 1,000."""

@@ -11,15 +11,31 @@ Sources: KIP-584, MetadataVersion, TransactionVersion of Apache Kafka.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from minibroker.cluster.metadata_frame import METADATA_VERSION, METADATA_VERSION_FEATURE, MIN_METADATA_VERSION
-from minibroker.errors import ConfigurationError
+from minibroker.errors import ConfigurationError, InvalidUpdateVersion
 
 TRANSACTION_VERSION_FEATURE: Final = "transaction.version"
 TRANSACTION_VERSION: Final = 2
 _TRANSACTION_VERSION_SINCE: Final = 24  #: metadata.version 4.0-IV2: Kafka finalizes no level of it by itself in older clusters
+
+
+UPGRADE: Final = 1
+SAFE_DOWNGRADE: Final = 2
+UNSAFE_DOWNGRADE: Final = 3
+
+#: metadata.versions at which records of the metadata log changed (didMetadataChange): no downgrade leads below one of them
+_CHANGES_OF_RECORDS: Final = (8, 11, 13, 14, 15, 17, 23, 30)
+
+
+class Update(NamedTuple):
+    """A feature is to be at another level; 0: at none any more."""
+
+    name: str
+    level: int
+    upgrade_type: int
 
 
 class Levels(NamedTuple):
@@ -57,3 +73,42 @@ def check_levels(features: Mapping[str, int]) -> None:
     """Whether a metadata log with these finalized features can be served: ConfigurationError."""
     for problem in problems_of(features):
         raise ConfigurationError(f"the metadata log has {problem}")
+
+
+def check_updates(features: Mapping[str, int], updates: Sequence[Update], *, node_id: int) -> dict[str, int]:
+    """The levels that change, by name; of updates of one feature the last counts. InvalidUpdateVersion: nothing may change.
+
+    As FeatureControlManager.updateFeature of Apache Kafka 4.3.1. A feature that the log names and nobody here serves can only go.
+    """
+    levels = {update.name: update for update in updates}
+    for update in levels.values():
+        reason = _refusal(features, update, node_id)
+        if reason is not None:
+            raise InvalidUpdateVersion(f"The update failed for all features since the following feature had an error: {reason}")
+    return {name: update.level for name, update in levels.items() if features.get(name, 0) != update.level}
+
+
+def _refusal(features: Mapping[str, int], update: Update, node_id: int) -> str | None:
+    current = features.get(update.name, 0)
+    served = SERVED.get(update.name) or (Levels(0, 0) if update.name in features else None)
+    reason = None
+    if update.upgrade_type not in {UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE}:
+        reason = "The controller does not support the given upgrade type."
+    elif update.level < 0:
+        reason = "A feature version cannot be less than 0."
+    elif served is None:
+        reason = f"Local controller {node_id} does not support this feature." if update.level else f"Feature {update.name} not found."
+    elif not served.lowest <= update.level <= served.highest:
+        reason = f"Local controller {node_id} only supports versions {served.lowest}-{served.highest}"
+    elif update.level < current and update.upgrade_type == UPGRADE:
+        reason = "Can't downgrade the version of this feature without setting the upgrade type to either safe or unsafe downgrade."
+    elif update.level > current and update.upgrade_type != UPGRADE:
+        reason = "Can't downgrade to a newer version."
+    elif update.name == METADATA_VERSION_FEATURE and any(update.level < each <= current for each in _CHANGES_OF_RECORDS):
+        why = (
+            "Unsafe metadata downgrade is not supported in this version."
+            if update.upgrade_type == UNSAFE_DOWNGRADE
+            else "Refusing to perform the requested downgrade because it might delete metadata information."
+        )
+        return f"Unsupported metadata.version downgrade from {current} to {update.level}. {why}"
+    return None if reason is None else f"Invalid update version {update.level} for feature {update.name}. {reason}"

@@ -78,6 +78,7 @@ class MetadataStore:
         self.log.append(records)
         for record in records:
             self.image.apply(record)
+        self.log.metadata_version = self.image.features[METADATA_VERSION_FEATURE]
 
     def settle(self) -> None:
         """The start has finished what a crash interrupted: from now on snapshots may be taken."""
