@@ -21,7 +21,7 @@ from minibroker.cluster.log_directory import LogDirectory, open_directories, ran
 from minibroker.cluster.log_opening import LogOpener
 from minibroker.cluster.maintenance import Maintenance
 from minibroker.cluster.metadata_image import ALL_BROKERS, BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage, config_records
-from minibroker.cluster.metadata_log import MetadataLog
+from minibroker.cluster.metadata_log import RECORDS_IN_BATCH_MAX, MetadataLog
 from minibroker.cluster.metadata_store import MetadataStore
 from minibroker.cluster.metadata_trimming import TrimmingLimits
 from minibroker.cluster.node import Node
@@ -45,6 +45,7 @@ from minibroker.errors import (
     InvalidReplicaAssignment,
     KafkaError,
     KafkaStorageError,
+    PolicyViolation,
     TopicAlreadyExists,
     UnknownTopicId,
     UnknownTopicOrPartition,
@@ -336,6 +337,13 @@ class Cluster:
         levels = check_updates(self.image.features, updates, node_id=self.node.node_id)
         if levels and not validate_only:
             self._store.commit([FeatureLevelRecord(name=name, feature_level=level) for name, level in levels.items()])
+
+    def keep(self, records: Sequence[Any]) -> None:
+        """Write records of quotas and credentials (kept_records.py) that were checked, all or none; PolicyViolation: too many."""
+        if len(records) > RECORDS_IN_BATCH_MAX:
+            raise PolicyViolation(f"Unable to perform the operation: it needs more than {RECORDS_IN_BATCH_MAX} records")
+        if records:
+            self._store.commit(records)
 
     def allocate_producer_id(self) -> int:
         """A producer id that nobody had before; one fsync for each block of 1,000."""

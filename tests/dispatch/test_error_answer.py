@@ -12,10 +12,11 @@ from minibroker.errors import UnknownServerError
 from minibroker.schemas import k00_produce, k02_list_offsets, k03_metadata, k19_create_topics, k21_delete_records
 from minibroker.wire.api import Api
 from minibroker.wire.codec import decode, encode
-from tests.golden import all_golden
+from tests.golden import Golden, all_golden
 
 CODE = UnknownServerError.code
 APIS = load().apis()
+OWN_SHAPE = {49, 51}  #: entities of several parts, and users of two lists: nothing mirrors them, the handler's on_error says it
 
 
 def codes_in(value: Any) -> list[int]:
@@ -28,6 +29,16 @@ def codes_in(value: Any) -> list[int]:
     return own + [code for name in value.declared_ if name != "error_code" for code in codes_in(getattr(value, name))]
 
 
+def answer_of(api: Api, golden: Golden) -> Any:
+    """The generic answer, or the handler's own where that can say nothing."""
+    handler = load().get(api.key)
+    assert handler is not None
+    if api.key not in OWN_SHAPE:
+        return error_answer(api.Response, golden.decode(), UnknownServerError(), golden.version)
+    assert handler.on_error is not None
+    return handler.on_error(None, golden.decode(), UnknownServerError())
+
+
 @pytest.mark.parametrize("api", APIS, ids=lambda api: api.name)
 def test_requests_of_real_clients_all_fail_visibly(api: Api) -> None:
     captured = [golden for golden in all_golden().values() if golden.api_key == api.key and golden.direction == "request"]
@@ -35,7 +46,7 @@ def test_requests_of_real_clients_all_fail_visibly(api: Api) -> None:
     for golden in captured:
         if not api.serves(golden.version):
             continue
-        response = error_answer(api.Response, golden.decode(), UnknownServerError(), golden.version)
+        response = answer_of(api, golden)
         data = encode(response, golden.version, flexible=golden.flexible)
         again = decode(api.Response, data, golden.version, flexible=golden.flexible)
         codes = codes_in(again)
