@@ -1,4 +1,6 @@
 """Consumer groups of KIP-848, whose partitions the broker assigns (ConsumerGroupHeartbeat). Not wired yet.
 
-Who shall read what: assignors (uniform, uneven, ranges).
+What members ask for: requests, and group, which answers. What one request or time-out changes: step. How a member gets what it shall
+have: reconciliation. Who shall have what: assignors (uniform, uneven, ranges), for what subscriptions says. What is stored: records; what
+they say: image, of members.
 """

@@ -1,0 +1,348 @@
+"""A consumer group of KIP-848: what its members ask for, and what time does to them.
+
+    state          it is in it when                                            as ConsumerGroupDescribe spells it
+    Empty          nobody is in it
+    Assigning      its epoch is newer than that of the target assignment
+    Reconciling    a member has not what it shall have
+    Stable         all have what they shall have
+
+    member epoch        of a member that is there                    of one that is not
+    0   joins           told everything again; owns nothing          new: a new epoch of the group
+        static (1)      UNRELEASED_INSTANCE_ID, but for one that     new
+                        is away: takes its place, same epoch
+    its own             alive; reconciled (2)                        UNKNOWN_MEMBER_ID
+    the one before      the same, if it owns no more than it was     UNKNOWN_MEMBER_ID
+                        given (its answer was lost); else 110
+    older, newer        FENCED_MEMBER_EPOCH (110)                    UNKNOWN_MEMBER_ID
+    -1  leaves          gone: a new epoch of the group               UNKNOWN_MEMBER_ID
+    -2  static, leaves  away: keeps its partitions                   UNKNOWN_MEMBER_ID
+
+  (1) A request with an instance id that another member has is FENCED_INSTANCE_ID, but for one that joins.
+  (2) What changed in what it says of itself is stored; another subscription is a new epoch of the group.
+
+    timer                       runs for                               when it is over
+    session of a member         the session time-out of the group      it is gone, as if it left
+    revocation of a member      its rebalance time-out                 it is gone: it did not give up what it must
+
+Invariants
+  - what members are told is stored before they are told; where that fails nothing has happened
+  - no epoch goes back, but of a member that comes back as static
+  - see image.py for owners, reconciliation.py for who is given what
+
+Where Apache Kafka differs: a static member does not get back into a full group there; expressions are resolved behind the request. Members
+that speak the classic protocol (upgrade and downgrade) are kept as the log has them, and are not served yet.
+
+Source: GroupMetadataManager, ConsumerGroup of Apache Kafka 4.3.1; KIP-848, KIP-1043, KIP-1251.
+"""
+
+from __future__ import annotations
+
+import logging
+from base64 import urlsafe_b64encode
+from collections.abc import Callable, Iterable, Sequence
+from enum import Enum
+from functools import partial
+from typing import Final, NamedTuple
+from uuid import UUID, uuid4
+
+from minibroker.clock import Clock, Timer
+from minibroker.coordinator.group.consumer.assignment import without_epochs
+from minibroker.coordinator.group.consumer.image import GroupImage
+from minibroker.coordinator.group.consumer.members import JOINS, LEAVES_FOR_A_WHILE, Member, MemberState
+from minibroker.coordinator.group.consumer.reconciliation import is_part_of
+from minibroker.coordinator.group.consumer.requests import NOT_SAID, Heartbeat, HeartbeatAnswer, check_heartbeat
+from minibroker.coordinator.group.consumer.step import Step
+from minibroker.coordinator.group.consumer.subscriptions import Topics, names_of
+from minibroker.coordinator.record_frame import CoordinatorRecord
+from minibroker.errors import (
+    FencedInstanceId,
+    FencedMemberEpoch,
+    GroupMaxSizeReached,
+    KafkaError,
+    StaleMemberEpoch,
+    UnknownMemberId,
+    UnreleasedInstanceId,
+)
+
+_INT_MAX: Final = 2**31 - 1
+
+_LOG = logging.getLogger(__name__)
+
+
+class GroupState(Enum):
+    """As ConsumerGroupDescribe and ListGroups spell it."""
+
+    EMPTY = "Empty"
+    ASSIGNING = "Assigning"
+    RECONCILING = "Reconciling"
+    STABLE = "Stable"
+
+
+class Limits(NamedTuple):
+    """What the broker's configuration says of consumer groups."""
+
+    max_size: int = _INT_MAX  #: group.consumer.max.size
+    session_timeout_ms: int = 45_000  #: group.consumer.session.timeout.ms
+    heartbeat_interval_ms: int = 5_000  #: group.consumer.heartbeat.interval.ms
+    assignment_interval_ms: int = 1_000  #: group.consumer.assignment.interval.ms; 0: who joins is in a target assignment at once
+
+
+Persist = Callable[[Sequence[CoordinatorRecord]], None]  #: appends records as one batch; KafkaError when that fails
+
+
+def new_member_id() -> str:
+    """An id that nobody had before, as Apache Kafka's ids look."""
+    return urlsafe_b64encode(uuid4().bytes).rstrip(b"=").decode()
+
+
+class ConsumerGroup:
+    """One group. `image` is what the log says of it, and for reading."""
+
+    def __init__(
+        self,
+        group_id: str,
+        *,
+        clock: Clock,
+        topics: Topics,
+        persist: Persist,
+        limits: Limits | None = None,
+        image: GroupImage | None = None,
+        draw_member_id: Callable[[], str] = new_member_id,
+    ) -> None:
+        """`image` is what records were replayed into; `resume` must follow then."""
+        self.group_id = group_id
+        self.image = image or GroupImage()
+        self._clock = clock
+        self._topics = topics
+        self._persist = persist
+        self._limits = limits or Limits()
+        self._draw_member_id = draw_member_id
+        self._topics_version = -1  #: of the topics that the group's epoch is known to be right for
+        self._sessions: dict[str, Timer] = {}
+        self._revocations: dict[str, Timer] = {}
+
+    # Life
+
+    def resume(self) -> None:
+        """The log is read: members have a session time-out to be heard of again."""
+        for member in self.image.members.values():
+            self._renew(member.member_id)
+            self._watch_revocation(member)
+
+    def unload(self) -> None:
+        """This broker coordinates the group no more."""
+        for timer in (*self._sessions.values(), *self._revocations.values()):
+            timer.cancel()
+        self._sessions.clear()
+        self._revocations.clear()
+
+    @property
+    def state(self) -> GroupState:
+        """By the first rule of the table that holds."""
+        if not self.image.members:
+            return GroupState.EMPTY
+        if self.image.epoch > self.image.assignment_epoch:
+            return GroupState.ASSIGNING
+        if all(member.is_reconciled(self.image.assignment_epoch) for member in self.image.members.values()):
+            return GroupState.STABLE
+        return GroupState.RECONCILING
+
+    # ConsumerGroupHeartbeat
+
+    def heartbeat(self, asked: Heartbeat) -> HeartbeatAnswer:
+        """Join, be alive, leave: KafkaError kinds of the table, of requests.py, and what storing fails with."""
+        check_heartbeat(self.group_id, asked)
+        if asked.member_epoch < JOINS:
+            return self._leave(asked)
+        if not asked.member_id:
+            asked = asked._replace(member_id=self._draw_member_id())
+        step = self._step()
+        before = self._find(asked, step)
+        has_changed = step.subscribe(_updated(before, asked))
+        has_changed = step.resolve_regexes() or has_changed
+        if has_changed or self._topics_version != self._topics.version:
+            step.follow_subscriptions(has_changed=has_changed)
+        step.assign(self._limits.assignment_interval_ms)
+        member = step.reconcile(asked.member_id, asked.owned)
+        topics_version = self._topics.version
+        self._store(step)
+        self._topics_version = topics_version
+        self._renew(member.member_id)
+        self._watch_revocation(member, before)
+        is_told = asked.member_epoch == JOINS or asked.is_full or without_epochs(before.assigned) != without_epochs(member.assigned)
+        assignment = without_epochs(member.assigned) if is_told else None
+        return HeartbeatAnswer(member.member_id, member.member_epoch, self._limits.heartbeat_interval_ms, assignment)
+
+    def _find(self, asked: Heartbeat, step: Step) -> Member:
+        """The member that asks, in the place of the one that it replaces; a blank one where it is new."""
+        if asked.instance_id is not None:
+            owner = self._of_instance(asked.instance_id)
+            if asked.member_epoch == JOINS and owner is not None:
+                return self._return(owner, asked, step)
+            if asked.member_epoch != JOINS:
+                self._check_instance(owner, asked)
+        member = self.image.members.get(asked.member_id)
+        if member is not None:
+            _check_epoch(member, asked)
+            return member
+        if asked.member_epoch != JOINS:
+            raise self._unknown(asked.member_id)
+        if len(self.image.members) >= self._limits.max_size:
+            raise GroupMaxSizeReached(f"The consumer group has reached its maximum capacity of {self._limits.max_size} members.")
+        return Member(asked.member_id)
+
+    def _return(self, owner: Member, asked: Heartbeat, step: Step) -> Member:
+        if owner.member_epoch != LEAVES_FOR_A_WHILE:
+            raise UnreleasedInstanceId(
+                f"Static member {asked.member_id} with instance id {asked.instance_id} cannot join the group because the instance id is "
+                "owned by a member."
+            )
+        other = self.image.members.get(asked.member_id)
+        if other is not None and other is not owner:
+            raise FencedInstanceId(f"Member {asked.member_id} has another instance id than {asked.instance_id}.")
+        return step.replace(owner, asked.member_id)
+
+    def _of_instance(self, instance_id: str) -> Member | None:
+        member_id = self.image.instances.get(instance_id)
+        return None if member_id is None else self.image.members[member_id]
+
+    def _check_instance(self, owner: Member | None, asked: Heartbeat) -> None:
+        if owner is None:
+            raise UnknownMemberId(f"Instance id {asked.instance_id} is unknown.")
+        if owner.member_id != asked.member_id:
+            raise FencedInstanceId(
+                f"Static member {asked.member_id} with instance id {asked.instance_id} was fenced by member {owner.member_id}."
+            )
+
+    def _unknown(self, member_id: str) -> UnknownMemberId:
+        return UnknownMemberId(f"Member {member_id} is not a member of group {self.group_id}.")
+
+    def _leave(self, asked: Heartbeat) -> HeartbeatAnswer:
+        if asked.instance_id is not None:
+            self._check_instance(self._of_instance(asked.instance_id), asked)
+        member = self.image.members.get(asked.member_id)
+        if member is None:
+            raise self._unknown(asked.member_id)
+        if asked.member_epoch == LEAVES_FOR_A_WHILE:
+            step = self._step()
+            step.rest(member)
+            self._store(step)
+            self._cancel(self._revocations, member.member_id)
+        else:
+            self._remove(member.member_id)
+        return HeartbeatAnswer(asked.member_id, asked.member_epoch)
+
+    # Steps
+
+    def _step(self) -> Step:
+        return Step(self.group_id, self.image, self._topics, self._clock.now_ms())
+
+    def _store(self, step: Step) -> None:
+        if step.records:
+            self._persist(step.records)
+            self.image = step.image
+
+    def _remove(self, member_id: str) -> None:
+        step = self._step()
+        step.remove(member_id)
+        self._store(step)
+        self._cancel(self._sessions, member_id)
+        self._cancel(self._revocations, member_id)
+
+    # Timers
+
+    def _renew(self, member_id: str) -> None:
+        self._arm(self._sessions, member_id, self._limits.session_timeout_ms, "its session timed out")
+
+    def _watch_revocation(self, member: Member, before: Member | None = None) -> None:
+        """Its time begins anew with each thing that it must give up."""
+        if member.state is not MemberState.UNREVOKED_PARTITIONS:
+            self._cancel(self._revocations, member.member_id)
+        elif before is None or before != before.with_progress_of(member):
+            self._arm(self._revocations, member.member_id, member.rebalance_timeout_ms, "it did not give up its partitions in time")
+
+    def _arm(self, timers: dict[str, Timer], member_id: str, delay_ms: int, why: str) -> None:
+        self._cancel(timers, member_id)
+        timers[member_id] = self._clock.call_later_ms(delay_ms, partial(self._time_out, timers, member_id, why))
+
+    def _cancel(self, timers: dict[str, Timer], member_id: str) -> None:
+        timer = timers.pop(member_id, None)
+        if timer is not None:
+            timer.cancel()
+
+    def _time_out(self, timers: dict[str, Timer], member_id: str, why: str) -> None:
+        try:
+            self._remove(member_id)
+        except KafkaError as error:
+            _LOG.warning("group %s: member %s cannot be removed, though %s: %s", self.group_id, member_id, why, error)
+            self._arm(timers, member_id, self._limits.session_timeout_ms, why)
+        else:
+            _LOG.info("group %s: member %s is gone: %s", self.group_id, member_id, why)
+
+    # What others want to know
+
+    def check_offset_commit(
+        self, member_id: str, member_epoch: int, partitions: Iterable[tuple[UUID, int]] = (), *, is_transactional: bool = False
+    ) -> None:
+        """Whether offsets of these may be committed, and by whom: UnknownMemberId, StaleMemberEpoch.
+
+        A member may commit with an older epoch what has been its own since then (KIP-1251).
+        """
+        if member_epoch < JOINS and (not self.image.members or (is_transactional and not member_id)):
+            return
+        member = self.image.members.get(member_id)
+        if member is None:
+            raise self._unknown(member_id)
+        if member_epoch == member.member_epoch:
+            return
+        owned = (member.assigned, member.pending_revocation)
+        since = [next((each[topic][index] for each in owned if index in each.get(topic, ())), _INT_MAX) for topic, index in partitions]
+        if member_epoch > member.member_epoch or not since or max(since) > member_epoch:
+            raise StaleMemberEpoch(
+                f"The received member epoch {member_epoch} does not match the expected member epoch {member.member_epoch}."
+            )
+
+    def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
+        """Whether a member may ask for offsets: UnknownMemberId, StaleMemberEpoch. Who is no member may."""
+        if member_id is None and member_epoch < JOINS:
+            return
+        member = self.image.members.get(member_id or "")
+        if member is None:
+            raise self._unknown(member_id or "")
+        if member_epoch != member.member_epoch:
+            raise StaleMemberEpoch(
+                f"The received member epoch {member_epoch} does not match the expected member epoch {member.member_epoch}."
+            )
+
+    def is_subscribed(self, topic: str) -> bool:
+        """Whether a member reads it: then its offsets stay."""
+        return any(topic in names_of(member, self.image.regexes) for member in self.image.members.values())
+
+
+def _updated(before: Member, asked: Heartbeat) -> Member:
+    """The member with what it says of itself now."""
+    is_new_timeout = asked.rebalance_timeout_ms != NOT_SAID
+    return before._replace(
+        instance_id=before.instance_id if asked.instance_id is None else asked.instance_id,
+        rack_id=before.rack_id if asked.rack_id is None else asked.rack_id,
+        client_id=asked.client_id,
+        client_host=asked.client_host,
+        topic_names=before.topic_names if asked.topic_names is None else tuple(sorted(set(asked.topic_names))),
+        topic_regex=before.topic_regex if asked.topic_regex is None else asked.topic_regex,
+        rebalance_timeout_ms=asked.rebalance_timeout_ms if is_new_timeout else before.rebalance_timeout_ms,
+        server_assignor=before.server_assignor if asked.server_assignor is None else asked.server_assignor,
+        classic=None,
+    )
+
+
+def _check_epoch(member: Member, asked: Heartbeat) -> None:
+    epoch, known = asked.member_epoch, member.member_epoch
+    if epoch in {JOINS, known}:
+        return
+    if epoch == member.previous_member_epoch and epoch < known and is_part_of(asked.owned, member.assigned):
+        return
+    size = "greater" if epoch > known else "smaller"
+    raise FencedMemberEpoch(
+        f"The consumer group member has a {size} member epoch ({epoch}) than the one known by the group coordinator ({known}). "
+        "The member must abandon all its partitions and rejoin."
+    )

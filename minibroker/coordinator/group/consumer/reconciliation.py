@@ -1,0 +1,111 @@
+"""How a member gets from what it has to what it shall have: what it must give up first, then what others have given up.
+
+    state                   what the member is told               its heartbeat brings                           then
+    STABLE                  all that it shall have                its epoch is that of the target                STABLE
+                                                                  a newer target, and it owns too much           UNREVOKED_PARTITIONS
+                                                                  a newer target, some of it is others'          UNRELEASED_PARTITIONS
+                                                                  a newer target, all of it is free or its own   STABLE
+    UNREVOKED_PARTITIONS    what it may keep, in its old epoch    it owns something still, or does not say       UNREVOKED_PARTITIONS
+                                                                  it gave up: as from STABLE with a newer target
+    UNRELEASED_PARTITIONS   what is free of what it shall have    as from STABLE with a newer target
+    UNKNOWN                 (from the log of a newer Kafka)       it owns nothing: as from STABLE                otherwise
+                                                                  fenced: FENCED_MEMBER_EPOCH
+
+Whatever its state, a member is told at its next heartbeat to give up a topic that it is not subscribed to any more.
+
+Invariants
+  - a member is given a partition only when nobody has it: neither as its own nor to give up
+  - a member moves on to the epoch of the target when it has given up all that it must
+
+Source: CurrentAssignmentBuilder of Apache Kafka 4.3.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from typing import NamedTuple
+from uuid import UUID
+
+from minibroker.coordinator.group.consumer.assignment import NO_EPOCHS, NOTHING, Assignment, Epochs
+from minibroker.coordinator.group.consumer.members import Member, MemberState
+from minibroker.errors import FencedMemberEpoch
+
+Owners = Mapping[tuple[UUID, int], str]  #: member ids, of partitions that somebody has or must give up
+
+
+class Goal(NamedTuple):
+    """What a member shall have, and what stands in its way."""
+
+    epoch: int  #: of the target assignment
+    target: Assignment
+    subscribed: AbstractSet[UUID]  #: topics that it may have
+    owners: Owners
+
+
+def reconcile(member: Member, goal: Goal, owned: Assignment | None) -> Member:
+    """The member after a heartbeat that says it owns `owned`; None when it does not say."""
+    if member.state is MemberState.STABLE and member.member_epoch == goal.epoch:
+        return _keep_to_subscription(member, goal, owned)
+    if member.state is MemberState.UNREVOKED_PARTITIONS and _owns_any(owned, member.pending_revocation):
+        return _keep_to_subscription(member, goal, owned)
+    if member.state is MemberState.UNKNOWN and (owned is None or owned):
+        raise FencedMemberEpoch("The consumer group member is in a unknown state. The member must abandon all its partitions and rejoin.")
+    return _advance(member, goal, owned)
+
+
+def _owns_any(owned: Assignment | None, partitions: Epochs) -> bool:
+    """Whether the member has one of these, as far as one can know."""
+    if owned is None:
+        return True
+    return any(not owned.get(topic_id, frozenset()).isdisjoint(indexes) for topic_id, indexes in partitions.items())
+
+
+def _keep_to_subscription(member: Member, goal: Goal, owned: Assignment | None) -> Member:
+    """Take from it what it is not subscribed to any more; else it stays as it is."""
+    if member.assigned.keys() <= goal.subscribed:
+        return member
+    kept = {topic_id: epochs for topic_id, epochs in member.assigned.items() if topic_id in goal.subscribed}
+    revoked = {topic_id: dict(epochs) for topic_id, epochs in member.pending_revocation.items()}
+    for topic_id in member.assigned.keys() - goal.subscribed:
+        revoked[topic_id] = {**revoked.get(topic_id, {}), **member.assigned[topic_id]}
+    if _owns_any(owned, revoked):
+        return _moved(member, MemberState.UNREVOKED_PARTITIONS, member.member_epoch, kept, revoked)
+    return _moved(member, member.state, member.member_epoch, kept, member.pending_revocation)
+
+
+def _advance(member: Member, goal: Goal, owned: Assignment | None) -> Member:
+    """As far as the target as it may go now."""
+    kept: dict[UUID, Mapping[int, int]] = {}
+    revoked: dict[UUID, Mapping[int, int]] = {}
+    for topic_id, epochs in member.assigned.items():
+        wanted = goal.target.get(topic_id, frozenset()) if topic_id in goal.subscribed else frozenset()
+        if stays := {partition: epoch for partition, epoch in epochs.items() if partition in wanted}:
+            kept[topic_id] = stays
+        if goes := {partition: epoch for partition, epoch in epochs.items() if partition not in wanted}:
+            revoked[topic_id] = goes
+    if revoked and _owns_any(owned, revoked):
+        return _moved(member, MemberState.UNREVOKED_PARTITIONS, member.member_epoch, kept, revoked)
+    must_wait = False
+    for topic_id in goal.target.keys() & goal.subscribed:
+        missing = goal.target[topic_id] - kept.get(topic_id, {}).keys()
+        free = {partition for partition in missing if goal.owners.get((topic_id, partition), member.member_id) == member.member_id}
+        must_wait = must_wait or len(free) < len(missing)
+        if free:
+            kept[topic_id] = {**kept.get(topic_id, {}), **dict.fromkeys(sorted(free), goal.epoch)}
+    state = MemberState.UNRELEASED_PARTITIONS if must_wait else MemberState.STABLE
+    return _moved(member, state, goal.epoch, kept, NO_EPOCHS)
+
+
+def _moved(member: Member, state: MemberState, epoch: int, assigned: Epochs, revoked: Epochs) -> Member:
+    moved = member._replace(state=state, assigned=assigned, pending_revocation=revoked)
+    if moved == member and epoch == member.member_epoch:
+        return member
+    return moved._replace(member_epoch=epoch, previous_member_epoch=member.member_epoch)
+
+
+def is_part_of(owned: Assignment | None, assigned: Epochs) -> bool:
+    """Whether a member has nothing but what it was given; False when it does not say."""
+    if owned is None:
+        return False
+    return all(partitions <= assigned.get(topic_id, NOTHING).keys() for topic_id, partitions in owned.items())

@@ -1,0 +1,117 @@
+"""A consumer group as records of `__consumer_offsets`. How they are read: image.py.
+
+    ConsumerGroupMetadata                     the group's epoch
+    ConsumerGroupMemberMetadata               what a member says of itself
+    ConsumerGroupRegularExpression            what an expression stood for
+    ConsumerGroupTargetAssignmentMetadata     the epoch of the target assignment
+    ConsumerGroupTargetAssignmentMember       what a member shall have
+    ConsumerGroupCurrentMemberAssignment      what a member has, and must give up
+
+Source: GroupCoordinatorRecordHelpers of Apache Kafka 4.3.1.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from minibroker.coordinator.group.consumer.assignment import Assignment, Epochs
+from minibroker.coordinator.group.consumer.members import Member
+from minibroker.coordinator.group.consumer.subscriptions import ResolvedRegex
+from minibroker.coordinator.record_frame import CoordinatorRecord
+from minibroker.schemas.internal.consumer_group_records import (
+    AssignedPartitions,
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMemberMetadataValue,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
+    ConsumerGroupRegularExpressionKey,
+    ConsumerGroupRegularExpressionValue,
+    ConsumerGroupTargetAssignmentMemberKey,
+    ConsumerGroupTargetAssignmentMemberValue,
+    ConsumerGroupTargetAssignmentMetadataKey,
+    ConsumerGroupTargetAssignmentMetadataValue,
+    TargetPartitions,
+)
+
+_VERSION: Final = 0
+_TOMBSTONE: Final = -1
+
+
+def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> CoordinatorRecord:
+    """The group has another epoch."""
+    value = ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash)
+    return CoordinatorRecord(ConsumerGroupMetadataKey(group_id=group_id), value, _VERSION)
+
+
+def member_record(group_id: str, member: Member) -> CoordinatorRecord:
+    """A member is new, or says something else of itself."""
+    value = ConsumerGroupMemberMetadataValue(
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=list(member.topic_names),
+        subscribed_topic_regex=member.topic_regex,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        server_assignor=member.server_assignor,
+        classic_member_metadata=member.classic,
+    )
+    return CoordinatorRecord(ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member.member_id), value, _VERSION)
+
+
+def regex_record(group_id: str, pattern: str, resolved: ResolvedRegex) -> CoordinatorRecord:
+    """An expression was looked up."""
+    value = ConsumerGroupRegularExpressionValue(topics=list(resolved.topics), version=resolved.version, timestamp=resolved.timestamp_ms)
+    return CoordinatorRecord(ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=pattern), value, _VERSION)
+
+
+def regex_tombstone(group_id: str, pattern: str) -> CoordinatorRecord:
+    """Nobody subscribes by that expression any more."""
+    return CoordinatorRecord(ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=pattern), None, _TOMBSTONE)
+
+
+def target_epoch_record(group_id: str, assignment_epoch: int, timestamp_ms: int) -> CoordinatorRecord:
+    """There is another target assignment."""
+    value = ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=assignment_epoch, assignment_timestamp=timestamp_ms)
+    return CoordinatorRecord(ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id), value, _VERSION)
+
+
+def target_record(group_id: str, member_id: str, assignment: Assignment) -> CoordinatorRecord:
+    """A member shall have something else."""
+    value = ConsumerGroupTargetAssignmentMemberValue(
+        topic_partitions=[TargetPartitions(topic_id=each, partitions=sorted(assignment[each])) for each in sorted(assignment)]
+    )
+    return CoordinatorRecord(ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id), value, _VERSION)
+
+
+def current_record(group_id: str, member: Member) -> CoordinatorRecord:
+    """A member has something else, or is at another epoch."""
+    value = ConsumerGroupCurrentMemberAssignmentValue(
+        member_epoch=member.member_epoch,
+        previous_member_epoch=member.previous_member_epoch,
+        state=member.state,
+        assigned_partitions=_stored(member.assigned),
+        partitions_pending_revocation=_stored(member.pending_revocation),
+    )
+    return CoordinatorRecord(ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member.member_id), value, _VERSION)
+
+
+def _stored(partitions: Epochs) -> list[AssignedPartitions]:
+    return [
+        AssignedPartitions(topic_id=topic_id, partitions=sorted(epochs), assignment_epochs=[epochs[each] for each in sorted(epochs)])
+        for topic_id, epochs in sorted(partitions.items())
+    ]
+
+
+def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
+    """A member is gone."""
+    keys = (ConsumerGroupCurrentMemberAssignmentKey, ConsumerGroupTargetAssignmentMemberKey, ConsumerGroupMemberMetadataKey)
+    return [CoordinatorRecord(key(group_id=group_id, member_id=member_id), None, _TOMBSTONE) for key in keys]
+
+
+def group_tombstones(group_id: str) -> list[CoordinatorRecord]:
+    """The group is gone, which had no members."""
+    keys = (ConsumerGroupTargetAssignmentMetadataKey, ConsumerGroupMetadataKey)
+    return [CoordinatorRecord(key(group_id=group_id), None, _TOMBSTONE) for key in keys]

@@ -1,0 +1,74 @@
+"""What members ask of a consumer group, and what is wrong with it whatever the group.
+
+Source: GroupMetadataManager.throwIfConsumerGroupHeartbeatRequestIsInvalid of Apache Kafka 4.3.1, whose words the messages are.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from minibroker.coordinator.group.consumer.assignment import Assignment
+from minibroker.coordinator.group.consumer.assignors import check_assignor
+from minibroker.coordinator.group.consumer.members import JOINS, LEAVES, LEAVES_FOR_A_WHILE
+from minibroker.coordinator.group.consumer.subscriptions import check_regex
+from minibroker.errors import InvalidRequest
+
+NOT_SAID: Final = -1
+
+
+class Heartbeat(NamedTuple):
+    """A ConsumerGroupHeartbeat. None and -1 mean: as in the last one."""
+
+    member_id: str
+    member_epoch: int
+    client_id: str = ""
+    client_host: str = ""
+    instance_id: str | None = None
+    rack_id: str | None = None
+    rebalance_timeout_ms: int = NOT_SAID
+    topic_names: tuple[str, ...] | None = None
+    topic_regex: str | None = None
+    server_assignor: str | None = None
+    owned: Assignment | None = None
+    draws_own_id: bool = True  #: from version 1 on
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it says everything; then everything is said to it."""
+        has_subscription = self.topic_names is not None or self.topic_regex is not None
+        return self.rebalance_timeout_ms != NOT_SAID and has_subscription and self.owned is not None
+
+
+class HeartbeatAnswer(NamedTuple):
+    """What the member is told; `assignment` is None when it is what it was told before."""
+
+    member_id: str
+    member_epoch: int
+    heartbeat_interval_ms: int = 0
+    assignment: Assignment | None = None
+
+
+def check_heartbeat(group_id: str, asked: Heartbeat) -> None:
+    """InvalidRequest, UnsupportedAssignor, InvalidRegularExpression."""
+    if not asked.member_id and (asked.draws_own_id or asked.member_epoch > JOINS or asked.member_epoch == LEAVES):
+        raise InvalidRequest("MemberId can't be empty.")
+    for value, name in ((group_id, "GroupId"), (asked.instance_id, "InstanceId"), (asked.rack_id, "RackId")):
+        if value == "":
+            raise InvalidRequest(f"{name} can't be empty.")
+    if asked.member_epoch == JOINS:
+        _check_join(asked)
+    elif asked.member_epoch == LEAVES_FOR_A_WHILE and asked.instance_id is None:
+        raise InvalidRequest("InstanceId can't be null.")
+    elif asked.member_epoch < LEAVES_FOR_A_WHILE:
+        raise InvalidRequest("MemberEpoch is invalid.")
+    check_assignor(asked.server_assignor)
+    check_regex(asked.topic_regex)
+
+
+def _check_join(asked: Heartbeat) -> None:
+    if asked.rebalance_timeout_ms == NOT_SAID:
+        raise InvalidRequest("RebalanceTimeoutMs must be provided in first request.")
+    if asked.owned is None or asked.owned:
+        raise InvalidRequest("TopicPartitions must be empty when (re-)joining.")
+    if asked.topic_names is None and asked.topic_regex is None:
+        raise InvalidRequest("Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.")

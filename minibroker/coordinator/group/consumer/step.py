@@ -1,0 +1,147 @@
+"""One step of a consumer group: the records of one request or time-out, and what the group is when they are in the log.
+
+A step begins with the image of the group and changes a copy. Until the records are stored nobody else sees the copy.
+
+    somebody joins, leaves, subscribes to something else, or a topic changed    the group has a new epoch
+    the epoch of the target assignment is older, and its interval is over       there is a new target assignment, for that epoch
+    a member's epoch is older                                                   it is reconciled, at its own heartbeats: reconciliation.py
+
+Source: GroupMetadataManager, TargetAssignmentBuilder of Apache Kafka 4.3.1; KIP-848, KIP-1263.
+"""
+
+from __future__ import annotations
+
+from minibroker.coordinator.group.consumer import records
+from minibroker.coordinator.group.consumer.assignment import NOTHING, Assignment, Epochs, MemberSpec
+from minibroker.coordinator.group.consumer.assignors import assign, preferred
+from minibroker.coordinator.group.consumer.image import GroupImage
+from minibroker.coordinator.group.consumer.members import JOINS, LEAVES_FOR_A_WHILE, Member
+from minibroker.coordinator.group.consumer.reconciliation import Goal, reconcile
+from minibroker.coordinator.group.consumer.subscriptions import (
+    REFRESH_INTERVAL_MS,
+    Topics,
+    found,
+    metadata_hash,
+    names_of,
+    resolve,
+)
+from minibroker.coordinator.record_frame import CoordinatorRecord
+
+
+class Step:
+    """Records so far, and the group after them."""
+
+    def __init__(self, group_id: str, image: GroupImage, topics: Topics, now_ms: int) -> None:
+        self.records: list[CoordinatorRecord] = []
+        self.image = image
+        self._group_id = group_id
+        self._topics = topics
+        self._now_ms = now_ms
+
+    def _write(self, *written: CoordinatorRecord) -> None:
+        if not self.records:
+            self.image = self.image.copy()
+        for record in written:
+            self.image.replay(record)
+        self.records += written
+
+    # Members
+
+    def subscribe(self, member: Member) -> bool:
+        """The member is new, or says something else of itself. Whether it wants to read something else."""
+        before = self.image.members.get(member.member_id)
+        if before is not None and before == member.with_progress_of(before):
+            return False
+        self._write(records.member_record(self._group_id, member))
+        return before is None or before.subscription != member.subscription
+
+    def replace(self, before: Member, member_id: str) -> Member:
+        """A static member came back as `member_id`: it has what it had before, and begins at epoch 0."""
+        target = self.image.targets.get(before.member_id, NOTHING)
+        self._write(*records.member_tombstones(self._group_id, before.member_id))
+        member = before._replace(member_id=member_id, member_epoch=JOINS, previous_member_epoch=JOINS)
+        self._write(
+            records.member_record(self._group_id, member),
+            records.target_record(self._group_id, member_id, target),
+            records.current_record(self._group_id, member),
+        )
+        return self.image.members[member_id]
+
+    def rest(self, member: Member) -> None:
+        """A static member is away for a while. What it was to give up it gave up."""
+        resting = member._replace(member_epoch=LEAVES_FOR_A_WHILE, assigned=_at_epoch_zero(member.assigned), pending_revocation={})
+        self._write(records.current_record(self._group_id, resting))
+
+    def remove(self, member_id: str) -> None:
+        """A member is gone; the others share what it had."""
+        self._write(*records.member_tombstones(self._group_id, member_id))
+        self.resolve_regexes()
+        self.follow_subscriptions(has_changed=True)
+
+    # Subscriptions
+
+    def resolve_regexes(self) -> bool:
+        """Look up expressions that are new, and all when topics changed; forget unused ones. Whether one stands for other topics now."""
+        known = self.image.regexes
+        wanted = {member.topic_regex for member in self.image.members.values()} - {""}
+        for pattern in known.keys() - wanted:
+            self._write(records.regex_tombstone(self._group_id, pattern))
+        has_changed = False
+        for pattern in sorted(wanted):
+            before = known.get(pattern)
+            if before is not None and not self._is_stale(before.version, before.timestamp_ms):
+                continue
+            resolved = resolve(pattern, self._topics, self._now_ms)
+            self._write(records.regex_record(self._group_id, pattern, resolved))
+            has_changed = has_changed or before is None or before.topics != resolved.topics
+        return has_changed
+
+    def _is_stale(self, version: int, timestamp_ms: int) -> bool:
+        return version != self._topics.version and not 0 <= self._now_ms - timestamp_ms < REFRESH_INTERVAL_MS
+
+    def follow_subscriptions(self, *, has_changed: bool) -> None:
+        """A new epoch when subscriptions changed, or topics that somebody is subscribed to."""
+        names = {name for member in self.image.members.values() for name in names_of(member, self.image.regexes)}
+        now = metadata_hash(names, self._topics)
+        if has_changed or now != self.image.metadata_hash:
+            self._write(records.epoch_record(self._group_id, self.image.epoch + 1, now))
+
+    # Assignments
+
+    def assign(self, interval_ms: int) -> None:
+        """Make the target assignment of this epoch, unless there is one, or the last one is younger than the interval."""
+        image = self.image
+        is_due = not 0 <= self._now_ms - image.assignment_timestamp_ms < interval_ms
+        if image.assignment_epoch >= image.epoch or not is_due:
+            return
+        subscribed = {member_id: found(names_of(each, image.regexes), self._topics) for member_id, each in image.members.items()}
+        specs = {
+            member_id: MemberSpec(frozenset(subscribed[member_id]), image.targets.get(member_id, NOTHING), each.instance_id)
+            for member_id, each in image.members.items()
+        }
+        counts = {topic_id: count for each in subscribed.values() for topic_id, count in each.items()}
+        name = preferred(each.server_assignor for each in image.members.values())
+        is_homogeneous = len({each.subscription for each in image.members.values()}) == 1
+        for member_id, target in assign(name, specs, counts, is_homogeneous=is_homogeneous).items():
+            if image.targets.get(member_id) != target:
+                self._write(records.target_record(self._group_id, member_id, target))
+        self._write(records.target_epoch_record(self._group_id, image.epoch, self._now_ms))
+
+    def reconcile(self, member_id: str, owned: Assignment | None) -> Member:
+        """Take the member towards its target, as far as it may go."""
+        image = self.image
+        member = image.members[member_id]
+        goal = Goal(
+            epoch=image.assignment_epoch,
+            target=image.targets.get(member_id, NOTHING),
+            subscribed=found(names_of(member, image.regexes), self._topics).keys(),
+            owners=image.owners,
+        )
+        moved = reconcile(member, goal, owned)
+        if moved != member:
+            self._write(records.current_record(self._group_id, moved))
+        return moved
+
+
+def _at_epoch_zero(assigned: Epochs) -> Epochs:
+    return {topic_id: dict.fromkeys(partitions, JOINS) for topic_id, partitions in assigned.items()}
