@@ -1,0 +1,35 @@
+"""AlterUserScramCredentials (key 51): set and remove users' passwords for SCRAM mechanisms (KIP-554).
+
+Versions: 0; flexible; bytes behind the request are passed over (librdkafka leaves one there). Each user is altered or refused alone and
+answered once: those that went well, then the others. One change a user: a second one is DUPLICATE_RESOURCE.
+Credentials are records of the metadata log, as Apache Kafka has them (cluster/scram_credentials.py); answered when they are on the disk.
+Not done: logging in with them (SASL).
+"""
+
+from __future__ import annotations
+
+from minibroker.cluster.scram_credentials import Deletion, Upsertion, alter
+from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.registry import handles
+from minibroker.errors import KafkaError
+from minibroker.schemas import k51_alter_user_scram_credentials as schema
+
+
+@handles(schema)
+def alter_user_scram_credentials(ctx: RequestContext, request: schema.Request) -> schema.Response:
+    """Answer each user."""
+    changes: list[Deletion | Upsertion] = [Deletion(each.name, each.mechanism) for each in request.deletions]
+    changes += [Upsertion(each.name, each.mechanism, each.iterations, each.salt, each.salted_password) for each in request.upsertions]
+    records, outcomes = alter(ctx.cluster.image.kept, ctx.cluster.image.features, changes)
+    ctx.cluster.keep(records)
+    return schema.Response(results=[_result(user, error) for user, error in outcomes.items()])
+
+
+def on_error(_ctx: RequestContext, request: schema.Request, error: KafkaError) -> schema.Response:
+    """All users failed."""
+    names = [each.name for each in request.deletions] + [each.name for each in request.upsertions]
+    return schema.Response(results=[_result(user, error) for user in dict.fromkeys(names)])
+
+
+def _result(user: str, error: KafkaError | None) -> schema.Result:
+    return schema.Result(user=user, error_code=error.code if error else 0, error_message=str(error) if error else None)
