@@ -14,15 +14,16 @@ from minibroker.schemas.internal.offset_records import OffsetCommitKey, OffsetCo
 from minibroker.schemas.internal.transaction_records import TransactionLogKey, TransactionLogValue
 from tests.coordinator.test_record_frame import segments, stored
 
-KAFKA_PARTITIONS = 3  #: of the golden segments
+PARTITIONS = {"coordinators_kafka_4.3.1": 3, "groups_kafka_4.3.1": 1}  #: of the topics that the golden segments are of
 ID = "writer"  #: partition 7 of 50
 
 
 @pytest.mark.parametrize("segment", segments())
 def test_kafkas_records(segment: str) -> None:
     topic, _, index = segment.partition("/")[0].rpartition("-")
-    check = record_check_of(topic, int(index), KAFKA_PARTITIONS)
-    elsewhere = record_check_of(topic, int(index) + 1, KAFKA_PARTITIONS)
+    count = PARTITIONS[segment.rpartition(" of ")[2]]
+    check = record_check_of(topic, int(index), count)
+    elsewhere = record_check_of(topic, int(index) + 1, count)
     unknown = record_check_of(topic, int(index) + 1, None)
     assert check is not None
     assert elsewhere is not None
@@ -32,7 +33,7 @@ def test_kafkas_records(segment: str) -> None:
     assert [problem for record in records if (problem := check(record))] == []
     assert [problem for record in records if (problem := unknown(record))] == []
     for record in records:
-        assert f"belongs in partition {index} of 3" in str(elsewhere(record))
+        assert f"belongs in partition {index} of {count}" in str(elsewhere(record))
         assert pickle.loads(pickle.dumps(check))(record) is None  # noqa: S301  our own bytes
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import logging
 from collections.abc import Iterator
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from minibroker.spark import session as spark_session
+from tests.support.java import cache_folder
 
 
 @pytest.fixture(scope="session")
@@ -22,7 +24,10 @@ def spark() -> Iterator[Any]:
         "spark.driver.memory": "1g",
         "spark.sql.streaming.stopTimeout": "20s",
     }
-    session = spark_session.kafka_session("minibroker-tests", master="local[2]", conf=conf)
+    cache_folder().mkdir(parents=True, exist_ok=True)
+    with (cache_folder() / "spark.lock").open("w") as lock:  # the first session fetches the connector, of one test process at a time
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        session = spark_session.kafka_session("minibroker-tests", master="local[2]", conf=conf)
     session.sparkContext.setLogLevel("OFF")
     yield session
     session.stop()
