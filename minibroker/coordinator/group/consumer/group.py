@@ -39,7 +39,7 @@ from __future__ import annotations
 
 import logging
 from base64 import urlsafe_b64encode
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 from functools import partial
 from typing import Final, NamedTuple
@@ -48,7 +48,7 @@ from uuid import UUID, uuid4
 from minibroker.clock import Clock, Timer
 from minibroker.coordinator.group.consumer.assignment import without_epochs
 from minibroker.coordinator.group.consumer.image import GroupImage
-from minibroker.coordinator.group.consumer.members import JOINS, LEAVES_FOR_A_WHILE, Member, MemberState
+from minibroker.coordinator.group.consumer.members import JOINS, LEAVES, LEAVES_FOR_A_WHILE, Member, MemberState
 from minibroker.coordinator.group.consumer.reconciliation import is_part_of
 from minibroker.coordinator.group.consumer.requests import NOT_SAID, Heartbeat, HeartbeatAnswer, check_heartbeat
 from minibroker.coordinator.group.consumer.step import Step
@@ -88,6 +88,7 @@ class Limits(NamedTuple):
 
 
 Persist = Callable[[Sequence[CoordinatorRecord]], None]  #: appends records as one batch; KafkaError when that fails
+MayCommit = Callable[[UUID, int], bool]  #: whether the offset of that partition may be committed
 
 
 def new_member_id() -> str:
@@ -281,26 +282,22 @@ class ConsumerGroup:
 
     # What others want to know
 
-    def check_offset_commit(
-        self, member_id: str, member_epoch: int, partitions: Iterable[tuple[UUID, int]] = (), *, is_transactional: bool = False
-    ) -> None:
-        """Whether offsets of these may be committed, and by whom: UnknownMemberId, StaleMemberEpoch.
+    def check_offset_commit(self, member_id: str, member_epoch: int, *, is_transactional: bool = False) -> MayCommit:
+        """Who may commit offsets: UnknownMemberId, StaleMemberEpoch; and then of which partitions, the others being StaleMemberEpoch.
 
         A member may commit with an older epoch what has been its own since then (KIP-1251).
         """
-        if member_epoch < JOINS and (not self.image.members or (is_transactional and not member_id)):
-            return
+        is_of_nobody = is_transactional and member_epoch == LEAVES and not member_id
+        if is_of_nobody or (member_epoch < JOINS and not self.image.members):
+            return _anything
         member = self.image.members.get(member_id)
         if member is None:
             raise self._unknown(member_id)
         if member_epoch == member.member_epoch:
-            return
-        owned = (member.assigned, member.pending_revocation)
-        since = [next((each[topic][index] for each in owned if index in each.get(topic, ())), _INT_MAX) for topic, index in partitions]
-        if member_epoch > member.member_epoch or not since or max(since) > member_epoch:
-            raise StaleMemberEpoch(
-                f"The received member epoch {member_epoch} does not match the expected member epoch {member.member_epoch}."
-            )
+            return _anything
+        if member_epoch > member.member_epoch:
+            raise StaleMemberEpoch(f"Received member epoch {member_epoch} is newer than current member epoch {member.member_epoch}.")
+        return partial(_is_since, member, member_epoch)
 
     def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
         """Whether a member may ask for offsets: UnknownMemberId, StaleMemberEpoch. Who is no member may."""
@@ -317,6 +314,18 @@ class ConsumerGroup:
     def is_subscribed(self, topic: str) -> bool:
         """Whether a member reads it: then its offsets stay."""
         return any(topic in names_of(member, self.image.regexes) for member in self.image.members.values())
+
+
+def _anything(_topic_id: UUID, _partition: int) -> bool:
+    return True
+
+
+def _is_since(member: Member, member_epoch: int, topic_id: UUID, partition: int) -> bool:
+    """Whether the partition is the member's at least since that epoch, be it that it must give it up."""
+    epochs = [
+        found for each in (member.assigned, member.pending_revocation) if (found := each.get(topic_id, {}).get(partition)) is not None
+    ]
+    return bool(epochs) and epochs[0] <= member_epoch
 
 
 def _updated(before: Member, asked: Heartbeat) -> Member:

@@ -337,20 +337,30 @@ def test_who_may_commit() -> None:
     world = two_members()
     topic = world.topics.find("t")
     assert topic is not None
-    check = world.group.check_offset_commit
-    mine, another = (topic.topic_id, 0), (topic.topic_id, 2)
-    check("a", 3, [another])
-    check("a", 2, [mine])  # its own since epoch 2
-    check("", -1, is_transactional=True)
-    for epoch, partitions in ((2, [mine, another]), (1, [mine]), (4, [mine]), (2, []), (-1, [mine])):
-        with pytest.raises(StaleMemberEpoch):
-            check("a", epoch, partitions)
+    check, topic_id = world.group.check_offset_commit, topic.topic_id
+
+    def may_commit(member_id: str, epoch: int, **said: bool) -> list[int]:
+        return [index for index in range(4) if check(member_id, epoch, **said)(topic_id, index)]
+
+    assert may_commit("a", 3) == [0, 1, 2, 3]
+    assert may_commit("a", 2) == [0, 1]  # its own since epoch 2
+    assert may_commit("b", 2) == []
+    assert may_commit("a", 1) == []
+    assert may_commit("a", -1) == []
+    assert may_commit("", -1, is_transactional=True) == [0, 1, 2, 3]
+    with pytest.raises(StaleMemberEpoch):
+        check("a", 4)
     for member_id in ("", "zz"):
         with pytest.raises(UnknownMemberId):
-            check(member_id, -1, [mine])
-    world.leave("a")
-    world.leave("b")
-    check("", -1, [mine])
+            check(member_id, -1)
+    world.join("c")
+    world.join("d")
+    world.beat("a", 3, {"t": [0, 1]})
+    assert world.group.image.members["a"].pending_revocation == {topic_id: {1: 2}}
+    assert may_commit("a", 2) == [0, 1]
+    for name in "abcd":
+        world.leave(name)
+    assert may_commit("", -1) == [0, 1, 2, 3]
 
 
 def test_who_may_ask_for_offsets() -> None:
