@@ -171,7 +171,7 @@ def _append(
         log_start_offset=appended.log_start_offset,
     )
     log = partition.log
-    if log.config.flush_messages <= log.unflushed_messages:
+    if log.wants_sync:
         waiting.append((result, log))
     if admission is not None and admission.log is not None:
         waiting.append((result, admission.log))

@@ -79,7 +79,7 @@ def _write(
     except KafkaError as error:
         return error.code
     log = found.log
-    if log.config.flush_messages <= log.unflushed_messages:
+    if log.wants_sync:
         waiting.setdefault(log, []).append((marker.producer_id, place))
     return 0
 

@@ -45,6 +45,11 @@ class DurableLog(ReadableLog):
         """How many records a power loss could take."""
         return self.log_end_offset - self.recovery_point
 
+    @property
+    def wants_sync(self) -> bool:
+        """Whether flush.messages asks for a flush before what was just appended is acknowledged."""
+        return self.log_end_offset - self.recovery_point >= self.config.flush_messages
+
     def flush_due(self, now_ms: int) -> bool:
         """Whether flush.messages or flush.ms ask for a flush; a clock that was set back must not put it off."""
         unflushed = self.log_end_offset - self.recovery_point

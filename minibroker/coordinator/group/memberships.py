@@ -23,7 +23,7 @@ from minibroker.coordinator.group.classic.group import ClassicGroup
 from minibroker.coordinator.group.classic.rebalance import Limits
 from minibroker.coordinator.group.classic.records import never_stored
 from minibroker.coordinator.group.records import group_record
-from minibroker.coordinator.group.store import GroupStore, StoredShard, wants_sync
+from minibroker.coordinator.group.store import GroupStore, StoredShard
 from minibroker.coordinator.transaction.placement import partition_of
 from minibroker.errors import (
     CoordinatorLoadInProgress,
@@ -181,7 +181,7 @@ class Memberships:
 
         def tell(answer: T) -> None:
             log = stored.partition.online_log
-            if log is None or not wants_sync(log):
+            if log is None or not log.wants_sync:
                 told(answer)
             else:
                 self._sync_logs([log], lambda failures: told(failed(NotCoordinator) if log in failures else answer))

@@ -116,7 +116,7 @@ class StoredShard:
             raise UnknownServerError from error  # Kafka's answer, too
         for index, record in enumerate(records):
             self.shard.replay(record, base_offset + index, ids.producer_id)
-        return log if wants_sync(log) else None
+        return log if log.wants_sync else None
 
 
 class GroupStore:
@@ -238,11 +238,6 @@ class GroupStore:
             stored.append_all([offset_tombstone(*each) for each in dict.fromkeys(gone)], self._clock.now_ms())
         except KafkaError as error:
             _LOG.warning("%s-%d: offsets of deleted topics stay: %s", CONSUMER_OFFSETS_TOPIC, stored.partition.index, error)
-
-
-def wants_sync(log: PartitionLog) -> bool:
-    """Whether what was appended must be synced before anybody is told."""
-    return log.config.flush_messages <= log.unflushed_messages
 
 
 def _check_size(data: bytearray, log: PartitionLog) -> None:

@@ -22,7 +22,7 @@ from minibroker.cluster.cluster import Cluster
 from minibroker.cluster.topic import TRANSACTION_STATE_TOPIC, Topic
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.coordinator.transaction import states, timeouts
-from minibroker.coordinator.transaction.marking import MARKERS_A_TURN, Sync, wants_sync
+from minibroker.coordinator.transaction.marking import MARKERS_A_TURN, Sync
 from minibroker.coordinator.transaction.metadata import EPOCH_BUMP_VERSION, ProducerIdAndEpoch, TopicPartition, TransactionMetadata
 from minibroker.coordinator.transaction.orphans import Orphan, find_orphans
 from minibroker.coordinator.transaction.steps import Steps
@@ -151,7 +151,7 @@ class TransactionCoordinator:
         if decision.after is None:
             return None
         log = self._steps.take_now(kept, decision.after)
-        return log if wants_sync(log) else None
+        return log if log.wants_sync else None
 
     def admit(self, transactional_id: str, ids: ProducerIdAndEpoch, partition: TopicPartition, *, may_add: bool) -> PartitionLog | None:
         """Whether a producer may write to `partition` in its transaction, which reaches it by this where it `may_add`.

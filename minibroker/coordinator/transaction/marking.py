@@ -50,11 +50,6 @@ def _end_in(partition: Partition, ids: ProducerIdAndEpoch, marker: EndTransactio
     )
 
 
-def wants_sync(log: PartitionLog) -> bool:
-    """Whether what was just appended counts only once it is synced."""
-    return log.config.flush_messages <= log.unflushed_messages
-
-
 class Marking:
     """The markers of one transaction that is decided. `start` once.
 
@@ -126,7 +121,7 @@ class Marking:
 
     def _note(self, partition: Partition, topic_partition: TopicPartition) -> None:
         log = partition.log
-        if wants_sync(log):
+        if log.wants_sync:
             self._unsynced[log] = topic_partition
 
     def _settle(self) -> None:

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from minibroker.clock import Clock, Timer
 from minibroker.cluster.cluster import Cluster
 from minibroker.coordinator.transaction import states
-from minibroker.coordinator.transaction.marking import RETRY_MS, Marking, Sync, wants_sync
+from minibroker.coordinator.transaction.marking import RETRY_MS, Marking, Sync
 from minibroker.coordinator.transaction.metadata import TransactionMetadata
 from minibroker.coordinator.transaction.store import StatePartition
 from minibroker.errors import KafkaError, NotCoordinator
@@ -42,7 +42,7 @@ class Steps:
         except KafkaError as error:
             done(error)
             return
-        if wants_sync(log):
+        if log.wants_sync:
             self._sync([log], lambda failures: self._synced(kept, after, done, failed=log in failures))
         else:
             self._synced(kept, after, done, failed=False)
