@@ -14,7 +14,7 @@ import pytest
 from minibroker.client.client import Client
 from minibroker.client.errors import ClientError
 from minibroker.client.topics import create_topics
-from minibroker.errors import KafkaError
+from minibroker.errors import CoordinatorLoadInProgress, KafkaError
 from minibroker.schemas import k08_offset_commit as k08
 from minibroker.schemas import k09_offset_fetch as k09
 from minibroker.schemas import k10_find_coordinator as k10
@@ -41,8 +41,12 @@ def commit(client: Client, group: str, offset: int) -> bool:
 
 
 def committed(client: Client, group: str) -> set[int]:
-    answer = ask(client, k09, k09.Request(groups=[k09.Group(group_id=group, topics=None)]))
-    (found,) = answer.groups
+    deadline = client.deadline()
+    while True:
+        (found,) = ask(client, k09, k09.Request(groups=[k09.Group(group_id=group, topics=None)])).groups
+        if found.error_code != CoordinatorLoadInProgress.code:
+            break
+        deadline.pause(CoordinatorLoadInProgress())  # a log of so many commits is read in several turns
     assert found.error_code == 0
     return {each.committed_offset for topic in found.topics for each in topic.partitions}
 
