@@ -5,7 +5,7 @@ do: after a failure a successor of the same transactional id begins anew. The se
 interleaving) of a run.
 
 Apache Kafka 4.3.1 does not pass. After a start its coordinator drops partitions that have no leader yet from an abort: the transaction is
-CompleteAbort without a marker, and read_committed waits there for ever, or until the producer's next transaction ends.
+CompleteAbort without a marker, and read_committed waits there for ever. (Once its records were visible later: not traced.)
 """
 
 from __future__ import annotations
