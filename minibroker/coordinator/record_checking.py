@@ -9,9 +9,9 @@ from __future__ import annotations
 from functools import partial
 
 from minibroker.cluster.topic import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
+from minibroker.coordinator.placement import partition_of
 from minibroker.coordinator.record_frame import CONSUMER_OFFSETS
 from minibroker.coordinator.transaction import records
-from minibroker.coordinator.transaction.placement import partition_of
 from minibroker.errors import WireError
 from minibroker.log.segment_checking import RecordCheck
 from minibroker.records.record import Record

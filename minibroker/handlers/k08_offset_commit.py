@@ -4,7 +4,7 @@ Versions: 2 to 10; 8 is flexible; up to 4 a commit may say how long it is to be 
 A partition that does not exist is refused by itself, and comes first in the answer. What remains is committed as one batch, or refused as
 a whole (coordinator/group/coordinator.py). Offsets and epochs are kept as they are, negative ones too, as in Apache Kafka.
 Before the first FindCoordinator of a group there is no `__consumer_offsets`: NOT_COORDINATOR.
-Not done: members of groups. A commit of a generation is refused.
+Who may commit for a group with members is said by coordinator/group/classic/group.py.
 """
 
 from __future__ import annotations

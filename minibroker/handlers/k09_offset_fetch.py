@@ -5,7 +5,7 @@ A partition without a committed offset is -1 without an error, whatever it is, a
 a client may require stable offsets: UNSTABLE_OFFSET_COMMIT where an open transaction has one for the partition. A topic id that
 is not known is UNKNOWN_TOPIC_ID, behind all others of the group.
 A group that cannot be read is an error of the group; in version 1, which has no place for it, of every partition.
-Not done: members of groups. member_id and member_epoch (KIP-848) are not looked at, as by Apache Kafka for classic groups.
+member_id and member_epoch (KIP-848) are not looked at, as by Apache Kafka for classic groups.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from typing import Final
 
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.topic import TRANSACTION_STATE_TOPIC
-from minibroker.coordinator.transaction.placement import partition_of
+from minibroker.coordinator.placement import partition_of
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.registry import handles
 from minibroker.errors import CoordinatorNotAvailable, InvalidRequest, KafkaError

@@ -9,7 +9,7 @@ AddOffsetsToTxn, from 5 on by this very request, even if it is refused then, as 
     5          12            is added
 
 Partitions that do not exist are refused by themselves, as by OffsetCommit; a request of such partitions alone adds nothing.
-Not done: members of groups. A commit of a generation is refused.
+Who may commit for a group with members is said by coordinator/group/classic/group.py.
 """
 
 from __future__ import annotations

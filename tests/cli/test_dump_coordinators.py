@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from minibroker.coordinator.placement import partition_of
 from minibroker.coordinator.record_frame import CONSUMER_OFFSETS
-from minibroker.coordinator.transaction.placement import partition_of
 from minibroker.records.builder import build_batch
 from minibroker.records.record import Record
 from minibroker.schemas.internal.offset_records import GroupMetadataKey, GroupMetadataValue, MemberMetadata

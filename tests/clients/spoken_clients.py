@@ -18,24 +18,19 @@ import itertools
 import re
 import shutil
 import subprocess
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Self
 
 import pytest
 
 from tests.clients.transactional import READ_COMMITTED, Fenced, Place, Row, TransactionalProducer
 from tests.support.java import KAFKA_VERSION, cache_folder, kafka_jars, require_java
 from tests.support.old_java import client_jars
+from tests.support.told_program import ToldProgram
 
 HERE = Path(__file__).parent
 OLDEST_JAVA = "3.9.1"  #: Transactions.java is compiled against it
 FENCED = re.compile(r"ProducerFenced|InvalidProducerEpoch|PRODUCER_FENCED|INVALID_PRODUCER_EPOCH")
-
-
-class SpokenError(Exception):
-    """What the client threw at last."""
 
 
 class SpokenProducer:
@@ -66,15 +61,12 @@ class SpokenProducer:
         self._client.ask("close", self._handle)
 
 
-class SpokenClient:
+class SpokenClient(ToldProgram):
     """A program that speaks to one bootstrap server; it starts here and ends with the context."""
 
     def __init__(self, command: list[str]) -> None:
         self._handles = (f"producer-{number}" for number in itertools.count())
-        self._lock = threading.Lock()
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, encoding="utf-8"
-        )
+        super().__init__(command)
 
     def open(self, bootstrap: str, transactional_id: str, *, timeout_ms: int = 60_000) -> TransactionalProducer:
         handle = next(self._handles)
@@ -92,35 +84,8 @@ class SpokenClient:
         (found,) = self.ask("committed", isolation, group, *place)
         return int(found) if int(found) >= 0 else None
 
-    def ask(self, *words: object) -> list[str]:
-        """Give a command; the lines of its answer. Raises Fenced, SpokenError."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        with self._lock:
-            self._process.stdin.write("\t".join(map(str, words)) + "\n")
-            self._process.stdin.flush()
-            lines: list[str] = []
-            for line in self._process.stdout:
-                text = line.rstrip("\n")
-                if text == "ok":
-                    return lines
-                if text.startswith("failed "):
-                    raise (Fenced if FENCED.search(text) else SpokenError)(text.removeprefix("failed "))
-                lines.append(text)
-            raise SpokenError(f"the program ended with {self._process.wait()}")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        assert self._process.stdin is not None
-        with contextlib.suppress(OSError):
-            self._process.stdin.close()
-        try:
-            self._process.wait(10)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+    def error(self, text: str) -> Exception:
+        return Fenced(text) if FENCED.search(text) else super().error(text)
 
 
 def java_client(version: str, bootstrap: str) -> SpokenClient:

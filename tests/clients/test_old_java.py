@@ -17,8 +17,9 @@ from typing import NamedTuple
 import pytest
 
 from tests.clients.adapters import CLIENTS, Read, Sent
-from tests.support.old_java import VERSIONS, ClientError, Found, OldJavaClient, OldRecord, number, run_admin
+from tests.support.old_java import VERSIONS, Found, OldJavaClient, OldRecord, number, run_admin
 from tests.support.old_versions import require_old_versions
+from tests.support.told_program import ProgramError
 
 pytestmark = [pytest.mark.java, pytest.mark.timeout(900)]  # the first run fetches the jars of nine versions
 
@@ -149,7 +150,7 @@ def test_zstd_is_read_by_those_who_know_it(clients: dict[str, OldJavaClient], zs
     # The others get what is before it. Behind that, KafkaConsumer asks again and again; SimpleConsumer says what it was told.
     assert [found.value for found in client.consume(zstd_from_1, ZSTD, 0, 1)] == ["plain"]
     if not client.reads_with_kafka_consumer:
-        with pytest.raises(ClientError, match="error 76"):
+        with pytest.raises(ProgramError, match="error 76"):
             client.consume(zstd_from_1, ZSTD, 1, 1)
 
 

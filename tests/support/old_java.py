@@ -6,18 +6,18 @@ the broker's own jar. From 0.10.2 on KafkaConsumer reads what it was assigned an
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import hashlib
 import shutil
 import subprocess
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import pytest
 
 from tests.support.java import cache_folder, jars, require_java
+from tests.support.told_program import ToldProgram
 
 SOURCES = Path(__file__).parents[1] / "clients" / "java"
 LOGGING = "org.slf4j:slf4j-simple:1.7.36"
@@ -43,10 +43,6 @@ class Found(NamedTuple):
     key: str | None
     value: str | None
     headers: str | None
-
-
-class ClientError(Exception):
-    """What the client threw at last."""
 
 
 def number(version: str) -> tuple[int, ...]:
@@ -93,7 +89,7 @@ def run_admin(version: str, bootstrap: str, topic: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-class OldJavaClient:
+class OldJavaClient(ToldProgram):
     """A client of `version` that speaks to HOST:PORT; it starts with its first command and ends with the context."""
 
     def __init__(self, version: str, bootstrap: str) -> None:
@@ -108,53 +104,23 @@ class OldJavaClient:
         else:
             main, program = "SimpleClient", _program("SimpleClient", "Conversation", oldest=VERSIONS[0])
         command = _java(program, version, main, *bootstrap.split(":"))
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, encoding="utf-8"
-        )
+        super().__init__(command)
 
     def produce(self, topic: str, partition: int, codec: str, records: Iterable[OldRecord]) -> list[int]:
-        """Write records with one producer; their offsets. Raises ClientError."""
+        """Write records with one producer; their offsets. Raises ProgramError."""
         words = [_word(field) for record in records for field in record]
-        return [int(line) for line in self._ask("produce", topic, partition, codec, *words)]
+        return [int(line) for line in self.ask("produce", topic, partition, codec, *words)]
 
     def consume(self, topic: str, partition: int, offset: int, count: int) -> list[Found]:
-        """Read `count` records from `offset` on. Raises ClientError."""
-        rows = [line.split("\t") for line in self._ask("consume", topic, partition, offset, count)]
+        """Read `count` records from `offset` on. Raises ProgramError."""
+        rows = [line.split("\t") for line in self.ask("consume", topic, partition, offset, count)]
         return [
             Found(int(row[0]), None if row[1] == "-" else int(row[1]), *(None if word == "-" else word for word in row[2:])) for row in rows
         ]
 
     def offsets(self, topic: str, partition: int, timestamp: int) -> list[int]:
-        """ListOffsets: one offset, of the oldest versions all that there are. Raises ClientError."""
-        return [int(line) for line in self._ask("offsets", topic, partition, timestamp)]
-
-    def _ask(self, *words: object) -> list[str]:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write("\t".join(map(str, words)) + "\n")
-        self._process.stdin.flush()
-        lines: list[str] = []
-        for line in self._process.stdout:
-            text = line.rstrip("\n")
-            if text == "ok":
-                return lines
-            if text.startswith("failed "):
-                raise ClientError(text.removeprefix("failed "))
-            lines.append(text)
-        raise ClientError(f"the JVM ended with {self._process.wait()}")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        assert self._process.stdin is not None
-        with contextlib.suppress(OSError):
-            self._process.stdin.close()
-        try:
-            self._process.wait(10)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        """ListOffsets: one offset, of the oldest versions all that there are. Raises ProgramError."""
+        return [int(line) for line in self.ask("offsets", topic, partition, timestamp)]
 
 
 def _word(field: int | str | None) -> str:

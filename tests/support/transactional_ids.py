@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from minibroker.coordinator.placement import partition_of
 from minibroker.coordinator.transaction.coordinator import TransactionCoordinator
 from minibroker.coordinator.transaction.metadata import ProducerIdAndEpoch, TransactionMetadata, TransactionState
-from minibroker.coordinator.transaction.placement import partition_of
 from minibroker.coordinator.transaction.records import decode, encode
 from minibroker.records.batch import RecordBatch, split_batches
 from minibroker.records.builder import build_batch

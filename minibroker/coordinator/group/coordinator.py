@@ -28,8 +28,8 @@ from minibroker.coordinator.group.records import group_tombstone, offset_record,
 from minibroker.coordinator.group.retention import expired
 from minibroker.coordinator.group.shard import Group
 from minibroker.coordinator.group.store import StoredShard
+from minibroker.coordinator.placement import partition_of
 from minibroker.coordinator.transaction.metadata import NO_IDS, ProducerIdAndEpoch
-from minibroker.coordinator.transaction.placement import partition_of
 from minibroker.errors import (
     GroupIdNotFound,
     GroupSubscribedToTopic,

@@ -24,7 +24,7 @@ from minibroker.coordinator.group.classic.rebalance import Limits
 from minibroker.coordinator.group.classic.records import never_stored
 from minibroker.coordinator.group.records import group_record
 from minibroker.coordinator.group.store import GroupStore, StoredShard
-from minibroker.coordinator.transaction.placement import partition_of
+from minibroker.coordinator.placement import partition_of
 from minibroker.errors import (
     CoordinatorLoadInProgress,
     InconsistentGroupProtocol,

@@ -1,1 +1,1 @@
-"""Transactions: what each transactional id may do next (states), how it is stored (records), where (placement), until when (timeouts)."""
+"""Transactions: what each transactional id may do next (states), how it is stored (records), until when (timeouts)."""

@@ -25,9 +25,9 @@ from minibroker.cluster.cluster import Cluster
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.topic import TRANSACTION_STATE_TOPIC, Topic
 from minibroker.config.broker_config import BrokerConfig
+from minibroker.coordinator.placement import partition_of
 from minibroker.coordinator.transaction import records
 from minibroker.coordinator.transaction.metadata import TransactionMetadata
-from minibroker.coordinator.transaction.placement import partition_of
 from minibroker.coordinator.transaction.transactions import Transactions
 from minibroker.errors import CoordinatorLoadInProgress, CorruptMessage, KafkaError, NotCoordinator, WireError
 from minibroker.log.partition_log import PartitionLog

@@ -15,8 +15,8 @@ from minibroker.coordinator.group import store
 from minibroker.coordinator.group.coordinator import GroupCoordinator
 from minibroker.coordinator.group.offsets import Offsets
 from minibroker.coordinator.group.records import batch_of
+from minibroker.coordinator.placement import partition_of
 from minibroker.coordinator.record_frame import CoordinatorRecord
-from minibroker.coordinator.transaction.placement import partition_of
 from minibroker.errors import CoordinatorLoadInProgress, NotCoordinator
 from minibroker.records.batch import RecordBatch
 from minibroker.records.builder import build_batch

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from minibroker.coordinator.placement import partition_of
 from minibroker.coordinator.transaction.metadata import MAX_EPOCH, ProducerIdAndEpoch, TransactionMetadata, TransactionState
-from minibroker.coordinator.transaction.placement import partition_of
 from minibroker.errors import (
     ConcurrentTransactions,
     CoordinatorLoadInProgress,

@@ -1,6 +1,6 @@
-"""Which partition of `__transaction_state` keeps a transactional id: Kafka's hash of it, so that Kafka finds what we wrote.
+"""Which partition of `__transaction_state` or `__consumer_offsets` keeps an id: Kafka's hash of it, so that Kafka finds what we wrote.
 
-Source: TransactionStateManager.partitionFor, Utils.abs and java.lang.String.hashCode of Apache Kafka.
+Source: TransactionStateManager.partitionFor, GroupCoordinatorService.partitionFor, Utils.abs and java.lang.String.hashCode of Apache Kafka.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def java_hash(text: str) -> int:
     return value - _INT32_RANGE if value >= -_INT32_MIN else value
 
 
-def partition_of(transactional_id: str, partition_count: int = 50) -> int:
-    """The partition; `partition_count` is how many the topic has, transaction.state.log.num.partitions when it was made."""
-    value = java_hash(transactional_id)
+def partition_of(key: str, partition_count: int = 50) -> int:
+    """The partition; `key` is a transactional id or a group id, `partition_count` how many the topic was made with."""
+    value = java_hash(key)
     return (0 if value == _INT32_MIN else abs(value)) % partition_count

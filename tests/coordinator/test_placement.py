@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from minibroker.coordinator.transaction.placement import java_hash, partition_of
+from minibroker.coordinator.placement import java_hash, partition_of
 
 
 @pytest.mark.parametrize(
