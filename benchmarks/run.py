@@ -18,6 +18,7 @@ from pathlib import Path
 
 import click
 import compaction
+import groups
 import restart
 import transactions
 from loads import LOADS as SERVING
@@ -37,6 +38,7 @@ LOADS: dict[str, Callable[[Peer, float], Figures]] = SERVING | {
     "1,000 partitions": restart.many_partitions,
     "check 1 GB": restart.check,
     **transactions.LOADS,
+    **groups.LOADS,
 }
 #: What brokers are told for a load; otherwise they run with their defaults.
 PROPERTIES = {"compaction": compaction.PROPERTIES, "produce under compaction": compaction.PROPERTIES}

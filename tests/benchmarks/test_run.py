@@ -29,6 +29,10 @@ def test_every_load_gives_its_figures() -> None:
         "acknowledged p99 us under compaction",
         "transactions/s",
         "EndTxn p99 us",
+        "first message p50 us",
+        "first message, confluent-kafka p50 ms",
+        "rebalance of 20 p50 us",
+        "commits/s",
     ):
         assert f"| {figure}" in done.stdout
 
