@@ -19,12 +19,11 @@ from minibroker.coordinator.group.consumer.members import JOINS, LEAVES_FOR_A_WH
 from minibroker.coordinator.group.consumer.reconciliation import Goal, reconcile
 from minibroker.coordinator.group.consumer.subscriptions import (
     REFRESH_INTERVAL_MS,
-    Topics,
     found,
-    metadata_hash,
     names_of,
     resolve,
 )
+from minibroker.coordinator.group.topics import Topics, metadata_hash
 from minibroker.coordinator.record_frame import CoordinatorRecord
 
 

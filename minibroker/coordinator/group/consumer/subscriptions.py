@@ -10,36 +10,15 @@ Source: GroupMetadataManager, ResolvedRegularExpression of Apache Kafka 4.3.1; K
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from hashlib import blake2b
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from minibroker.coordinator.group.consumer.members import Member
+from minibroker.coordinator.group.topics import Topics
 from minibroker.coordinator.regular_expression import Regex
 from minibroker.errors import InvalidRegularExpression
 
 REFRESH_INTERVAL_MS: Final = 10_000
-
-
-class KnownTopic(NamedTuple):
-    """A topic of the cluster."""
-
-    topic_id: UUID
-    partition_count: int
-
-
-class Topics(Protocol):
-    """The topics of the cluster, as far as groups want to know."""
-
-    @property
-    def version(self) -> int:
-        """Grows with each change of a topic."""
-
-    def names(self) -> Iterable[str]:
-        """Of all that an expression may stand for."""
-
-    def find(self, name: str) -> KnownTopic | None:
-        """The topic; None where there is none."""
 
 
 class ResolvedRegex(NamedTuple):
@@ -75,10 +54,3 @@ def found(names: Iterable[str], topics: Topics) -> dict[UUID, int]:
     """Those that are there, with their partitions."""
     known = (topics.find(name) for name in names)
     return {topic.topic_id: topic.partition_count for topic in known if topic is not None}
-
-
-def metadata_hash(names: Iterable[str], topics: Topics) -> int:
-    """A number that changes when one of these topics does; 0 for none. Apache Kafka has another one, and bumps the epoch once."""
-    lines = [f"{name} {topic.topic_id} {topic.partition_count}" for name in sorted(names) if (topic := topics.find(name)) is not None]
-    digest = blake2b("\n".join(lines).encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "big", signed=True) if lines else 0

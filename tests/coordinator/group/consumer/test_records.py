@@ -9,7 +9,6 @@ from uuid import UUID
 import pytest
 
 from minibroker.coordinator.group.consumer import records as of_group
-from minibroker.coordinator.group.consumer import step as steps
 from minibroker.coordinator.group.consumer.group import Limits
 from minibroker.coordinator.group.consumer.image import FIRST_EPOCH, GroupImage
 from minibroker.coordinator.group.consumer.members import Member, MemberState
@@ -127,12 +126,10 @@ def asked_of(record: CoordinatorRecord) -> dict[str, Any]:
     }
 
 
-def test_the_same_steps_are_the_same_records(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_same_steps_are_the_same_records() -> None:
     """Two static members of Java: both join, share, leave for a while and are back as others."""
     group_id = "consumer_static-of-java-groups"
     theirs = [record for record, _ in KAFKA[group_id]]
-    known = next(each.value.metadata_hash for each in theirs if isinstance(each.key, ConsumerGroupMetadataKey))
-    monkeypatch.setattr(steps, "metadata_hash", lambda names, _: known if names else 0)
     topics = KnownTopics()
     topics.create("java-groups", 2, TOPIC_ID)
     world = World(limits=Limits(assignment_interval_ms=1_000), topics=topics, group_id=group_id)

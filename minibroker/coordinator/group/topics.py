@@ -1,0 +1,74 @@
+"""The topics of the cluster, as far as groups want to know, and the number by which a group notices that they changed.
+
+Metadata hash of a group: the hash of the hashes of its topics, each int64, in the order of their names. A topic that is not there does not
+count; a group without topics has 0. Hash of a topic:
+
+    magic: int8 = 0, topic id: 2 x int64, name: text, partition count: int32,
+    of each partition: its index: int32, and of each of its replicas that is in a rack: length: int32, rack: text
+
+All are little-endian; a text is UTF-16 and its length behind it: int32. Source: Utils.computeTopicHash and computeGroupHash of Apache
+Kafka 4.3.1, whose HashStream64 defines the bytes.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Final, NamedTuple, Protocol
+from uuid import UUID
+
+from minibroker.coordinator.group.xxh3 import xxh3_64
+
+_MAGIC: Final = b"\0"
+_CACHED_TOPICS: Final = 1_024
+_SIGN: Final = 2**63
+
+
+class KnownTopic(NamedTuple):
+    """A topic of the cluster."""
+
+    topic_id: UUID
+    partition_count: int
+    rack: str | None = None  #: where its only replica is
+
+
+class Topics(Protocol):
+    """The topics of the cluster."""
+
+    @property
+    def version(self) -> int:
+        """Grows with each change of a topic."""
+
+    def names(self) -> Iterable[str]:
+        """Of all that an expression may stand for."""
+
+    def find(self, name: str) -> KnownTopic | None:
+        """The topic; None where there is none."""
+
+
+def metadata_hash(names: Iterable[str], topics: Topics) -> int:
+    """A number that changes when one of these topics does; 0 where none is there."""
+    known = [(name, topic) for name in sorted(names) if (topic := topics.find(name)) is not None]
+    return _signed(xxh3_64(b"".join(_hash_of(*each) for each in known))) if known else 0
+
+
+@lru_cache(maxsize=_CACHED_TOPICS)
+def _hash_of(name: str, topic: KnownTopic) -> bytes:
+    high, low = divmod(topic.topic_id.int, 2**64)
+    said = _MAGIC + struct.pack("<QQ", high, low) + _text(name) + struct.pack("<i", topic.partition_count)
+    rack = b"" if topic.rack is None else _length(topic.rack) + _text(topic.rack)
+    return struct.pack("<Q", xxh3_64(said + b"".join(struct.pack("<i", index) + rack for index in range(topic.partition_count))))
+
+
+def _text(text: str) -> bytes:
+    return text.encode("utf-16-le") + _length(text)
+
+
+def _length(text: str) -> bytes:
+    """In UTF-16, as Java counts."""
+    return struct.pack("<i", len(text.encode("utf-16-le")) // 2)
+
+
+def _signed(value: int) -> int:
+    return value - 2 * _SIGN if value >= _SIGN else value
