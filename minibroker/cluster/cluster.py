@@ -17,10 +17,19 @@ from minibroker.background import Background
 from minibroker.clock import Clock
 from minibroker.cluster.cleaner import Cleaner
 from minibroker.cluster.features import TRANSACTION_VERSION_FEATURE, Update, check_updates
+from minibroker.cluster.group_config import GroupConfig, GroupConfigs, check_group_configs
 from minibroker.cluster.log_directory import LogDirectory, open_directories, random_uuid
 from minibroker.cluster.log_opening import LogOpener
 from minibroker.cluster.maintenance import Maintenance
-from minibroker.cluster.metadata_image import ALL_BROKERS, BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage, config_records
+from minibroker.cluster.metadata_image import (
+    ALL_BROKERS,
+    BROKER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
+    GROUP_RESOURCE,
+    TOPIC_RESOURCE,
+    MetadataImage,
+    config_records,
+)
 from minibroker.cluster.metadata_log import RECORDS_IN_BATCH_MAX, MetadataLog
 from minibroker.cluster.metadata_store import MetadataStore
 from minibroker.cluster.metadata_trimming import TrimmingLimits
@@ -39,6 +48,7 @@ from minibroker.cluster.topic_rules import (
     check_replication_factor,
 )
 from minibroker.config.broker_config import BrokerConfig
+from minibroker.config.client_metrics_properties import check_client_metrics
 from minibroker.errors import (
     ConfigurationError,
     InvalidConfig,
@@ -88,6 +98,8 @@ class Cluster:
         self.image = self._store.image
         self.topics: Mapping[str, Topic] = self.image.topics
         self.on_topic_deleted: list[Callable[[str], None]] = []  #: told the name of each topic that is gone
+        self.on_group_config_changed: list[Callable[[str], None]] = []  #: told the id of each group whose configs were altered
+        self._group_configs = GroupConfigs(config, lambda group_id: self.image.config_of(GROUP_RESOURCE, group_id))
         self._all_directories = directories
         self._clock = clock
         self._background = background
@@ -330,7 +342,27 @@ class Cluster:
             self.config.set_dynamic(*before)
             raise
         self._log_config = broker_log_config(self.config)
+        self._group_configs.forget()
         self._maintenance.check(self._configure_logs(self.topics.values()))
+
+    def group_config(self, group_id: str) -> GroupConfig:
+        """The configs of a group that are in force: its own within the broker's limits, else the broker's. Read them at the moment of use."""
+        return self._group_configs.of(group_id)
+
+    def alter_group_config(self, group_id: str, overrides: Mapping[str, str], *, validate_only: bool = False) -> None:
+        """Replace what a group has for itself, whether there is such a group or not; InvalidConfig."""
+        checked = check_group_configs(self.config, overrides)
+        if not validate_only:
+            self._store.commit_config(GROUP_RESOURCE, group_id, checked)
+            self._group_configs.forget(group_id)
+            for hear in self.on_group_config_changed:
+                hear(group_id)
+
+    def alter_client_metrics_config(self, name: str, overrides: Mapping[str, str], *, validate_only: bool = False) -> None:
+        """Replace configs of client metrics, which are kept and told; InvalidConfig, InvalidRequest."""
+        checked = check_client_metrics(overrides)
+        if not validate_only:
+            self._store.commit_config(CLIENT_METRICS_RESOURCE, name, checked)
 
     def update_features(self, updates: Sequence[Update], *, validate_only: bool = False) -> None:
         """Finalize features at other levels, all or none, with effect from the next request on; InvalidUpdateVersion."""

@@ -1,4 +1,4 @@
-"""What AlterConfigs and IncrementalAlterConfigs may do to a topic or to this broker, and what a resource's overrides become.
+"""What AlterConfigs and IncrementalAlterConfigs may do to a topic, this broker, a group or client metrics, and what its overrides become.
 
 Checks and messages are those of Apache Kafka 4.3.1 (ConfigAdminManager, ConfigurationControlManager). Where this differs: a broker config
 that nobody here reads is refused with INVALID_CONFIG, where Kafka stores it for plugins.
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from minibroker.cluster.cluster import Cluster
 from minibroker.cluster.config_entries import topic_entries
-from minibroker.cluster.metadata_image import ALL_BROKERS, BROKER_RESOURCE, TOPIC_RESOURCE
+from minibroker.cluster.metadata_image import ALL_BROKERS, BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
 from minibroker.cluster.topic_rules import check_name
 from minibroker.config.broker_properties import BROKER_PROPERTIES
 from minibroker.config.definition import LIST
@@ -41,6 +41,12 @@ def check_resource(cluster: Cluster, resource_type: int, name: str) -> None:
     elif resource_type == BROKER_RESOURCE:
         if name != ALL_BROKERS:
             check_node_id(cluster, name)
+    elif resource_type == GROUP_RESOURCE:
+        if not name:
+            raise InvalidRequest("Default group resources are not allowed.")
+    elif resource_type == CLIENT_METRICS_RESOURCE:
+        if not name:
+            raise InvalidRequest("Subscription name can't be empty")
     else:
         raise InvalidRequest(f"Unknown resource type {resource_type}")
 
@@ -86,7 +92,15 @@ def _alter(cluster: Cluster, resource_type: int, name: str, changes: Sequence[Ch
     after = _apply(cluster, resource_type, before, changes)
     if resource_type == TOPIC_RESOURCE:
         cluster.alter_topic_config(name, after, validate_only=validate_only)
-        return
+    elif resource_type == GROUP_RESOURCE:
+        cluster.alter_group_config(name, after, validate_only=validate_only)
+    elif resource_type == CLIENT_METRICS_RESOURCE:
+        cluster.alter_client_metrics_config(name, after, validate_only=validate_only)
+    else:
+        _alter_broker(cluster, name, after, validate_only=validate_only)
+
+
+def _alter_broker(cluster: Cluster, name: str, after: Mapping[str, str], *, validate_only: bool) -> None:
     try:
         cluster.alter_broker_config(name, after, validate_only=validate_only)
     except InvalidConfig as error:
@@ -114,7 +128,7 @@ def _check_dynamic(changes: Sequence[Change]) -> None:
 
 
 def _apply(cluster: Cluster, resource_type: int, overrides: dict[str, str], changes: Sequence[Change]) -> dict[str, str]:
-    properties = TOPIC_PROPERTIES if resource_type == TOPIC_RESOURCE else BROKER_PROPERTIES
+    properties = {TOPIC_RESOURCE: TOPIC_PROPERTIES, BROKER_RESOURCE: BROKER_PROPERTIES}.get(resource_type, {})
     for name, operation, value in changes:
         if operation == DELETE:
             overrides.pop(name, None)
@@ -124,7 +138,7 @@ def _apply(cluster: Cluster, resource_type: int, overrides: dict[str, str], chan
             continue
         prop = properties.get(name)
         if prop is None or prop.type != LIST:
-            raise InvalidConfig(f"Can't {'APPEND to' if operation == APPEND else 'SUBTRACT from'} key {name} because its type is not LIST.")
+            raise InvalidConfig(_not_a_list(resource_type, operation, name))
         items = _current_items(cluster, resource_type, overrides, name)
         wanted = [item for item in (value or "").split(",") if item]
         if operation == APPEND:
@@ -133,6 +147,15 @@ def _apply(cluster: Cluster, resource_type: int, overrides: dict[str, str], chan
             items = [item for item in items if item not in wanted]
         overrides[name] = ",".join(items)
     return overrides
+
+
+def _not_a_list(resource_type: int, operation: int, name: str) -> str:
+    word = "APPEND" if operation == APPEND else "SUBTRACT"
+    if resource_type != BROKER_RESOURCE:
+        return f"Can't {word} to key {name} because its type is not LIST."
+    if name not in BROKER_PROPERTIES:
+        return f"Unknown config name: {name}"
+    return f"Config value {word.lower()} is not allowed for config key: {name}"
 
 
 def _current_items(cluster: Cluster, resource_type: int, overrides: Mapping[str, str], name: str) -> list[str]:

@@ -1,6 +1,6 @@
 """Configs as DescribeConfigs and CreateTopics show them: value in force, where it comes from, and every other place that sets it.
 
-Rules are ConfigHelper's of Apache Kafka 4.3.1. A topic config's synonyms are its override, then the broker property behind it: dynamic
+Rules are ConfigHelper's of Apache Kafka 4.3.1. A topic's or group's synonyms are its override, then the broker property behind it: dynamic
 for this broker, dynamic for all, static, default. Names that answer the same question (log.retention.ms, .minutes, .hours)
 follow each other within each of these; what stands before the first mention of the name itself is left out, as Kafka does.
 """
@@ -10,18 +10,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from minibroker.cluster.group_config import group_value
 from minibroker.cluster.topic_config import topic_value
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.config.broker_properties import BROKER_PROPERTIES, BROKER_SYNONYMS
+from minibroker.config.client_metrics_properties import CLIENT_METRICS_PROPERTIES
 from minibroker.config.definition import (
+    SOURCE_CLIENT_METRICS,
     SOURCE_DEFAULT,
     SOURCE_DYNAMIC_BROKER,
     SOURCE_DYNAMIC_DEFAULT_BROKER,
     SOURCE_DYNAMIC_TOPIC,
+    SOURCE_GROUP,
     SOURCE_STATIC_BROKER,
     Property,
     format_value,
 )
+from minibroker.config.group_properties import GROUP_PROPERTIES, GROUP_SYNONYMS
 from minibroker.config.topic_properties import SYNONYMS, TOPIC_PROPERTIES
 
 
@@ -34,7 +39,7 @@ class ConfigSynonym(NamedTuple):
 
 
 class ConfigEntry(NamedTuple):
-    """One config of a topic or of a broker."""
+    """One config of a topic, a broker, a group or of client metrics."""
 
     prop: Property
     value: str | None
@@ -67,6 +72,30 @@ def default_broker_entries(config: BrokerConfig) -> list[ConfigEntry]:
             synonyms = [each for each in _broker_synonyms(config, name) if each.source == SOURCE_DYNAMIC_DEFAULT_BROKER]
             entries.append(ConfigEntry(prop, None if prop.is_sensitive else text, _source(synonyms), not prop.is_dynamic, synonyms))
     return entries
+
+
+def group_entries(config: BrokerConfig, overrides: Mapping[str, str]) -> list[ConfigEntry]:
+    """All configs of a group, by name; a group need not be there to have them."""
+    return [_group_entry(config, overrides, prop) for prop in GROUP_PROPERTIES.values()]
+
+
+def client_metrics_entries(overrides: Mapping[str, str]) -> list[ConfigEntry]:
+    """All configs of client metrics of one name, by name."""
+    entries = []
+    for name, prop in CLIENT_METRICS_PROPERTIES.items():
+        value = format_value(prop.parse(overrides.get(name, prop.default)))
+        synonyms = [ConfigSynonym(name, value, SOURCE_CLIENT_METRICS)] if name in overrides else []
+        entries.append(ConfigEntry(prop, value, _source(synonyms), is_read_only=False, synonyms=synonyms))
+    return entries
+
+
+def _group_entry(config: BrokerConfig, overrides: Mapping[str, str], prop: Property) -> ConfigEntry:
+    value = format_value(group_value(config, overrides, prop.name))
+    behind = GROUP_SYNONYMS.get(prop.name)
+    synonyms = [ConfigSynonym(prop.name, prop.default, SOURCE_DEFAULT)] if behind is None else _broker_synonyms(config, behind)
+    if prop.name in overrides:
+        synonyms.insert(0, ConfigSynonym(prop.name, value, SOURCE_GROUP))
+    return ConfigEntry(prop, value, _source(synonyms), is_read_only=False, synonyms=synonyms)
 
 
 def _topic_entry(config: BrokerConfig, overrides: Mapping[str, str], prop: Property) -> ConfigEntry:

@@ -2,7 +2,8 @@
 
 TopicRecord, RemoveTopicRecord                        topics by name and by id
 PartitionRecord, PartitionChangeRecord                partitions of a topic
-ConfigRecord                                          overrides by resource: (TOPIC, name), (BROKER, node id), (BROKER, "") for all brokers
+ConfigRecord                                          overrides by resource: (TOPIC, name), (BROKER, node id), (BROKER, "") for all brokers,
+                                                      (CLIENT_METRICS, name), (GROUP, group id)
 ProducerIdsRecord                                     the first producer id that nobody has
 FeatureLevelRecord                                    finalized features
 registrations, quotas, ACLs, credentials, tokens      kept for snapshots (kept_records.py): of no meaning here yet
@@ -34,6 +35,9 @@ from minibroker.wire.schema import NIL_UUID, replace
 
 TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
+BROKER_LOGGER_RESOURCE = 8  #: of no record: levels of loggers are not kept
+CLIENT_METRICS_RESOURCE = 16
+GROUP_RESOURCE = 32
 ALL_BROKERS = ""  #: resource name of configs that hold for every broker
 SEGMENT_BYTES = "segment.bytes"
 #: Apache Kafka does not start on a log that has segment.bytes below a megabyte (KIP-1030); its own tests say it under this name

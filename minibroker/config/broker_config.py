@@ -14,6 +14,7 @@ from pathlib import Path
 from minibroker.config import sources
 from minibroker.config.broker_properties import BROKER_PROPERTIES
 from minibroker.config.definition import LONG_MAX, Value
+from minibroker.config.group_broker_properties import check_groups
 from minibroker.config.listeners import Listener, check_listeners, parse_listeners, parse_protocol_map
 from minibroker.config.topic_properties import HOUR_MS, MINUTE_MS
 from minibroker.errors import ConfigurationError, InvalidConfig
@@ -104,6 +105,53 @@ class BrokerConfig:
     num_recovery_threads_per_data_dir: int
     replica_high_watermark_checkpoint_interval_ms: int
     unclean_leader_election_enable: bool
+    group_consumer_assignment_interval_ms: int
+    group_consumer_assignors: tuple[str, ...]
+    group_consumer_heartbeat_interval_ms: int
+    group_consumer_max_assignment_interval_ms: int
+    group_consumer_max_heartbeat_interval_ms: int
+    group_consumer_max_session_timeout_ms: int
+    group_consumer_max_size: int
+    group_consumer_migration_policy: str
+    group_consumer_min_assignment_interval_ms: int
+    group_consumer_min_heartbeat_interval_ms: int
+    group_consumer_min_session_timeout_ms: int
+    group_consumer_session_timeout_ms: int
+    group_coordinator_rebalance_protocols: tuple[str, ...]
+    group_share_assignment_interval_ms: int
+    group_share_assignors: tuple[str, ...]
+    group_share_delivery_count_limit: int
+    group_share_heartbeat_interval_ms: int
+    group_share_max_assignment_interval_ms: int
+    group_share_max_delivery_count_limit: int
+    group_share_max_heartbeat_interval_ms: int
+    group_share_max_partition_max_record_locks: int
+    group_share_max_record_lock_duration_ms: int
+    group_share_max_session_timeout_ms: int
+    group_share_max_share_sessions: int
+    group_share_max_size: int
+    group_share_min_assignment_interval_ms: int
+    group_share_min_delivery_count_limit: int
+    group_share_min_heartbeat_interval_ms: int
+    group_share_min_partition_max_record_locks: int
+    group_share_min_record_lock_duration_ms: int
+    group_share_min_session_timeout_ms: int
+    group_share_partition_max_record_locks: int
+    group_share_record_lock_duration_ms: int
+    group_share_session_timeout_ms: int
+    group_streams_assignment_interval_ms: int
+    group_streams_heartbeat_interval_ms: int
+    group_streams_initial_rebalance_delay_ms: int
+    group_streams_max_assignment_interval_ms: int
+    group_streams_max_heartbeat_interval_ms: int
+    group_streams_max_session_timeout_ms: int
+    group_streams_max_size: int
+    group_streams_max_standby_replicas: int
+    group_streams_min_assignment_interval_ms: int
+    group_streams_min_heartbeat_interval_ms: int
+    group_streams_min_session_timeout_ms: int
+    group_streams_num_standby_replicas: int
+    group_streams_session_timeout_ms: int
     group_initial_rebalance_delay_ms: int
     group_max_session_timeout_ms: int
     group_max_size: int
@@ -171,10 +219,10 @@ class BrokerConfig:
         self.dynamic_default, self.dynamic_broker = dict(dynamic_default), dict(dynamic_broker)
         try:
             self._apply()
-        except InvalidConfig:
+        except (InvalidConfig, ConfigurationError) as error:
             self.dynamic_default, self.dynamic_broker = before
             self._apply()
-            raise
+            raise error if isinstance(error, InvalidConfig) else InvalidConfig(str(error)) from error
 
     def text(self, name: str) -> str | None:
         """The text in force for a property: dynamic, static, or the default."""
@@ -194,6 +242,7 @@ class BrokerConfig:
         self._apply_identity(values)
         self._apply_times(values)
         self._apply_listeners(values)
+        check_groups(values)
         self.topic_partition_count_map = _counts(
             "topic.partition.count.map", _items(values["topic.partition.count.map"]), "topic:count", "orders:6,clicks:3"
         )

@@ -22,6 +22,8 @@ from minibroker.config.definition import (
     gzip_level,
     one_of,
 )
+from minibroker.config.group_broker_properties import DYNAMIC_ROWS as _GROUPS_DYNAMIC
+from minibroker.config.group_broker_properties import STATIC_ROWS as _GROUPS
 from minibroker.config.topic_properties import COMPRESSION_TYPES, SEGMENT_BYTES_MIN
 
 _INT_MAX = "2147483647"
@@ -226,8 +228,8 @@ _COORDINATORS_DYNAMIC: tuple[Row, ...] = (
 )
 
 
-_STATIC_ROWS = (*_IDENTITY, *_NETWORK, *_TOPICS, *_LOG_STATIC, *_COORDINATORS)
-_DYNAMIC_ROWS = (*_NETWORK_DYNAMIC, *_LOG_DYNAMIC, *_COORDINATORS_DYNAMIC)
+_STATIC_ROWS = (*_IDENTITY, *_NETWORK, *_TOPICS, *_LOG_STATIC, *_COORDINATORS, *_GROUPS)
+_DYNAMIC_ROWS = (*_NETWORK_DYNAMIC, *_LOG_DYNAMIC, *_COORDINATORS_DYNAMIC, *_GROUPS_DYNAMIC)
 
 BROKER_PROPERTIES: dict[str, Property] = {row[0]: Property(row, is_dynamic=False) for row in _STATIC_ROWS}
 BROKER_PROPERTIES |= {row[0]: Property(row, is_dynamic=True) for row in _DYNAMIC_ROWS}

@@ -36,6 +36,9 @@ SOURCE_DYNAMIC_BROKER = 2
 SOURCE_DYNAMIC_DEFAULT_BROKER = 3
 SOURCE_STATIC_BROKER = 4
 SOURCE_DEFAULT = 5
+SOURCE_BROKER_LOGGER = 6
+SOURCE_CLIENT_METRICS = 7
+SOURCE_GROUP = 8
 
 Value = bool | int | float | str | tuple[str, ...] | None
 Check = Callable[[Value], str | None]  #: what is wrong with a parsed value, or None
@@ -156,6 +159,16 @@ def one_of(*choices: str) -> Check:
     def check(value: Value) -> str | None:
         items = value if isinstance(value, tuple) else (value,)
         return None if all(item in choices for item in items) else f"String must be one of: {', '.join(choices)}"
+
+    return check
+
+
+def one_of_any_case(*choices: str) -> Check:
+    """One of these words, in capitals or not."""
+
+    def check(value: Value) -> str | None:
+        known = isinstance(value, str) and value.upper() in choices
+        return None if known else f"String must be one of (case insensitive): {', '.join(choices)}"
 
     return check
 

@@ -1,15 +1,23 @@
-"""DescribeConfigs (key 32): configs of topics and of this broker, with where each value comes from.
+"""DescribeConfigs (key 32): configs of topics, this broker, groups and client metrics, with where each value comes from.
 
 Versions: 0 to 4; 3 answers with type and documentation, 4 is flexible.
 Version 0 says is_default instead of where a value comes from. Apache Kafka 3.9 says it of nothing; here it is said of defaults.
-Resources: 2 a topic, 4 a broker (its id; "" shows what is stored for all brokers). `configuration_keys` null or empty asks for all.
-Not done: 8 broker loggers, 16 client metrics and 32 groups are answered with INVALID_REQUEST.
+Resources: 2 a topic, 4 a broker (its id; "" shows what is stored for all brokers), 16 client metrics, 32 a group; these two have their
+defaults whatever their name. `configuration_keys` null or empty asks for all.
+Not done: 8 broker loggers are answered with INVALID_REQUEST.
 """
 
 from __future__ import annotations
 
-from minibroker.cluster.config_entries import ConfigEntry, broker_entries, default_broker_entries, topic_entries
-from minibroker.cluster.metadata_image import ALL_BROKERS, BROKER_RESOURCE, TOPIC_RESOURCE
+from minibroker.cluster.config_entries import (
+    ConfigEntry,
+    broker_entries,
+    client_metrics_entries,
+    default_broker_entries,
+    group_entries,
+    topic_entries,
+)
+from minibroker.cluster.metadata_image import ALL_BROKERS, BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
 from minibroker.cluster.topic_rules import check_name
 from minibroker.config.definition import SOURCE_DEFAULT
 from minibroker.dispatch.context import RequestContext
@@ -47,8 +55,20 @@ def _entries(ctx: RequestContext, resource: schema.Resource) -> list[ConfigEntry
     if resource.resource_type == TOPIC_RESOURCE:
         check_name(name)
         return topic_entries(ctx.config, ctx.cluster.topic(name).config)
+    if resource.resource_type == GROUP_RESOURCE:
+        if not name:
+            raise InvalidRequest("Group name must not be empty")
+        return group_entries(ctx.config, ctx.cluster.image.config_of(GROUP_RESOURCE, name))
+    if resource.resource_type == CLIENT_METRICS_RESOURCE:
+        if not name:
+            raise InvalidRequest("Client metrics subscription name must not be empty")
+        return client_metrics_entries(ctx.cluster.image.config_of(CLIENT_METRICS_RESOURCE, name))
     if resource.resource_type != BROKER_RESOURCE:
-        raise InvalidRequest(f"configs of resource type {resource.resource_type} are not served: 2 is a topic, 4 a broker")
+        raise InvalidRequest(f"configs of resource type {resource.resource_type} are not served")
+    return _broker_entries(ctx, name)
+
+
+def _broker_entries(ctx: RequestContext, name: str) -> list[ConfigEntry]:
     if name == ALL_BROKERS:
         return default_broker_entries(ctx.config)
     node_id = ctx.cluster.node.node_id

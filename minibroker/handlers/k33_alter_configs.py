@@ -1,4 +1,4 @@
-"""AlterConfigs (key 33): replace all overrides of a topic, or all dynamic configs of this broker or of all brokers.
+"""AlterConfigs (key 33): replace all overrides of a topic, a group or client metrics, or all dynamic configs of this broker or of all.
 
 Versions: 0 to 2; 2 is flexible. A config that is not named loses its override: IncrementalAlterConfigs is what clients use today.
 Each resource is altered or refused on its own, whole; one that is named twice is refused.

@@ -3,7 +3,6 @@
 Versions: 0 and 1; flexible from the start. Version 0 knows client metrics only.
 Answered in the order groups (32) and client metrics (16) that have configs, broker loggers (8) and brokers (4), topics (2), as Apache Kafka
 does. A type that is not one of these is UNSUPPORTED_VERSION, without a list.
-Not done: configs of groups, client metrics and broker loggers. Those that Apache Kafka left in the metadata log are listed.
 """
 
 from __future__ import annotations
@@ -11,15 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from minibroker.cluster.metadata_image import BROKER_RESOURCE, TOPIC_RESOURCE
+from minibroker.cluster.metadata_image import (
+    BROKER_LOGGER_RESOURCE,
+    BROKER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
+    GROUP_RESOURCE,
+    TOPIC_RESOURCE,
+)
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.registry import handles
 from minibroker.errors import UnsupportedVersion
 from minibroker.schemas import k74_list_config_resources as schema
-
-BROKER_LOGGER_RESOURCE: Final = 8
-CLIENT_METRICS_RESOURCE: Final = 16
-GROUP_RESOURCE: Final = 32
 
 _TYPES: Final = (GROUP_RESOURCE, CLIENT_METRICS_RESOURCE, BROKER_LOGGER_RESOURCE, BROKER_RESOURCE, TOPIC_RESOURCE)  #: in the answer's order
 

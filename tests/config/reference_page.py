@@ -7,7 +7,9 @@ import re
 from pathlib import Path
 
 from minibroker.config.broker_properties import BROKER_PROPERTIES
+from minibroker.config.client_metrics_properties import CLIENT_METRICS_PROPERTIES
 from minibroker.config.definition import TYPE_NAMES, Property
+from minibroker.config.group_properties import GROUP_LIMITS, GROUP_PROPERTIES, GROUP_SYNONYMS
 from minibroker.config.topic_properties import SYNONYMS, TOPIC_PROPERTIES
 
 ROOT = Path(__file__).parents[2]
@@ -40,7 +42,20 @@ def page() -> str:
     lines += ["\n## Topic configs\n", "All are dynamic. Without an override the broker property holds.\n"]
     lines += ["| config | type | default | broker property | |", "|---|---|---|---|---|"]
     lines += [_topic_row(prop) for prop in TOPIC_PROPERTIES.values()]
+    lines += ["\n## Group configs\n", "What a group may have for itself (`minibroker configs alter groups GROUP`): all are dynamic."]
+    lines += ["Without one the broker property holds; `group.*.min.*` and `group.*.max.*` are the limits of what groups may have.\n"]
+    lines += ["| config | type | default | broker property | |", "|---|---|---|---|---|"]
+    lines += [_group_row(prop) for prop in GROUP_PROPERTIES.values()]
+    lines += ["\n## Client metrics configs\n", "Kept and told; telemetry is not served, so no client acts on them.\n"]
+    lines += ["| config | type | default | |", "|---|---|---|---|"]
+    lines += [f"| `{prop.name}` | {_type(prop)} | {_default(prop)} | {prop.documentation} |" for prop in CLIENT_METRICS_PROPERTIES.values()]
     return "\n".join(lines) + "\n"
+
+
+def _group_row(prop: Property) -> str:
+    behind = GROUP_SYNONYMS.get(prop.name)
+    note = "" if _is_read(prop.name) else " *No effect yet.*"
+    return f"| `{prop.name}` | {_type(prop)} | {_default(prop)} | {f'`{behind}`' if behind else ''} | {prop.documentation}{note} |"
 
 
 def _broker_row(prop: Property) -> str:
@@ -57,7 +72,8 @@ def _topic_row(prop: Property) -> str:
 
 def _broker_has_effect(name: str) -> bool:
     behind = [topic for topic, synonyms in SYNONYMS.items() if name in {synonym for synonym, _ in synonyms}]
-    return name in READ_BY_CONFIG or _is_read(name) or any(_topic_has_effect(topic) for topic in behind)
+    of_groups = [group for group, synonym in GROUP_SYNONYMS.items() if name == synonym or name in GROUP_LIMITS.get(group, ())]
+    return name in READ_BY_CONFIG or _is_read(name) or any(_topic_has_effect(topic) for topic in behind) or any(map(_is_read, of_groups))
 
 
 def _topic_has_effect(name: str) -> bool:

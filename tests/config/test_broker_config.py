@@ -21,6 +21,7 @@ NOT_KAFKAS = {"cluster.id", "topic.partition.count.map", "producer.id.expiration
 OTHER_DEFAULTS = {
     "broker.id", "node.id", "log.dir", "listeners", "group.initial.rebalance.delay.ms", "offsets.topic.replication.factor",
     "transaction.state.log.min.isr", "transaction.state.log.replication.factor", "metadata.log.segment.bytes",
+    "group.streams.initial.rebalance.delay.ms",
 }  # fmt: skip
 STATIC_HERE = {"listeners", "listener.security.protocol.map"}  # sockets are opened once
 OTHER_TYPES = {"listener.security.protocol.map"}  # a list here, a text there

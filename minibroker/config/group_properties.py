@@ -1,0 +1,90 @@
+"""Every config that a group may have for itself, in Apache Kafka 4.3.1 (GroupConfig): type, default, valid values, limits.
+
+Value of a group's config: its own, else the broker property of the same name behind `group.` (its synonym), else the default. The limits
+(`group.consumer.min.session.timeout.ms`) are asked when a config is altered; a value that is stored already is held to them in its use.
+"""
+
+from __future__ import annotations
+
+import re
+
+from minibroker.config.definition import BOOLEAN, INT, STRING, Property, Row, Value, at_least, one_of
+
+_DURATION = re.compile(
+    r"by_duration:[+]?P(?=.)(?:[+]?(?P<d>\d+)D)?(?:T(?=.)(?:[+]?(?P<h>\d+)H)?(?:[+]?(?P<m>\d+)M)?(?:[+]?(?P<s>\d+(?:[.,]\d{0,9})?)S)?)?",
+    re.ASCII | re.IGNORECASE,
+)
+BY_DURATION = "by_duration:"
+
+
+def duration_ms(text: str) -> int | None:
+    """Milliseconds of `by_duration:` and what java.time.Duration reads, e.g. by_duration:P1DT2H3M4.5S; None for anything else."""
+    found = _DURATION.fullmatch(text) if text.startswith(BY_DURATION) else None
+    if found is None:
+        return None
+    days, hours, minutes = (int(found[part] or 0) for part in "dhm")
+    return ((days * 24 + hours) * 60 + minutes) * 60_000 + int(float((found["s"] or "0").replace(",", ".")) * 1000)
+
+
+def _offset_reset(value: Value) -> str | None:
+    if value in {"earliest", "latest"} or (isinstance(value, str) and duration_ms(value) is not None):
+        return None
+    return (
+        f"Invalid value `{value}` for configuration share.auto.offset.reset. "
+        "The value must be either 'earliest', 'latest' or of the format 'by_duration:<PnDTnHnMn.nS>'."
+    )
+
+
+def _times(kind: str) -> tuple[Row, ...]:
+    return (
+        (f"{kind}.session.timeout.ms", INT, "45000", at_least(1), "Silence after which a member is taken for dead."),
+        (f"{kind}.heartbeat.interval.ms", INT, "5000", at_least(1), "How often members are heard."),
+        (f"{kind}.assignment.interval.ms", INT, "1000", at_least(0), "Least time between two assignments."),
+    )
+
+
+_ROWS: tuple[Row, ...] = (
+    *_times("consumer"),
+    *_times("share"),
+    (
+        "share.auto.offset.reset",
+        STRING,
+        "latest",
+        _offset_reset,
+        "Where a share group begins in a partition: earliest, latest, or at the time so long ago, as in by_duration:PT1H.",
+    ),
+    ("share.delivery.count.limit", INT, "5", at_least(2), "How often a record is delivered before it is given up."),
+    (
+        "share.isolation.level",
+        STRING,
+        "read_uncommitted",
+        one_of("read_committed", "read_uncommitted"),
+        "Whether records of aborted transactions are delivered.",
+    ),
+    ("share.partition.max.record.locks", INT, "2000", at_least(100), "Records of a partition that members may hold at one time."),
+    ("share.record.lock.duration.ms", INT, "30000", at_least(1000), "How long a member may hold a record before it is delivered again."),
+    ("share.renew.acknowledge.enable", BOOLEAN, "true", None, "Whether members may prolong that time."),
+    *_times("streams"),
+    ("streams.initial.rebalance.delay.ms", INT, "3000", at_least(0), "How long a new group waits for more members."),
+    ("streams.num.standby.replicas", INT, "0", at_least(0), "Standby replicas of each task."),
+)
+
+GROUP_PROPERTIES: dict[str, Property] = {row[0]: Property(row, is_dynamic=True) for row in _ROWS}
+
+_NOT_THE_BROKERS = ("share.auto.offset.reset", "share.isolation.level", "share.renew.acknowledge.enable")
+
+#: config of a group -> the broker property behind it
+GROUP_SYNONYMS: dict[str, str] = {name: f"group.{name}" for name in GROUP_PROPERTIES if name not in _NOT_THE_BROKERS}
+
+
+def _limits(name: str) -> tuple[str | None, str | None]:
+    kind, _, rest = name.partition(".")
+    if name == "streams.num.standby.replicas":
+        return None, "group.streams.max.standby.replicas"
+    return f"group.{kind}.min.{rest}", f"group.{kind}.max.{rest}"
+
+
+#: config of a group -> broker properties of the least and the most that it may be
+GROUP_LIMITS: dict[str, tuple[str | None, str | None]] = {
+    name: _limits(name) for name in GROUP_SYNONYMS if name != "streams.initial.rebalance.delay.ms"
+}

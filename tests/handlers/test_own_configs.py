@@ -1,0 +1,128 @@
+"""Configs of groups and of client metrics are described, altered and listed as by Apache Kafka.
+
+What it said is in tests/golden/own_configs_kafka_4.3.1.json (capture_own_configs).
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from minibroker.config.definition import SOURCE_DYNAMIC_DEFAULT_BROKER, SOURCE_GROUP
+from minibroker.schemas import k32_describe_configs as k32
+from minibroker.schemas import k33_alter_configs as k33
+from minibroker.schemas import k44_incremental_alter_configs as k44
+from minibroker.schemas import k74_list_config_resources as k74
+from tests.golden.capture_configs import topic_row
+from tests.golden.capture_own_configs import FILE, GROUP, METRICS, answer, request
+from tests.support.broker_in_memory import BrokerInMemory
+
+KAFKA: dict[str, Any] = json.loads(FILE.read_text())
+SESSION = "consumer.session.timeout.ms"
+SET, DELETE = 0, 1
+
+
+def describe(broker: BrokerInMemory, kind: int, name: str) -> dict[str, k32.Config]:
+    resource = k32.Resource(resource_type=kind, resource_name=name, configuration_keys=None)
+    return {each.name: each for each in broker.ask(k32.Request(resources=[resource], include_synonyms=True)).results[0].configs}
+
+
+def alter(broker: BrokerInMemory, kind: int, name: str, *changes: tuple[str, str | None]) -> tuple[int, str | None]:
+    configs = [k44.Config(name=key, config_operation=DELETE if value is None else SET, value=value) for key, value in changes]
+    resource = k44.Resource(resource_type=kind, resource_name=name, configs=configs)
+    result = broker.ask(k44.Request(resources=[resource], validate_only=False)).responses[0]
+    return result.error_code, result.error_message
+
+
+@pytest.mark.parametrize("kind", [METRICS, GROUP])
+def test_described_as_apache_kafka_does(kind: int) -> None:
+    ours = {name: topic_row(config) for name, config in describe(BrokerInMemory(), kind, "nobody").items()}
+    theirs = KAFKA["described"][str(kind)]
+    if kind == GROUP:  # a group of one node need not wait
+        delay = "group.streams.initial.rebalance.delay.ms"
+        theirs["streams.initial.rebalance.delay.ms"] = ["0", 3, 5, False, False, [[delay, "0", 5]]]
+    assert ours == theirs
+
+
+def test_altered_and_refused_as_apache_kafka_does() -> None:
+    broker = BrokerInMemory()
+    differences = []
+    for kind, name, configs, *theirs in KAFKA["altered"]:
+        ours = answer(broker.ask(request(kind, name, configs)))
+        if ours != theirs:
+            differences.append((name, configs, ours, theirs))
+    assert differences == []
+
+
+def test_configs_of_a_group_are_in_force_and_outlive_a_restart() -> None:
+    broker = BrokerInMemory()
+    told: list[str] = []
+    broker.cluster.on_group_config_changed.append(told.append)
+    assert broker.cluster.group_config("billing").consumer_session_timeout_ms == 45_000
+
+    assert alter(broker, GROUP, "billing", (SESSION, " 50000 "), ("share.auto.offset.reset", "earliest")) == (0, None)
+    assert broker.cluster.group_config("billing").consumer_session_timeout_ms == 50_000
+    assert broker.cluster.group_config("billing").share_auto_offset_reset == "earliest"
+    assert broker.cluster.group_config("other") is broker.cluster.group_config("another")
+    assert told == ["billing"]
+
+    broker = broker.restart(clean=False)
+    own = describe(broker, GROUP, "billing")[SESSION]
+    assert (own.value, own.config_source) == ("50000", SOURCE_GROUP)
+    assert broker.cluster.group_config("billing").consumer_session_timeout_ms == 50_000
+    alter(broker, GROUP, "billing", (SESSION, None))
+    assert broker.cluster.group_config("billing").consumer_session_timeout_ms == 45_000
+    assert broker.cluster.group_config("billing").share_auto_offset_reset == "earliest"
+
+
+def test_groups_without_a_config_of_their_own_follow_the_broker() -> None:
+    broker = BrokerInMemory()
+    name = "consumer.assignment.interval.ms"
+    alter(broker, 4, "", (f"group.{name}", "2000"))
+    assert broker.cluster.group_config("billing").consumer_assignment_interval_ms == 2_000
+    config = describe(broker, GROUP, "billing")[name]
+    assert (config.value, config.config_source) == ("2000", SOURCE_DYNAMIC_DEFAULT_BROKER)
+    alter(broker, GROUP, "billing", (name, "3000"))
+    assert broker.cluster.group_config("billing").consumer_assignment_interval_ms == 3_000
+
+
+def test_what_was_stored_is_held_to_limits_that_were_drawn_later(caplog: pytest.LogCaptureFixture) -> None:
+    broker = BrokerInMemory()
+    alter(broker, GROUP, "billing", ("share.delivery.count.limit", "10"), ("streams.num.standby.replicas", "2"))
+    broker.services.coordinators.stop()
+    broker.cluster.close()
+    limits = {"group.share.max.delivery.count.limit": "5", "group.streams.max.standby.replicas": "1"}
+    again = BrokerInMemory(folder=broker.folder, config=limits)
+    config = again.cluster.group_config("billing")
+    assert (config.share_delivery_count_limit, config.streams_num_standby_replicas) == (5, 1)
+    assert "share.delivery.count.limit=10 of group billing is held to the broker's limits: 5" in caplog.text
+    assert describe(again, GROUP, "billing")["share.delivery.count.limit"].value == "10"
+
+
+def test_alter_configs_replaces_all() -> None:
+    broker = BrokerInMemory()
+    alter(broker, METRICS, "m", ("metrics", "a,b"), ("interval.ms", "500"))
+    configs = [k33.Config(name="match", value="client_id=x")]
+    resource = k33.Resource(resource_type=METRICS, resource_name="m", configs=configs)
+    assert broker.ask(k33.Request(resources=[resource], validate_only=False)).responses[0].error_code == 0
+    assert {name: config.value for name, config in describe(broker, METRICS, "m").items()} == {
+        "interval.ms": "300000",
+        "match": "client_id=x",
+        "metrics": "",
+    }
+
+
+def test_what_has_configs_is_listed_until_it_has_none() -> None:
+    broker = BrokerInMemory()
+
+    def listed() -> list[tuple[int, str]]:
+        answer = broker.ask(k74.Request(resource_types=[METRICS, GROUP]))
+        return [(each.resource_type, each.resource_name) for each in answer.config_resources]
+
+    alter(broker, METRICS, "m", ("metrics", "a"))
+    alter(broker, GROUP, "g", (SESSION, "50000"))
+    assert listed() == [(GROUP, "g"), (METRICS, "m")]
+    alter(broker, GROUP, "g", (SESSION, None))
+    assert listed() == [(METRICS, "m")]
