@@ -346,7 +346,7 @@ class Cluster:
         self._maintenance.check(self._configure_logs(self.topics.values()))
 
     def group_config(self, group_id: str) -> GroupConfig:
-        """The configs of a group that are in force: its own within the broker's limits, else the broker's. Read them at the moment of use."""
+        """The configs of a group that are in force: its own within the broker's limits, else the broker's. Read them when they are used."""
         return self._group_configs.of(group_id)
 
     def alter_group_config(self, group_id: str, overrides: Mapping[str, str], *, validate_only: bool = False) -> None:

@@ -1,7 +1,7 @@
 """Take what Apache Kafka says of configs of groups and client metrics: `python -m tests.golden.capture_own_configs PORT`.
 
 Writes own_configs_kafka_4.3.1.json:
-    described   resource type -> name -> value, type, source, read_only, is_sensitive, synonyms [name, value, source] where nothing is stored
+    described   resource type -> name -> value, type, source, read_only, is_sensitive, synonyms [name, value, source] when none is stored
     altered     [resource type, resource name, [[config, operation, value], ...], error code, message], of IncrementalAlterConfigs
 """
 
@@ -34,7 +34,9 @@ PATTERNS = [
     "", "a", "client_id=x", "client_id=", "client_id=a=b", "client_id=[", "client_id=a,client_id=a", "client_id=a,", "foo=1", ",",
     " client_id = a ", "client_software_name = Java, client_software_version = 11.1.*",
 ]  # fmt: skip
-TOGETHER: list[list[tuple[str, int, str | None]]] = [
+Changes = list[tuple[str, int, str | None]]
+
+TOGETHER: list[Changes] = [
     [("foo", SET, "x")],
     [("foo", DELETE, None)],
     [("consumer.session.timeout.ms", APPEND, "1")],
@@ -45,7 +47,15 @@ TOGETHER: list[list[tuple[str, int, str | None]]] = [
 ]
 
 
-def changes() -> list[tuple[int, str, list[tuple[str, int, str | None]]]]:
+OF_METRICS: list[Changes] = [[("metrics", APPEND, "a")], [("metrics", SUBTRACT, "a")], [("foo", SET, "x")]]
+
+
+def tried(kind: int, resource: str, name: str, text: str) -> tuple[int, str, Changes]:
+    """One config set to one text."""
+    return kind, resource, [(name, SET, text)]
+
+
+def changes() -> list[tuple[int, str, Changes]]:
     """Every change that is tried."""
     numbers = [f"{kind}.{name}" for kind in ("consumer", "share", "streams") for name in ("session.timeout.ms", "heartbeat.interval.ms")]
     numbers += [f"{kind}.assignment.interval.ms" for kind in ("consumer", "share", "streams")]
@@ -60,18 +70,18 @@ def changes() -> list[tuple[int, str, list[tuple[str, int, str | None]]]]:
         "match": PATTERNS,
         "metrics": ["", "a,b", "a,,b", ",", "*"],
     }
-    found: list[tuple[int, str, list[tuple[str, int, str | None]]]] = []
+    found: list[tuple[int, str, Changes]] = []
     for name, some in texts.items():
-        found += [(GROUP, "g", [(name, SET, text)]) for text in some]
+        found += [tried(GROUP, "g", name, text) for text in some]
     found += [(GROUP, "g", each) for each in TOGETHER]
     for name, some in of_metrics.items():
-        found += [(METRICS, "m", [(name, SET, text)]) for text in some]
-    found += [(METRICS, "m", each) for each in ([("metrics", APPEND, "a")], [("metrics", SUBTRACT, "a")], [("foo", SET, "x")])]
+        found += [tried(METRICS, "m", name, text) for text in some]
+    found += [(METRICS, "m", each) for each in OF_METRICS]
     found += [(METRICS, "", [("metrics", SET, "a")]), (GROUP, "", [("consumer.session.timeout.ms", SET, "45000")])]
     return found
 
 
-def request(kind: int, name: str, configs: list[tuple[str, int, str | None]]) -> k44.Request:
+def request(kind: int, name: str, configs: Changes) -> k44.Request:
     """A change that is only tried."""
     settings = [k44.Config(name=key, config_operation=operation, value=value) for key, operation, value in configs]
     return k44.Request(resources=[k44.Resource(resource_type=kind, resource_name=name, configs=settings)], validate_only=True)
