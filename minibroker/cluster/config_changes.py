@@ -10,9 +10,17 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from minibroker.cluster.broker_loggers import change_levels
 from minibroker.cluster.cluster import Cluster
 from minibroker.cluster.config_entries import topic_entries
-from minibroker.cluster.metadata_image import ALL_BROKERS, BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
+from minibroker.cluster.metadata_image import (
+    ALL_BROKERS,
+    BROKER_LOGGER_RESOURCE,
+    BROKER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
+    GROUP_RESOURCE,
+    TOPIC_RESOURCE,
+)
 from minibroker.cluster.topic_rules import check_name
 from minibroker.config.broker_properties import BROKER_PROPERTIES
 from minibroker.config.definition import LIST
@@ -51,15 +59,25 @@ def check_resource(cluster: Cluster, resource_type: int, name: str) -> None:
         raise InvalidRequest(f"Unknown resource type {resource_type}")
 
 
+def check_logger_node_id(cluster: Cluster, name: str) -> None:
+    """Loggers are of this node."""
+    node_id = cluster.node.node_id
+    if _number(name) != node_id:
+        raise InvalidRequest(f"Unexpected node id. Expected {node_id}, but received {_number(name)}")
+
+
 def check_node_id(cluster: Cluster, name: str) -> None:
     """A broker resource is this node or all brokers."""
     node_id = cluster.node.node_id
+    if _number(name) != node_id:
+        raise InvalidRequest(f"Unexpected broker id, expected {node_id}, but received {name}")
+
+
+def _number(name: str) -> int:
     try:
-        number = int(name)
+        return int(name)
     except ValueError:
         raise InvalidRequest(f"Node id must be an integer, but it is: {name}") from None
-    if number != node_id:
-        raise InvalidRequest(f"Unexpected broker id, expected {node_id}, but received {name}")
 
 
 def alter_each(
@@ -84,6 +102,11 @@ def alter_each(
 
 
 def _alter(cluster: Cluster, resource_type: int, name: str, changes: Sequence[Change], *, is_full: bool, validate_only: bool) -> None:
+    if resource_type == BROKER_LOGGER_RESOURCE and not is_full:
+        _check_changes(changes)
+        check_logger_node_id(cluster, name)
+        change_levels(changes, validate_only=validate_only)
+        return
     check_resource(cluster, resource_type, name)
     _check_changes(changes)
     if resource_type == BROKER_RESOURCE:

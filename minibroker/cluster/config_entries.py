@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from minibroker.cluster.broker_loggers import levels
 from minibroker.cluster.group_config import group_value
 from minibroker.cluster.topic_config import topic_value
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.config.broker_properties import BROKER_PROPERTIES, BROKER_SYNONYMS
 from minibroker.config.client_metrics_properties import CLIENT_METRICS_PROPERTIES
 from minibroker.config.definition import (
+    SOURCE_BROKER_LOGGER,
     SOURCE_CLIENT_METRICS,
     SOURCE_DEFAULT,
     SOURCE_DYNAMIC_BROKER,
@@ -24,10 +26,13 @@ from minibroker.config.definition import (
     SOURCE_GROUP,
     SOURCE_STATIC_BROKER,
     Property,
+    Row,
     format_value,
 )
 from minibroker.config.group_properties import GROUP_PROPERTIES, GROUP_SYNONYMS
 from minibroker.config.topic_properties import SYNONYMS, TOPIC_PROPERTIES
+
+_UNKNOWN_TYPE = 0  #: of loggers, as Apache Kafka tells it
 
 
 class ConfigSynonym(NamedTuple):
@@ -79,6 +84,14 @@ def group_entries(config: BrokerConfig, overrides: Mapping[str, str]) -> list[Co
     return [_group_entry(config, overrides, prop) for prop in GROUP_PROPERTIES.values()]
 
 
+def logger_entries() -> list[ConfigEntry]:
+    """The levels of this broker's loggers."""
+    return [
+        ConfigEntry(Property(_logger_row(name), is_dynamic=True), level, SOURCE_BROKER_LOGGER, is_read_only=False, synonyms=[])
+        for name, level in levels().items()
+    ]
+
+
 def client_metrics_entries(overrides: Mapping[str, str]) -> list[ConfigEntry]:
     """All configs of client metrics of one name, by name."""
     entries = []
@@ -87,6 +100,10 @@ def client_metrics_entries(overrides: Mapping[str, str]) -> list[ConfigEntry]:
         synonyms = [ConfigSynonym(name, value, SOURCE_CLIENT_METRICS)] if name in overrides else []
         entries.append(ConfigEntry(prop, value, _source(synonyms), is_read_only=False, synonyms=synonyms))
     return entries
+
+
+def _logger_row(name: str) -> Row:
+    return name, _UNKNOWN_TYPE, None, None, ""
 
 
 def _group_entry(config: BrokerConfig, overrides: Mapping[str, str], prop: Property) -> ConfigEntry:

@@ -2,9 +2,8 @@
 
 Versions: 0 to 4; 3 answers with type and documentation, 4 is flexible.
 Version 0 says is_default instead of where a value comes from. Apache Kafka 3.9 says it of nothing; here it is said of defaults.
-Resources: 2 a topic, 4 a broker (its id; "" shows what is stored for all brokers), 16 client metrics, 32 a group; these two have their
-defaults whatever their name. `configuration_keys` null or empty asks for all.
-Not done: 8 broker loggers are answered with INVALID_REQUEST.
+Resources: 2 a topic, 4 a broker (its id; "" shows what is stored for all brokers), 8 a broker's loggers, 16 client metrics, 32 a group; the
+last two have their defaults whatever their name. `configuration_keys` null or empty asks for all.
 """
 
 from __future__ import annotations
@@ -15,9 +14,17 @@ from minibroker.cluster.config_entries import (
     client_metrics_entries,
     default_broker_entries,
     group_entries,
+    logger_entries,
     topic_entries,
 )
-from minibroker.cluster.metadata_image import ALL_BROKERS, BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
+from minibroker.cluster.metadata_image import (
+    ALL_BROKERS,
+    BROKER_LOGGER_RESOURCE,
+    BROKER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
+    GROUP_RESOURCE,
+    TOPIC_RESOURCE,
+)
 from minibroker.cluster.topic_rules import check_name
 from minibroker.config.definition import SOURCE_DEFAULT
 from minibroker.dispatch.context import RequestContext
@@ -63,6 +70,11 @@ def _entries(ctx: RequestContext, resource: schema.Resource) -> list[ConfigEntry
         if not name:
             raise InvalidRequest("Client metrics subscription name must not be empty")
         return client_metrics_entries(ctx.cluster.image.config_of(CLIENT_METRICS_RESOURCE, name))
+    if resource.resource_type == BROKER_LOGGER_RESOURCE:
+        if not name:
+            raise InvalidRequest("Broker id must not be empty")
+        _check_node_id(ctx, name)
+        return logger_entries()
     if resource.resource_type != BROKER_RESOURCE:
         raise InvalidRequest(f"configs of resource type {resource.resource_type} are not served")
     return _broker_entries(ctx, name)
@@ -71,14 +83,19 @@ def _entries(ctx: RequestContext, resource: schema.Resource) -> list[ConfigEntry
 def _broker_entries(ctx: RequestContext, name: str) -> list[ConfigEntry]:
     if name == ALL_BROKERS:
         return default_broker_entries(ctx.config)
+    _check_node_id(ctx, name, or_empty=" or empty string,")
+    return broker_entries(ctx.config)
+
+
+def _check_node_id(ctx: RequestContext, name: str, *, or_empty: str = "") -> None:
+    """This node's, in the words of Kafka."""
     node_id = ctx.cluster.node.node_id
     try:
         number = int(name)
     except ValueError:
         raise InvalidRequest(f"Broker id must be an integer, but it is: {name}") from None
     if number != node_id:
-        raise InvalidRequest(f"Unexpected broker id, expected {node_id} or empty string, but received {name}")
-    return broker_entries(ctx.config)
+        raise InvalidRequest(f"Unexpected broker id, expected {node_id}{or_empty} but received {name}")
 
 
 def _config(entry: ConfigEntry, request: schema.Request) -> schema.Config:

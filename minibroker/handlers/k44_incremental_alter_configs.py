@@ -1,8 +1,8 @@
-"""IncrementalAlterConfigs (key 44): set, delete, append to or subtract from single configs of topics, brokers, groups, client metrics.
+"""IncrementalAlterConfigs (key 44): set, delete, append to or subtract from single configs of topics, brokers, groups and more.
 
 Versions: 0 and 1; 1 is flexible. Each resource is altered or refused on its own, whole; one that is named twice is refused. A topic's
 change reaches its open logs, a broker's every log without an override, before this answers; both survive a restart.
-Not done: broker loggers (8) are answered with INVALID_REQUEST.
+A broker's loggers (8) take levels from then on, until it stops.
 """
 
 from __future__ import annotations
