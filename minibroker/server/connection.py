@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from typing import TYPE_CHECKING, Final, cast
 
 from minibroker.dispatch.context import ConnectionInfo
@@ -51,9 +50,9 @@ class Connection(asyncio.BufferedProtocol):
         self._dispatcher = listener.dispatcher
         limits = listener.limits
         self._queued_max = limits.queued_max_requests
-        self._buffer = ReceiveBuffer(limits.request_max_bytes)
+        self._buffer = ReceiveBuffer(limits.request_max_bytes, listener.read_area)
         self._transport: asyncio.Transport | None = None
-        self._queue: deque[InFlight | list[Buffer]] = deque()  #: answers in order; the first is an InFlight that waits
+        self._queue: list[InFlight | list[Buffer]] = []  #: answers in order, few; the first is an InFlight that waits
         self._queued_size = 0  #: bytes of answers in _queue
         self._out: list[Buffer] = []  #: chunks to be written at the end of this turn
         self._gathered = 0  #: bytes in _out
@@ -92,6 +91,7 @@ class Connection(asyncio.BufferedProtocol):
         self._buffer.received(nbytes)
         if not self._is_held():
             self._serve()
+        self._buffer.settle()
 
     def eof_received(self) -> bool:
         """The client sends no more: close, as Kafka does."""
@@ -180,14 +180,14 @@ class Connection(asyncio.BufferedProtocol):
             if isinstance(first, InFlight):
                 if not first.is_done:
                     break
-                queue.popleft()
+                del queue[0]
                 if first.answer is None:
                     self.close()
                 else:
                     self._queued_size -= size_of(first.answer)
                     self._gather(first.answer)
             else:
-                queue.popleft()
+                del queue[0]
                 self._queued_size -= size_of(first)
                 self._gather(first)
         if not self._in_turn:

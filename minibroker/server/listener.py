@@ -19,6 +19,7 @@ from minibroker.clock import Clock, Timer
 from minibroker.dispatch.context import ConnectionInfo
 from minibroker.dispatch.dispatcher import Dispatcher
 from minibroker.server.connection import Connection
+from minibroker.server.receive_buffer import new_read_area
 from minibroker.server.wakefulness import Wakefulness
 
 log = logging.getLogger(__name__)
@@ -59,6 +60,7 @@ class Listener:
         self._limits = limits
         self.unknown_client = ConnectionInfo(name, "unknown")  #: of connections that are not made yet
         self.connections: set[Connection] = set()
+        self.read_area = new_read_area()
         self.port = 0  #: the port in use; written by `open`
         self._clock = clock
         self._census = census or Census()

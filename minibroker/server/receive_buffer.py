@@ -3,9 +3,10 @@
     |  parsed  |  unparsed: frames, the last perhaps torn  |  space  |
     0          start                                        end       capacity
 
-A frame is `int32 size` and `size` bytes. There is no buffer until something arrives; it starts at INITIAL_SIZE and doubles only
-when it is full of bytes that did arrive: what a size field claims takes no memory. Frames are memoryviews into the buffer
-and end their life at the next call of `space`.
+A frame is `int32 size` and `size` bytes. A connection has no memory of its own until a frame is torn: it reads into the area that all
+connections share, and what is not served in that call is moved to a buffer of its own (`settle`), which is read into from then on. That one
+doubles only when it is full of bytes that did arrive: what a size field claims takes no memory. Frames are memoryviews and end their life
+at `settle`.
 """
 
 from __future__ import annotations
@@ -22,13 +23,19 @@ _SIZE = Struct(">i")
 _EMPTY: Final = memoryview(bytearray())
 
 
+def new_read_area() -> memoryview:
+    """What connections of one loop share: only the one that is being read uses it."""
+    return memoryview(bytearray(READ_AHEAD_SIZE))
+
+
 class ReceiveBuffer:
     """Owner of a connection's incoming bytes."""
 
-    __slots__ = ("_buffer", "_end", "_is_filled", "_max_frame_size", "_start")
+    __slots__ = ("_buffer", "_end", "_is_filled", "_max_frame_size", "_read_area", "_start")
 
-    def __init__(self, max_frame_size: int) -> None:
+    def __init__(self, max_frame_size: int, read_area: memoryview) -> None:
         self._max_frame_size = max_frame_size  #: socket.request.max.bytes
+        self._read_area = read_area
         self._buffer = _EMPTY
         self._start = 0
         self._end = 0
@@ -36,14 +43,17 @@ class ReceiveBuffer:
 
     @property
     def capacity(self) -> int:
-        """Bytes of memory held."""
-        return len(self._buffer)
+        """Bytes of memory that nobody else uses."""
+        return 0 if self._buffer is self._read_area else len(self._buffer)
 
     def __len__(self) -> int:
         return self._end - self._start
 
     def space(self) -> memoryview:
         """Where the next bytes may be put: never empty."""
+        if self._buffer is _EMPTY:
+            self._buffer = self._read_area
+            return self._buffer
         if self._start:
             if self._start == self._end:
                 self._start = self._end = 0
@@ -51,13 +61,23 @@ class ReceiveBuffer:
                 self._move_to_front()
         capacity = len(self._buffer)
         if self._end == capacity or (self._is_filled and capacity < READ_AHEAD_SIZE):
-            self._grow(max(INITIAL_SIZE, 2 * capacity))
+            self._grow(2 * capacity)
         return self._buffer[self._end :]
 
     def received(self, count: int) -> None:
         """`count` bytes were put where `space` said."""
         self._end += count
         self._is_filled = self._end == len(self._buffer)
+
+    def settle(self) -> None:
+        """What was read is served as far as it can be: leave the shared area to others, with what is left in memory of our own."""
+        if self._buffer is not self._read_area:
+            return
+        if self._start == self._end:
+            self._buffer = _EMPTY
+            self._start = self._end = 0
+        else:
+            self._grow(max(INITIAL_SIZE, 2 * (self._end - self._start)))
 
     def next_frame(self) -> memoryview | None:
         """The next whole frame without its size, or None until more has arrived.
@@ -82,7 +102,6 @@ class ReceiveBuffer:
         if self._start == self._end:
             self._buffer = _EMPTY
             self._start = self._end = 0
-            self._is_filled = False
 
     def _needs_more_than_space(self) -> bool:
         """Whether the torn frame at the end cannot be completed where it is."""

@@ -71,7 +71,7 @@ def test_a_negative_idle_time_keeps_connections_and_gives_their_memory_back(on_l
         clock = ManualClock()
         async with listening(None, Limits(max_idle_ms=-1), clock) as listener:
             client = await Client.connect(listener)
-            client.send(b"hello")
+            client.send(bytes(1_000_000))
             await client.receive()
             (connection,) = listener.connections
             assert connection._buffer.capacity > 0

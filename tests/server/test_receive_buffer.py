@@ -10,10 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minibroker.errors import WireError
-from minibroker.server.receive_buffer import INITIAL_SIZE, READ_AHEAD_SIZE, ReceiveBuffer
+from minibroker.server.receive_buffer import INITIAL_SIZE, READ_AHEAD_SIZE, ReceiveBuffer, new_read_area
 from tests.server.serving import frame
 
 LIMIT = 1 << 20
+
+
+def new_buffer(limit: int = LIMIT) -> ReceiveBuffer:
+    return ReceiveBuffer(limit, new_read_area())
 
 
 def feed(buffer: ReceiveBuffer, data: bytes) -> list[bytes]:
@@ -27,6 +31,7 @@ def feed(buffer: ReceiveBuffer, data: bytes) -> list[bytes]:
         buffer.received(count)
         while (found := buffer.next_frame()) is not None:
             frames.append(bytes(found))
+        buffer.settle()
     return frames
 
 
@@ -35,7 +40,7 @@ def feed(buffer: ReceiveBuffer, data: bytes) -> list[bytes]:
 def test_frames_do_not_depend_on_how_bytes_arrive(sizes: list[int], cuts: list[int]) -> None:
     bodies = [bytes([index + 1]) * size for index, size in enumerate(sizes)]
     stream = b"".join(map(frame, bodies))
-    buffer = ReceiveBuffer(LIMIT)
+    buffer = new_buffer()
     edges = [0, *sorted(min(cut, len(stream)) for cut in cuts), len(stream)]
     frames = [found for start, end in pairwise(edges) for found in feed(buffer, stream[start:end])]
     assert frames == bodies
@@ -43,17 +48,17 @@ def test_frames_do_not_depend_on_how_bytes_arrive(sizes: list[int], cuts: list[i
 
 
 def test_byte_by_byte() -> None:
-    buffer = ReceiveBuffer(LIMIT)
+    buffer = new_buffer()
     stream = frame(b"one") + frame(b"two")
     assert [found for byte in stream for found in feed(buffer, bytes([byte]))] == [b"one", b"two"]
 
 
 def test_nothing_is_held_before_anything_arrives() -> None:
-    assert ReceiveBuffer(LIMIT).capacity == 0
+    assert new_buffer().capacity == 0
 
 
 def test_memory_follows_what_arrived_not_what_a_size_claims() -> None:
-    buffer = ReceiveBuffer(104_857_600)
+    buffer = new_buffer(104_857_600)
     assert feed(buffer, struct.pack(">i", 104_857_600)) == []
     buffer.space()
     assert buffer.capacity == INITIAL_SIZE
@@ -63,14 +68,14 @@ def test_memory_follows_what_arrived_not_what_a_size_claims() -> None:
 
 
 def test_a_frame_of_the_limit_fits_and_no_buffer_grows_beyond_it() -> None:
-    buffer = ReceiveBuffer(LIMIT)
+    buffer = new_buffer()
     body = bytes(LIMIT)
     assert feed(buffer, frame(body) * 2) == [body, body]
     assert buffer.capacity <= LIMIT + 4 + READ_AHEAD_SIZE
 
 
 def test_space_is_never_empty_with_a_torn_frame_in_it() -> None:
-    buffer = ReceiveBuffer(LIMIT)
+    buffer = new_buffer()
     whole = frame(bytes(INITIAL_SIZE - 4))
     assert len(feed(buffer, whole + b"\0\0")) == 1
     assert len(buffer.space()) > 0
@@ -78,18 +83,38 @@ def test_space_is_never_empty_with_a_torn_frame_in_it() -> None:
 
 
 def test_release_gives_memory_back_but_never_a_torn_frame() -> None:
-    buffer = ReceiveBuffer(LIMIT)
-    feed(buffer, frame(b"whole"))
-    buffer.release()
-    assert buffer.capacity == 0
+    buffer = new_buffer()
     feed(buffer, frame(b"torn")[:-1])
     buffer.release()
+    assert buffer.capacity == INITIAL_SIZE
     assert feed(buffer, b"n") == [b"torn"]
+    buffer.release()
+    assert buffer.capacity == 0
+
+
+def test_whole_frames_take_no_memory_of_the_connection() -> None:
+    buffer = new_buffer()
+    assert feed(buffer, frame(bytes(100_000)) * 2) == [bytes(100_000)] * 2
+    assert buffer.capacity == 0
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 400_000)), max_size=30))
+@settings(max_examples=60, deadline=None)
+def test_connections_that_share_an_area_do_not_see_each_other(reads: list[tuple[int, int]]) -> None:
+    area = new_read_area()
+    buffers = [ReceiveBuffer(LIMIT, area) for _ in range(3)]
+    bodies = [[bytes([1 + number * 50 + index]) * (index * 9_001 + 1) for index in range(20)] for number in range(3)]
+    streams = [b"".join(map(frame, each)) for each in bodies]
+    found: list[list[bytes]] = [[], [], []]
+    for number, count in [*reads, *((number, 10**9) for number in range(3))]:
+        found[number] += feed(buffers[number], streams[number][:count])
+        streams[number] = streams[number][count:]
+    assert found == bodies
 
 
 @pytest.mark.parametrize("size", [-1, 0, -(2**31), LIMIT + 1, 2**31 - 1])
 def test_a_size_that_cannot_be_meant_is_refused(size: int) -> None:
-    buffer = ReceiveBuffer(LIMIT)
+    buffer = new_buffer()
     with pytest.raises(WireError, match="frame size"):
         feed(buffer, struct.pack(">i", size))
-    assert buffer.capacity == INITIAL_SIZE
+    assert buffer.capacity == 0
