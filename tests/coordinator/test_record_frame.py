@@ -20,7 +20,7 @@ from tests.schemas.declared import messages
 from tests.schemas.kafka_itself import kafka_json
 
 RECORDS = Path(__file__).parents[1] / "golden" / "records"
-LOGS = [RECORDS / "coordinators_kafka_4.3.1.json", RECORDS / "groups_kafka_4.3.1.json"]
+LOGS = [RECORDS / f"{name}_kafka_4.3.1.json" for name in ("coordinators", "groups", "streams")]
 
 
 # Tagged fields that Kafka's JSON leaves out.
@@ -33,6 +33,8 @@ LEFT_OUT = {
     "metadataHash": 0,
     "assignmentTimestamp": 0,
     "assignmentEpochs": [],
+    "validatedTopologyEpoch": -1,
+    "lastAssignmentConfigs": [],
 }
 
 

@@ -24,7 +24,7 @@ from typing import Any
 
 from minibroker.errors import WireError
 from tests.golden import FRAMES, Golden, Provenance, stem_of
-from tests.golden.capture import GROUP_KEYS, keep
+from tests.golden.capture import GROUP_KEYS, STREAMS_KEYS, keep
 from tests.support import java
 from tests.support.capture_proxy import Captured, CaptureProxy
 from tests.support.kafka_process import KafkaProcess, free_port
@@ -32,7 +32,7 @@ from tests.support.kafka_process import KafkaProcess, free_port
 HERE = Path(__file__).parent
 LOGS = HERE / "records" / "groups_kafka_4.3.1.json"
 PROGRAM = HERE / "GroupMembers.java"
-SHOWN_KEYS = GROUP_KEYS | {8, 9, 10, 28}
+SHOWN_KEYS = GROUP_KEYS | STREAMS_KEYS | {8, 9, 10, 28}
 BACKGROUND = "background"  #: client id of members that are only there to be looked at
 JAVA_SCENES = ("eager", "cooperative", "static", "crash", "consumer", "consumer_static", "regex", "migration", "share", "share_explicit")
 SETTINGS = {

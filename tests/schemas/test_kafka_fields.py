@@ -137,11 +137,10 @@ def test_control_types_know_the_versions_of_kafka() -> None:
 
 
 def test_coordinator_records_have_the_types_and_versions_of_kafka() -> None:
-    """Those of streams groups are not declared yet."""
     theirs = {
         (table.key, table.kind, name, table.versions.last)
         for name, table in read_tables().items()
-        if table.kind in ("coordinator-key", "coordinator-value") and not name.startswith("StreamsGroup")
+        if table.kind in ("coordinator-key", "coordinator-value")
     }
     ours = coordinator_records.ALL_RECORD_TYPES
     keys = {(each.type_id, "coordinator-key", each.key.__name__, 0) for each in ours}

@@ -1,8 +1,8 @@
 """Every message and version against kio and kafka-python, byte for byte in both directions, by both of our codecs.
 
 Who covers what: kio every version of every API and the control records, kafka-python every version of the APIs that it knows, which
-are all but those of KIP-848 and of share groups; the records of the metadata log and versions that Kafka 4 dropped are known to neither,
-`test_kafka_itself.py` holds them against Kafka's own classes.
+are all but those of KIP-848, of share and of streams groups; the records of the metadata log and versions that Kafka 4 dropped are known
+to neither, `test_kafka_itself.py` holds them against Kafka's own classes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.schemas.values import samples
 
 KINDS = {"kio": {"request", "response", "data"}, "kafka-python": {"request", "response"}}
 #: keys of APIs that a peer knows nothing of
-UNKNOWN: dict[str, set[int | None]] = {"kio": set(), "kafka-python": {68, 69, *range(76, 80), *range(83, 88), 90, 91, 92}}
+UNKNOWN: dict[str, set[int | None]] = {"kio": set(), "kafka-python": {68, 69, *range(76, 80), *range(83, 93)}}
 
 
 def known_to(peer: str) -> dict[str, Message]:

@@ -4,7 +4,7 @@ Each topic numbers its types by itself. A record is framed as
   key    Int16 record type, the tables below | the key's struct, v0, not flexible
   value  Int16 version | the value's struct, flexible from `flexible_since` on; or no value at all: a tombstone
 
-Types 10 to 15 are share groups' (KIP-932), 17 to 23 streams groups' (KIP-1071); the latter are not declared yet.
+Types 10 to 15 are share groups' (KIP-932), 17 to 23 streams groups' (KIP-1071).
 """
 
 from __future__ import annotations
@@ -50,6 +50,20 @@ from minibroker.schemas.internal.share_group_records import (
     ShareGroupTargetAssignmentMetadataValue,
 )
 from minibroker.schemas.internal.share_state_records import ShareSnapshotKey, ShareSnapshotValue, ShareUpdateKey, ShareUpdateValue
+from minibroker.schemas.internal.streams_group_records import (
+    StreamsGroupCurrentMemberAssignmentKey,
+    StreamsGroupCurrentMemberAssignmentValue,
+    StreamsGroupMemberMetadataKey,
+    StreamsGroupMemberMetadataValue,
+    StreamsGroupMetadataKey,
+    StreamsGroupMetadataValue,
+    StreamsGroupTargetAssignmentMemberKey,
+    StreamsGroupTargetAssignmentMemberValue,
+    StreamsGroupTargetAssignmentMetadataKey,
+    StreamsGroupTargetAssignmentMetadataValue,
+    StreamsGroupTopologyKey,
+    StreamsGroupTopologyValue,
+)
 from minibroker.schemas.internal.transaction_records import TransactionLogKey, TransactionLogValue
 from minibroker.wire.api import NEVER
 
@@ -83,6 +97,12 @@ OFFSET_RECORD_TYPES = (
     CoordinatorRecordType(14, ShareGroupCurrentMemberAssignmentKey, ShareGroupCurrentMemberAssignmentValue, 0, 0),
     CoordinatorRecordType(15, ShareGroupStatePartitionMetadataKey, ShareGroupStatePartitionMetadataValue, 0, 0),
     CoordinatorRecordType(16, ConsumerGroupRegularExpressionKey, ConsumerGroupRegularExpressionValue, 0, 0),
+    CoordinatorRecordType(17, StreamsGroupMetadataKey, StreamsGroupMetadataValue, 0, 0),
+    CoordinatorRecordType(19, StreamsGroupMemberMetadataKey, StreamsGroupMemberMetadataValue, 0, 0),
+    CoordinatorRecordType(20, StreamsGroupTargetAssignmentMetadataKey, StreamsGroupTargetAssignmentMetadataValue, 0, 0),
+    CoordinatorRecordType(21, StreamsGroupTargetAssignmentMemberKey, StreamsGroupTargetAssignmentMemberValue, 0, 0),
+    CoordinatorRecordType(22, StreamsGroupCurrentMemberAssignmentKey, StreamsGroupCurrentMemberAssignmentValue, 0, 0),
+    CoordinatorRecordType(23, StreamsGroupTopologyKey, StreamsGroupTopologyValue, 0, 0),
 )
 
 SHARE_STATE_RECORD_TYPES = (
