@@ -4,7 +4,8 @@ Versions: 2 to 10; 8 is flexible; up to 4 a commit may say how long it is to be 
 A partition that does not exist is refused by itself, and comes first in the answer. What remains is committed as one batch, or refused as
 a whole (coordinator/group/coordinator.py). Offsets and epochs are kept as they are, negative ones too, as in Apache Kafka.
 Before the first FindCoordinator of a group there is no `__consumer_offsets`: NOT_COORDINATOR.
-Who may commit for a group with members is said by coordinator/group/classic/group.py.
+Who may commit for a group with members is said by coordinator/group/classic/group.py, and consumer/group.py for KIP-848: its members commit
+from version 9 on with their epoch, below that they are UNSUPPORTED_VERSION.
 """
 
 from __future__ import annotations
@@ -16,10 +17,9 @@ from minibroker.coordinator.group.commits import Membership, NewOffset
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.offset_commits import Committed, OffsetCommits
 from minibroker.dispatch.registry import handles
-from minibroker.errors import GroupIdNotFound, IllegalGeneration
 from minibroker.schemas import k08_offset_commit as schema
 
-GROUP_ID_NOT_FOUND_SINCE: Final = 9
+MEMBER_EPOCH_SINCE: Final = 9
 TOPIC_IDS_SINCE: Final = 10
 
 
@@ -38,7 +38,7 @@ def offset_commit(ctx: RequestContext, request: schema.Request) -> Any:
             offsets,
             Membership(request.generation_id_or_member_epoch, request.member_id, request.group_instance_id),
             retention_ms=request.retention_time_ms,
-            unknown_group=GroupIdNotFound if ctx.api_version >= GROUP_ID_NOT_FOUND_SINCE else IllegalGeneration,
+            has_member_epoch=ctx.api_version >= MEMBER_EPOCH_SINCE,
         )
         return Committed(errors, [] if log is None else [log])
 

@@ -2,8 +2,9 @@
 
 Every call is one synchronous run that ends with its records in the log. What it returns besides is the log that must be synced before
 anybody is told, None where no sync is asked for. Errors are raised; every call may raise NotCoordinator and CoordinatorLoadInProgress
-(store.py). Who may commit is said by classic/group.py; where there is no such group, a client that is no member may: there is a simple one
-from then on. A generation of it is GroupIdNotFound from OffsetCommit 9 on, IllegalGeneration before and in a transaction.
+(store.py). Who may commit is said by the group's machine, of whatever kind it is (kinds.py); where there is no group, a client that is no
+member may: there is a simple one from then on. A generation of it is GroupIdNotFound from OffsetCommit 9 on, IllegalGeneration before and
+in a transaction.
 
 Source: GroupCoordinatorService, OffsetMetadataManager of Apache Kafka 4.3.1.
 """
@@ -19,12 +20,12 @@ from minibroker.cluster.cluster import Cluster
 from minibroker.cluster.topic import CONSUMER_OFFSETS_TOPIC
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.coordinator.group.classic.group import ClassicGroup
-from minibroker.coordinator.group.classic.rebalance import GroupState
-from minibroker.coordinator.group.classic.subscription import CONSUMER
 from minibroker.coordinator.group.commits import Commit, Membership, NewOffset
-from minibroker.coordinator.group.memberships import Memberships, SyncLogs
+from minibroker.coordinator.group.kinds import LiveGroup, MayCommit, may_commit_all
+from minibroker.coordinator.group.live_groups import SyncLogs
+from minibroker.coordinator.group.memberships import Memberships
 from minibroker.coordinator.group.offsets import NO_TIMESTAMP, CommittedOffset, Offsets, TopicPartition
-from minibroker.coordinator.group.records import group_tombstone, offset_record, offset_tombstone
+from minibroker.coordinator.group.records import offset_record, offset_tombstone
 from minibroker.coordinator.group.retention import expired
 from minibroker.coordinator.group.shard import Group
 from minibroker.coordinator.group.store import StoredShard
@@ -39,12 +40,14 @@ from minibroker.errors import (
     NonEmptyGroup,
     NotCoordinator,
     OffsetMetadataTooLarge,
+    StaleMemberEpoch,
     UnknownMemberId,
     UnstableOffsetCommit,
 )
 from minibroker.log.partition_log import PartitionLog
 
 _MINUTE_MS = 60_000
+EMPTY = "Empty"  #: the state of a group without members, as all kinds spell it
 
 
 class GroupOffsets(NamedTuple):
@@ -85,18 +88,18 @@ class GroupCoordinator(Memberships):
 
     def start(self) -> None:
         """Hear of deleted topics, and look for expired offsets, from now on."""
-        self._cluster.on_topic_deleted.append(self._store.delete_topic)
-        self._timer = self._clock.call_later_ms(self._config.offsets_retention_check_interval_ms, self._check_retention)
+        self.cluster.on_topic_deleted.append(self._store.delete_topic)
+        self._timer = self.clock.call_later_ms(self.config.offsets_retention_check_interval_ms, self._check_retention)
 
     def stop(self) -> None:
         """Write nothing more; who waits is told to look for another coordinator."""
-        self._cluster.on_topic_deleted.remove(self._store.delete_topic)
+        self.cluster.on_topic_deleted.remove(self._store.delete_topic)
         if self._timer is not None:
             self._timer.cancel()
         self._store.stop()
         for stored in self._store.loaded:
-            for group_id in list(stored.classic):
-                self._forget(stored, group_id)
+            for group_id in list(stored.live):
+                self.forget(stored, group_id)
 
     def ensure_topic(self) -> None:
         """Create `__consumer_offsets` if there is none; KafkaError. Until somebody does, everything here is NotCoordinator."""
@@ -115,49 +118,68 @@ class GroupCoordinator(Memberships):
         membership: Membership,
         *,
         retention_ms: int = NO_TIMESTAMP,
-        unknown_group: type[KafkaError] = GroupIdNotFound,
+        has_member_epoch: bool = True,
     ) -> Commit:
-        """Commit outside of a transaction; `retention_ms` -1 leaves it to the broker. UnknownMemberId, or `unknown_group`: see above."""
-        stored = self._shard_of(group_id)
-        self._check_membership(stored, group_id, membership, unknown_group, is_transactional=False)
-        expire_timestamp_ms = NO_TIMESTAMP if retention_ms == NO_TIMESTAMP else self._clock.now_ms() + retention_ms
-        return self._commit(stored, group_id, offsets, NO_IDS, expire_timestamp_ms)
+        """Commit outside of a transaction; `retention_ms` -1 leaves it to the broker. What the group's machine says, or see above.
+
+        `has_member_epoch`: the request is of a version that knows of KIP-848. Of an offset: StaleMemberEpoch, OffsetMetadataTooLarge.
+        """
+        stored = self.shard_of(group_id)
+        group = self.find(stored, group_id)
+        if group is not None:
+            may_commit = group.check_offset_commit(membership, is_transactional=False, has_member_epoch=has_member_epoch)
+        else:
+            may_commit = _check_stranger(stored, group_id, membership, GroupIdNotFound if has_member_epoch else IllegalGeneration)
+        expire_timestamp_ms = NO_TIMESTAMP if retention_ms == NO_TIMESTAMP else self.clock.now_ms() + retention_ms
+        return self._commit(stored, group_id, offsets, may_commit, expire_timestamp_ms=expire_timestamp_ms)
 
     def commit_in_transaction(self, group_id: str, offsets: Sequence[NewOffset], membership: Membership, ids: ProducerIdAndEpoch) -> Commit:
         """Commit with the producer's transaction, which must have reached `topic_partition`: that is the caller's to see to.
 
         Raises:
-            IllegalGeneration, UnknownMemberId: see above. InvalidGroupId: an empty group id.
+            IllegalGeneration, UnknownMemberId: see above; StaleMemberEpoch is IllegalGeneration here. InvalidGroupId: an empty group id.
             InvalidProducerEpoch, InvalidTxnState: as PartitionLog.append_own.
         """
         if not group_id:
             raise InvalidGroupId
-        stored = self._shard_of(group_id)
-        self._check_membership(stored, group_id, membership, IllegalGeneration, is_transactional=True)
-        return self._commit(stored, group_id, offsets, ids, NO_TIMESTAMP)
+        stored = self.shard_of(group_id)
+        group = self.find(stored, group_id)
+        if group is None:
+            may_commit = _check_stranger(stored, group_id, membership, IllegalGeneration)
+        else:
+            try:
+                may_commit = group.check_offset_commit(membership, is_transactional=True)
+            except StaleMemberEpoch as error:
+                raise IllegalGeneration from error
+        return self._commit(stored, group_id, offsets, may_commit, ids)
 
-    def fetch(self, group_id: str, *, require_stable: bool) -> GroupOffsets:
-        """What the group has committed; nothing for one that is not known."""
-        return GroupOffsets(group_id, self._shard_of(group_id).shard.offsets, require_stable)
-
-    def _check_membership(
-        self, stored: StoredShard, group_id: str, membership: Membership, unknown_group: type[KafkaError], *, is_transactional: bool
-    ) -> None:
-        group = stored.classic.get(group_id)
+    def fetch(self, group_id: str, *, require_stable: bool, member_id: str | None = None, member_epoch: int = -1) -> GroupOffsets:
+        """What the group has committed; nothing for one that is not known. Whether a member may ask, its group's machine says."""
+        stored = self.shard_of(group_id)
+        group = self.find(stored, group_id)
         if group is not None:
-            group.check_offset_commit(membership, is_transactional=is_transactional)
-        elif membership.generation_id >= 0:  # no members, so nobody is of that generation
-            raise UnknownMemberId if group_id in stored.shard.groups else unknown_group
+            group.check_offset_fetch(member_id, member_epoch)
+        return GroupOffsets(group_id, stored.shard.offsets, require_stable)
 
     def _commit(
-        self, stored: StoredShard, group_id: str, offsets: Sequence[NewOffset], ids: ProducerIdAndEpoch, expire_timestamp_ms: int
+        self,
+        stored: StoredShard,
+        group_id: str,
+        offsets: Sequence[NewOffset],
+        may_commit: MayCommit,
+        ids: ProducerIdAndEpoch = NO_IDS,
+        *,
+        expire_timestamp_ms: int = NO_TIMESTAMP,
     ) -> Commit:
-        now_ms = self._clock.now_ms()
+        now_ms = self.clock.now_ms()
         errors: list[KafkaError | None] = []
         records = []
         for new in offsets:
             metadata = new.metadata or ""
-            if _java_length(metadata) > self._config.offset_metadata_max_bytes:
+            if not may_commit(new.topic_id, new.partition[1]):
+                errors.append(StaleMemberEpoch())
+                continue
+            if _java_length(metadata) > self.config.offset_metadata_max_bytes:
                 errors.append(OffsetMetadataTooLarge())
                 continue
             errors.append(None)
@@ -169,13 +191,7 @@ class GroupCoordinator(Memberships):
 
     def describe(self, group_id: str) -> ClassicGroup:
         """The group as it is now, for reading; GroupIdNotFound where there is no classic group of this id."""
-        stored = self._shard_of(group_id)
-        if group_id not in stored.shard.groups:
-            raise GroupIdNotFound(f"Group {group_id} not found.")
-        group = self._classic(stored, group_id)
-        if group is None:
-            raise GroupIdNotFound(f"Group {group_id} is not a classic group.")
-        return group
+        return self.find_of_type(group_id, ClassicGroup, "classic")[1]
 
     def groups(self) -> Iterator[ListedGroup]:
         """Every group of every log that can be read; CoordinatorLoadInProgress while one of them is being read."""
@@ -185,21 +201,21 @@ class GroupCoordinator(Memberships):
             except NotCoordinator:
                 continue
             for group_id, known in stored.shard.groups.items():
-                yield _listed(group_id, known, stored.classic.get(group_id))
+                yield _listed(group_id, known, stored.live.get(group_id))
 
     def delete_group(self, group_id: str) -> PartitionLog | None:
         """Forget a group without members, and its offsets; GroupIdNotFound, NonEmptyGroup."""
-        stored = self._shard_of(group_id)
-        known = stored.shard.groups.get(group_id)
-        if known is None:
+        stored = self.shard_of(group_id)
+        if group_id not in stored.shard.groups:
             raise GroupIdNotFound(f"Group {group_id} not found.")
-        group = stored.classic.get(group_id)
-        if not known.is_classic or (group is not None and group.state is not GroupState.EMPTY):
-            raise NonEmptyGroup
+        group = self.find(stored, group_id)
+        if group is None:
+            raise NonEmptyGroup  # of a kind that is not served: nobody knows
+        group.check_delete()
         partitions = dict.fromkeys(partition for owner, partition, _ in stored.shard.offsets.all() if owner == group_id)
-        tombstones = [*(offset_tombstone(group_id, partition) for partition in partitions), group_tombstone(group_id)]
-        unsynced = stored.append_all(tombstones, self._clock.now_ms())
-        self._forget(stored, group_id)
+        tombstones = [*(offset_tombstone(group_id, partition) for partition in partitions), *group.tombstones()]
+        unsynced = stored.append_all(tombstones, self.clock.now_ms())
+        self.forget(stored, group_id)
         return unsynced
 
     def delete_offsets(self, group_id: str, partitions: Sequence[TopicPartition]) -> Commit:
@@ -210,12 +226,12 @@ class GroupCoordinator(Memberships):
         """
         if not group_id:
             raise InvalidGroupId
-        stored = self._shard_of(group_id)
+        stored = self.shard_of(group_id)
         if group_id not in stored.shard.groups:
             raise GroupIdNotFound
-        group = stored.classic.get(group_id)
-        if group is not None and group.state is not GroupState.EMPTY and group.members.protocol_type != CONSUMER:
-            raise NonEmptyGroup
+        group = self.find(stored, group_id)
+        if group is not None:
+            group.check_offset_delete()
         errors: list[KafkaError | None] = [
             GroupSubscribedToTopic() if group is not None and group.is_subscribed(topic) else None for topic, _ in partitions
         ]
@@ -226,7 +242,7 @@ class GroupCoordinator(Memberships):
             if error is None and (partition in offsets.of_group(group_id) or offsets.is_unstable(group_id, partition))
         ]
         tombstones = [offset_tombstone(group_id, partition) for partition in dict.fromkeys(known)]
-        return Commit(errors, stored.append_all(tombstones, self._clock.now_ms()))
+        return Commit(errors, stored.append_all(tombstones, self.clock.now_ms()))
 
     def _check_retention(self) -> None:
         self._check_partition(0)
@@ -234,24 +250,32 @@ class GroupCoordinator(Memberships):
     def _check_partition(self, index: int) -> None:
         """One partition of the topic a turn; behind the last one, wait for the next time."""
         if index >= self._store.partition_count:
-            self._timer = self._clock.call_later_ms(self._config.offsets_retention_check_interval_ms, self._check_retention)
+            self._timer = self.clock.call_later_ms(self.config.offsets_retention_check_interval_ms, self._check_retention)
             return
-        self._timer = self._clock.call_later_ms(0, lambda: self._check_partition(index + 1))
-        now_ms = self._clock.now_ms()
-        retention_ms = self._config.offsets_retention_minutes * _MINUTE_MS
+        self._timer = self.clock.call_later_ms(0, lambda: self._check_partition(index + 1))
+        now_ms = self.clock.now_ms()
+        retention_ms = self.config.offsets_retention_minutes * _MINUTE_MS
         with suppress(KafkaError):  # one that is loading is looked at the next time; what else goes wrong is told where it does
             stored = self._store.shard(index)
-            stored.append_all(expired(stored.shard, stored.classic, now_ms=now_ms, retention_ms=retention_ms), now_ms)
-            for group_id in stored.classic.keys() - stored.shard.groups.keys():
-                self._forget(stored, group_id)
+            stored.append_all(expired(stored.shard, stored.live, now_ms=now_ms, retention_ms=retention_ms), now_ms)
+            for group_id in stored.live.keys() - stored.shard.groups.keys():
+                self.forget(stored, group_id)
 
 
-def _listed(group_id: str, known: Group, live: ClassicGroup | None) -> ListedGroup:
-    if not known.is_classic:
-        return ListedGroup(group_id, CONSUMER, GroupState.EMPTY.value, "consumer")
+def _check_stranger(stored: StoredShard, group_id: str, membership: Membership, unknown_group: type[KafkaError]) -> MayCommit:
+    """Who may commit where no machine knows: nobody is of a generation."""
+    if membership.generation_id >= 0:
+        raise UnknownMemberId if group_id in stored.shard.groups else unknown_group
+    return may_commit_all
+
+
+def _listed(group_id: str, known: Group, live: LiveGroup | None) -> ListedGroup:
+    group_type = known.group_type.value
     if live is not None:
-        return ListedGroup(group_id, live.members.protocol_type or "", live.state.value, "classic")
-    return ListedGroup(group_id, known.stored.protocol_type if known.stored else "", GroupState.EMPTY.value, "classic")
+        return ListedGroup(group_id, live.protocol_type, live.state.value, group_type)
+    if known.is_classic:
+        return ListedGroup(group_id, known.stored.protocol_type if known.stored else "", EMPTY, group_type)
+    return ListedGroup(group_id, group_type, EMPTY, group_type)
 
 
 def _java_length(text: str) -> int:

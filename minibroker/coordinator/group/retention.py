@@ -4,6 +4,7 @@
     simple (offsets and nothing else)           it was committed
     classic, without members                    the last member left (before KIP-211 told when: it was committed)
     classic, of consumers, in the state Stable  it was committed, if nobody is subscribed to its topic
+    consumer                                    it was committed, if nobody is subscribed to its topic
     all others                                  never
 
 An offset that was committed with a retention time of its own (OffsetCommit 2 to 4) expires by that alone. One for which an open
@@ -16,9 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from minibroker.coordinator.group.classic.group import ClassicGroup
-from minibroker.coordinator.group.classic.rebalance import GroupState
-from minibroker.coordinator.group.classic.subscription import CONSUMER
+from minibroker.coordinator.group.kinds import LiveGroup
 from minibroker.coordinator.group.offsets import NO_TIMESTAMP, CommittedOffset
 from minibroker.coordinator.group.records import group_tombstone, offset_tombstone
 from minibroker.coordinator.group.shard import Group, Shard
@@ -27,11 +26,11 @@ from minibroker.coordinator.record_frame import CoordinatorRecord
 _Since = Callable[[CommittedOffset], int]  #: when the retention of an offset begins, epoch ms
 
 
-def expired(shard: Shard, classic: Mapping[str, ClassicGroup], *, now_ms: int, retention_ms: int) -> list[CoordinatorRecord]:
-    """The tombstones to be written; `classic` are the groups that have members, or may have some soon."""
+def expired(shard: Shard, live_groups: Mapping[str, LiveGroup], *, now_ms: int, retention_ms: int) -> list[CoordinatorRecord]:
+    """The tombstones to be written; `live_groups` are those with members, and more."""
     tombstones = []
     for group_id, group in shard.groups.items():
-        live = classic.get(group_id)
+        live = live_groups.get(group_id)
         since = _since(group, live)
         if since is None:
             continue
@@ -44,17 +43,17 @@ def expired(shard: Shard, classic: Mapping[str, ClassicGroup], *, now_ms: int, r
             and not shard.offsets.is_unstable(group_id, (topic, index))
         ]
         tombstones += [offset_tombstone(group_id, partition) for partition in gone]
-        is_empty = live is None or live.state is GroupState.EMPTY
+        is_empty = live is None or live.is_empty
         if is_empty and len(gone) == len(offsets) and not shard.offsets.has_open_transaction(group_id):
-            tombstones.append(group_tombstone(group_id))
+            tombstones += [group_tombstone(group_id)] if live is None else live.tombstones()
     return tombstones
 
 
-def _since(group: Group, live: ClassicGroup | None) -> _Since | None:
+def _since(group: Group, live: LiveGroup | None) -> _Since | None:
     """None while all offsets stay."""
     stored = group.stored
-    if live is not None and live.state is not GroupState.EMPTY:
-        return _committed if live.state is GroupState.STABLE and live.members.protocol_type == CONSUMER else None
+    if live is not None and not (live.is_empty and group.is_classic):
+        return _committed if live.do_offsets_expire else None
     if not group.is_classic or (stored is not None and stored.members):
         return None
     if stored is None or not stored.protocol_type or stored.current_state_timestamp == NO_TIMESTAMP:

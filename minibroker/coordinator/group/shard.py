@@ -1,27 +1,32 @@
 """What the records of one partition of `__consumer_offsets` say: groups, and the offsets that they committed.
 
-Of a group of KIP-848 it is kept that there is one. Records of other kinds (its members and assignments, share groups) are passed over and
-stay where they are.
+Of a newer kind that is not served it is kept that there is such a group. Its other records are passed over and stay where they are.
 
 Source: GroupCoordinatorShard.replay of Apache Kafka 4.3.1.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from minibroker.coordinator.group.kinds import GroupType, is_of_group, load_kind, type_of_key
 from minibroker.coordinator.group.offsets import NO_PRODUCER_ID, Offsets
 from minibroker.coordinator.group.records import committed_offset
 from minibroker.coordinator.record_frame import CoordinatorRecord
-from minibroker.schemas.internal.consumer_group_records import ConsumerGroupMetadataKey
 from minibroker.schemas.internal.offset_records import GroupMetadataKey, GroupMetadataValue, LegacyOffsetCommitKey, OffsetCommitKey
 
 
 class Group(NamedTuple):
-    """One group: with a record of its own, or simple, which is to say that it has offsets and nothing else."""
+    """One group: with records of its own, or simple, which is to say that it has offsets and nothing else."""
 
     stored: GroupMetadataValue | None = None  #: the last generation of a classic group
-    is_classic: bool = True  #: False of one of KIP-848
+    group_type: GroupType = GroupType.CLASSIC
+    image: Any = None  #: of a newer kind that is served: what its records say
+
+    @property
+    def is_classic(self) -> bool:
+        """Whether it is of no newer kind."""
+        return self.group_type is GroupType.CLASSIC
 
 
 SIMPLE = Group()
@@ -30,10 +35,11 @@ SIMPLE = Group()
 class Shard:
     """Groups by id, and their offsets."""
 
-    __slots__ = ("groups", "offsets")
+    __slots__ = ("groups", "new_images", "offsets")
 
     def __init__(self) -> None:
         self.groups: dict[str, Group] = {}  #: every group that has offsets is here; a group may have none
+        self.new_images: dict[str, Any] = {}  #: of a group whose first record is about to come; written by LiveGroups
         self.offsets = Offsets()
 
     def replay(self, record: CoordinatorRecord, record_offset: int, producer_id: int = NO_PRODUCER_ID) -> None:
@@ -43,8 +49,8 @@ class Shard:
             self._replay_offset(record, record_offset, producer_id)
         elif isinstance(key, GroupMetadataKey):
             self._replay_group(key.group, None if record.value is None else Group(record.value))
-        elif isinstance(key, ConsumerGroupMetadataKey):
-            self._replay_group(key.group_id, None if record.value is None else Group(is_classic=False))
+        elif (group_type := type_of_key(key)) is not None:
+            self._replay_newer(record, group_type)
 
     def end_transaction(self, producer_id: int, *, is_commit: bool) -> None:
         """Take one marker of the log."""
@@ -64,3 +70,22 @@ class Shard:
             self.groups.pop(group_id, None)
         else:
             self.groups[group_id] = group
+
+    def _replay_newer(self, record: CoordinatorRecord, group_type: GroupType) -> None:
+        """Compaction may have left any record of a group as its first one."""
+        group_id = record.key.group_id
+        group = self.groups.get(group_id)
+        if group is None or group.group_type is not group_type:
+            if record.value is None:
+                return
+            group = self.groups[group_id] = Group(group_type=group_type, image=self._new_image(group_id, group_type))
+        if record.value is None and is_of_group(record.key):
+            del self.groups[group_id]
+        elif group.image is not None:
+            group.image.replay(record)
+
+    def _new_image(self, group_id: str, group_type: GroupType) -> Any:
+        image = self.new_images.get(group_id)
+        if image is None and (kind := load_kind(group_type)) is not None:
+            image = kind.new_image()
+        return image

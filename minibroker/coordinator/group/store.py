@@ -26,7 +26,7 @@ from minibroker.cluster.cluster import Cluster
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.topic import CONSUMER_OFFSETS_TOPIC, Topic
 from minibroker.config.broker_config import BrokerConfig
-from minibroker.coordinator.group.classic.group import ClassicGroup
+from minibroker.coordinator.group.kinds import LiveGroup
 from minibroker.coordinator.group.offsets import NO_PRODUCER_ID
 from minibroker.coordinator.group.records import batch_of, offset_tombstone
 from minibroker.coordinator.group.shard import Shard
@@ -60,14 +60,14 @@ _LOG = logging.getLogger(__name__)
 
 
 class StoredShard:
-    """One partition of the topic. Written by GroupStore, but for `classic`."""
+    """One partition of the topic. Written by GroupStore, but for `live`."""
 
-    __slots__ = ("classic", "is_broken", "loading", "partition", "shard")
+    __slots__ = ("is_broken", "live", "loading", "partition", "shard")
 
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
         self.shard = Shard()
-        self.classic: dict[str, ClassicGroup] = {}  #: those with members, and those that somebody asked about; written by Memberships
+        self.live: dict[str, LiveGroup] = {}  #: machines of groups; written by LiveGroups
         self.loading: Iterator[None] | None = None
         self.is_broken = False
 

@@ -41,9 +41,12 @@ from minibroker.clock import Clock
 from minibroker.coordinator.group.classic.answers import UNKNOWN_MEMBER_ID, Join, JoinAnswer, Joined, Leave, Sync, SyncAnswer, Synced
 from minibroker.coordinator.group.classic.members import Member, names
 from minibroker.coordinator.group.classic.rebalance import NEW_MEMBER_JOIN_TIMEOUT_MS, GroupState, Limits, Persist, Rebalance
-from minibroker.coordinator.group.classic.records import value_of
+from minibroker.coordinator.group.classic.records import SIMPLE_TYPE, value_of
 from minibroker.coordinator.group.classic.subscription import CONSUMER, topics_of
 from minibroker.coordinator.group.commits import Membership
+from minibroker.coordinator.group.kinds import GroupType, MayCommit, may_commit_all
+from minibroker.coordinator.group.records import group_tombstone
+from minibroker.coordinator.record_frame import CoordinatorRecord
 from minibroker.errors import (
     FencedInstanceId,
     GroupMaxSizeReached,
@@ -51,6 +54,7 @@ from minibroker.errors import (
     InconsistentGroupProtocol,
     KafkaError,
     MemberIdRequired,
+    NonEmptyGroup,
     RebalanceInProgress,
     UnknownMemberId,
 )
@@ -64,6 +68,8 @@ def new_member_id(join: Join) -> str:
 
 class ClassicGroup(Rebalance):
     """Requests of one group. `joined` and `synced` are called once: before the call returns, or when what they wait for has come."""
+
+    group_type = GroupType.CLASSIC
 
     def __init__(
         self,
@@ -268,8 +274,12 @@ class ClassicGroup(Rebalance):
             return type(error)
         return None
 
-    def check_offset_commit(self, membership: Membership, *, is_transactional: bool) -> None:
+    def check_offset_commit(self, membership: Membership, *, is_transactional: bool, has_member_epoch: bool = True) -> MayCommit:  # noqa: ARG002  every kind of group is asked so
         """Whether offsets may be committed, and by whom: KafkaError kinds of the table. One outside of a transaction renews the session."""
+        self._check_offset_commit(membership, is_transactional=is_transactional)
+        return may_commit_all
+
+    def _check_offset_commit(self, membership: Membership, *, is_transactional: bool) -> None:
         generation_id, member_id, group_instance_id = membership
         if generation_id < 0 and self.state is GroupState.EMPTY:
             return
@@ -285,6 +295,38 @@ class ClassicGroup(Rebalance):
         self._renew(member)
 
     # What others want to know
+
+    @property
+    def protocol_type(self) -> str:
+        """Of its members, or of the last ones that there were."""
+        return self.members.protocol_type or SIMPLE_TYPE
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has no members, and none are on their way."""
+        return self.state is GroupState.EMPTY
+
+    @property
+    def do_offsets_expire(self) -> bool:
+        """Only of consumers one can tell what they do not read; and only while they read."""
+        return self.is_empty or (self.state is GroupState.STABLE and self.protocol_type == CONSUMER)
+
+    def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
+        """Everybody may ask, as in Apache Kafka."""
+
+    def check_offset_delete(self) -> None:
+        """NonEmptyGroup: it has members that are no consumers, so nobody knows what they read."""
+        if not self.is_empty and self.protocol_type != CONSUMER:
+            raise NonEmptyGroup
+
+    def check_delete(self) -> None:
+        """NonEmptyGroup."""
+        if not self.is_empty:
+            raise NonEmptyGroup
+
+    def tombstones(self) -> list[CoordinatorRecord]:
+        """The end of the group, offsets apart."""
+        return [group_tombstone(self.group_id)]
 
     def is_subscribed(self, topic: str) -> bool:
         """Whether a consumer reads it: then its offsets stay. True where the subscriptions cannot be read, as in Apache Kafka."""

@@ -39,29 +39,35 @@ from __future__ import annotations
 
 import logging
 from base64 import urlsafe_b64encode
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from enum import Enum
 from functools import partial
 from typing import Final, NamedTuple
 from uuid import UUID, uuid4
 
 from minibroker.clock import Clock, Timer
+from minibroker.coordinator.group.commits import Membership
 from minibroker.coordinator.group.consumer.assignment import without_epochs
 from minibroker.coordinator.group.consumer.image import GroupImage
 from minibroker.coordinator.group.consumer.members import JOINS, LEAVES, LEAVES_FOR_A_WHILE, Member, MemberState
 from minibroker.coordinator.group.consumer.reconciliation import is_part_of
+from minibroker.coordinator.group.consumer.records import group_tombstones
 from minibroker.coordinator.group.consumer.requests import NOT_SAID, Heartbeat, HeartbeatAnswer, check_heartbeat
 from minibroker.coordinator.group.consumer.step import Step
-from minibroker.coordinator.group.consumer.subscriptions import Topics, names_of
+from minibroker.coordinator.group.consumer.subscriptions import names_of
+from minibroker.coordinator.group.kinds import GroupType, MayCommit, Persist, may_commit_all
+from minibroker.coordinator.group.topics import Topics
 from minibroker.coordinator.record_frame import CoordinatorRecord
 from minibroker.errors import (
     FencedInstanceId,
     FencedMemberEpoch,
     GroupMaxSizeReached,
     KafkaError,
+    NonEmptyGroup,
     StaleMemberEpoch,
     UnknownMemberId,
     UnreleasedInstanceId,
+    UnsupportedVersion,
 )
 
 _INT_MAX: Final = 2**31 - 1
@@ -87,10 +93,6 @@ class Limits(NamedTuple):
     assignment_interval_ms: int = 1_000  #: group.consumer.assignment.interval.ms; 0: who joins is in a target assignment at once
 
 
-Persist = Callable[[Sequence[CoordinatorRecord]], None]  #: appends records as one batch; KafkaError when that fails
-MayCommit = Callable[[UUID, int], bool]  #: whether the offset of that partition may be committed
-
-
 def new_member_id() -> str:
     """An id that nobody had before, as Apache Kafka's ids look."""
     return urlsafe_b64encode(uuid4().bytes).rstrip(b"=").decode()
@@ -99,6 +101,10 @@ def new_member_id() -> str:
 class ConsumerGroup:
     """One group. `image` is what the log says of it, and for reading."""
 
+    group_type = GroupType.CONSUMER
+    protocol_type = "consumer"
+    do_offsets_expire = True
+
     def __init__(
         self,
         group_id: str,
@@ -106,17 +112,17 @@ class ConsumerGroup:
         clock: Clock,
         topics: Topics,
         persist: Persist,
-        limits: Limits | None = None,
-        image: GroupImage | None = None,
+        limits: Callable[[], Limits] = Limits,
+        image: GroupImage,
         draw_member_id: Callable[[], str] = new_member_id,
     ) -> None:
-        """`image` is what records were replayed into; `resume` must follow then."""
+        """`image` is what the group's records are replayed into, those that `persist` takes too; if there are any, `resume` must follow."""
         self.group_id = group_id
-        self.image = image or GroupImage()
+        self.image = image
         self._clock = clock
         self._topics = topics
         self._persist = persist
-        self._limits = limits or Limits()
+        self._limits = limits  #: at the moment
         self._draw_member_id = draw_member_id
         self._topics_version = -1  #: of the topics that the group's epoch is known to be right for
         self._sessions: dict[str, Timer] = {}
@@ -148,6 +154,11 @@ class ConsumerGroup:
             return GroupState.STABLE
         return GroupState.RECONCILING
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nobody is in it."""
+        return not self.image.members
+
     # ConsumerGroupHeartbeat
 
     def heartbeat(self, asked: Heartbeat) -> HeartbeatAnswer:
@@ -163,7 +174,7 @@ class ConsumerGroup:
         has_changed = step.resolve_regexes() or has_changed
         if has_changed or self._topics_version != self._topics.version:
             step.follow_subscriptions(has_changed=has_changed)
-        step.assign(self._limits.assignment_interval_ms)
+        step.assign(self._limits().assignment_interval_ms)
         member = step.reconcile(asked.member_id, asked.owned)
         topics_version = self._topics.version
         self._store(step)
@@ -172,7 +183,7 @@ class ConsumerGroup:
         self._watch_revocation(member, before)
         is_told = asked.member_epoch == JOINS or asked.is_full or without_epochs(before.assigned) != without_epochs(member.assigned)
         assignment = without_epochs(member.assigned) if is_told else None
-        return HeartbeatAnswer(member.member_id, member.member_epoch, self._limits.heartbeat_interval_ms, assignment)
+        return HeartbeatAnswer(member.member_id, member.member_epoch, self._limits().heartbeat_interval_ms, assignment)
 
     def _find(self, asked: Heartbeat, step: Step) -> Member:
         """The member that asks, in the place of the one that it replaces; a blank one where it is new."""
@@ -188,8 +199,8 @@ class ConsumerGroup:
             return member
         if asked.member_epoch != JOINS:
             raise self._unknown(asked.member_id)
-        if len(self.image.members) >= self._limits.max_size:
-            raise GroupMaxSizeReached(f"The consumer group has reached its maximum capacity of {self._limits.max_size} members.")
+        if len(self.image.members) >= self._limits().max_size:
+            raise GroupMaxSizeReached(f"The consumer group has reached its maximum capacity of {self._limits().max_size} members.")
         return Member(asked.member_id)
 
     def _return(self, owner: Member, asked: Heartbeat, step: Step) -> Member:
@@ -241,7 +252,6 @@ class ConsumerGroup:
     def _store(self, step: Step) -> None:
         if step.records:
             self._persist(step.records)
-            self.image = step.image
 
     def _remove(self, member_id: str) -> None:
         step = self._step()
@@ -253,7 +263,7 @@ class ConsumerGroup:
     # Timers
 
     def _renew(self, member_id: str) -> None:
-        self._arm(self._sessions, member_id, self._limits.session_timeout_ms, "its session timed out")
+        self._arm(self._sessions, member_id, self._limits().session_timeout_ms, "its session timed out")
 
     def _watch_revocation(self, member: Member, before: Member | None = None) -> None:
         """Its time begins anew with each thing that it must give up."""
@@ -276,25 +286,29 @@ class ConsumerGroup:
             self._remove(member_id)
         except KafkaError as error:
             _LOG.warning("group %s: member %s cannot be removed, though %s: %s", self.group_id, member_id, why, error)
-            self._arm(timers, member_id, self._limits.session_timeout_ms, why)
+            self._arm(timers, member_id, self._limits().session_timeout_ms, why)
         else:
             _LOG.info("group %s: member %s is gone: %s", self.group_id, member_id, why)
 
     # What others want to know
 
-    def check_offset_commit(self, member_id: str, member_epoch: int, *, is_transactional: bool = False) -> MayCommit:
+    def check_offset_commit(self, membership: Membership, *, is_transactional: bool = False, has_member_epoch: bool = True) -> MayCommit:
         """Who may commit offsets: UnknownMemberId, StaleMemberEpoch; and then of which partitions, the others being StaleMemberEpoch.
 
-        A member may commit with an older epoch what has been its own since then (KIP-1251).
+        A member may commit with an older epoch what has been its own since then (KIP-1251). UnsupportedVersion: a member that joined by
+        the protocol of KIP-848 cannot commit by a version that does not know its epochs.
         """
+        member_epoch, member_id, _ = membership
         is_of_nobody = is_transactional and member_epoch == LEAVES and not member_id
         if is_of_nobody or (member_epoch < JOINS and not self.image.members):
-            return _anything
+            return may_commit_all
         member = self.image.members.get(member_id)
         if member is None:
             raise self._unknown(member_id)
+        if not has_member_epoch and not is_transactional and member.classic is None:
+            raise UnsupportedVersion("OffsetCommit version 9 or above must be used by members using the modern group protocol")
         if member_epoch == member.member_epoch:
-            return _anything
+            return may_commit_all
         if member_epoch > member.member_epoch:
             raise StaleMemberEpoch(f"Received member epoch {member_epoch} is newer than current member epoch {member.member_epoch}.")
         return partial(_is_since, member, member_epoch)
@@ -311,13 +325,21 @@ class ConsumerGroup:
                 f"The received member epoch {member_epoch} does not match the expected member epoch {member.member_epoch}."
             )
 
+    def check_offset_delete(self) -> None:
+        """At any time: what is subscribed to stays."""
+
+    def check_delete(self) -> None:
+        """NonEmptyGroup."""
+        if not self.is_empty:
+            raise NonEmptyGroup
+
+    def tombstones(self) -> list[CoordinatorRecord]:
+        """The end of the group, offsets apart."""
+        return group_tombstones(self.group_id)
+
     def is_subscribed(self, topic: str) -> bool:
         """Whether a member reads it: then its offsets stay."""
         return any(topic in names_of(member, self.image.regexes) for member in self.image.members.values())
-
-
-def _anything(_topic_id: UUID, _partition: int) -> bool:
-    return True
 
 
 def _is_since(member: Member, member_epoch: int, topic_id: UUID, partition: int) -> bool:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from minibroker.coordinator.group.commits import Membership
 from minibroker.coordinator.group.consumer.group import Limits
-from minibroker.errors import NotCoordinator, StaleMemberEpoch, UnknownMemberId
+from minibroker.errors import NotCoordinator, StaleMemberEpoch, UnknownMemberId, UnsupportedVersion
 from tests.coordinator.group.consumer.world import REBALANCE_MS, SESSION_MS, KnownTopics, World
 
 ALL = {"t": [0, 1, 2, 3]}
@@ -340,19 +341,21 @@ def test_who_may_commit() -> None:
     check, topic_id = world.group.check_offset_commit, topic.topic_id
 
     def may_commit(member_id: str, epoch: int, **said: bool) -> list[int]:
-        return [index for index in range(4) if check(member_id, epoch, **said)(topic_id, index)]
+        return [index for index in range(4) if check(Membership(epoch, member_id), **said)(topic_id, index)]
 
     assert may_commit("a", 3) == [0, 1, 2, 3]
+    with pytest.raises(UnsupportedVersion):
+        may_commit("a", 3, has_member_epoch=False)
     assert may_commit("a", 2) == [0, 1]  # its own since epoch 2
     assert may_commit("b", 2) == []
     assert may_commit("a", 1) == []
     assert may_commit("a", -1) == []
     assert may_commit("", -1, is_transactional=True) == [0, 1, 2, 3]
     with pytest.raises(StaleMemberEpoch):
-        check("a", 4)
+        check(Membership(4, "a"))
     for member_id in ("", "zz"):
         with pytest.raises(UnknownMemberId):
-            check(member_id, -1)
+            check(Membership(-1, member_id))
     world.join("c")
     world.join("d")
     world.beat("a", 3, {"t": [0, 1]})

@@ -11,7 +11,7 @@ from minibroker.coordinator.group.consumer.assignment import Assignment, frozen
 from minibroker.coordinator.group.consumer.group import ConsumerGroup, Limits
 from minibroker.coordinator.group.consumer.image import GroupImage
 from minibroker.coordinator.group.consumer.requests import Heartbeat, HeartbeatAnswer
-from minibroker.coordinator.group.consumer.subscriptions import KnownTopic
+from minibroker.coordinator.group.topics import KnownTopic
 from minibroker.coordinator.record_frame import CONSUMER_OFFSETS, CoordinatorRecord
 from minibroker.errors import KafkaError, NotCoordinator
 
@@ -71,8 +71,8 @@ class World:
             clock=self.clock,
             topics=self.topics,
             persist=self._persist,
-            limits=limits,
-            image=image,
+            limits=lambda: limits,
+            image=image or GroupImage(),
             draw_member_id=lambda: "drawn",
         )
 
@@ -84,6 +84,7 @@ class World:
             found = CONSUMER_OFFSETS.decode(CONSUMER_OFFSETS.encode_key(record.key), value)
             assert found is not None
             self.stored.append(found)
+            self.group.image.replay(found)
 
     def replayed(self) -> GroupImage:
         """What the log says."""
@@ -96,7 +97,12 @@ class World:
         """Another group object, made of the log."""
         self.group.unload()
         self.group = ConsumerGroup(
-            self.group.group_id, clock=self.clock, topics=self.topics, persist=self._persist, limits=self.limits, image=self.replayed()
+            self.group.group_id,
+            clock=self.clock,
+            topics=self.topics,
+            persist=self._persist,
+            limits=lambda: self.limits,
+            image=self.replayed(),
         )
         self.group.resume()
 
