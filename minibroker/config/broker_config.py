@@ -105,6 +105,13 @@ class BrokerConfig:
     num_recovery_threads_per_data_dir: int
     replica_high_watermark_checkpoint_interval_ms: int
     unclean_leader_election_enable: bool
+    background_threads: int
+    num_io_threads: int
+    num_network_threads: int
+    num_replica_fetchers: int
+    follower_replication_throttled_rate: int
+    leader_replication_throttled_rate: int
+    replica_alter_log_dirs_io_max_bytes_per_second: int
     group_consumer_assignment_interval_ms: int
     group_consumer_assignors: tuple[str, ...]
     group_consumer_heartbeat_interval_ms: int
@@ -164,6 +171,13 @@ class BrokerConfig:
     offsets_topic_segment_bytes: int
     producer_id_expiration_check_interval_ms: int
     producer_id_expiration_ms: int
+    share_coordinator_cold_partition_snapshot_interval_ms: int
+    share_coordinator_snapshot_update_records_per_snapshot: int
+    share_coordinator_state_topic_min_isr: int
+    share_coordinator_state_topic_num_partitions: int
+    share_coordinator_state_topic_prune_interval_ms: int
+    share_coordinator_state_topic_replication_factor: int
+    share_coordinator_state_topic_segment_bytes: int
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int
     transaction_max_timeout_ms: int
     transaction_partition_verification_enable: bool
@@ -223,6 +237,22 @@ class BrokerConfig:
             self.dynamic_default, self.dynamic_broker = before
             self._apply()
             raise error if isinstance(error, InvalidConfig) else InvalidConfig(str(error)) from error
+
+    def set_stored(self, dynamic_default: Mapping[str, str], dynamic_broker: Mapping[str, str]) -> None:
+        """At a start: take what was stored, without what cannot be altered here or is not valid (any more), which is warned of."""
+        self.set_dynamic({}, {})
+        layers: tuple[dict[str, str], dict[str, str]] = ({}, {})
+        for layer, stored in zip(layers, (dynamic_default, dynamic_broker), strict=True):
+            for name, text in stored.items():
+                if name not in BROKER_PROPERTIES or not BROKER_PROPERTIES[name].is_dynamic:
+                    _LOG.warning("the stored broker config %s is ignored: it cannot be altered while minibroker runs", name)
+                    continue
+                layer[name] = text
+                try:
+                    self.set_dynamic(*layers)
+                except InvalidConfig as error:
+                    _LOG.warning("the stored broker config %s is ignored: %s", name, error)
+                    del layer[name]
 
     def text(self, name: str) -> str | None:
         """The text in force for a property: dynamic, static, or the default."""

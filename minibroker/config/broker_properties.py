@@ -176,6 +176,32 @@ _LOG_DYNAMIC: tuple[Row, ...] = (
     ("unclean.leader.election.enable", BOOLEAN, "false", None, "Accepted for Kafka's tools; the one replica is always in sync."),
 )
 
+#: what Kafka's users and tools alter on any broker; there are neither threads nor followers here
+_ACCEPTED_DYNAMIC: tuple[Row, ...] = (
+    ("background.threads", INT, "10", at_least(1), "Accepted; one thread serves everything."),
+    ("num.io.threads", INT, "8", at_least(1), "Accepted; one thread serves everything."),
+    ("num.network.threads", INT, "3", at_least(1), "Accepted; one thread serves everything."),
+    ("num.replica.fetchers", INT, "1", at_least(1), "Accepted; there are no followers."),
+    (
+        "follower.replication.throttled.rate",
+        LONG,
+        _LONG_MAX,
+        at_least(0),
+        "Accepted for Kafka's tools; there are no followers to throttle.",
+    ),
+    ("leader.replication.throttled.rate", LONG, _LONG_MAX, at_least(0), "Accepted for Kafka's tools; there are no followers to throttle."),
+    (
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+        LONG,
+        _LONG_MAX,
+        at_least(0),
+        "Accepted for Kafka's tools; replicas do not move between directories.",
+    ),
+)
+
+#: of the broker, but not of its file: shown only where they were altered (QuotaConfig.BROKER_QUOTA_CONFIGS)
+DYNAMIC_ONLY = frozenset(row[0] for row in _ACCEPTED_DYNAMIC[-3:])
+
 _COORDINATORS: tuple[Row, ...] = (
     ("group.initial.rebalance.delay.ms", INT, "0", at_least(0), "How long a new group waits for more members. Kafka: 3000."),
     ("group.max.session.timeout.ms", INT, "1800000", None, "Longest session time-out that a member may ask for."),
@@ -216,6 +242,40 @@ _COORDINATORS: tuple[Row, ...] = (
     ("transactional.id.expiration.ms", INT, "604800000", at_least(1), "How long an unused transactional id is remembered."),
 )
 
+_SHARE_COORDINATOR: tuple[Row, ...] = (
+    (
+        "share.coordinator.cold.partition.snapshot.interval.ms",
+        INT,
+        "300000",
+        at_least(1),
+        "Age from which the state of a share partition is written again, so that older records of others can be pruned.",
+    ),
+    (
+        "share.coordinator.snapshot.update.records.per.snapshot",
+        INT,
+        "500",
+        between(0, 500),
+        "Changes of a share partition's state between two records that say it all.",
+    ),
+    ("share.coordinator.state.topic.min.isr", SHORT, "1", at_least(1), "min.insync.replicas of __share_group_state."),
+    ("share.coordinator.state.topic.num.partitions", INT, "50", at_least(1), "Partitions of __share_group_state."),
+    (
+        "share.coordinator.state.topic.prune.interval.ms",
+        INT,
+        "300000",
+        at_least(1),
+        "How often records of __share_group_state that later ones repeat are deleted.",
+    ),
+    (
+        "share.coordinator.state.topic.replication.factor",
+        SHORT,
+        "1",
+        at_least(1),
+        "Replication factor of __share_group_state; there is one replica.",
+    ),
+    ("share.coordinator.state.topic.segment.bytes", INT, "104857600", at_least(1), "Segment size of __share_group_state."),
+)
+
 _COORDINATORS_DYNAMIC: tuple[Row, ...] = (
     ("producer.id.expiration.ms", INT, "86400000", at_least(1), "How long an idle producer's sequence numbers are remembered."),
     (
@@ -228,8 +288,8 @@ _COORDINATORS_DYNAMIC: tuple[Row, ...] = (
 )
 
 
-_STATIC_ROWS = (*_IDENTITY, *_NETWORK, *_TOPICS, *_LOG_STATIC, *_COORDINATORS, *_GROUPS)
-_DYNAMIC_ROWS = (*_NETWORK_DYNAMIC, *_LOG_DYNAMIC, *_COORDINATORS_DYNAMIC, *_GROUPS_DYNAMIC)
+_STATIC_ROWS = (*_IDENTITY, *_NETWORK, *_TOPICS, *_LOG_STATIC, *_COORDINATORS, *_SHARE_COORDINATOR, *_GROUPS)
+_DYNAMIC_ROWS = (*_ACCEPTED_DYNAMIC, *_NETWORK_DYNAMIC, *_LOG_DYNAMIC, *_COORDINATORS_DYNAMIC, *_GROUPS_DYNAMIC)
 
 BROKER_PROPERTIES: dict[str, Property] = {row[0]: Property(row, is_dynamic=False) for row in _STATIC_ROWS}
 BROKER_PROPERTIES |= {row[0]: Property(row, is_dynamic=True) for row in _DYNAMIC_ROWS}

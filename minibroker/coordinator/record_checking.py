@@ -1,6 +1,6 @@
-"""Whether the records of `__transaction_state` and `__consumer_offsets` are what their coordinators could load, for `storage check`.
+"""Whether the records of the coordinators' topics are what they could load, for `storage check`.
 
-Each must be readable, and lie in the partition where its coordinator looks for its transactional id or group. Records of types that only
+Each must be readable, and lie in the partition where its coordinator looks for its transactional id, group or share partition. Records of types that only
 other versions of Kafka know are passed over, as the coordinators do.
 """
 
@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from minibroker.cluster.topic import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
+from minibroker.cluster.topic import CONSUMER_OFFSETS_TOPIC, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC
 from minibroker.coordinator.placement import partition_of
-from minibroker.coordinator.record_frame import CONSUMER_OFFSETS
+from minibroker.coordinator.record_frame import CONSUMER_OFFSETS, SHARE_GROUP_STATE
+from minibroker.coordinator.share.values import StateKey
 from minibroker.coordinator.transaction import records
 from minibroker.errors import WireError
 from minibroker.log.segment_checking import RecordCheck
@@ -19,7 +20,7 @@ from minibroker.records.record import Record
 
 def record_check_of(topic: str, partition: int, partition_count: int | None) -> RecordCheck | None:
     """The check of a partition's records, which can be pickled; None for topics of users. Without a count no placement is checked."""
-    checks = {TRANSACTION_STATE_TOPIC: check_transaction, CONSUMER_OFFSETS_TOPIC: check_offset}
+    checks = {TRANSACTION_STATE_TOPIC: check_transaction, CONSUMER_OFFSETS_TOPIC: check_offset, SHARE_GROUP_STATE_TOPIC: check_share_state}
     return partial(checks[topic], partition, partition_count) if topic in checks else None
 
 
@@ -42,6 +43,18 @@ def check_offset(partition: int, partition_count: int | None, record: Record) ->
         return None
     group = str(getattr(decoded.key, "group", None) or decoded.key.group_id)
     return _misplaced(f"group {group}", group, partition, partition_count)
+
+
+def check_share_state(partition: int, partition_count: int | None, record: Record) -> str | None:
+    """What is wrong with a record of `__share_group_state`."""
+    try:
+        decoded = SHARE_GROUP_STATE.decode(record.key, record.value)
+    except WireError as error:
+        return f"no record of a share partition: {error}"
+    if decoded is None:
+        return None
+    key = StateKey.of(decoded.key).coordinator_key
+    return _misplaced(f"share partition {key}", key, partition, partition_count)
 
 
 def _misplaced(what: str, key: str, partition: int, partition_count: int | None) -> str | None:

@@ -1,4 +1,4 @@
-"""Records of the coordinators' topics, `__transaction_state` and `__consumer_offsets`, as keys and values of record batches.
+"""Records of the coordinators' topics (`__transaction_state`, `__consumer_offsets`, `__share_group_state`) as keys and values of record batches.
 
     key      int16 record type | the key's struct, v0, not flexible
     value    int16 version | the value's struct; no value at all is a tombstone
@@ -12,7 +12,12 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from minibroker.errors import WireError
-from minibroker.schemas.internal.coordinator_records import OFFSET_RECORD_TYPES, TRANSACTION_RECORD_TYPES, CoordinatorRecordType
+from minibroker.schemas.internal.coordinator_records import (
+    OFFSET_RECORD_TYPES,
+    SHARE_STATE_RECORD_TYPES,
+    TRANSACTION_RECORD_TYPES,
+    CoordinatorRecordType,
+)
 from minibroker.wire.compiled import decode_all, encoder
 from minibroker.wire.schema import Buffer
 
@@ -76,3 +81,4 @@ def _prefix(data: Buffer, what: str) -> int:
 
 TRANSACTION_STATE = RecordFrame(TRANSACTION_RECORD_TYPES)
 CONSUMER_OFFSETS = RecordFrame(OFFSET_RECORD_TYPES)
+SHARE_GROUP_STATE = RecordFrame(SHARE_STATE_RECORD_TYPES)

@@ -2,6 +2,7 @@
 
 coordinators.start()      what the internal topics hold is loaded, if there are any
 coordinators.transactions, coordinators.groups      from the first request on that needs them
+coordinators.share_persister      likewise
 coordinators.stop()       before the cluster closes
 """
 
@@ -17,13 +18,14 @@ from minibroker.dispatch.flush_queue import FlushQueue
 
 if TYPE_CHECKING:
     from minibroker.coordinator.group.coordinator import GroupCoordinator
+    from minibroker.coordinator.share.persister import Persister
     from minibroker.coordinator.transaction.coordinator import TransactionCoordinator
 
 
 class Coordinators:
     """Owned by Services."""
 
-    __slots__ = ("_clock", "_cluster", "_config", "_flush_queue", "_groups", "_transactions")
+    __slots__ = ("_clock", "_cluster", "_config", "_flush_queue", "_groups", "_share_persister", "_transactions")
 
     def __init__(self, cluster: Cluster, config: BrokerConfig, clock: Clock, flush_queue: FlushQueue) -> None:
         self._cluster = cluster
@@ -32,6 +34,7 @@ class Coordinators:
         self._flush_queue = flush_queue
         self._groups: GroupCoordinator | None = None
         self._transactions: TransactionCoordinator | None = None
+        self._share_persister: Persister | None = None
 
     @property
     def groups(self) -> GroupCoordinator:
@@ -42,6 +45,16 @@ class Coordinators:
             self._groups = GroupCoordinator(self._cluster, self._config, self._clock, self._flush_queue.flush)
             self._groups.start()
         return self._groups
+
+    @property
+    def share_persister(self) -> Persister:
+        """The share coordinator: the states of all share partitions."""
+        if self._share_persister is None:
+            from minibroker.coordinator.share.persister import Persister  # noqa: PLC0415  a start does without
+
+            self._share_persister = Persister(self._cluster, self._config, self._clock, self._flush_queue.flush)
+            self._share_persister.start()
+        return self._share_persister
 
     @property
     def transactions(self) -> TransactionCoordinator:
@@ -72,3 +85,5 @@ class Coordinators:
             self._transactions.stop()
         if self._groups is not None:
             self._groups.stop()
+        if self._share_persister is not None:
+            self._share_persister.stop()

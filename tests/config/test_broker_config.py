@@ -10,18 +10,25 @@ import pytest
 
 from minibroker.config import sources
 from minibroker.config.broker_config import BrokerConfig
-from minibroker.config.broker_properties import BROKER_PROPERTIES
+from minibroker.config.broker_properties import BROKER_PROPERTIES, DYNAMIC_ONLY
 from minibroker.config.definition import LONG_MAX
 from minibroker.config.listeners import Listener
 from minibroker.errors import ConfigurationError, InvalidConfig
 from tests.config.kafka_configs import BROKER_CONFIGS
 
 #: Not Kafka's, or internal to it.
-NOT_KAFKAS = {"cluster.id", "topic.partition.count.map", "producer.id.expiration.check.interval.ms", "log.initial.task.delay.ms"}
+NOT_KAFKAS = (
+    {"cluster.id", "topic.partition.count.map", "producer.id.expiration.check.interval.ms", "log.initial.task.delay.ms"}
+    | DYNAMIC_ONLY
+    | {
+        "share.coordinator.cold.partition.snapshot.interval.ms",
+        "share.coordinator.state.topic.prune.interval.ms",
+    }
+)
 OTHER_DEFAULTS = {
     "broker.id", "node.id", "log.dir", "listeners", "group.initial.rebalance.delay.ms", "offsets.topic.replication.factor",
     "transaction.state.log.min.isr", "transaction.state.log.replication.factor", "metadata.log.segment.bytes",
-    "group.streams.initial.rebalance.delay.ms",
+    "group.streams.initial.rebalance.delay.ms", "share.coordinator.state.topic.min.isr", "share.coordinator.state.topic.replication.factor",
 }  # fmt: skip
 STATIC_HERE = {"listeners", "listener.security.protocol.map"}  # sockets are opened once
 OTHER_TYPES = {"listener.security.protocol.map"}  # a list here, a text there
