@@ -1,7 +1,7 @@
 """Whether the records of the coordinators' topics are what they could load, for `storage check`.
 
-Each must be readable, and lie in the partition where its coordinator looks for its transactional id, group or share partition. Records of types that only
-other versions of Kafka know are passed over, as the coordinators do.
+Each must be readable, and lie in the partition where its coordinator looks for its transactional id, group or share partition. Records of
+types that only other versions of Kafka know are passed over, as the coordinators do.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Records of the coordinators' topics (`__transaction_state`, `__consumer_offsets`, `__share_group_state`) as keys and values of record batches.
+"""Records of the coordinators' topics (transactions, groups and offsets, share partitions) as keys and values of record batches.
 
     key      int16 record type | the key's struct, v0, not flexible
     value    int16 version | the value's struct; no value at all is a tombstone

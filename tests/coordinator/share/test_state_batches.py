@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -34,7 +36,7 @@ def test_each_offset_has_what_ranks_highest(so_far: list[StateBatch], new: list[
     assert by_offset(*combined) == {offset: rank for offset, rank in by_offset(*so_far, *new).items() if offset >= start_offset}
     ends = [(each.first_offset, each.last_offset) for each in combined]
     assert all(first <= last for first, last in ends)
-    assert all(before[1] < after[0] for before, after in zip(ends, ends[1:], strict=False))
+    assert all(before[1] < after[0] for before, after in pairwise(ends))
 
 
 def test_neighbours_that_say_the_same_become_one() -> None:
