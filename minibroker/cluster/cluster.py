@@ -51,7 +51,6 @@ from minibroker.config.broker_config import BrokerConfig
 from minibroker.config.client_metrics_properties import check_client_metrics
 from minibroker.errors import (
     ConfigurationError,
-    InvalidConfig,
     InvalidReplicaAssignment,
     KafkaError,
     KafkaStorageError,
@@ -329,9 +328,11 @@ class Cluster:
 
     def alter_broker_config(self, name: str, overrides: Mapping[str, str], *, validate_only: bool = False) -> None:
         """Replace the dynamic configs of this broker (its id) or of all brokers (""); InvalidConfig. The caller checks what may change."""
-        for_all = overrides if name == ALL_BROKERS else self.config.dynamic_default
-        for_this = overrides if name != ALL_BROKERS else self.config.dynamic_broker
         before = self.config.dynamic_default, self.config.dynamic_broker
+        stored, in_force = self.image.config_of(BROKER_RESOURCE, name), before[name != ALL_BROKERS]
+        ignored = {key for key, text in stored.items() if overrides.get(key) == text and key not in in_force}
+        wanted = {key: text for key, text in overrides.items() if key not in ignored}
+        for_all, for_this = (wanted, before[1]) if name == ALL_BROKERS else (before[0], wanted)
         self.config.set_dynamic(for_all, for_this)
         if validate_only:
             self.config.set_dynamic(*before)
@@ -407,10 +408,7 @@ class Cluster:
     def _load(self) -> None:
         self._store.load()
         for_this = self.image.config_of(BROKER_RESOURCE, str(self.config.node_id))
-        try:
-            self.config.set_dynamic(self.image.config_of(BROKER_RESOURCE, ALL_BROKERS), for_this)
-        except InvalidConfig as error:
-            raise ConfigurationError(f"the metadata log has a broker config that is not valid: {error}") from error
+        self.config.set_stored(self.image.config_of(BROKER_RESOURCE, ALL_BROKERS), for_this)
         self._log_config = broker_log_config(self.config)
 
     def _open_logs(self) -> None:

@@ -29,6 +29,9 @@ from minibroker.errors import InvalidConfig, InvalidRequest, KafkaError, Unknown
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
 
+_IN_SYNC = "min.insync.replicas"
+_ELIGIBLE_LEADERS_FEATURE = "eligible.leader.replicas.version"
+
 
 class Change(NamedTuple):
     """One operation on one config."""
@@ -113,6 +116,9 @@ def _alter(cluster: Cluster, resource_type: int, name: str, changes: Sequence[Ch
         _check_dynamic(changes)
     before = {} if is_full else dict(cluster.image.config_of(resource_type, name))
     after = _apply(cluster, resource_type, before, changes)
+    if resource_type == BROKER_RESOURCE:
+        unsaid = [_IN_SYNC] if is_full and _IN_SYNC in cluster.image.config_of(resource_type, name) else []
+        _check_replicas_in_sync(cluster, name, [*changes, *(Change(each, DELETE, None) for each in unsaid if each not in after)])
     if resource_type == TOPIC_RESOURCE:
         cluster.alter_topic_config(name, after, validate_only=validate_only)
     elif resource_type == GROUP_RESOURCE:
@@ -143,11 +149,23 @@ def _check_changes(changes: Sequence[Change]) -> None:
 
 def _check_dynamic(changes: Sequence[Change]) -> None:
     for change in changes:
-        if change.name not in BROKER_PROPERTIES and change.operation != DELETE:
+        if change.name not in BROKER_PROPERTIES and change.operation == SET:
             raise InvalidConfig(f"Unknown broker config name: {change.name}")
-    fixed = [change.name for change in changes if change.name in BROKER_PROPERTIES and not BROKER_PROPERTIES[change.name].is_dynamic]
+    wanted = [change.name for change in changes if change.operation != DELETE]
+    fixed = [name for name in wanted if name in BROKER_PROPERTIES and not BROKER_PROPERTIES[name].is_dynamic]
     if fixed:
         raise InvalidRequest(f"Cannot update these configs dynamically: [{', '.join(fixed)}]")
+
+
+def _check_replicas_in_sync(cluster: Cluster, name: str, changes: Sequence[Change]) -> None:
+    """Where replicas may be eligible to lead that are not in sync (KIP-966), how many must be in sync is one number for the cluster."""
+    operations = {change.operation for change in changes if change.name == _IN_SYNC}
+    if not operations or not cluster.image.features.get(_ELIGIBLE_LEADERS_FEATURE):
+        return
+    if name != ALL_BROKERS:
+        raise InvalidConfig(f"Broker-level {_IN_SYNC} cannot be altered while ELR is enabled.")
+    if DELETE in operations:
+        raise InvalidConfig(f"Cluster-level {_IN_SYNC} cannot be removed while ELR is enabled.")
 
 
 def _apply(cluster: Cluster, resource_type: int, overrides: dict[str, str], changes: Sequence[Change]) -> dict[str, str]:

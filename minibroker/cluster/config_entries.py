@@ -14,7 +14,7 @@ from minibroker.cluster.broker_loggers import levels
 from minibroker.cluster.group_config import group_value
 from minibroker.cluster.topic_config import topic_value
 from minibroker.config.broker_config import BrokerConfig
-from minibroker.config.broker_properties import BROKER_PROPERTIES, BROKER_SYNONYMS
+from minibroker.config.broker_properties import BROKER_PROPERTIES, BROKER_SYNONYMS, DYNAMIC_ONLY
 from minibroker.config.client_metrics_properties import CLIENT_METRICS_PROPERTIES
 from minibroker.config.definition import (
     SOURCE_BROKER_LOGGER,
@@ -63,6 +63,8 @@ def broker_entries(config: BrokerConfig) -> list[ConfigEntry]:
     entries = []
     for name, prop in BROKER_PROPERTIES.items():
         synonyms = _broker_synonyms(config, name)
+        if name in DYNAMIC_ONLY and _source(synonyms) == SOURCE_DEFAULT:
+            continue
         value = None if prop.is_sensitive else format_value(config.value(name))
         entries.append(ConfigEntry(prop, value, _source(synonyms), not prop.is_dynamic, synonyms))
     return entries

@@ -50,6 +50,10 @@ class BrokerConfig:
     max_incremental_fetch_session_cache_slots: int
     max_request_partition_size_limit: int
     request_timeout_ms: int
+    controller_quota_window_num: int
+    controller_quota_window_size_seconds: int
+    quota_window_num: int
+    quota_window_size_seconds: int
     max_connections: int
     max_connections_per_ip: int
     max_connections_per_ip_overrides: Mapping[str, int]

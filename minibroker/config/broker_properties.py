@@ -75,6 +75,13 @@ _NETWORK: tuple[Row, ...] = (
     ("request.timeout.ms", INT, "30000", at_least(0), "Longest wait for something that the broker itself asks for."),
 )
 
+_QUOTAS: tuple[Row, ...] = (
+    ("controller.quota.window.num", INT, "11", at_least(1), "Samples that the rate of changes by a client is taken over."),
+    ("controller.quota.window.size.seconds", INT, "1", at_least(1), "Length of such a sample."),
+    ("quota.window.num", INT, "11", at_least(1), "Samples that a client's rate of bytes and share of time are taken over."),
+    ("quota.window.size.seconds", INT, "1", at_least(1), "Length of such a sample."),
+)
+
 _NETWORK_DYNAMIC: tuple[Row, ...] = (
     ("max.connections", INT, _INT_MAX, at_least(0), "Connections at one time; another one is closed at once."),
     ("max.connections.per.ip", INT, _INT_MAX, at_least(0), "Connections at one time from one address."),
@@ -288,7 +295,7 @@ _COORDINATORS_DYNAMIC: tuple[Row, ...] = (
 )
 
 
-_STATIC_ROWS = (*_IDENTITY, *_NETWORK, *_TOPICS, *_LOG_STATIC, *_COORDINATORS, *_SHARE_COORDINATOR, *_GROUPS)
+_STATIC_ROWS = (*_IDENTITY, *_NETWORK, *_QUOTAS, *_TOPICS, *_LOG_STATIC, *_COORDINATORS, *_SHARE_COORDINATOR, *_GROUPS)
 _DYNAMIC_ROWS = (*_ACCEPTED_DYNAMIC, *_NETWORK_DYNAMIC, *_LOG_DYNAMIC, *_COORDINATORS_DYNAMIC, *_GROUPS_DYNAMIC)
 
 BROKER_PROPERTIES: dict[str, Property] = {row[0]: Property(row, is_dynamic=False) for row in _STATIC_ROWS}

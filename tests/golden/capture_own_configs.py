@@ -1,4 +1,4 @@
-"""Take what Apache Kafka says of configs of groups and client metrics: `python -m tests.golden.capture_own_configs PORT`.
+"""Take what Apache Kafka says of configs of groups, client metrics and brokers: `python -m tests.golden.capture_own_configs PORT`.
 
 Writes own_configs_kafka_4.3.1.json:
     described   resource type -> name -> value, type, source, read_only, is_sensitive, synonyms [name, value, source] when none is stored
@@ -17,7 +17,7 @@ from tests.golden.capture_admin import ask
 from tests.golden.capture_configs import describe, topic_row
 
 FILE = Path(__file__).parent / "own_configs_kafka_4.3.1.json"
-METRICS, GROUP = 16, 32
+BROKER, METRICS, GROUP = 4, 16, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
 
 NUMBERS = [
@@ -49,6 +49,45 @@ TOGETHER: list[Changes] = [
 
 OF_METRICS: list[Changes] = [[("metrics", APPEND, "a")], [("metrics", SUBTRACT, "a")], [("foo", SET, "x")]]
 
+#: of one broker, and of all
+OF_BROKERS: list[Changes] = [
+    [("max.connections", APPEND, "5")],
+    [("max.connections", SUBTRACT, "5")],
+    [("foo", APPEND, "5")],
+    [("foo", DELETE, None)],
+    [("node.id", SET, "5")],
+    [("node.id", DELETE, None)],
+    [("node.id", SET, "1"), ("log.dirs", SET, "x")],
+    [("log.retention.hours", SET, "5")],
+    [("advertised.listeners", SET, "PLAINTEXT://:1")],
+    [("quota.window.num", SET, "5")],
+    [("log.retention.ms", SET, "abc")],
+    [("log.retention.bytes", SET, "")],
+    [("max.connections", SET, "-5")],
+    [("max.connections", SET, None)],
+    [("max.connections", SET, "5"), ("max.connections", SET, "6")],
+    [("max.connections.per.ip.overrides", SET, "127.0.0.1:5")],
+    [("group.consumer.assignment.interval.ms", SET, "20000")],
+    [("group.consumer.assignment.interval.ms", SET, "2000")],
+    [("group.consumer.session.timeout.ms", SET, "50000")],
+    [("min.insync.replicas", SET, "1")],
+    [("min.insync.replicas", DELETE, None)],
+    [("log.cleanup.policy", APPEND, "compact")],
+    [("log.cleanup.policy", APPEND, "foo")],
+    [("log.cleanup.policy", SET, "")],
+    [("background.threads", SET, "5")],
+    [("num.io.threads", SET, "0")],
+    [("compression.type", SET, "foo")],
+    [("log.message.timestamp.type", SET, "x")],
+    [("unclean.leader.election.enable", SET, "x")],
+    [("producer.id.expiration.ms", SET, "5")],
+    [("transaction.partition.verification.enable", SET, "false")],
+    [("message.max.bytes", SET, " 100 ")],
+    [("leader.replication.throttled.rate", SET, "100")],
+    [("follower.replication.throttled.rate", SET, "-1")],
+    [("log.flush.interval.messages", SET, "0")],
+]
+
 
 def tried(kind: int, resource: str, name: str, text: str) -> tuple[int, str, Changes]:
     """One config set to one text."""
@@ -77,6 +116,8 @@ def changes() -> list[tuple[int, str, Changes]]:
     for name, some in of_metrics.items():
         found += [tried(METRICS, "m", name, text) for text in some]
     found += [(METRICS, "m", each) for each in OF_METRICS]
+    found += [(BROKER, name, each) for name in ("1", "") for each in OF_BROKERS]
+    found += [(BROKER, name, [("max.connections", SET, "5")]) for name in ("2", "x")]
     found += [(METRICS, "", [("metrics", SET, "a")]), (GROUP, "", [("consumer.session.timeout.ms", SET, "45000")])]
     return found
 

@@ -1,4 +1,4 @@
-"""Configs of groups and of client metrics are described, altered and listed as by Apache Kafka.
+"""Configs of groups, client metrics and brokers are described, altered and listed as by Apache Kafka.
 
 What it said is in tests/golden/own_configs_kafka_4.3.1.json (capture_own_configs).
 """
@@ -15,6 +15,7 @@ from minibroker.schemas import k32_describe_configs as k32
 from minibroker.schemas import k33_alter_configs as k33
 from minibroker.schemas import k44_incremental_alter_configs as k44
 from minibroker.schemas import k74_list_config_resources as k74
+from minibroker.schemas.internal.setting_records import ConfigRecord, FeatureLevelRecord
 from tests.golden.capture_configs import topic_row
 from tests.golden.capture_own_configs import FILE, GROUP, METRICS, answer, request
 from tests.support.broker_in_memory import BrokerInMemory
@@ -48,6 +49,7 @@ def test_described_as_apache_kafka_does(kind: int) -> None:
 
 def test_altered_and_refused_as_apache_kafka_does() -> None:
     broker = BrokerInMemory()
+    broker.cluster.image.apply(FeatureLevelRecord(name="eligible.leader.replicas.version", feature_level=1))
     differences = []
     for kind, name, configs, *theirs in KAFKA["altered"]:
         ours = answer(broker.ask(request(kind, name, configs)))
@@ -126,3 +128,37 @@ def test_what_has_configs_is_listed_until_it_has_none() -> None:
     assert listed() == [(GROUP, "g"), (METRICS, "m")]
     alter(broker, GROUP, "g", (SESSION, None))
     assert listed() == [(METRICS, "m")]
+
+
+def test_stored_broker_configs_that_cannot_be_taken_do_not_stop_a_start(caplog: pytest.LogCaptureFixture) -> None:
+    """Apache Kafka leaves them out, too; here more of them, for its listeners are altered while it runs."""
+    broker = BrokerInMemory()
+    stored = {"listeners": "PLAINTEXT://:1", "my.plugin": "x", "group.consumer.assignment.interval.ms": "2000", "max.connections": "5"}
+    broker.cluster.keep([ConfigRecord(resource_type=4, resource_name="1", name=name, value=text) for name, text in stored.items()])
+    broker.services.coordinators.stop()
+    broker.cluster.close()
+    again = BrokerInMemory(folder=broker.folder, config={"group.consumer.max.assignment.interval.ms": "1500"})
+    assert (again.config.max_connections, again.config.group_consumer_assignment_interval_ms) == (5, 1_000)
+    assert [listener.port for listener in again.config.listeners] == [9092]
+    assert "the stored broker config listeners is ignored" in caplog.text
+    assert "group.consumer.assignment.interval.ms must be less than or equal to group.consumer.max.assignment.interval.ms" in caplog.text
+
+    assert alter(again, 4, "1", ("max.connections", "6")) == (0, None)
+    assert again.config.max_connections == 6
+    assert again.cluster.image.config_of(4, "1") == {**stored, "max.connections": "6"}
+
+
+def test_a_broker_config_that_is_refused_changes_nothing() -> None:
+    broker = BrokerInMemory()
+    assert alter(broker, 4, "", ("max.connections.per.ip.overrides", "nonsense"), ("max.connections", "5"))[0] == 42
+    assert broker.config.max_connections == 2**31 - 1
+    assert alter(broker, 4, "", ("max.connections", "5")) == (0, None)
+    assert broker.config.max_connections == 5
+
+
+def test_what_only_tools_of_replication_alter_is_shown_where_it_was_altered() -> None:
+    broker = BrokerInMemory()
+    name = "leader.replication.throttled.rate"
+    assert name not in describe(broker, 4, "1")
+    alter(broker, 4, "1", (name, "1000"))
+    assert describe(broker, 4, "1")[name].value == "1000"
