@@ -1,0 +1,239 @@
+"""A share group of KIP-932: what its members ask for, and what time does to them. What is done with its offsets: offsets.py.
+
+    state      it is in it when             member epoch    of a member that is there             of one that is not
+    Empty      nobody is in it              0   joins       told everything again                 new: a new epoch of the group
+    Stable     it has members               its own         alive; told what changed (1)          UNKNOWN_MEMBER_ID
+                                            the one before  the same: its answer was lost         UNKNOWN_MEMBER_ID
+                                            others          FENCED_MEMBER_EPOCH                   UNKNOWN_MEMBER_ID
+                                            -1  leaves      gone: a new epoch of the group        UNKNOWN_MEMBER_ID
+
+  (1) What changed in what it says of itself is stored; another subscription is a new epoch of the group.
+
+    timer                     runs for                               when it is over
+    session of a member       the session time-out of the group      it is gone, as if it left
+
+A heartbeat that finds topics without states has them made, and gives out their partitions in the same answer. (Apache Kafka makes them
+behind the request: there the first member is told nothing at first, and something with its next heartbeat, in another epoch of the group.)
+
+Invariants
+  - what members are told is stored before they are told
+  - a member has a partition only when the share coordinator has a state for it
+  - no epoch goes back
+
+Source: GroupMetadataManager, GroupCoordinatorService of Apache Kafka 4.3.1; KIP-932.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from enum import Enum
+from functools import partial
+from typing import Final, NamedTuple
+
+from minibroker.clock import Clock, Timer
+from minibroker.coordinator.group.kinds import Persist
+from minibroker.coordinator.group.share.image import GroupImage
+from minibroker.coordinator.group.share.members import JOINS, LEAVES, Member
+from minibroker.coordinator.group.share.offsets import ShareOffsets
+from minibroker.coordinator.group.share.requests import Heartbeat, HeartbeatAnswer, check_heartbeat
+from minibroker.coordinator.group.share.states import States
+from minibroker.coordinator.group.share.step import Step
+from minibroker.coordinator.group.topics import Topics
+from minibroker.errors import FencedMemberEpoch, GroupMaxSizeReached, KafkaError, NonEmptyGroup, UnknownMemberId
+
+PROTOCOL_TYPE: Final = "share"
+
+_LOG = logging.getLogger(__name__)
+
+
+class GroupState(Enum):
+    """As ShareGroupDescribe and ListGroups spell it."""
+
+    EMPTY = "Empty"
+    STABLE = "Stable"
+
+
+class Limits(NamedTuple):
+    """What the configuration says of this group, and of all."""
+
+    max_size: int = 200  #: group.share.max.size
+    session_timeout_ms: int = 45_000  #: share.session.timeout.ms, or group.share.session.timeout.ms
+    heartbeat_interval_ms: int = 5_000  #: share.heartbeat.interval.ms, or group.share.heartbeat.interval.ms
+    assignment_interval_ms: int = 1_000  #: share.assignment.interval.ms, or group.share.assignment.interval.ms
+
+
+class ShareGroup:
+    """One group. `image` is what the log says of it, and for reading."""
+
+    def __init__(
+        self,
+        group_id: str,
+        *,
+        clock: Clock,
+        topics: Topics,
+        persist: Persist,
+        states: States,
+        image: GroupImage,
+        limits: Callable[[], Limits] = Limits,
+        on_member_gone: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """`persist` replays what it stores into `image`. `on_member_gone` is told the id of each member that left or was too late."""
+        self.group_id = group_id
+        self.image = image
+        self._clock = clock
+        self._topics = topics
+        self._persist = persist
+        self._limits = limits
+        self._on_member_gone = on_member_gone
+        self.offsets = ShareOffsets(group_id, image=image, topics=topics, clock=clock, persist=persist, states=states)
+        self._topics_version = -1  #: of the topics that the group's epoch is known to be right for
+        self._sessions: dict[str, Timer] = {}
+
+    # Life
+
+    def resume(self) -> None:
+        """The log was read: members have a session time-out to be heard of again."""
+        for member_id in self.image.members:
+            self._renew(member_id)
+
+    def unload(self) -> None:
+        """Nobody asks it any more."""
+        for timer in self._sessions.values():
+            timer.cancel()
+        self._sessions.clear()
+
+    @property
+    def state(self) -> GroupState:
+        """By the first rule of the table that holds."""
+        return GroupState.STABLE if self.image.members else GroupState.EMPTY
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has no members."""
+        return not self.image.members
+
+    # ShareGroupHeartbeat
+
+    def heartbeat(self, asked: Heartbeat) -> HeartbeatAnswer:
+        """Join, be alive, leave: KafkaError kinds of the table, of requests.py, and what storing fails with."""
+        check_heartbeat(self.group_id, asked)
+        if asked.member_epoch == LEAVES:
+            self._check_member(asked.member_id)
+            self._remove(asked.member_id)
+            return HeartbeatAnswer(asked.member_id, LEAVES)
+        limits = self._limits()
+        before = self._find(asked, limits.max_size)
+        topics_version = self._topics.version
+        step = self._step()
+        has_changed = step.subscribe(_updated(before, asked))
+        if topics_version != self._topics_version:
+            step.forget_deleted_topics()
+        if has_changed or topics_version != self._topics_version:
+            has_changed = step.follow_subscriptions(has_changed=has_changed)
+        step = self._initialize(step)
+        if step.image.assignment_epoch >= step.image.epoch and step.is_anything_unassigned:
+            has_changed = step.follow_subscriptions(has_changed=True)
+        step.assign(limits.assignment_interval_ms)
+        member = step.tell_target(asked.member_id, has_changed=has_changed)
+        self._store(step)
+        self._topics_version = topics_version
+        self._renew(asked.member_id)
+        is_told = asked.member_epoch == JOINS or asked.topic_names is not None or before.assigned != member.assigned
+        return HeartbeatAnswer(member.member_id, member.member_epoch, limits.heartbeat_interval_ms, member.assigned if is_told else None)
+
+    def _find(self, asked: Heartbeat, max_size: int) -> Member:
+        """The member that asks, a blank one where it is new."""
+        members = self.image.members
+        if asked.member_id not in members and len(members) >= max_size:
+            raise GroupMaxSizeReached(f"The share group has reached its maximum capacity of {max_size} members.")
+        if asked.member_epoch == JOINS:
+            return members.get(asked.member_id, Member(asked.member_id))
+        self._check_member(asked.member_id)
+        member = members[asked.member_id]
+        _check_epoch(member, asked.member_epoch)
+        return member
+
+    def _check_member(self, member_id: str) -> None:
+        if member_id not in self.image.members:
+            raise UnknownMemberId(f"Member {member_id} is not a member of group {self.group_id}.")
+
+    # Steps
+
+    def _step(self) -> Step:
+        return Step(self.group_id, self.image, self._topics, self._clock.now_ms())
+
+    def _store(self, step: Step) -> None:
+        if step.records:
+            self._persist(step.records)
+
+    def _remove(self, member_id: str) -> None:
+        step = self._step()
+        step.remove(member_id)
+        self._store(step)
+        timer = self._sessions.pop(member_id, None)
+        if timer is not None:
+            timer.cancel()
+        self._on_member_gone(member_id)
+
+    # Timers
+
+    def _renew(self, member_id: str) -> None:
+        timer = self._sessions.pop(member_id, None)
+        if timer is not None:
+            timer.cancel()
+        self._sessions[member_id] = self._clock.call_later_ms(self._limits().session_timeout_ms, partial(self._time_out, member_id))
+
+    def _time_out(self, member_id: str) -> None:
+        try:
+            self._remove(member_id)
+        except KafkaError as error:
+            _LOG.warning("group %s: member %s cannot be removed, though its session timed out: %s", self.group_id, member_id, error)
+            self._renew(member_id)
+        else:
+            _LOG.info("group %s: member %s is gone: its session timed out", self.group_id, member_id)
+
+    def _initialize(self, step: Step) -> Step:
+        """Have states made for what members subscribed to. Where that fails the next heartbeat tries again."""
+        missing = step.uninitialized()
+        if not missing:
+            return step
+        step.store_state_partitions(step.image.state_partitions.initialize(missing))
+        self._store(step)
+        for member_id in self.image.members.keys() - self._sessions.keys():
+            self._renew(member_id)  # it is a member from now on, whatever becomes of the rest
+        failed = self.offsets.initialize(missing)
+        if failed:
+            _LOG.warning("group %s: %d partitions have no state yet: %s", self.group_id, len(failed), next(iter(failed.values())))
+        return self._step()
+
+    # Its end
+
+    def check_delete(self) -> None:
+        """NonEmptyGroup."""
+        if self.image.members:
+            raise NonEmptyGroup
+
+
+def _updated(before: Member, asked: Heartbeat) -> Member:
+    """The member with what it says of itself now."""
+    return before._replace(
+        rack_id=before.rack_id if asked.rack_id is None else asked.rack_id,
+        client_id=asked.client_id,
+        client_host=asked.client_host,
+        topic_names=before.topic_names if asked.topic_names is None else tuple(sorted(set(asked.topic_names))),
+    )
+
+
+def _check_epoch(member: Member, epoch: int) -> None:
+    known, previous = member.member_epoch, member.previous_member_epoch
+    if epoch > known:
+        raise FencedMemberEpoch(
+            f"The share group member has a greater member epoch ({epoch}) than the one known by the group coordinator ({known}). "
+            "The member must abandon all its partitions and rejoin."
+        )
+    if epoch < known and epoch != previous:
+        raise FencedMemberEpoch(
+            f"The share group member has a smaller member epoch ({epoch}) than the one known by the group coordinator ({known}), "
+            f"and it does not match the previous member epoch ({previous}). The member must abandon all its partitions and rejoin."
+        )

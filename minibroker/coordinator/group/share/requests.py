@@ -1,0 +1,44 @@
+"""What members ask of a share group, and what is wrong with it whatever the group.
+
+Source: GroupCoordinatorService.throwIfShareGroupHeartbeatRequestIsInvalid of Apache Kafka 4.3.1, whose words the messages are.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from minibroker.coordinator.group.consumer.assignment import Assignment
+from minibroker.coordinator.group.share.members import JOINS, LEAVES
+from minibroker.errors import InvalidRequest
+
+
+class Heartbeat(NamedTuple):
+    """A ShareGroupHeartbeat. None means: as in the last one."""
+
+    member_id: str
+    member_epoch: int
+    client_id: str = ""
+    client_host: str = ""
+    rack_id: str | None = None
+    topic_names: tuple[str, ...] | None = None
+
+
+class HeartbeatAnswer(NamedTuple):
+    """What the member is told; `assignment` is None when it is what it was told before."""
+
+    member_id: str
+    member_epoch: int
+    heartbeat_interval_ms: int = 0
+    assignment: Assignment | None = None
+
+
+def check_heartbeat(group_id: str, asked: Heartbeat) -> None:
+    """InvalidRequest. That the member id is one is the caller's to see to."""
+    if not group_id:
+        raise InvalidRequest("GroupId can't be empty.")
+    if asked.rack_id == "":
+        raise InvalidRequest("RackId can't be empty.")
+    if asked.member_epoch == JOINS and not asked.topic_names:
+        raise InvalidRequest("SubscribedTopicNames must be set in first request.")
+    if asked.member_epoch < LEAVES:
+        raise InvalidRequest("MemberEpoch is invalid.")

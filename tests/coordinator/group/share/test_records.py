@@ -1,0 +1,152 @@
+"""Records of share groups: those that Apache Kafka 4.3.1 wrote are read, and written again they are the same."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from minibroker.coordinator.group.share import records as of_group
+from minibroker.coordinator.group.share.image import FIRST_EPOCH, GroupImage
+from minibroker.coordinator.group.share.members import Member
+from minibroker.coordinator.group.share.state_partitions import StatePartitions, named
+from minibroker.coordinator.record_frame import CONSUMER_OFFSETS, CoordinatorRecord
+from minibroker.records.batch import split_batches
+from minibroker.records.record import decode_records
+from minibroker.schemas.internal.share_group_records import (
+    ShareGroupCurrentMemberAssignmentKey,
+    ShareGroupMemberMetadataKey,
+    ShareGroupMetadataKey,
+    ShareGroupStatePartitionMetadataKey,
+    ShareGroupTargetAssignmentMemberKey,
+    ShareGroupTargetAssignmentMetadataKey,
+)
+from tests.golden import FRAMES
+
+SEGMENTS = json.loads((FRAMES.parent / "records" / "groups_kafka_4.3.1.json").read_text())["segments"]
+KINDS = (
+    ShareGroupCurrentMemberAssignmentKey,
+    ShareGroupMemberMetadataKey,
+    ShareGroupMetadataKey,
+    ShareGroupStatePartitionMetadataKey,
+    ShareGroupTargetAssignmentMemberKey,
+    ShareGroupTargetAssignmentMetadataKey,
+)
+Raw = tuple[bytes, bytes | None]
+TOPIC = UUID(int=1)
+
+
+def of_kafka() -> dict[str, list[tuple[CoordinatorRecord, Raw]]]:
+    """Records of share groups by group, in the order of the log."""
+    found: dict[str, list[tuple[CoordinatorRecord, Raw]]] = {}
+    for segment in SEGMENTS.values():
+        for batch in split_batches(memoryview(bytes.fromhex(segment["segment"]))):
+            for each in [] if batch.is_control else decode_records(batch):
+                record = CONSUMER_OFFSETS.decode(each.key, each.value)
+                if record is not None and isinstance(record.key, KINDS):
+                    raw = bytes(each.key or b""), None if each.value is None else bytes(each.value)
+                    found.setdefault(record.key.group_id, []).append((record, raw))
+    return found
+
+
+KAFKA = of_kafka()
+
+
+def raw(record: CoordinatorRecord) -> Raw:
+    key = CONSUMER_OFFSETS.encode_key(record.key)
+    return key, None if record.value is None else CONSUMER_OFFSETS.encode_value(record.key, record.value, record.version)
+
+
+def again(group_id: str, image: GroupImage, record: CoordinatorRecord) -> CoordinatorRecord:
+    """What we write for what this record of Kafka says."""
+    key = record.key
+    if isinstance(key, ShareGroupMetadataKey):
+        return of_group.epoch_record(group_id, image.epoch, image.metadata_hash)
+    if isinstance(key, ShareGroupMemberMetadataKey):
+        return of_group.member_record(group_id, image.members[key.member_id])
+    if isinstance(key, ShareGroupTargetAssignmentMetadataKey):
+        return of_group.target_epoch_record(group_id, image.assignment_epoch, image.assignment_timestamp_ms)
+    if isinstance(key, ShareGroupTargetAssignmentMemberKey):
+        return of_group.target_record(group_id, key.member_id, image.targets[key.member_id])
+    if isinstance(key, ShareGroupStatePartitionMetadataKey):
+        return of_group.state_partitions_record(group_id, image.state_partitions)
+    return of_group.current_record(group_id, image.members[key.member_id])
+
+
+@pytest.mark.parametrize("group_id", sorted(KAFKA))
+def test_what_kafka_wrote_is_read_and_written_again(group_id: str) -> None:
+    image = GroupImage()
+    kinds: set[type] = set()
+    for record, theirs in KAFKA[group_id]:
+        kinds.add(type(record.key))
+        image.replay(record)
+        if record.value is None:
+            member_id = getattr(record.key, "member_id", "")
+            assert record in [*of_group.member_tombstones(group_id, member_id), *of_group.group_tombstones(group_id)]
+        else:
+            assert raw(again(group_id, image, record)) == theirs
+    assert kinds == set(KINDS)
+
+
+def test_kafka_deletes_a_group_in_the_same_order() -> None:
+    ends = [
+        [type(record.key) for record, _ in records if record.value is None and type(record.key) in KINDS[2:4] + KINDS[5:]]
+        for records in KAFKA.values()
+    ]
+    expected = [type(each.key) for each in of_group.group_tombstones("g")]
+    assert expected in ends
+
+
+# Replay
+
+
+def every_record() -> list[CoordinatorRecord]:
+    partitions = named([(TOPIC, "t", [0, 1])])
+    member = Member("a", "rack", "client", "/host", ("t",), 3, 2, {TOPIC: frozenset({0})})
+    return [
+        of_group.epoch_record("g", 7, -5),
+        of_group.member_record("g", member),
+        of_group.target_epoch_record("g", 6, 99),
+        of_group.target_record("g", "a", {TOPIC: frozenset({0, 1})}),
+        of_group.current_record("g", member),
+        of_group.state_partitions_record("g", StatePartitions(partitions, partitions, {UUID(int=2): "gone"})),
+    ]
+
+
+def said(image: GroupImage) -> dict[str, Any]:
+    return {name: getattr(image, name) for name in image.__slots__}
+
+
+@pytest.mark.parametrize("turn", range(6))
+def test_a_compacted_log_tells_it_in_any_order(turn: int) -> None:
+    expected, image = GroupImage(), GroupImage()
+    records = every_record()
+    for record in records:
+        expected.replay(record)
+    for record in records[turn:] + records[:turn]:
+        image.replay(record)
+    assert said(image) == said(expected)
+    assert image.members["a"].assigned == {TOPIC: {0}}
+    assert image.state_partitions.deleting == {UUID(int=2): "gone"}
+    assert image.subscribed == {"t"}
+
+
+def test_a_group_that_is_gone() -> None:
+    image = GroupImage()
+    for record in [*every_record(), *of_group.member_tombstones("g", "a"), *of_group.group_tombstones("g")]:
+        image.replay(record)
+    assert said(image) == said(GroupImage())
+    assert image.epoch == image.assignment_epoch == FIRST_EPOCH
+
+
+def test_a_copy_is_another() -> None:
+    image = GroupImage()
+    for record in every_record():
+        image.replay(record)
+    copied = image.copy()
+    assert said(copied) == said(image)
+    for tombstone in [*of_group.member_tombstones("g", "a"), *of_group.group_tombstones("g")]:
+        copied.replay(tombstone)
+    assert image.members.keys() == image.targets.keys() == {"a"}
