@@ -1,0 +1,485 @@
+"""A streams group of KIP-1071: what its members ask for, and what time does to them.
+
+    state          it is in it when                                            as StreamsGroupDescribe spells it
+    Empty          nobody is in it
+    NotReady       topics of the application are missing, or wrongly partitioned
+    Assigning      its epoch is newer than that of the target assignment
+    Reconciling    a member has not what it shall have
+    Stable         all have what they shall have
+
+    member epoch        of a member that is there                    of one that is not
+    0   joins           told everything again; owns nothing          new: a new epoch of the group (1)
+    its own             alive; reconciled (2)                        UNKNOWN_MEMBER_ID
+    the one before      the same, if it owns no more than it was     UNKNOWN_MEMBER_ID
+                        given (its answer was lost); else 110
+    older, newer        FENCED_MEMBER_EPOCH (110)                    UNKNOWN_MEMBER_ID
+    -1  leaves          gone: a new epoch of the group               UNKNOWN_MEMBER_ID
+
+  (1) The first one says the topology, which stays. Another one of the same epoch or a newer one is INVALID_REQUEST; who comes with an
+      older one is told STALE_TOPOLOGY.
+  (2) What changed in what it says of itself is stored, and a new epoch of the group.
+
+    timer                       runs for                               when it is over
+    session of a member         the session time-out of the group      it is gone, as if it left
+    revocation of a member      its rebalance time-out                 it is gone: it did not give up what it must
+    first assignment            the initial rebalance delay, when a    there is a target assignment; until then nobody has anything
+                                member came into an empty group        (ASSIGNMENT_DELAYED)
+
+Invariants
+  - what members are told is stored before they are told; where that fails nothing has happened, but that topics may have been made
+  - no epoch goes back
+  - see reconciliation.py for who is given what
+
+Where Apache Kafka differs: it makes internal topics behind the answer, so that a new group is not ready until a later heartbeat; here they
+are made at once, and MISSING_INTERNAL_TOPICS is told only where one cannot be made. A member does not get back into a full group there.
+
+Source: GroupMetadataManager, StreamsGroup of Apache Kafka 4.3.1; KIP-1071.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from enum import Enum
+from functools import partial
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from minibroker.clock import Clock, Timer
+from minibroker.coordinator.group.commits import Membership
+from minibroker.coordinator.group.kinds import CheckCommit, GroupType, Persist, may_commit_all
+from minibroker.coordinator.group.streams.endpoints import Located, locate
+from minibroker.coordinator.group.streams.image import FIRST_EPOCH, GroupImage
+from minibroker.coordinator.group.streams.internal_topics import ConfiguredTopology, InternalTopic, Status, StatusCode, configure
+from minibroker.coordinator.group.streams.members import JOINS, LEAVES, Member, MemberState
+from minibroker.coordinator.group.streams.records import group_tombstones
+from minibroker.coordinator.group.streams.requests import NOT_SAID, Heartbeat, HeartbeatAnswer
+from minibroker.coordinator.group.streams.step import Step
+from minibroker.coordinator.group.streams.tasks import Tasks, is_part_of
+from minibroker.coordinator.group.streams.topology import Topology
+from minibroker.coordinator.group.topics import Topics, metadata_hash
+from minibroker.coordinator.record_frame import CoordinatorRecord
+from minibroker.errors import (
+    FencedMemberEpoch,
+    GroupMaxSizeReached,
+    InvalidRequest,
+    KafkaError,
+    NonEmptyGroup,
+    StaleMemberEpoch,
+    UnknownMemberId,
+    UnsupportedVersion,
+)
+
+_INT_MAX: Final = 2**31 - 1
+_SHOWN_FAILURES: Final = 3
+_INITIAL_DELAY: Final = Status(StatusCode.ASSIGNMENT_DELAYED, "Assignment delayed due to the configured initial rebalance delay.")
+_INTERVAL: Final = Status(StatusCode.ASSIGNMENT_DELAYED, "Assignment delayed due to the configured assignment interval.")
+
+_LOG = logging.getLogger(__name__)
+
+MakeTopic = Callable[[InternalTopic], None]  #: KafkaError
+
+
+class GroupState(Enum):
+    """As StreamsGroupDescribe and ListGroups spell it."""
+
+    EMPTY = "Empty"
+    NOT_READY = "NotReady"
+    ASSIGNING = "Assigning"
+    RECONCILING = "Reconciling"
+    STABLE = "Stable"
+
+
+class Limits(NamedTuple):
+    """What the configuration says of a streams group."""
+
+    max_size: int = _INT_MAX  #: group.streams.max.size
+    session_timeout_ms: int = 45_000  #: streams.session.timeout.ms of the group, as those below
+    heartbeat_interval_ms: int = 5_000
+    assignment_interval_ms: int = 1_000
+    initial_rebalance_delay_ms: int = 3_000
+    num_standby_replicas: int = 0
+
+
+class _Configured(NamedTuple):
+    """What became of a topology with the topics of one moment."""
+
+    topology: Topology
+    topics_version: int
+    metadata_hash: int
+    result: ConfiguredTopology
+
+
+class StreamsGroup:
+    """One group. `image` is what the log says of it, and for reading."""
+
+    group_type = GroupType.STREAMS
+    protocol_type = "streams"
+    do_offsets_expire = True
+
+    def __init__(
+        self,
+        group_id: str,
+        *,
+        clock: Clock,
+        topics: Topics,
+        persist: Persist,
+        make_topic: MakeTopic,
+        limits: Callable[[], Limits] = Limits,
+        image: GroupImage,
+    ) -> None:
+        """`image` is what the group's records are replayed into, those that `persist` takes too; if there are any, `resume` must follow."""
+        self.group_id = group_id
+        self.image = image
+        self._clock = clock
+        self._topics = topics
+        self._persist = persist
+        self._make_topic = make_topic
+        self._limits = limits  #: at the moment
+        self._configured: _Configured | None = None
+        self._shutdown_asked_by: str | None = None  #: the member that wants all to shut down
+        self._endpoint_epoch = 0  #: grows when somebody with an endpoint has other tasks
+        self._sessions: dict[str, Timer] = {}
+        self._revocations: dict[str, Timer] = {}
+        self._first_assignment: Timer | None = None
+
+    # Life
+
+    def resume(self) -> None:
+        """The log is read: members have a session time-out to be heard of again."""
+        for member in self.image.members.values():
+            self._renew(member.member_id)
+            self._watch_revocation(member)
+
+    def unload(self) -> None:
+        """This broker coordinates the group no more."""
+        for timer in (*self._sessions.values(), *self._revocations.values()):
+            timer.cancel()
+        self._sessions.clear()
+        self._revocations.clear()
+        self._end_delay()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has no members."""
+        return not self.image.members
+
+    @property
+    def state(self) -> GroupState:
+        """By the first rule of the table that holds."""
+        image = self.image
+        if not image.members:
+            return GroupState.EMPTY
+        if image.topology is None or image.topology.epoch != image.validated_topology_epoch:
+            return GroupState.NOT_READY
+        if image.epoch > image.assignment_epoch:
+            return GroupState.ASSIGNING
+        if all(member.is_reconciled(image.assignment_epoch) for member in image.members.values()):
+            return GroupState.STABLE
+        return GroupState.RECONCILING
+
+    def configured(self) -> ConfiguredTopology | None:
+        """What becomes of the topology with the topics that there are; None of a group without one. StreamsInvalidTopology."""
+        return None if self.image.topology is None else self._configure(self.image.topology).result
+
+    # StreamsGroupHeartbeat
+
+    def heartbeat(self, asked: Heartbeat) -> HeartbeatAnswer:
+        """Join, be alive, leave: KafkaError kinds of the table, and what storing fails with."""
+        if asked.member_epoch < JOINS:
+            return self._leave(asked)
+        limits, was_known = self._limits(), self.image.epoch > FIRST_EPOCH
+        before = self._find(asked, limits)
+        step = Step(self.group_id, self.image, self._clock.now_ms())
+        has_changed = step.update(_updated(before, asked))
+        configured, failures = self._make_topics(step.initialize(asked.topology))
+        _check_owned(asked.owned, configured.result)
+        step.follow(configured.metadata_hash, configured.result, limits.num_standby_replicas, has_changed=has_changed)
+        begins = self.is_empty and limits.initial_rebalance_delay_ms > 0
+        is_delayed = begins or self._first_assignment is not None
+        is_assigned = not is_delayed and step.assign(configured.result, limits.num_standby_replicas, limits.assignment_interval_ms)
+        member = step.reconcile(asked.member_id, asked.owned, is_delayed=is_delayed)
+        self._store(step)
+        if begins and self._first_assignment is None:
+            self._first_assignment = self._clock.call_later_ms(limits.initial_rebalance_delay_ms, self._assign_first)
+        self._renew(member.member_id)
+        self._watch_revocation(member, before)
+        if asked.shuts_down:
+            self._shut_down(member.member_id)
+        is_told = asked.member_epoch == JOINS or before.assigned != member.assigned
+        if is_told and member.user_endpoint is not None:
+            self._endpoint_epoch += 1
+        delayed = () if is_assigned else (_INITIAL_DELAY if is_delayed else _INTERVAL,)
+        return HeartbeatAnswer(
+            member.member_id,
+            member.member_epoch,
+            limits.heartbeat_interval_ms,
+            statuses=(*self._stale(member), *delayed, *_problems(configured.result, failures), *self._shutdown()),
+            tasks=member.assigned.tasks if is_told else None,
+            endpoint_epoch=self._endpoint_epoch if was_known else 0,
+            located=self._locate(member, configured.result) if asked.endpoint_epoch != self._endpoint_epoch else None,
+        )
+
+    def _find(self, asked: Heartbeat, limits: Limits) -> Member:
+        """The member that asks; a blank one where it is new."""
+        member = self.image.members.get(asked.member_id)
+        if member is not None:
+            _check_epoch(member, asked)
+            return member
+        if asked.member_epoch != JOINS:
+            raise self._unknown(asked.member_id)
+        if len(self.image.members) >= limits.max_size:
+            raise GroupMaxSizeReached(f"The streams group has reached its maximum capacity of {limits.max_size} members.")
+        return Member(asked.member_id)
+
+    def _unknown(self, member_id: str) -> UnknownMemberId:
+        return UnknownMemberId(f"Member {member_id} is not a member of group {self.group_id}.")
+
+    def _leave(self, asked: Heartbeat) -> HeartbeatAnswer:
+        if asked.member_id not in self.image.members:
+            raise self._unknown(asked.member_id)
+        self._remove(asked.member_id)
+        if asked.shuts_down and not self.is_empty:
+            self._shut_down(asked.member_id)
+        return HeartbeatAnswer(asked.member_id, asked.member_epoch)
+
+    # Topics
+
+    def _configure(self, topology: Topology) -> _Configured:
+        known, version = self._configured, self._topics.version
+        if known is None or known.topics_version != version or not known.topology.is_same(topology):
+            names = topology.required_topics
+            known = _Configured(topology, version, metadata_hash(names, self._topics), configure(topology, self._topics))
+            self._configured = known
+        return known
+
+    def _make_topics(self, topology: Topology) -> tuple[_Configured, list[str]]:
+        """The topology with its internal topics made, and what could not be made: its name and why."""
+        configured = self._configure(topology)
+        failures = []
+        for topic in configured.result.missing:
+            try:
+                self._make_topic(topic)
+            except KafkaError as error:
+                failures.append(f"{topic.name} ({error})")
+                _LOG.warning("group %s: topic %s cannot be made: %s", self.group_id, topic.name, error)
+        return (self._configure(topology) if configured.result.missing else configured), failures
+
+    # What is told besides tasks
+
+    def _stale(self, member: Member) -> tuple[Status, ...]:
+        topology = self.image.topology
+        if topology is None or member.topology_epoch >= topology.epoch:
+            return ()
+        detail = f"The member's topology epoch {member.topology_epoch} is behind the group's topology epoch {topology.epoch}."
+        return (Status(StatusCode.STALE_TOPOLOGY, detail),)
+
+    def _shut_down(self, member_id: str) -> None:
+        if self._shutdown_asked_by is None:
+            _LOG.info("group %s: member %s wants the whole application to shut down", self.group_id, member_id)
+            self._shutdown_asked_by = member_id
+
+    def _shutdown(self) -> tuple[Status, ...]:
+        if self._shutdown_asked_by is None:
+            return ()
+        return (
+            Status(
+                StatusCode.SHUTDOWN_APPLICATION,
+                f"Streams group member {self._shutdown_asked_by} encountered a fatal error and requested a shutdown for the entire "
+                "application.",
+            ),
+        )
+
+    def _locate(self, member: Member, configured: ConfiguredTopology) -> tuple[Located, ...]:
+        """The member that asks comes last, as in Apache Kafka."""
+        others = [each for each in self.image.members.values() if each.member_id != member.member_id]
+        return locate([*others, member], configured.subtopologies, self._topics)
+
+    # Steps
+
+    def _store(self, step: Step) -> None:
+        if step.records:
+            self._persist(step.records)
+
+    def _remove(self, member_id: str) -> None:
+        step = Step(self.group_id, self.image, self._clock.now_ms())
+        step.remove(member_id)
+        self._store(step)
+        self._cancel(self._sessions, member_id)
+        self._cancel(self._revocations, member_id)
+        if self.is_empty:
+            self._shutdown_asked_by = None
+
+    # Timers
+
+    def _assign_first(self) -> None:
+        """The initial delay is over. What fails here is done by the next heartbeat."""
+        self._first_assignment = None
+        if self.is_empty or self.image.topology is None:
+            return
+        limits, step = self._limits(), Step(self.group_id, self.image, self._clock.now_ms())
+        try:
+            step.assign(self._configure(self.image.topology).result, limits.num_standby_replicas, limits.assignment_interval_ms)
+            self._store(step)
+        except KafkaError as error:
+            _LOG.warning("group %s: the first assignment cannot be made: %s", self.group_id, error)
+
+    def _end_delay(self) -> None:
+        if self._first_assignment is not None:
+            self._first_assignment.cancel()
+            self._first_assignment = None
+
+    def _renew(self, member_id: str) -> None:
+        self._arm(self._sessions, member_id, self._limits().session_timeout_ms, "its session timed out")
+
+    def _watch_revocation(self, member: Member, before: Member | None = None) -> None:
+        """Its time begins anew with each thing that it must give up."""
+        if member.state is not MemberState.UNREVOKED_TASKS:
+            self._cancel(self._revocations, member.member_id)
+        elif before is None or before != before.with_progress_of(member):
+            self._arm(self._revocations, member.member_id, member.rebalance_timeout_ms, "it did not give up its tasks in time")
+
+    def _arm(self, timers: dict[str, Timer], member_id: str, delay_ms: int, why: str) -> None:
+        self._cancel(timers, member_id)
+        timers[member_id] = self._clock.call_later_ms(delay_ms, partial(self._time_out, timers, member_id, why))
+
+    def _cancel(self, timers: dict[str, Timer], member_id: str) -> None:
+        timer = timers.pop(member_id, None)
+        if timer is not None:
+            timer.cancel()
+
+    def _time_out(self, timers: dict[str, Timer], member_id: str, why: str) -> None:
+        try:
+            self._remove(member_id)
+        except KafkaError as error:
+            _LOG.warning("group %s: member %s cannot be removed, though %s: %s", self.group_id, member_id, why, error)
+            self._arm(timers, member_id, self._limits().session_timeout_ms, why)
+        else:
+            _LOG.info("group %s: member %s is gone: %s", self.group_id, member_id, why)
+
+    # What others want to know
+
+    def check_offset_commit(self, membership: Membership, *, is_transactional: bool = False, has_member_epoch: bool = True) -> CheckCommit:
+        """Who may commit offsets: UnknownMemberId, StaleMemberEpoch, UnsupportedVersion; and then of which partitions.
+
+        A member may commit with an older epoch what it has been working at since then (KIP-1251).
+        """
+        member_epoch, member_id, _ = membership
+        is_of_nobody = is_transactional and member_epoch == LEAVES and not member_id
+        if is_of_nobody or (member_epoch < JOINS and self.is_empty):
+            return may_commit_all
+        member = self.image.members.get(member_id)
+        if member is None:
+            raise self._unknown(member_id)
+        if not has_member_epoch and not is_transactional:
+            raise UnsupportedVersion("OffsetCommit version 9 or above must be used by members using the streams group protocol")
+        if member_epoch == member.member_epoch:
+            return may_commit_all
+        if member_epoch > member.member_epoch:
+            raise StaleMemberEpoch(f"Received member epoch {member_epoch} is newer than current member epoch {member.member_epoch}.")
+        return partial(_check_since, member, member_epoch, self._subtopologies_by_topic_id())
+
+    def _subtopologies_by_topic_id(self) -> dict[UUID, str]:
+        """Of the topics that are read, and there."""
+        read = self.image.topology.subtopology_of_topic if self.image.topology is not None else {}
+        return {topic.topic_id: each for name, each in read.items() if (topic := self._topics.find(name)) is not None}
+
+    def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
+        """Whether a member may ask for offsets: UnknownMemberId, StaleMemberEpoch. Who is no member may."""
+        if member_id is None and member_epoch < JOINS:
+            return
+        member = self.image.members.get(member_id or "")
+        if member is None:
+            raise self._unknown(member_id or "")
+        if member_epoch != member.member_epoch:
+            raise StaleMemberEpoch(
+                f"The received member epoch {member_epoch} does not match the expected member epoch {member.member_epoch}."
+            )
+
+    def check_offset_delete(self) -> None:
+        """At any time: what is subscribed to stays."""
+
+    def check_delete(self) -> None:
+        """NonEmptyGroup."""
+        if not self.is_empty:
+            raise NonEmptyGroup
+
+    def tombstones(self) -> list[CoordinatorRecord]:
+        """The end of the group, offsets apart."""
+        return group_tombstones(self.group_id)
+
+    def is_subscribed(self, topic: str) -> bool:
+        """Whether the application reads it: then its offsets stay."""
+        topology = self.image.topology
+        return not self.is_empty and topology is not None and topic in topology.subtopology_of_topic
+
+
+def _updated(before: Member, asked: Heartbeat) -> Member:
+    """The member with what it says of itself now."""
+    return before._replace(
+        rack_id=before.rack_id if asked.rack_id is None else asked.rack_id,
+        rebalance_timeout_ms=before.rebalance_timeout_ms if asked.rebalance_timeout_ms == NOT_SAID else asked.rebalance_timeout_ms,
+        topology_epoch=before.topology_epoch if asked.topology is None else asked.topology.epoch,
+        client_id=asked.client_id,
+        client_host=asked.client_host,
+        process_id=before.process_id if asked.process_id is None else asked.process_id,
+        client_tags=before.client_tags if asked.client_tags is None else asked.client_tags,
+        user_endpoint=before.user_endpoint if asked.user_endpoint is None else asked.user_endpoint,
+    )
+
+
+def _check_epoch(member: Member, asked: Heartbeat) -> None:
+    epoch, known = asked.member_epoch, member.member_epoch
+    if epoch in {JOINS, known}:
+        return
+    was_lost = epoch == member.previous_member_epoch and epoch < known
+    if was_lost and asked.owned is not None and is_part_of(asked.owned, member.assigned.tasks):
+        return
+    size = "greater" if epoch > known else "smaller"
+    raise FencedMemberEpoch(
+        f"The streams group member has a {size} member epoch ({epoch}) than the one known by the group coordinator ({known}). "
+        "The member must abandon all its partitions and rejoin."
+    )
+
+
+def _check_owned(owned: Tasks | None, configured: ConfiguredTopology) -> None:
+    """InvalidRequest where a member owns what is no task."""
+    if owned is None or not configured.is_ready:
+        return
+    for subtopology_id, partitions in (pair for tasks in owned for pair in tasks.items()):
+        subtopology = configured.subtopologies.get(subtopology_id)
+        if subtopology is None:
+            raise InvalidRequest(f"Subtopology {subtopology_id} does not exist in the topology.")
+        for partition in sorted(partitions):
+            if not 0 <= partition < subtopology.task_count:
+                raise InvalidRequest(
+                    f"Task {partition} for subtopology {subtopology_id} is invalid. Number of tasks for this subtopology: "
+                    f"{subtopology.task_count}"
+                )
+
+
+def _problems(configured: ConfiguredTopology, failures: Sequence[str]) -> tuple[Status, ...]:
+    """What is wrong with the topics."""
+    if configured.problem is None:
+        return ()
+    if not failures:
+        return (configured.problem,)
+    rest = len(failures) - _SHOWN_FAILURES
+    words = ", ".join(failures[:_SHOWN_FAILURES]) + (f" and {rest} more" if rest > 0 else "")
+    return (configured.problem._replace(detail=f"{configured.problem.detail}; Creation failed: {words}."),)
+
+
+def _check_since(member: Member, member_epoch: int, subtopologies: dict[UUID, str], topic_id: UUID, partition: int) -> KafkaError | None:
+    """None where the task is the member's at least since that epoch, be it that it must give it up."""
+    subtopology_id = subtopologies.get(topic_id)
+    if subtopology_id is None:
+        return StaleMemberEpoch("The topic is not in the topology.")
+    for held in (member.assigned, member.pending_revocation):
+        epoch = held.active.get(subtopology_id, {}).get(partition)
+        if epoch is not None and member_epoch >= epoch:
+            return None
+        if epoch is not None:
+            return StaleMemberEpoch(
+                f"Received member epoch {member_epoch} is older than assignment epoch {epoch} for task {subtopology_id}-{partition}."
+            )
+    return StaleMemberEpoch(f"Task {subtopology_id}-{partition} is not assigned or pending revocation for member.")

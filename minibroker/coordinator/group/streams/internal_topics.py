@@ -1,0 +1,225 @@
+"""Which topics of its own an application needs, with how many partitions, and how many tasks that makes.
+
+    1. every source topic is there, or the group is not ready: MISSING_SOURCE_TOPICS
+    2. a repartition topic has the partitions that the application asks for, or as many as the largest topic that is read by who writes it
+    3. topics that belong together have the same number: repartition topics are made so; others must be, or INCORRECTLY_PARTITIONED_TOPICS
+    4. a changelog has as many partitions as the largest topic that its subtopology reads: one for each task
+    5. those that are there already must have that number, or INCORRECTLY_PARTITIONED_TOPICS; others are to be made: MISSING_INTERNAL_TOPICS
+
+Source: InternalTopicManager, RepartitionTopics, CopartitionedTopicsEnforcer, ChangelogTopics of Apache Kafka 4.3.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+from minibroker.coordinator.group.streams.topology import Topology, copartitioned, topics_read_by
+from minibroker.coordinator.group.topics import Topics
+from minibroker.errors import StreamsInvalidTopology
+from minibroker.schemas.internal.streams_group_records import Subtopology, TopologyTopic
+
+_SHOWN_TOPICS: Final = 3
+
+
+class StatusCode(IntEnum):
+    """What a heartbeat tells besides tasks."""
+
+    STALE_TOPOLOGY = 0
+    MISSING_SOURCE_TOPICS = 1
+    INCORRECTLY_PARTITIONED_TOPICS = 2
+    MISSING_INTERNAL_TOPICS = 3
+    SHUTDOWN_APPLICATION = 4
+    ASSIGNMENT_DELAYED = 5
+
+
+class Status(NamedTuple):
+    """One thing that is told."""
+
+    code: StatusCode
+    detail: str
+
+
+class InternalTopic(NamedTuple):
+    """A topic that the application needs for itself."""
+
+    name: str
+    partition_count: int
+    replication_factor: int  #: 0: as the broker has it
+    configs: Mapping[str, str]
+
+
+class ConfiguredSubtopology(NamedTuple):
+    """A subtopology whose topics have their numbers of partitions."""
+
+    task_count: int
+    source_topics: Collection[str]
+    repartition_sink_topics: Collection[str]
+    repartition_source_topics: Mapping[str, InternalTopic]
+    state_changelog_topics: Mapping[str, InternalTopic]
+
+    @property
+    def is_stateful(self) -> bool:
+        """Whether it keeps something, so that a standby is of use."""
+        return bool(self.state_changelog_topics)
+
+
+class ConfiguredTopology(NamedTuple):
+    """What becomes of a topology with the topics that there are."""
+
+    subtopologies: Mapping[str, ConfiguredSubtopology]  #: by id, in their order; nothing when it is not known
+    missing: tuple[InternalTopic, ...] = ()  #: to be made
+    problem: Status | None = None
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether there are tasks to be given out."""
+        return self.problem is None
+
+
+class _TopicsError(Exception):
+    """The topics are not what the topology needs."""
+
+
+def configure(topology: Topology, topics: Topics) -> ConfiguredTopology:
+    """Look what the application needs; StreamsInvalidTopology where it can never be."""
+    missing = sorted({topic for each in topology.subtopologies.values() for topic in each.source_topics if topics.find(topic) is None})
+    if missing:
+        return _not_ready(StatusCode.MISSING_SOURCE_TOPICS, f"Source topics {_shown(missing)} are missing.")
+    counts = _Counts(topology, topics)
+    try:
+        counts.decide()
+        configured = {each.subtopology_id: _configured(each, counts) for each in topology.subtopologies.values()}
+        to_make = _missing_topics(configured.values(), topics)
+    except _TopicsError as error:
+        return _not_ready(StatusCode.INCORRECTLY_PARTITIONED_TOPICS, str(error))
+    if not to_make:
+        return ConfiguredTopology(configured)
+    detail = f"Internal topics are missing: {_shown([topic.name for topic in to_make])}"
+    return ConfiguredTopology(configured, to_make, Status(StatusCode.MISSING_INTERNAL_TOPICS, detail))
+
+
+def _not_ready(code: StatusCode, detail: str) -> ConfiguredTopology:
+    return ConfiguredTopology({}, problem=Status(code, detail))
+
+
+def _shown(names: list[str]) -> str:
+    rest = len(names) - _SHOWN_TOPICS
+    return ", ".join(names[:_SHOWN_TOPICS]) + (f" and {rest} additional topics" if rest > 0 else "")
+
+
+class _Counts:
+    """Numbers of partitions: of topics that are there, and decided ones of the others."""
+
+    def __init__(self, topology: Topology, topics: Topics) -> None:
+        self._subtopologies = list(topology.subtopologies.values())
+        self._topics = topics
+        self.decided: dict[str, int] = {}
+
+    def of(self, name: str) -> int:
+        """Of a topic that is there, or decided about."""
+        topic = self._topics.find(name)
+        return self.decided[name] if topic is None else topic.partition_count
+
+    def decide(self) -> None:
+        """About every topic that the application needs for itself."""
+        self._decide_repartition_topics()
+        fixed = {topic.name for each in self._subtopologies for topic in each.repartition_source_topics if topic.partitions}
+        flexible = {topic.name for each in self._subtopologies for topic in each.repartition_source_topics} - fixed
+        for each in self._subtopologies:
+            for together in copartitioned(each):
+                if together:
+                    self._make_equal(together, fixed, flexible)
+        for each in self._subtopologies:
+            for topic in each.state_changelog_topics:
+                self.decided[topic.name] = self.largest_read_by(each)
+
+    def largest_read_by(self, subtopology: Subtopology) -> int:
+        """How many tasks it has."""
+        counts = [self.of(topic) for topic in topics_read_by(subtopology)]
+        if not counts:
+            raise StreamsInvalidTopology(f"No source topics found for subtopology {subtopology.subtopology_id}")
+        return max(counts)
+
+    def _decide_repartition_topics(self) -> None:
+        sources = [topic for each in self._subtopologies for topic in each.repartition_source_topics]
+        found = {topic.name: topic.partitions for topic in sources if topic.partitions}
+        while sinks := [(each, sink) for each in self._subtopologies for sink in each.repartition_sink_topics if sink not in found]:
+            size = len(found)
+            for subtopology, sink in sinks:
+                count = self._count_of_sink(subtopology, found)
+                if count is not None:
+                    found[sink] = count
+            if len(found) == size:
+                raise StreamsInvalidTopology(
+                    "Failed to compute number of partitions for all repartition topics. There may be loops in the topology that cannot be "
+                    "resolved."
+                )
+        if any(topic.name not in found for topic in sources):
+            raise StreamsInvalidTopology(
+                "Failed to compute number of partitions for all repartition topics, because a repartition source topic is never used as a "
+                "sink topic."
+            )
+        self.decided |= found
+
+    def _count_of_sink(self, subtopology: Subtopology, found: Mapping[str, int]) -> int | None:
+        """As many as what the writer reads, as far as that is known."""
+        read = [found[topic.name] for topic in subtopology.repartition_source_topics if topic.name in found]
+        return max([*read, *(self.of(topic) for topic in subtopology.source_topics)], default=None)
+
+    def _make_equal(self, together: set[str], fixed: set[str], flexible: set[str]) -> None:
+        repartitions = {topic: self.of(topic) for topic in together if topic in fixed or topic in flexible}
+        others = {topic: self.of(topic) for topic in together if topic not in repartitions}
+        if others:
+            count = _same(others, others)
+        elif fixed:
+            count = _same({topic: self.of(topic) for topic in fixed}, repartitions)
+        else:
+            count = max(repartitions.values())
+        for topic, before in repartitions.items():
+            if topic in fixed and before != count:
+                raise _TopicsError(
+                    f"Number of partitions [{before}] of repartition topic [{topic}] doesn't match number of partitions [{count}] of the "
+                    "source topic."
+                )
+        self.decided |= dict.fromkeys(repartitions, count)
+
+
+def _same(counts: Mapping[str, int], shown: Mapping[str, int]) -> int:
+    """The number that all of them have."""
+    different = set(counts.values())
+    if len(different) > 1:
+        words = ", ".join(f"{topic}={count}" for topic, count in sorted(shown.items()))
+        raise _TopicsError(f"Following topics do not have the same number of partitions: [{{{words}}}]")
+    return different.pop()
+
+
+def _configured(subtopology: Subtopology, counts: _Counts) -> ConfiguredSubtopology:
+    return ConfiguredSubtopology(
+        task_count=counts.largest_read_by(subtopology),
+        source_topics=subtopology.source_topics,
+        repartition_sink_topics=subtopology.repartition_sink_topics,
+        repartition_source_topics={topic.name: _internal(topic, counts) for topic in subtopology.repartition_source_topics},
+        state_changelog_topics={topic.name: _internal(topic, counts) for topic in subtopology.state_changelog_topics},
+    )
+
+
+def _internal(topic: TopologyTopic, counts: _Counts) -> InternalTopic:
+    count = topic.partitions or counts.decided[topic.name]
+    return InternalTopic(topic.name, count, topic.replication_factor, {each.key: each.value for each in topic.topic_configs})
+
+
+def _missing_topics(subtopologies: Iterable[ConfiguredSubtopology], topics: Topics) -> tuple[InternalTopic, ...]:
+    needed = {
+        name: topic
+        for each in subtopologies
+        for name, topic in (*each.repartition_source_topics.items(), *each.state_changelog_topics.items())
+    }
+    for name, topic in sorted(needed.items()):
+        known = topics.find(name)
+        if known is not None and known.partition_count != topic.partition_count:
+            raise _TopicsError(
+                f"Existing topic {name} has different number of partitions: expected {topic.partition_count}, found {known.partition_count}"
+            )
+    return tuple(topic for name, topic in sorted(needed.items()) if topics.find(name) is None)

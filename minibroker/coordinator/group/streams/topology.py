@@ -1,0 +1,122 @@
+"""What a Kafka Streams application is made of: subtopologies, which topics they read, keep and write in between.
+
+The first member says it, and it stays as it is until the group is deleted. Source: StreamsTopology of Apache Kafka 4.3.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from minibroker.errors import StreamsInvalidTopology
+from minibroker.schemas import k88_streams_group_heartbeat as k88
+from minibroker.schemas.internal.streams_group_records import (
+    CopartitionGroup,
+    StreamsGroupTopologyValue,
+    Subtopology,
+    TopicConfig,
+    TopologyTopic,
+)
+
+
+class Topology:
+    """One topology; `stored` is its record. Never changed."""
+
+    __slots__ = ("epoch", "stored", "subtopologies", "subtopology_of_topic")
+
+    def __init__(self, stored: StreamsGroupTopologyValue) -> None:
+        self.stored = stored
+        self.epoch = stored.epoch
+        self.subtopologies = {each.subtopology_id: each for each in sorted(stored.subtopologies, key=lambda each: each.subtopology_id)}
+        #: which subtopology reads a topic
+        self.subtopology_of_topic = {topic: each.subtopology_id for each in self.subtopologies.values() for topic in topics_read_by(each)}
+
+    def is_same(self, other: Topology) -> bool:
+        """Whether both say the same, in whatever order."""
+        return self.epoch == other.epoch and self.subtopologies == other.subtopologies
+
+    @property
+    def required_topics(self) -> set[str]:
+        """All that must be there before work can begin."""
+        changelogs = {topic.name for each in self.subtopologies.values() for topic in each.state_changelog_topics}
+        return changelogs | self.subtopology_of_topic.keys()
+
+
+def topics_read_by(subtopology: Subtopology) -> list[str]:
+    """From outside, and from other subtopologies."""
+    return [*subtopology.source_topics, *(topic.name for topic in subtopology.repartition_source_topics)]
+
+
+def copartitioned(subtopology: Subtopology) -> list[set[str]]:
+    """Topics that must have as many partitions as each other."""
+    sources, repartitions = subtopology.source_topics, subtopology.repartition_source_topics
+    return [
+        {sources[index] for index in group.source_topics} | {repartitions[index].name for index in group.repartition_source_topics}
+        for group in subtopology.copartition_groups
+    ]
+
+
+def topology_of(said: k88.Topology) -> Topology:
+    """The topology that a member says; StreamsInvalidTopology."""
+    _check(said)
+    return Topology(StreamsGroupTopologyValue(epoch=said.epoch, subtopologies=[_stored(each) for each in said.subtopologies]))
+
+
+def topics_named_by(said: k88.Topology) -> Iterator[str]:
+    """All topics that a member speaks of."""
+    for each in said.subtopologies:
+        yield from each.source_topics
+        yield from each.repartition_sink_topics
+        yield from (topic.name for topic in (*each.repartition_source_topics, *each.state_changelog_topics))
+
+
+def _check(said: k88.Topology) -> None:
+    for each in said.subtopologies:
+        for topic in each.state_changelog_topics:
+            if topic.partitions != 0:
+                raise StreamsInvalidTopology(
+                    f"Changelog topic {topic.name} must have an undefined partition count, but it is set to {topic.partitions}."
+                )
+        for group in each.copartition_groups:
+            for indexes, topics in (
+                (group.source_topics, each.source_topics),
+                (group.repartition_source_topics, each.repartition_source_topics),
+            ):
+                if any(not 0 <= index < len(topics) for index in indexes):
+                    raise StreamsInvalidTopology(
+                        f"A copartition group of subtopology {each.subtopology_id} names a topic that is not there."
+                    )
+        for topic in each.repartition_source_topics:
+            if topic.partitions < 0:
+                raise StreamsInvalidTopology(f"Repartition topic {topic.name} cannot have {topic.partitions} partitions.")
+    if said.epoch < 0:
+        raise StreamsInvalidTopology("Topology epoch must be non-negative.")
+    if len({each.subtopology_id for each in said.subtopologies}) < len(said.subtopologies):
+        raise StreamsInvalidTopology("Two subtopologies have the same id.")
+
+
+def _stored(said: k88.Subtopology) -> Subtopology:
+    return Subtopology(
+        subtopology_id=said.subtopology_id,
+        source_topics=said.source_topics,
+        source_topic_regex=said.source_topic_regex,
+        state_changelog_topics=[_stored_topic(each) for each in said.state_changelog_topics],
+        repartition_sink_topics=said.repartition_sink_topics,
+        repartition_source_topics=[_stored_topic(each) for each in said.repartition_source_topics],
+        copartition_groups=[
+            CopartitionGroup(
+                source_topics=each.source_topics,
+                source_topic_regex=each.source_topic_regex,
+                repartition_source_topics=each.repartition_source_topics,
+            )
+            for each in said.copartition_groups
+        ],
+    )
+
+
+def _stored_topic(said: k88.TopicInfo) -> TopologyTopic:
+    return TopologyTopic(
+        name=said.name,
+        partitions=said.partitions,
+        replication_factor=said.replication_factor,
+        topic_configs=[TopicConfig(key=each.key, value=each.value) for each in said.topic_configs],
+    )
