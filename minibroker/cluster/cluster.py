@@ -158,7 +158,11 @@ class Cluster:
     @property
     def transaction_version(self) -> int:
         """The finalized level of the feature transaction.version (cluster/features.py)."""
-        return self.image.features.get(TRANSACTION_VERSION_FEATURE, 0)
+        return self.feature_level(TRANSACTION_VERSION_FEATURE)
+
+    def feature_level(self, name: str) -> int:
+        """The finalized level of a feature; 0 where there is none."""
+        return self.image.features.get(name, 0)
 
     def close(self, *, clean: bool = True) -> None:
         """Close logs, write checkpoints and the clean-shutdown markers, release the locks."""

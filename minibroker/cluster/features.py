@@ -3,6 +3,7 @@
     metadata.version      how records of the metadata log are written
     transaction.version   0 as before KIP-890; 1 the same with the tagged fields of TransactionLogValue v1; 2 Produce and
                           TxnOffsetCommit add their partitions themselves, and the end of each transaction bumps the producer epoch
+    group.version         0 classic groups only; 1 consumer groups of KIP-848
 
 A new metadata log begins with the newest level of each; one that Apache Kafka or an older minibroker began keeps its levels, and a feature
 that it does not name is at level 0. Clients act upon the levels that ApiVersions tells them, so it tells of these features only.
@@ -19,8 +20,10 @@ from minibroker.errors import ConfigurationError, InvalidUpdateVersion
 
 TRANSACTION_VERSION_FEATURE: Final = "transaction.version"
 TRANSACTION_VERSION: Final = 2
-_TRANSACTION_VERSION_SINCE: Final = 24  #: metadata.version 4.0-IV2: Kafka finalizes no level of it by itself in older clusters
-
+GROUP_VERSION_FEATURE: Final = "group.version"
+GROUP_VERSION: Final = 1
+#: metadata.versions (4.0-IV2, 4.0-IV0): in older clusters Kafka finalizes no level of these features by itself
+_SINCE: Final = {TRANSACTION_VERSION_FEATURE: 24, GROUP_VERSION_FEATURE: 22}
 
 UPGRADE: Final = 1
 SAFE_DOWNGRADE: Final = 2
@@ -48,15 +51,14 @@ class Levels(NamedTuple):
 SERVED: Final = {
     METADATA_VERSION_FEATURE: Levels(MIN_METADATA_VERSION, METADATA_VERSION),
     TRANSACTION_VERSION_FEATURE: Levels(0, TRANSACTION_VERSION),
+    GROUP_VERSION_FEATURE: Levels(0, GROUP_VERSION),
 }
 
 
 def default_levels(metadata_version: int = METADATA_VERSION) -> dict[str, int]:
     """With what a new metadata log begins; metadata.version first, as Kafka wants it."""
-    levels = {METADATA_VERSION_FEATURE: metadata_version}
-    if metadata_version >= _TRANSACTION_VERSION_SINCE:
-        levels[TRANSACTION_VERSION_FEATURE] = TRANSACTION_VERSION
-    return levels
+    newer = {name: SERVED[name].highest for name, since in _SINCE.items() if metadata_version >= since}
+    return {METADATA_VERSION_FEATURE: metadata_version} | newer
 
 
 def problems_of(features: Mapping[str, int]) -> list[str]:

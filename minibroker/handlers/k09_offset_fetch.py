@@ -5,7 +5,7 @@ A partition without a committed offset is -1 without an error, whatever it is, a
 a client may require stable offsets: UNSTABLE_OFFSET_COMMIT where an open transaction has one for the partition. A topic id that
 is not known is UNKNOWN_TOPIC_ID, behind all others of the group.
 A group that cannot be read is an error of the group; in version 1, which has no place for it, of every partition.
-member_id and member_epoch (KIP-848) are not looked at, as by Apache Kafka for classic groups.
+From 9 on a member of a consumer group (KIP-848) says who it is: UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH. Classic groups do not look at it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ def offset_fetch(ctx: RequestContext, request: schema.Request) -> schema.Respons
 
 def _group(ctx: RequestContext, asked: schema.Group, *, require_stable: bool) -> schema.GroupResult:
     try:
-        offsets = ctx.groups.fetch(asked.group_id, require_stable=require_stable)
+        offsets = ctx.groups.fetch(
+            asked.group_id, require_stable=require_stable, member_id=asked.member_id, member_epoch=asked.member_epoch
+        )
     except KafkaError as error:
         return schema.GroupResult(group_id=asked.group_id, topics=[], error_code=error.code)
     topics = _all(ctx, offsets) if asked.topics is None else asked.topics

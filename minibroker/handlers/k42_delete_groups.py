@@ -1,7 +1,7 @@
 """DeleteGroups (key 42): forget groups that have no members, and their offsets.
 
 Versions: 0 to 2; 2 is flexible. A group that is asked for twice is answered once.
-Not done: groups of KIP-848, which are NON_EMPTY_GROUP until they are served.
+A group of a kind that is not served is NON_EMPTY_GROUP.
 """
 
 from __future__ import annotations

@@ -52,10 +52,11 @@ def test_an_older_log_keeps_its_levels(levels: dict[str, int], found: int, tmp_p
 def test_a_level_to_come_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"transaction\.version 3: 0 to 2 can be served"):
         begun_with(tmp_path, metadata_version=30, transaction_version=3)
-    check_levels({"metadata.version": 30, "group.version": 7})  # of no meaning here
+    check_levels({"metadata.version": 30, "eligible.leader.replicas.version": 7})  # of no meaning here
 
 
 def test_defaults_of_an_older_metadata_version() -> None:
-    """As Kafka's formatter: transaction.version 2 came with 4.0-IV2."""
-    assert default_levels(24) == {"metadata.version": 24, "transaction.version": 2}
-    assert default_levels(23) == {"metadata.version": 23}
+    """As Kafka's formatter: group.version 1 came with 4.0-IV0, transaction.version 2 with 4.0-IV2."""
+    assert default_levels(24) == {"metadata.version": 24, "transaction.version": 2, "group.version": 1}
+    assert default_levels(23) == {"metadata.version": 23, "group.version": 1}
+    assert default_levels(21) == {"metadata.version": 21}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from minibroker.cluster.features import default_levels
 from minibroker.records.batch import split_batches
 from minibroker.records.record import decode_records
 from minibroker.schemas import k18_api_versions as k18
@@ -22,6 +23,7 @@ REQUESTS = sorted(
     if frame.stem == STEM and frame.direction == "request" and not name.endswith("franz_go_1.22.2_groups_small")
 )
 METADATA, TRANSACTION = "metadata.version", "transaction.version"
+NOT_SERVED = "eligible.leader.replicas.version"
 UPGRADE, SAFE, UNSAFE = 1, 2, 3
 FAILED = "The update failed for all features since the following feature had an error: "
 NO_TYPE = "The controller does not support the given upgrade type."
@@ -113,7 +115,7 @@ def test_an_older_log_is_raised() -> None:
     assert broker.cluster.metadata_log.metadata_version == 30
     broker.cluster.create_topic("new")
     broker = broker.restart(clean=False)
-    assert finalized(broker) == {METADATA: 30, TRANSACTION: 2}
+    assert finalized(broker) == default_levels()
     assert list(broker.cluster.topics) == ["old", "new"]
 
 
@@ -125,7 +127,7 @@ def test_a_dry_run_changes_nothing(version: int) -> None:
         assert ask(broker, update, version=version, validate_only=True) == (0, None)
     assert ask(broker, version=version) == (0, None)
     assert broker.cluster.metadata_offset == end
-    assert finalized(broker) == {METADATA: 30, TRANSACTION: 2}
+    assert finalized(broker) == default_levels()
 
 
 def test_allow_downgrade_of_version_0_allows_nothing() -> None:
@@ -166,8 +168,8 @@ def _version_of_last_transaction_record(broker: BrokerInMemory, transactional_id
 
 def test_a_feature_that_is_not_served_can_only_go() -> None:
     broker = BrokerInMemory()
-    broker.cluster.image.apply(FeatureLevelRecord(name="group.version", feature_level=1))
-    assert ask(broker, ("group.version", 1, UPGRADE))[0] == 95
-    assert ask(broker, ("group.version", 0, UPGRADE))[0] == 95
-    assert ask(broker, ("group.version", 0, SAFE)) == (0, None)
-    assert "group.version" not in broker.cluster.image.features
+    broker.cluster.image.apply(FeatureLevelRecord(name=NOT_SERVED, feature_level=1))
+    assert ask(broker, (NOT_SERVED, 1, UPGRADE))[0] == 95
+    assert ask(broker, (NOT_SERVED, 0, UPGRADE))[0] == 95
+    assert ask(broker, (NOT_SERVED, 0, SAFE)) == (0, None)
+    assert NOT_SERVED not in broker.cluster.image.features

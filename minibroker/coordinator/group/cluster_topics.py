@@ -28,4 +28,4 @@ class ClusterTopics:
     def find(self, name: str) -> KnownTopic | None:
         """The topic; None where there is none."""
         topic = self._cluster.topics.get(name)
-        return None if topic is None else KnownTopic(topic.topic_id, len(topic.partitions))
+        return None if topic is None else KnownTopic(topic.topic_id, len(topic.partitions), self._cluster.node.rack)

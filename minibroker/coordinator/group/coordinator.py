@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from minibroker.clock import Clock, Timer
 from minibroker.cluster.cluster import Cluster
@@ -45,6 +45,9 @@ from minibroker.errors import (
     UnstableOffsetCommit,
 )
 from minibroker.log.partition_log import PartitionLog
+
+if TYPE_CHECKING:
+    from minibroker.coordinator.group.consumer_memberships import ConsumerMemberships
 
 _MINUTE_MS = 60_000
 EMPTY = "Empty"  #: the state of a group without members, as all kinds spell it
@@ -83,6 +86,16 @@ class GroupCoordinator(Memberships):
     def __init__(self, cluster: Cluster, config: BrokerConfig, clock: Clock, sync: SyncLogs) -> None:
         super().__init__(cluster, config, clock, sync)
         self._timer: Timer | None = None
+        self._consumer: ConsumerMemberships | None = None
+
+    @property
+    def consumer(self) -> ConsumerMemberships:
+        """Members of groups of KIP-848."""
+        if self._consumer is None:
+            from minibroker.coordinator.group.consumer_memberships import ConsumerMemberships  # noqa: PLC0415  many brokers have none
+
+            self._consumer = ConsumerMemberships(self)
+        return self._consumer
 
     # Life
 

@@ -48,6 +48,7 @@ from uuid import UUID, uuid4
 from minibroker.clock import Clock, Timer
 from minibroker.coordinator.group.commits import Membership
 from minibroker.coordinator.group.consumer.assignment import without_epochs
+from minibroker.coordinator.group.consumer.assignors import preferred
 from minibroker.coordinator.group.consumer.image import GroupImage
 from minibroker.coordinator.group.consumer.members import JOINS, LEAVES, LEAVES_FOR_A_WHILE, Member, MemberState
 from minibroker.coordinator.group.consumer.reconciliation import is_part_of
@@ -158,6 +159,11 @@ class ConsumerGroup:
     def is_empty(self) -> bool:
         """Whether nobody is in it."""
         return not self.image.members
+
+    @property
+    def assignor(self) -> str:
+        """Which its members want."""
+        return preferred(member.server_assignor for member in self.image.members.values())
 
     # ConsumerGroupHeartbeat
 

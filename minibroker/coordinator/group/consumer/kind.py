@@ -14,7 +14,13 @@ if TYPE_CHECKING:
 
 def _make(groups: LiveGroups, group_id: str, image: GroupImage, persist: Persist) -> ConsumerGroup:
     def limits() -> Limits:
-        return Limits()
+        own = groups.cluster.group_config(group_id)
+        return Limits(
+            groups.config.group_consumer_max_size,
+            own.consumer_session_timeout_ms,
+            own.consumer_heartbeat_interval_ms,
+            own.consumer_assignment_interval_ms,
+        )
 
     return ConsumerGroup(group_id, clock=groups.clock, topics=groups.topics, persist=persist, limits=limits, image=image)
 

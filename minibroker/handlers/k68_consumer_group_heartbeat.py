@@ -1,0 +1,73 @@
+"""ConsumerGroupHeartbeat (key 68): a member of a consumer group joins, is alive, is told its partitions, leaves (KIP-848).
+
+Versions: 0 to 1; both flexible; from 1 on a member chooses its id itself, and may subscribe by an expression.
+What a group does with it is in coordinator/group/consumer/group.py. UNSUPPORTED_VERSION where the cluster has not finalized
+group.version 1, or group.coordinator.rebalance.protocols is without `consumer`. An error has a message for people, and neither member nor
+epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID
+
+from minibroker.dispatch.consumer_protocol import check_served
+from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.delayed import when_done
+from minibroker.dispatch.registry import handles
+from minibroker.errors import KafkaError
+from minibroker.schemas import k68_consumer_group_heartbeat as schema
+
+if TYPE_CHECKING:
+    from minibroker.coordinator.group.consumer.requests import HeartbeatAnswer
+
+OWN_ID_SINCE: Final = 1
+
+
+@handles(schema)
+def consumer_group_heartbeat(ctx: RequestContext, request: schema.Request) -> Any:
+    """Response, or Delayed where the log is to be synced first."""
+    from minibroker.coordinator.group.consumer.assignment import frozen  # noqa: PLC0415  a start does without
+    from minibroker.coordinator.group.consumer.requests import Heartbeat  # noqa: PLC0415  likewise
+
+    check_served(ctx)
+    names, owned = request.subscribed_topic_names, request.topic_partitions
+    asked = Heartbeat(
+        member_id=request.member_id,
+        member_epoch=request.member_epoch,
+        client_id=ctx.client_id or "",
+        client_host=f"/{ctx.connection.client_host}",
+        instance_id=request.instance_id,
+        rack_id=request.rack_id,
+        rebalance_timeout_ms=request.rebalance_timeout_ms,
+        topic_names=None if names is None else tuple(names),
+        topic_regex=request.subscribed_topic_regex,
+        server_assignor=request.server_assignor,
+        owned=None if owned is None else frozen({each.topic_id: each.partitions for each in owned}),
+        draws_own_id=ctx.api_version >= OWN_ID_SINCE,
+    )
+    return when_done(lambda done: ctx.groups.consumer.heartbeat(request.group_id, asked, done), _answer)
+
+
+def on_error(_ctx: RequestContext, _request: schema.Request, error: KafkaError) -> schema.Response:
+    """There is no member then."""
+    return _answer(error)
+
+
+def _answer(told: HeartbeatAnswer | KafkaError) -> schema.Response:
+    if isinstance(told, KafkaError):
+        return schema.Response(
+            error_code=told.code, error_message=told.args[0] if told.args else None, member_id=None, member_epoch=0, heartbeat_interval_ms=0
+        )
+    return schema.Response(
+        error_code=0,
+        member_id=told.member_id,
+        member_epoch=told.member_epoch,
+        heartbeat_interval_ms=told.heartbeat_interval_ms,
+        assignment=None if told.assignment is None else schema.Assignment(topic_partitions=_partitions(told.assignment)),
+    )
+
+
+def _partitions(assignment: Mapping[UUID, Sequence[int] | frozenset[int]]) -> list[schema.TopicPartitions]:
+    return [schema.TopicPartitions(topic_id=topic_id, partitions=sorted(each)) for topic_id, each in assignment.items()]

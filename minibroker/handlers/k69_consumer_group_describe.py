@@ -1,0 +1,104 @@
+"""ConsumerGroupDescribe (key 69): consumer groups (KIP-848), their states, members and assignments.
+
+Versions: 0 to 1; both flexible; 1 tells by which protocol a member speaks.
+A member has what it was given and what it must still give up; partitions of topics that are gone are left out. A group that is not there,
+or is of another kind, is GROUP_ID_NOT_FOUND; which of them, the message says. All operations are authorized: there are no ACLs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+from uuid import UUID
+
+from minibroker.cluster.authorized_operations import GROUP_OPERATIONS, NOT_ASKED_FOR
+from minibroker.dispatch.consumer_protocol import check_served
+from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.registry import handles
+from minibroker.errors import InvalidGroupId, KafkaError
+from minibroker.schemas import k69_consumer_group_describe as schema
+
+if TYPE_CHECKING:
+    from minibroker.coordinator.group.consumer.group import ConsumerGroup
+    from minibroker.coordinator.group.consumer.members import Member
+
+CLASSIC_MEMBER: Final = 0
+MEMBER: Final = 1
+
+
+@handles(schema)
+def consumer_group_describe(ctx: RequestContext, request: schema.Request) -> schema.Response:
+    """Each group on its own."""
+    check_served(ctx)
+    operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED_FOR
+    return schema.Response(groups=[_describe(ctx, group_id, operations) for group_id in request.group_ids])
+
+
+def on_error(_ctx: RequestContext, request: schema.Request, error: KafkaError) -> schema.Response:
+    """All groups failed."""
+    return schema.Response(groups=[_refused(group_id, error) for group_id in request.group_ids])
+
+
+def _describe(ctx: RequestContext, group_id: str, operations: int) -> schema.Group:
+    try:
+        if not group_id:
+            raise InvalidGroupId
+        group = ctx.groups.consumer.describe(group_id)
+    except KafkaError as error:
+        return _refused(group_id, error)
+    image = group.image
+    return schema.Group(
+        error_code=0,
+        group_id=group_id,
+        group_state=group.state.value,
+        group_epoch=image.epoch,
+        assignment_epoch=image.assignment_epoch,
+        assignor_name=group.assignor,
+        members=[_member(ctx, group, member) for member in image.members.values()],
+        authorized_operations=operations,
+    )
+
+
+def _member(ctx: RequestContext, group: ConsumerGroup, member: Member) -> schema.Member:
+    target = group.image.targets.get(member.member_id, {})
+    has = ((topic_id, index) for each in (member.assigned, member.pending_revocation) for topic_id in each for index in each[topic_id])
+    return schema.Member(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        member_epoch=member.member_epoch,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=list(member.topic_names),
+        subscribed_topic_regex=member.topic_regex,
+        assignment=_assignment(ctx, has),
+        target_assignment=_assignment(ctx, ((topic_id, index) for topic_id in target for index in target[topic_id])),
+        member_type=MEMBER if member.classic is None else CLASSIC_MEMBER,
+    )
+
+
+def _assignment(ctx: RequestContext, partitions: Iterable[tuple[UUID, int]]) -> schema.Assignment:
+    indexes: dict[UUID, list[int]] = {}
+    for topic_id, index in partitions:
+        indexes.setdefault(topic_id, []).append(index)
+    known = ctx.cluster.image.topics_by_id
+    return schema.Assignment(
+        topic_partitions=[
+            schema.TopicPartitions(topic_id=topic_id, topic_name=known[topic_id].name, partitions=sorted(indexes[topic_id]))
+            for topic_id in sorted(indexes)
+            if topic_id in known
+        ]
+    )
+
+
+def _refused(group_id: str, error: KafkaError) -> schema.Group:
+    return schema.Group(
+        error_code=error.code,
+        error_message=error.args[0] if error.args else None,
+        group_id=group_id,
+        group_state="",
+        group_epoch=0,
+        assignment_epoch=0,
+        assignor_name="",
+        members=[],
+    )
