@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64encode
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Sequence
 from typing import Final, NamedTuple, Self
 from uuid import UUID
@@ -12,6 +12,7 @@ from minibroker.schemas.internal.share_state_records import ShareSnapshotKey, Sh
 
 NO_EPOCH: Final = -1  #: asks for no check
 NO_COUNT: Final = -1  #: not known
+_MAX_ID_LENGTH: Final = 24  #: of a topic id as text
 
 
 class StateKey(NamedTuple):
@@ -25,6 +26,14 @@ class StateKey(NamedTuple):
     def of(cls, key: ShareSnapshotKey | ShareUpdateKey) -> Self:
         """The key of a record."""
         return cls(key.group_id, key.topic_id, key.partition)
+
+    @classmethod
+    def parse(cls, coordinator_key: str) -> Self:
+        """The other way; ValueError. A group id may have colons."""
+        group_id, topic_id, partition = coordinator_key.rsplit(":", 2)
+        if not group_id.strip() or len(topic_id) > _MAX_ID_LENGTH:
+            raise ValueError(f"no share partition: {coordinator_key}")
+        return cls(group_id, UUID(bytes=urlsafe_b64decode(topic_id + "=" * (-len(topic_id) % 4))), int(partition))
 
     @property
     def coordinator_key(self) -> str:
