@@ -194,9 +194,7 @@ def test_members_and_state_of_a_classic_group(cli: Commands, fresh: Callable[...
     assert cli("groups", "describe", group, "--members", "-o", "name").lines == [member["member_id"]]
 
 
-def test_group_of_kip_848(cli: Commands, cluster: Cluster, fresh: Callable[..., str], join: Join) -> None:
-    if cluster.kind == "minibroker":
-        pytest.skip("minibroker does not serve ConsumerGroupHeartbeat yet")
+def test_group_of_kip_848(cli: Commands, fresh: Callable[..., str], join: Join) -> None:
     topic, group = fresh(partitions=2), new_group()
     join(group, [f"^{topic}$"], 2, partitions=2, **{"group.protocol": "consumer"})
     rows = items(cli, "describe", group)
