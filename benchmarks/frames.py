@@ -1,6 +1,6 @@
 """Requests as bytes, written by hand: a load must not depend on the code that it measures.
 
-Versions that every broker of the comparison serves, none of them flexible: Produce 7, Fetch 11, ListOffsets 5, CreateTopics 2,
+Versions that every broker of the comparison serves, none of them flexible: Produce 7, Fetch 11, ListOffsets 5, CreateTopics 2, Metadata 4,
 IncrementalAlterConfigs 0. Transactions have more in transaction_frames.py.
 """
 
@@ -91,6 +91,11 @@ def create_topic(topic: bytes, partitions: int, configs: Mapping[bytes, bytes] |
     return frame(
         19, 2, struct.pack(">i", 1) + string(topic) + struct.pack(">ihi", partitions, 1, 0) + settings + struct.pack(">ib", 30_000, 0)
     )
+
+
+def metadata(topic: bytes) -> bytes:
+    """Metadata v4: one topic, made if it is not there."""
+    return frame(3, 4, struct.pack(">i", 1) + string(topic) + b"\1")
 
 
 def alter_topic(topic: bytes, name: bytes, value: bytes) -> bytes:

@@ -175,9 +175,12 @@ def new_topic(peer: Peer, partitions: int, configs: Mapping[bytes, bytes] | None
     """Make a topic and wait until each partition takes a write: a leader is not there at once everywhere."""
     topic = f"bench-{next(_numbers)}".encode()
     with contextlib.closing(connect(peer.address)) as connection:
-        error = frames.create_topic_error(call(connection, frames.create_topic(topic, partitions, configs)), topic)
-        if error:
-            raise LoadError(f"CreateTopics error {error}")
+        if peer.has_create_topics:
+            error = frames.create_topic_error(call(connection, frames.create_topic(topic, partitions, configs)), topic)
+            if error:
+                raise LoadError(f"CreateTopics error {error}")
+        else:
+            call(connection, frames.metadata(topic))
         deadline = time.monotonic() + READY_TIMEOUT_S
         for partition in range(partitions):
             request = frames.produce(topic, partition, frames.record_batch(1, 10))

@@ -63,6 +63,8 @@ class Peer(ABC):
     """One broker process."""
 
     name: str
+    has_create_topics = True  #: otherwise they are there once somebody asks for them
+    loads: tuple[str, ...] | None = None  #: how the names of those begin that it can take; None: all
 
     def __init__(self, properties: Mapping[str, str] | None = None) -> None:
         self.properties = dict(properties or {})
@@ -82,6 +84,11 @@ class Peer(ABC):
         if self._process is None:
             raise Unavailable(f"{self.name} is not running")
         return self._process.pid
+
+    @classmethod
+    def takes(cls, load: str) -> bool:
+        """Whether the load means anything to it."""
+        return cls.loads is None or load.startswith(cls.loads)
 
     @property
     def address(self) -> tuple[str, int]:
@@ -244,6 +251,3 @@ class ApacheKafka(Peer):
     def tool(self, main_class: str, *arguments: str) -> list[str]:
         """The command line of one of Kafka's tools."""
         return ["java", "-Xmx1G", "-cp", self._class_path, main_class, *arguments]
-
-
-PEERS: dict[str, type[Peer]] = {"minibroker": Minibroker, "kafka": ApacheKafka}

@@ -23,7 +23,8 @@ import restart
 import transactions
 from loads import LOADS as SERVING
 from loads import Figures
-from peers import PEERS, Peer, Unavailable
+from other_peers import Kfake, KfakeInMemory, MockCluster
+from peers import ApacheKafka, Minibroker, Peer, Unavailable
 from pump import LoadError
 from tabulate import tabulate
 
@@ -39,6 +40,13 @@ LOADS: dict[str, Callable[[Peer, float], Figures]] = SERVING | {
     "check 1 GB": restart.check,
     **transactions.LOADS,
     **groups.LOADS,
+}
+PEERS: dict[str, type[Peer]] = {
+    "minibroker": Minibroker,
+    "kafka": ApacheKafka,
+    "kfake": Kfake,
+    "kfake-memory": KfakeInMemory,
+    "mock": MockCluster,
 }
 #: What brokers are told for a load; otherwise they run with their defaults.
 PROPERTIES = {"compaction": compaction.PROPERTIES, "produce under compaction": compaction.PROPERTIES}
@@ -84,6 +92,7 @@ def _cold_starts(kind: type[Peer], rounds: int, measured: Measured) -> None:
 
 def _rounds(load: str, names: list[str], rounds: int, scale: float, measured: Measured) -> None:
     """One load, the brokers in turn: A B A B; only the one that is measured runs."""
+    names = [name for name in names if PEERS[name].takes(load)]
     with click.progressbar(length=rounds * len(names), label=f"{load:20}", file=sys.stderr) as bar:
         for _ in range(rounds):
             for name in names:
@@ -104,7 +113,7 @@ def _add(measured: Measured, peer: Peer, load: str, figures: Figures) -> None:
 
 
 def _key(peer: Peer) -> str:
-    return next(name for name, kind in PEERS.items() if isinstance(peer, kind))
+    return next(name for name, kind in PEERS.items() if type(peer) is kind)
 
 
 def _report(measured: Measured, names: list[str], rounds: int) -> str:

@@ -41,3 +41,11 @@ def test_an_unknown_load_is_refused() -> None:
     done = subprocess.run([sys.executable, str(RUN), "--load", "magic"], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2
     assert "'magic' is not one of" in done.stderr
+
+
+def test_a_peer_takes_only_the_loads_that_mean_something_to_it() -> None:
+    command = [sys.executable, str(RUN), "--peer", "mock", "--rounds", "1", "--scale", "0.004", "--no-save", "--load", "produce 1 x 100 B"]
+    done = subprocess.run([*command, "--load", "group of 20"], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "| produce 1 x 100 B" in done.stdout
+    assert "group of 20" not in done.stdout

@@ -1,0 +1,31 @@
+// franz-go's kfake as a broker of its own, for benchmarks: kfake PORT [FOLDER]. Without a folder it keeps everything in memory.
+package main
+
+import (
+	"log"
+	"os"
+	"os/signal"
+	"strconv"
+	"syscall"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+)
+
+func main() {
+	port, err := strconv.Atoi(os.Args[1])
+	if err != nil {
+		log.Fatal(err)
+	}
+	options := []kfake.Opt{kfake.NumBrokers(1), kfake.Ports(port), kfake.AllowAutoTopicCreation()}
+	if len(os.Args) > 2 {
+		options = append(options, kfake.DataDir(os.Args[2]))
+	}
+	cluster, err := kfake.NewCluster(options...)
+	if err != nil {
+		log.Fatal(err)
+	}
+	ended := make(chan os.Signal, 1)
+	signal.Notify(ended, os.Interrupt, syscall.SIGTERM)
+	<-ended
+	cluster.Close()
+}
