@@ -1,4 +1,7 @@
-"""Groups with members go minibroker -> Apache Kafka -> minibroker: generations, members, assignments and offsets are there each time."""
+"""Groups with members go minibroker -> Apache Kafka -> minibroker: generations, members, assignments and offsets are there each time.
+
+So do groups of KIP-848, with their epochs: one that began on minibroker, and one that began on Apache Kafka.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,9 @@ from typing import Any
 
 import pytest
 
+from minibroker.client.client import Client
+from minibroker.client.groups import DescribedGroup, describe_groups
+from minibroker.errors import KafkaError
 from tests.support.broker_process import BrokerProcess
 from tests.support.kafka_process import KafkaProcess
 
@@ -16,24 +22,50 @@ pytestmark = [pytest.mark.java, pytest.mark.timeout(240)]
 PARTITIONS = 4
 TOPIC = "shared"
 GROUPS = ["left", "alive"]
+OURS, THEIRS = "of-minibroker", "of-kafka"  #: groups of KIP-848
+NEXT: dict[str, Any] = {"group.protocol": "consumer", "group.instance.id": "one"}
 TIMEOUT_S = 60.0
 
 
 def test_there_and_back(tmp_path: Path) -> None:
+    members = []
     with BrokerProcess(tmp_path) as broker:
-        member = fill(broker.bootstrap)
-        before = seen(broker.bootstrap)
+        members.append(fill(broker.bootstrap))
+        members.append(joined(broker.bootstrap, OURS, **NEXT)[0])
+        before, ours = seen(broker.bootstrap), consumer_group(broker.bootstrap, OURS)
         assert before["alive"][:2] == ("STABLE", [("one", PARTITIONS)])
         assert before["left"] == ("EMPTY", [], dict.fromkeys(range(PARTITIONS), 1))
+        assert (ours.type, ours.state, ours.group_epoch, len(ours.members[0].assignment)) == ("consumer", "Stable", 2, PARTITIONS)
         assert broker.stop() == 0
         data_dir = broker.data_dir
     with KafkaProcess(tmp_path, data_dir=data_dir, static_voters=True) as kafka:
         assert seen(kafka.bootstrap) == before
+        assert consumer_group(kafka.bootstrap, OURS) == ours
+        members.append(joined(kafka.bootstrap, THEIRS, **NEXT)[0])
+        theirs = consumer_group(kafka.bootstrap, THEIRS)
         kafka.stop()
     with BrokerProcess(tmp_path) as broker:
         assert seen(broker.bootstrap) == before
+        assert consumer_group(broker.bootstrap, THEIRS) == theirs
+        taken_over = consumer_group(broker.bootstrap, OURS)
+        assert taken_over.state in {"Stable", "Empty"}  # its member may be too long away by now
+        assert taken_over.state == "Empty" or taken_over == ours
         assert broker.stop() == 0
-    member.close()
+    for member in members:
+        member.close()
+
+
+def consumer_group(bootstrap: str, group: str) -> DescribedGroup:
+    """All that is told of a group of KIP-848; asked until the broker knows."""
+    deadline = time.monotonic() + TIMEOUT_S
+    while True:
+        with Client(bootstrap) as client:
+            found = describe_groups(client, [group])[group]
+        if isinstance(found, DescribedGroup):
+            return found._replace(coordinator=-1)
+        if time.monotonic() > deadline or not isinstance(found, KafkaError):
+            raise found
+        time.sleep(0.5)
 
 
 def fill(bootstrap: str) -> Any:
