@@ -4,6 +4,8 @@
     transaction.version   0 as before KIP-890; 1 the same with the tagged fields of TransactionLogValue v1; 2 Produce and
                           TxnOffsetCommit add their partitions themselves, and the end of each transaction bumps the producer epoch
     group.version         0 classic groups only; 1 consumer groups of KIP-848
+    share.version         0 no share groups; 1 those of KIP-932
+    streams.version       0 no streams groups; 1 those of KIP-1071
 
 A new metadata log begins with the newest level of each; one that Apache Kafka or an older minibroker began keeps its levels, and a feature
 that it does not name is at level 0. Clients act upon the levels that ApiVersions tells them, so it tells of these features only.
@@ -22,8 +24,12 @@ TRANSACTION_VERSION_FEATURE: Final = "transaction.version"
 TRANSACTION_VERSION: Final = 2
 GROUP_VERSION_FEATURE: Final = "group.version"
 GROUP_VERSION: Final = 1
-#: metadata.versions (4.0-IV2, 4.0-IV0): in older clusters Kafka finalizes no level of these features by itself
-_SINCE: Final = {TRANSACTION_VERSION_FEATURE: 24, GROUP_VERSION_FEATURE: 22}
+SHARE_VERSION_FEATURE: Final = "share.version"
+SHARE_VERSION: Final = 1
+STREAMS_VERSION_FEATURE: Final = "streams.version"
+STREAMS_VERSION: Final = 1
+#: metadata.versions (4.0-IV2, 4.0-IV0, 4.2-IV0, 4.2-IV1): in older clusters Kafka finalizes no level of these features by itself
+_SINCE: Final = {TRANSACTION_VERSION_FEATURE: 24, GROUP_VERSION_FEATURE: 22, SHARE_VERSION_FEATURE: 28, STREAMS_VERSION_FEATURE: 29}
 
 UPGRADE: Final = 1
 SAFE_DOWNGRADE: Final = 2
@@ -52,6 +58,8 @@ SERVED: Final = {
     METADATA_VERSION_FEATURE: Levels(MIN_METADATA_VERSION, METADATA_VERSION),
     TRANSACTION_VERSION_FEATURE: Levels(0, TRANSACTION_VERSION),
     GROUP_VERSION_FEATURE: Levels(0, GROUP_VERSION),
+    SHARE_VERSION_FEATURE: Levels(0, SHARE_VERSION),
+    STREAMS_VERSION_FEATURE: Levels(0, STREAMS_VERSION),
 }
 
 

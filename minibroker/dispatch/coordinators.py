@@ -2,7 +2,7 @@
 
 coordinators.start()      what the internal topics hold is loaded, if there are any
 coordinators.transactions, coordinators.groups      from the first request on that needs them
-coordinators.share_persister      likewise
+coordinators.share_persister, coordinators.share_partitions      likewise
 coordinators.stop()       before the cluster closes
 """
 
@@ -19,13 +19,14 @@ from minibroker.dispatch.flush_queue import FlushQueue
 if TYPE_CHECKING:
     from minibroker.coordinator.group.coordinator import GroupCoordinator
     from minibroker.coordinator.share.persister import Persister
+    from minibroker.coordinator.share.share_partitions import SharePartitions
     from minibroker.coordinator.transaction.coordinator import TransactionCoordinator
 
 
 class Coordinators:
     """Owned by Services."""
 
-    __slots__ = ("_clock", "_cluster", "_config", "_flush_queue", "_groups", "_share_persister", "_transactions")
+    __slots__ = ("_clock", "_cluster", "_config", "_flush_queue", "_groups", "_share_partitions", "_share_persister", "_transactions")
 
     def __init__(self, cluster: Cluster, config: BrokerConfig, clock: Clock, flush_queue: FlushQueue) -> None:
         self._cluster = cluster
@@ -35,6 +36,7 @@ class Coordinators:
         self._groups: GroupCoordinator | None = None
         self._transactions: TransactionCoordinator | None = None
         self._share_persister: Persister | None = None
+        self._share_partitions: SharePartitions | None = None
 
     @property
     def groups(self) -> GroupCoordinator:
@@ -42,7 +44,7 @@ class Coordinators:
         if self._groups is None:
             from minibroker.coordinator.group.coordinator import GroupCoordinator  # noqa: PLC0415  a start does without
 
-            self._groups = GroupCoordinator(self._cluster, self._config, self._clock, self._flush_queue.flush)
+            self._groups = GroupCoordinator(self._cluster, self._config, self._clock, self._flush_queue.flush, lambda: self.share_persister)
             self._groups.start()
         return self._groups
 
@@ -55,6 +57,17 @@ class Coordinators:
             self._share_persister = Persister(self._cluster, self._config, self._clock, self._flush_queue.flush)
             self._share_persister.start()
         return self._share_persister
+
+    @property
+    def share_partitions(self) -> SharePartitions:
+        """Who of a share group has which records."""
+        if self._share_partitions is None:
+            from minibroker.coordinator.share.share_partitions import SharePartitions  # noqa: PLC0415  a start does without
+
+            self._share_partitions = SharePartitions(self._cluster, self._config, self._clock, self.share_persister)
+            self._share_partitions.start()
+            self.groups.on_share_member_gone.append(self._share_partitions.end_session)
+        return self._share_partitions
 
     @property
     def transactions(self) -> TransactionCoordinator:
@@ -83,6 +96,8 @@ class Coordinators:
         """Write nothing more."""
         if self._transactions is not None:
             self._transactions.stop()
+        if self._share_partitions is not None:
+            self._share_partitions.stop()
         if self._groups is not None:
             self._groups.stop()
         if self._share_persister is not None:

@@ -1,16 +1,17 @@
-"""FindCoordinator (key 10): which broker looks after a group or a transactional id. Always this one.
+"""FindCoordinator (key 10): which broker looks after a group, a transactional id, or a share partition. Always this one.
 
 Versions: 0 to 6; 3 is flexible; 4 asks for several keys at once, each answered on its own.
-The first question of a kind creates the topic in which its coordinator keeps what it knows, `__transaction_state` or `__consumer_offsets`;
-nothing else does.
+The first question of a kind creates the topic in which its coordinator keeps what it knows, `__transaction_state`, `__consumer_offsets` or
+`__share_group_state`.
 (Apache Kafka answers COORDINATOR_NOT_AVAILABLE until the topic is there, and is asked again.) The empty key is as good as any other.
 Where the key's partition of that topic is offline there is no coordinator: COORDINATOR_NOT_AVAILABLE.
 Messages are Kafka's: versions 1 to 3 say "NONE" on success; from 4 on a key type that does not exist says what went wrong, all else "".
-Not done: share groups, whose keys are INVALID_REQUEST, as where the share coordinator is off.
+The key of a share partition is group:topic id:partition, and asked for from version 6 on; INVALID_REQUEST else.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from minibroker.cluster.partition import Partition
@@ -23,8 +24,8 @@ from minibroker.schemas import k10_find_coordinator as schema
 
 MESSAGES_SINCE: Final = 1
 SEVERAL_KEYS_SINCE: Final = 4
+SHARE_SINCE: Final = 6
 
-_KINDS: Final = (schema.GROUP, schema.TRANSACTION, schema.SHARE)
 _NO_NODE: Final = (-1, "", -1)
 _MALFORMED: Final = (  #: Kafka's words for INVALID_REQUEST
     "This most likely occurs because of a request being malformed by the client library or the message was sent to an incompatible "
@@ -46,7 +47,7 @@ def find_coordinator(ctx: RequestContext, request: schema.Request) -> schema.Res
 def _coordinator(ctx: RequestContext, key_type: int, key: str) -> schema.Coordinator:
     error = _problem(ctx, key_type, key)
     node_id, host, port = _node(ctx, error)
-    message = str(error) if error is not None and key_type not in _KINDS else ""
+    message = str(error) if error is not None and key_type not in _PARTITIONS else ""
     return schema.Coordinator(key=key, node_id=node_id, host=host, port=port, error_code=error.code if error else 0, error_message=message)
 
 
@@ -57,10 +58,13 @@ def _node(ctx: RequestContext, error: KafkaError | None) -> tuple[int, str, int]
 
 def _problem(ctx: RequestContext, key_type: int, key: str) -> KafkaError | None:
     """Why nobody coordinates `key`; None where this node does."""
-    if key_type not in {schema.GROUP, schema.TRANSACTION}:
+    find = _PARTITIONS.get(key_type)
+    if find is None or (key_type == schema.SHARE and ctx.api_version < SHARE_SINCE):
         return InvalidRequest(_MALFORMED)
     try:
-        partition = _group_partition(ctx, key) if key_type == schema.GROUP else _transaction_partition(ctx, key)
+        partition = find(ctx, key)
+    except InvalidRequest as error:
+        return error
     except KafkaError:  # the topic could not be created
         return CoordinatorNotAvailable()
     return None if partition.online_log is not None else CoordinatorNotAvailable()
@@ -75,3 +79,22 @@ def _transaction_partition(ctx: RequestContext, transactional_id: str) -> Partit
     ctx.transactions.ensure_topic()
     partitions = ctx.cluster.topic(TRANSACTION_STATE_TOPIC).partitions
     return partitions[partition_of(transactional_id, len(partitions))]
+
+
+def _share_partition(ctx: RequestContext, coordinator_key: str) -> Partition:
+    from minibroker.coordinator.share.values import StateKey  # noqa: PLC0415  a start does without
+
+    try:
+        StateKey.parse(coordinator_key)
+    except ValueError as error:
+        raise InvalidRequest(_MALFORMED) from error
+    persister = ctx.services.coordinators.share_persister
+    persister.ensure_topic()
+    return ctx.cluster.partition(*persister.topic_partition(coordinator_key))
+
+
+_PARTITIONS: Final[dict[int, Callable[[RequestContext, str], Partition]]] = {
+    schema.GROUP: _group_partition,
+    schema.TRANSACTION: _transaction_partition,
+    schema.SHARE: _share_partition,
+}

@@ -82,9 +82,28 @@ def test_several_keys_and_none() -> None:
 @pytest.mark.parametrize("key", ["shop", "shop:AAAAAAAAAAAAAAAAAAAAAQ:0"])
 def test_a_key_type_that_there_is_not(version: int, key_type: int, key: str) -> None:
     broker = BrokerInMemory()
+    if key_type == schema.SHARE and version == 6 and ":" in key:
+        pytest.skip("a share partition")
     (told,) = ask(broker, key_type, version, key)
     message = "" if version >= 4 and key_type == schema.SHARE else MALFORMED
     assert (told.error_code, place(told), told.error_message) == (InvalidRequest.code, NOBODY, message)
+    assert list(broker.cluster.topics) == []
+
+
+@pytest.mark.parametrize("key", ["s:AAAAAAAAAAAAAAAAAAAAAQ:0", "a:b:AAAAAAAAAAAAAAAAAAAAAQ==:77"])
+def test_share_partitions(key: str) -> None:
+    broker = BrokerInMemory(config={"share.coordinator.state.topic.num.partitions": "3"})
+    for _ in range(2):
+        (told,) = ask(broker, schema.SHARE, 6, key)
+        assert (told.error_code, place(told), told.error_message) == (0, NODE, "")
+    assert {name: len(topic.partitions) for name, topic in broker.cluster.topics.items()} == {"__share_group_state": 3}
+
+
+@pytest.mark.parametrize("key", ["", ":", "s:0", "s:AAAA:0", " :AAAAAAAAAAAAAAAAAAAAAQ:0", "s:AAAAAAAAAAAAAAAAAAAAAQ:x", "s:!:0"])
+def test_what_is_no_share_partition(key: str) -> None:
+    broker = BrokerInMemory()
+    (told,) = ask(broker, schema.SHARE, 6, key)
+    assert (told.error_code, place(told), told.error_message) == (InvalidRequest.code, NOBODY, "")
     assert list(broker.cluster.topics) == []
 
 

@@ -1,8 +1,10 @@
 """Members of consumer groups (KIP-848): what they ask for goes to their group's state machine (consumer/).
 
-    who asks      there is no group     an empty classic one     one of another kind
-    epoch 0       a new group           is replaced              GROUP_ID_NOT_FOUND
+    who asks      there is no group     a classic one            one of another kind
+    epoch 0       a new group           is replaced (1)          GROUP_ID_NOT_FOUND
     others        GROUP_ID_NOT_FOUND    GROUP_ID_NOT_FOUND       GROUP_ID_NOT_FOUND
+
+  (1) One with members is upgraded, and they stay: consumer/migration.py. One batch of records ends the one group and begins the other.
 
 Source: GroupCoordinatorService, GroupMetadataManager.getOrMaybeCreateConsumerGroup of Apache Kafka 4.3.1.
 """
@@ -12,12 +14,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import cast
 
+from minibroker.coordinator.group.classic.group import ClassicGroup
 from minibroker.coordinator.group.consumer.group import ConsumerGroup
+from minibroker.coordinator.group.consumer.image import GroupImage
+from minibroker.coordinator.group.consumer.kind import migration_of
 from minibroker.coordinator.group.consumer.members import JOINS
+from minibroker.coordinator.group.consumer.migration import check_upgrade, upgraded
 from minibroker.coordinator.group.consumer.requests import Heartbeat, HeartbeatAnswer, check_heartbeat
 from minibroker.coordinator.group.kinds import GroupType
 from minibroker.coordinator.group.live_groups import LiveGroups
 from minibroker.coordinator.group.store import StoredShard
+from minibroker.coordinator.record_frame import CoordinatorRecord
 from minibroker.errors import GroupIdNotFound, KafkaError
 
 Told = Callable[[HeartbeatAnswer | KafkaError], None]
@@ -34,7 +41,11 @@ class ConsumerMemberships:
         try:
             check_heartbeat(group_id, asked)
             stored = self._groups.shard_of(group_id)
-            answer = self._group_of(stored, group_id, asked.member_epoch).heartbeat(asked)
+            group = self._group_of(stored, group_id, asked.member_epoch)
+            is_new = group is not stored.live.get(group_id)
+            answer = group.heartbeat(asked)
+            if is_new:
+                group.resume()
         except KafkaError as error:
             told(error)
             return
@@ -52,8 +63,20 @@ class ConsumerMemberships:
         is_known = group_id in stored.shard.groups
         if not is_known and member_epoch != JOINS:
             raise GroupIdNotFound(f"{'Consumer group' if member_epoch > JOINS else 'Group'} {group_id} not found.")
-        is_replaced = group is not None and group.group_type is GroupType.CLASSIC and group.is_empty
-        if member_epoch != JOINS or (is_known and not is_replaced):
+        if member_epoch != JOINS or (is_known and not isinstance(group, ClassicGroup)):
             raise GroupIdNotFound(f"Group {group_id} is not a consumer group.")
-        first_records = [] if group is None else group.tombstones()
-        return cast("ConsumerGroup", self._groups.begin(stored, group_id, GroupType.CONSUMER, first_records=first_records))
+        image = GroupImage()
+        first_records = self._upgraded(group, image) if isinstance(group, ClassicGroup) else []
+        begun = self._groups.begin(stored, group_id, GroupType.CONSUMER, image=image, first_records=first_records)
+        return cast("ConsumerGroup", begun)
+
+    def _upgraded(self, group: ClassicGroup, image: GroupImage) -> list[CoordinatorRecord]:
+        """The end of the classic group, and what its members are in the new one."""
+        if group.is_empty:
+            return group.tombstones()
+        config = self._groups.config
+        check_upgrade(group, migration_of(config), config.group_consumer_max_size)
+        records = upgraded(group, self._groups.topics)
+        for record in records:
+            image.replay(record)
+        return records

@@ -11,7 +11,7 @@ Source: GroupCoordinatorService, OffsetMetadataManager of Apache Kafka 4.3.1.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,7 +21,7 @@ from minibroker.cluster.topic import CONSUMER_OFFSETS_TOPIC
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.coordinator.group.classic.group import ClassicGroup
 from minibroker.coordinator.group.commits import Commit, Membership, NewOffset
-from minibroker.coordinator.group.kinds import LiveGroup, MayCommit, may_commit_all
+from minibroker.coordinator.group.kinds import CheckCommit, GroupType, LiveGroup, may_commit_all
 from minibroker.coordinator.group.live_groups import SyncLogs
 from minibroker.coordinator.group.memberships import Memberships
 from minibroker.coordinator.group.offsets import NO_TIMESTAMP, CommittedOffset, Offsets, TopicPartition
@@ -48,6 +48,9 @@ from minibroker.log.partition_log import PartitionLog
 
 if TYPE_CHECKING:
     from minibroker.coordinator.group.consumer_memberships import ConsumerMemberships
+    from minibroker.coordinator.group.share_memberships import ShareMemberships
+    from minibroker.coordinator.group.streams_memberships import StreamsMemberships
+    from minibroker.coordinator.share.persister import Persister
 
 _MINUTE_MS = 60_000
 EMPTY = "Empty"  #: the state of a group without members, as all kinds spell it
@@ -83,10 +86,14 @@ class ListedGroup(NamedTuple):
 class GroupCoordinator(Memberships):
     """Of all groups: one node coordinates every one."""
 
-    def __init__(self, cluster: Cluster, config: BrokerConfig, clock: Clock, sync: SyncLogs) -> None:
-        super().__init__(cluster, config, clock, sync)
+    def __init__(
+        self, cluster: Cluster, config: BrokerConfig, clock: Clock, sync: SyncLogs, share_persister: Callable[[], Persister]
+    ) -> None:
+        super().__init__(cluster, config, clock, sync, share_persister)
         self._timer: Timer | None = None
         self._consumer: ConsumerMemberships | None = None
+        self._share: ShareMemberships | None = None
+        self._streams: StreamsMemberships | None = None
 
     @property
     def consumer(self) -> ConsumerMemberships:
@@ -97,22 +104,46 @@ class GroupCoordinator(Memberships):
             self._consumer = ConsumerMemberships(self)
         return self._consumer
 
+    @property
+    def share(self) -> ShareMemberships:
+        """Members and offsets of share groups."""
+        if self._share is None:
+            from minibroker.coordinator.group.share_memberships import ShareMemberships  # noqa: PLC0415  many brokers have none
+
+            self._share = ShareMemberships(self)
+        return self._share
+
+    @property
+    def streams(self) -> StreamsMemberships:
+        """Members of streams groups."""
+        if self._streams is None:
+            from minibroker.coordinator.group.streams_memberships import StreamsMemberships  # noqa: PLC0415  many brokers have none
+
+            self._streams = StreamsMemberships(self)
+        return self._streams
+
     # Life
 
     def start(self) -> None:
         """Hear of deleted topics, and look for expired offsets, from now on."""
-        self.cluster.on_topic_deleted.append(self._store.delete_topic)
+        self.cluster.on_topic_deleted.append(self._delete_topic)
         self._timer = self.clock.call_later_ms(self.config.offsets_retention_check_interval_ms, self._check_retention)
 
     def stop(self) -> None:
         """Write nothing more; who waits is told to look for another coordinator."""
-        self.cluster.on_topic_deleted.remove(self._store.delete_topic)
+        self.cluster.on_topic_deleted.remove(self._delete_topic)
         if self._timer is not None:
             self._timer.cancel()
         self._store.stop()
         for stored in self._store.loaded:
             for group_id in list(stored.live):
                 self.forget(stored, group_id)
+
+    def _delete_topic(self, name: str) -> None:
+        self._store.delete_topic(name)
+        for stored in self._store.loaded:
+            if stored.is_usable and any(group.group_type is GroupType.SHARE for group in stored.live.values()):
+                self.share.forget_deleted_topics(stored)
 
     def ensure_topic(self) -> None:
         """Create `__consumer_offsets` if there is none; KafkaError. Until somebody does, everything here is NotCoordinator."""
@@ -135,16 +166,16 @@ class GroupCoordinator(Memberships):
     ) -> Commit:
         """Commit outside of a transaction; `retention_ms` -1 leaves it to the broker. What the group's machine says, or see above.
 
-        `has_member_epoch`: the request is of a version that knows of KIP-848. Of an offset: StaleMemberEpoch, OffsetMetadataTooLarge.
+        `has_member_epoch`: the request is of a version that knows of KIP-848. Of an offset: OffsetMetadataTooLarge.
         """
         stored = self.shard_of(group_id)
         group = self.find(stored, group_id)
         if group is not None:
-            may_commit = group.check_offset_commit(membership, is_transactional=False, has_member_epoch=has_member_epoch)
+            check_commit = group.check_offset_commit(membership, is_transactional=False, has_member_epoch=has_member_epoch)
         else:
-            may_commit = _check_stranger(stored, group_id, membership, GroupIdNotFound if has_member_epoch else IllegalGeneration)
+            check_commit = _check_stranger(stored, group_id, membership, GroupIdNotFound if has_member_epoch else IllegalGeneration)
         expire_timestamp_ms = NO_TIMESTAMP if retention_ms == NO_TIMESTAMP else self.clock.now_ms() + retention_ms
-        return self._commit(stored, group_id, offsets, may_commit, expire_timestamp_ms=expire_timestamp_ms)
+        return self._commit(stored, group_id, offsets, check_commit, expire_timestamp_ms=expire_timestamp_ms)
 
     def commit_in_transaction(self, group_id: str, offsets: Sequence[NewOffset], membership: Membership, ids: ProducerIdAndEpoch) -> Commit:
         """Commit with the producer's transaction, which must have reached `topic_partition`: that is the caller's to see to.
@@ -158,13 +189,13 @@ class GroupCoordinator(Memberships):
         stored = self.shard_of(group_id)
         group = self.find(stored, group_id)
         if group is None:
-            may_commit = _check_stranger(stored, group_id, membership, IllegalGeneration)
+            check_commit = _check_stranger(stored, group_id, membership, IllegalGeneration)
         else:
             try:
-                may_commit = group.check_offset_commit(membership, is_transactional=True)
+                check_commit = group.check_offset_commit(membership, is_transactional=True)
             except StaleMemberEpoch as error:
                 raise IllegalGeneration from error
-        return self._commit(stored, group_id, offsets, may_commit, ids)
+        return self._commit(stored, group_id, offsets, check_commit, ids)
 
     def fetch(self, group_id: str, *, require_stable: bool, member_id: str | None = None, member_epoch: int = -1) -> GroupOffsets:
         """What the group has committed; nothing for one that is not known. Whether a member may ask, its group's machine says."""
@@ -179,7 +210,7 @@ class GroupCoordinator(Memberships):
         stored: StoredShard,
         group_id: str,
         offsets: Sequence[NewOffset],
-        may_commit: MayCommit,
+        check_commit: CheckCommit,
         ids: ProducerIdAndEpoch = NO_IDS,
         *,
         expire_timestamp_ms: int = NO_TIMESTAMP,
@@ -189,12 +220,11 @@ class GroupCoordinator(Memberships):
         records = []
         for new in offsets:
             metadata = new.metadata or ""
-            if not may_commit(new.topic_id, new.partition[1]):
-                errors.append(StaleMemberEpoch())
-                continue
             if _java_length(metadata) > self.config.offset_metadata_max_bytes:
                 errors.append(OffsetMetadataTooLarge())
                 continue
+            if (error := check_commit(new.topic_id, new.partition[1])) is not None:
+                raise error if ids == NO_IDS else IllegalGeneration  # of the whole request, as in Apache Kafka
             errors.append(None)
             committed = CommittedOffset(new.offset, new.leader_epoch, metadata, now_ms, expire_timestamp_ms, new.topic_id)
             records.append(offset_record(group_id, new.partition, committed))
@@ -275,7 +305,7 @@ class GroupCoordinator(Memberships):
                 self.forget(stored, group_id)
 
 
-def _check_stranger(stored: StoredShard, group_id: str, membership: Membership, unknown_group: type[KafkaError]) -> MayCommit:
+def _check_stranger(stored: StoredShard, group_id: str, membership: Membership, unknown_group: type[KafkaError]) -> CheckCommit:
     """Who may commit where no machine knows: nobody is of a generation."""
     if membership.generation_id >= 0:
         raise UnknownMemberId if group_id in stored.shard.groups else unknown_group

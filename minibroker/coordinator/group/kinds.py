@@ -3,8 +3,8 @@
     kind        its records, besides offsets       what is served of it
     classic     GroupMetadata                      classic/
     consumer    ConsumerGroup... (KIP-848)         consumer/
-    share       ShareGroup... (KIP-932)            nothing: it is known that there is one
-    streams     StreamsGroup... (KIP-1071)         nothing: it is known that there is one
+    share       ShareGroup... (KIP-932)            share/
+    streams     StreamsGroup... (KIP-1071)         streams/
 
 A group of a newer kind is there from the first of its records until the tombstone of the one that has its epoch. What its records say
 is an Image; replay alone writes it (shard.py). What it does with requests and time is a LiveGroup, which the log's groups are given when
@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 from uuid import UUID
 
 from minibroker.coordinator.record_frame import CoordinatorRecord
+from minibroker.errors import KafkaError
 from minibroker.schemas.internal.consumer_group_records import ConsumerGroupMetadataKey
 from minibroker.schemas.internal.coordinator_records import OFFSET_RECORD_TYPES
 from minibroker.schemas.internal.share_group_records import ShareGroupMetadataKey
@@ -43,12 +44,12 @@ class GroupType(Enum):
 
 
 Persist = Callable[[Sequence[CoordinatorRecord]], None]  #: appends one batch, and replays it into the image; KafkaError: nothing happened
-MayCommit = Callable[[UUID, int], bool]  #: whether the offset of that partition may be committed
+CheckCommit = Callable[[UUID, int], KafkaError | None]  #: why the offset of that partition may not be committed; None: it may
 
 
-def may_commit_all(_topic_id: UUID, _partition: int) -> bool:
-    """Of every partition."""
-    return True
+def may_commit_all(_topic_id: UUID, _partition: int) -> KafkaError | None:
+    """Nothing forbids any."""
+    return None
 
 
 class Image(Protocol):
@@ -81,7 +82,7 @@ class LiveGroup(Protocol):
     def do_offsets_expire(self) -> bool:
         """Whether offsets of topics that nobody is subscribed to expire, members or not."""
 
-    def check_offset_commit(self, membership: Membership, *, is_transactional: bool, has_member_epoch: bool = True) -> MayCommit:
+    def check_offset_commit(self, membership: Membership, *, is_transactional: bool, has_member_epoch: bool = True) -> CheckCommit:
         """Who may commit, and what of it; KafkaError. `has_member_epoch`: the request is of a version that knows of KIP-848."""
 
     def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
@@ -94,7 +95,7 @@ class LiveGroup(Protocol):
         """Whether a member reads it: then its offsets stay."""
 
     def check_delete(self) -> None:
-        """Whether it may be deleted; KafkaError."""
+        """Whether it may be deleted; KafkaError. What it keeps elsewhere is deleted then."""
 
     def tombstones(self) -> list[CoordinatorRecord]:
         """Of its records, but for offsets: it is gone after them. It may have no members."""
@@ -142,6 +143,14 @@ def load_kind(group_type: GroupType) -> Kind | None:
     """How groups of that kind are made; None where they are not served."""
     if group_type is GroupType.CONSUMER:
         from minibroker.coordinator.group.consumer.kind import KIND  # noqa: PLC0415  many brokers have no group of it
+
+        return KIND
+    if group_type is GroupType.SHARE:
+        from minibroker.coordinator.group.share.kind import KIND  # noqa: PLC0415  likewise
+
+        return KIND
+    if group_type is GroupType.STREAMS:
+        from minibroker.coordinator.group.streams.kind import KIND  # noqa: PLC0415  likewise
 
         return KIND
     return None

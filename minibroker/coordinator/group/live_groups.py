@@ -16,12 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from minibroker.clock import Clock
 from minibroker.cluster.cluster import Cluster
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.coordinator.group.classic.group import ClassicGroup
+from minibroker.coordinator.group.classic.members import Members
 from minibroker.coordinator.group.classic.rebalance import Limits
 from minibroker.coordinator.group.classic.records import never_stored
 from minibroker.coordinator.group.cluster_topics import ClusterTopics
@@ -31,9 +32,12 @@ from minibroker.coordinator.group.shard import Group
 from minibroker.coordinator.group.store import GroupStore, StoredShard
 from minibroker.coordinator.placement import partition_of
 from minibroker.coordinator.record_frame import CoordinatorRecord
-from minibroker.errors import GroupIdNotFound, KafkaError, KafkaStorageError, NotCoordinator, UnsupportedVersion
+from minibroker.errors import GroupIdNotFound, KafkaError, KafkaStorageError, NotCoordinator, RebalanceInProgress, UnsupportedVersion
 from minibroker.log.partition_log import PartitionLog
 from minibroker.schemas.internal.offset_records import GroupMetadataValue
+
+if TYPE_CHECKING:
+    from minibroker.coordinator.share.persister import Persister
 
 T = TypeVar("T")
 G = TypeVar("G")
@@ -42,13 +46,17 @@ SyncLogs = Callable[[Iterable[PartitionLog], Callable[[dict[PartitionLog, KafkaS
 
 
 class LiveGroups:
-    """Of all groups. `sync(logs, done)` calls `done` with what could not be synced."""
+    """Of all groups. `sync(logs, done)` calls `done` with what could not be synced; `share_persister` makes the share coordinator."""
 
-    def __init__(self, cluster: Cluster, config: BrokerConfig, clock: Clock, sync: SyncLogs) -> None:
+    def __init__(
+        self, cluster: Cluster, config: BrokerConfig, clock: Clock, sync: SyncLogs, share_persister: Callable[[], Persister]
+    ) -> None:
         self.cluster = cluster
         self.config = config
         self.clock = clock
         self.topics = ClusterTopics(cluster)
+        self.share_persister = share_persister
+        self.on_share_member_gone: list[Callable[[str, str], None]] = []  #: told group and member ids of who left, or was too late
         self._sync_logs = sync
         self._store = GroupStore(cluster, config, clock, on_loaded=self._resume)
 
@@ -105,11 +113,22 @@ class LiveGroups:
                 self._persist(stored, [*first_records, *records])
             finally:
                 stored.shard.new_images.pop(group_id, None)
+            old = stored.live.get(group_id)
+            if isinstance(old, ClassicGroup):
+                old.send_away(RebalanceInProgress)  # its members join what takes its place
             self.forget(stored, group_id)
             stored.live[group_id] = group
 
         group = self._make_classic(group_id, None, persist) if kind is None else kind.make(self, group_id, image, persist)
         return group
+
+    def take_over(self, group_id: str, members: Members, *, must_rebalance: bool) -> None:
+        """The log says that a group of another kind is classic now; `members` know more of themselves than the log keeps."""
+        stored = self.shard_of(group_id)
+        self.forget(stored, group_id)
+        value = stored.shard.groups[group_id].stored
+        stored.live[group_id] = group = self._make_classic(group_id, value, partial(self._persist, stored), members)
+        group.resume(must_rebalance=must_rebalance)
 
     def forget(self, stored: StoredShard, group_id: str) -> None:
         """The group is not there any more, or of another kind."""
@@ -117,15 +136,22 @@ class LiveGroups:
         if group is not None:
             group.unload()
 
-    def when_safe(self, stored: StoredShard, told: Callable[[T], None], failed: Callable[[type[KafkaError]], T]) -> Callable[[T], None]:
-        """Tell an answer when all that is in the group's log is as safe as the log asks for."""
+    def when_safe(
+        self,
+        stored: StoredShard,
+        told: Callable[[T], None],
+        failed: Callable[[type[KafkaError]], T],
+        others: Sequence[PartitionLog] = (),
+    ) -> Callable[[T], None]:
+        """Tell an answer when all that is in the group's log is as safe as the log asks for, and `others` are synced."""
 
         def tell(answer: T) -> None:
             log = stored.partition.online_log
-            if log is None or not log.wants_sync:
+            logs = [*others, log] if log is not None and log.wants_sync else others
+            if not logs:
                 told(answer)
             else:
-                self._sync_logs([log], lambda failures: told(failed(NotCoordinator) if log in failures else answer))
+                self._sync_logs(logs, lambda failures: told(answer if failures.keys().isdisjoint(logs) else failed(NotCoordinator)))
 
         return tell
 
@@ -138,13 +164,16 @@ class LiveGroups:
         kind = load_kind(known.group_type)
         return None if kind is None else kind.make(self, group_id, known.image, persist)
 
-    def _make_classic(self, group_id: str, stored: GroupMetadataValue | None, persist: Persist) -> ClassicGroup:
+    def _make_classic(
+        self, group_id: str, stored: GroupMetadataValue | None, persist: Persist, members: Members | None = None
+    ) -> ClassicGroup:
         return ClassicGroup(
             group_id,
             clock=self.clock,
             persist=lambda value: persist([group_record(group_id, value)]),
             limits=Limits(self.config.group_max_size, self.config.group_initial_rebalance_delay_ms),
             stored=stored,
+            members=members,
         )
 
     def _persist(self, stored: StoredShard, records: Sequence[CoordinatorRecord]) -> None:

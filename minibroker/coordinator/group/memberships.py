@@ -1,4 +1,11 @@
-"""Members of classic groups: what they ask for goes to their group's state machine (classic/), and comes back when it is safe.
+"""Members that speak the classic protocol: what they ask for goes to their group's state machine, and comes back when it is safe.
+
+    they ask                   a classic group    a consumer group             an empty one             one of another kind
+    JoinGroup                  classic/group      consumer/mixed_group         becomes classic (1)      INCONSISTENT_GROUP_PROTOCOL
+    SyncGroup, Heartbeat,      classic/group      consumer/mixed_group         UNKNOWN_MEMBER_ID        UNKNOWN_MEMBER_ID
+    LeaveGroup
+
+  (1) So does an empty streams group.
 
 Errors are answers, or raised where there is nothing to wait for; every call may end with NotCoordinator and CoordinatorLoadInProgress.
 
@@ -8,7 +15,7 @@ Source: GroupCoordinatorService of Apache Kafka 4.3.1.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import cast
+from typing import Protocol, cast
 
 from minibroker.coordinator.group.classic.answers import UNKNOWN_MEMBER_ID, Join, JoinAnswer, Joined, Leave, Sync, SyncAnswer, Synced
 from minibroker.coordinator.group.classic.group import ClassicGroup
@@ -27,10 +34,27 @@ from minibroker.errors import (
 Left = Callable[[list[type[KafkaError] | None]], None]
 
 _REPLACEABLE = frozenset({GroupType.CONSUMER, GroupType.STREAMS})  #: by a classic group, once nobody is in them
+_TAKE_CLASSIC_MEMBERS = frozenset({GroupType.CLASSIC, GroupType.CONSUMER})
+
+
+class TakesClassicMembers(Protocol):
+    """A group's machine that members may join by the classic protocol."""
+
+    def join(self, join: Join, joined: Joined) -> None:
+        """JoinGroup."""
+
+    def sync(self, sync: Sync, synced: Synced) -> None:
+        """SyncGroup."""
+
+    def classic_heartbeat(self, member_id: str, group_instance_id: str | None, generation_id: int) -> None:
+        """Heartbeat; KafkaError."""
+
+    def leave(self, leaving: Sequence[Leave]) -> list[type[KafkaError] | None]:
+        """LeaveGroup: None for each that is gone."""
 
 
 class Memberships(LiveGroups):
-    """Of all classic groups."""
+    """Of all groups."""
 
     # Requests
 
@@ -68,7 +92,7 @@ class Memberships(LiveGroups):
             _, group = self._group_of_member(group_id)
         except CoordinatorLoadInProgress:
             return
-        group.heartbeat(member_id, group_instance_id, generation_id)
+        group.classic_heartbeat(member_id, group_instance_id, generation_id)
 
     def leave(self, group_id: str, leaving: Sequence[Leave], left: Left) -> None:
         """Members go: for each the error or None. InvalidGroupId and the like are raised."""
@@ -89,22 +113,22 @@ class Memberships(LiveGroups):
         if not self.config.group_min_session_timeout_ms <= join.session_timeout_ms <= self.config.group_max_session_timeout_ms:
             raise InvalidSessionTimeout
 
-    def _group_to_join(self, stored: StoredShard, group_id: str, member_id: str) -> ClassicGroup:
+    def _group_to_join(self, stored: StoredShard, group_id: str, member_id: str) -> TakesClassicMembers:
         group = self.find(stored, group_id)
-        if isinstance(group, ClassicGroup):
-            return group
+        if isinstance(group, ClassicGroup) or (group is not None and group.group_type is GroupType.CONSUMER and not group.is_empty):
+            return cast("TakesClassicMembers", group)
         if group_id in stored.shard.groups and not (group is not None and group.group_type in _REPLACEABLE and group.is_empty):
             raise InconsistentGroupProtocol
         if member_id != UNKNOWN_MEMBER_ID:
             raise UnknownMemberId
         first_records = [] if group is None else group.tombstones()
-        return cast("ClassicGroup", self.begin(stored, group_id, GroupType.CLASSIC, first_records=first_records))
+        return cast("TakesClassicMembers", self.begin(stored, group_id, GroupType.CLASSIC, first_records=first_records))
 
-    def _group_of_member(self, group_id: str) -> tuple[StoredShard, ClassicGroup]:
+    def _group_of_member(self, group_id: str) -> tuple[StoredShard, TakesClassicMembers]:
         if not group_id:
             raise InvalidGroupId
         stored = self.shard_of(group_id)
         group = self.find(stored, group_id)
-        if not isinstance(group, ClassicGroup):
+        if group is None or group.group_type not in _TAKE_CLASSIC_MEMBERS:
             raise UnknownMemberId
-        return stored, group
+        return stored, cast("TakesClassicMembers", group)

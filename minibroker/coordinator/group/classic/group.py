@@ -39,12 +39,12 @@ from uuid import uuid4
 
 from minibroker.clock import Clock
 from minibroker.coordinator.group.classic.answers import UNKNOWN_MEMBER_ID, Join, JoinAnswer, Joined, Leave, Sync, SyncAnswer, Synced
-from minibroker.coordinator.group.classic.members import Member, names
+from minibroker.coordinator.group.classic.members import Member, Members, names
 from minibroker.coordinator.group.classic.rebalance import NEW_MEMBER_JOIN_TIMEOUT_MS, GroupState, Limits, Persist, Rebalance
 from minibroker.coordinator.group.classic.records import SIMPLE_TYPE, value_of
 from minibroker.coordinator.group.classic.subscription import CONSUMER, topics_of
 from minibroker.coordinator.group.commits import Membership
-from minibroker.coordinator.group.kinds import GroupType, MayCommit, may_commit_all
+from minibroker.coordinator.group.kinds import CheckCommit, GroupType, may_commit_all
 from minibroker.coordinator.group.records import group_tombstone
 from minibroker.coordinator.record_frame import CoordinatorRecord
 from minibroker.errors import (
@@ -79,9 +79,10 @@ class ClassicGroup(Rebalance):
         persist: Persist,
         limits: Limits | None = None,
         stored: GroupMetadataValue | None = None,
+        members: Members | None = None,
         draw_member_id: Callable[[Join], str] = new_member_id,
     ) -> None:
-        super().__init__(group_id, clock=clock, persist=persist, limits=limits or Limits(), stored=stored)
+        super().__init__(group_id, clock=clock, persist=persist, limits=limits or Limits(), stored=stored, members=members)
         self._draw_member_id = draw_member_id
 
     # JoinGroup
@@ -226,11 +227,14 @@ class ClassicGroup(Rebalance):
         return member
 
     def _assign(self, assignments: dict[str, bytes]) -> None:
+        before = [(member, member.assignment) for member in self.members]
         for member in self.members:
             member.assignment = assignments.get(member.member_id, b"")
         try:
             self._persist(value_of(self))
         except KafkaError as error:
+            for member, assignment in before:
+                member.assignment = assignment
             self._give_up_sync(type(error))
             self._prepare()
             return
@@ -244,7 +248,7 @@ class ClassicGroup(Rebalance):
 
     # Heartbeat, LeaveGroup, OffsetCommit
 
-    def heartbeat(self, member_id: str, group_instance_id: str | None, generation_id: int) -> None:
+    def classic_heartbeat(self, member_id: str, group_instance_id: str | None, generation_id: int) -> None:
         """The member is alive; RebalanceInProgress tells it to join again."""
         member = self._check_member(member_id, group_instance_id, generation_id)
         self._renew(member)
@@ -274,7 +278,7 @@ class ClassicGroup(Rebalance):
             return type(error)
         return None
 
-    def check_offset_commit(self, membership: Membership, *, is_transactional: bool, has_member_epoch: bool = True) -> MayCommit:  # noqa: ARG002  every kind of group is asked so
+    def check_offset_commit(self, membership: Membership, *, is_transactional: bool, has_member_epoch: bool = True) -> CheckCommit:  # noqa: ARG002  every kind of group is asked so
         """Whether offsets may be committed, and by whom: KafkaError kinds of the table. One outside of a transaction renews the session."""
         self._check_offset_commit(membership, is_transactional=is_transactional)
         return may_commit_all

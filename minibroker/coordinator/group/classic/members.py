@@ -41,7 +41,7 @@ class Member:
         self.group_instance_id = join.group_instance_id
         self.client_id = join.client_id
         self.client_host = join.client_host
-        self.assignment = b""  #: in the generation that is stable
+        self.assignment = b""  #: by its leader: in this generation, or in the one before it
         self.is_new = True  #: until its first generation: it does not know its id yet, so it sends no heartbeats
         self.joined: Joined | None = None
         self.synced: Synced | None = None

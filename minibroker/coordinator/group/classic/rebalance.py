@@ -68,8 +68,17 @@ Persist = Callable[[GroupMetadataValue], None]  #: appends the record of the gro
 class Rebalance:
     """Generations and timers of one group; requests are ClassicGroup's. Attributes are for reading."""
 
-    def __init__(self, group_id: str, *, clock: Clock, persist: Persist, limits: Limits, stored: GroupMetadataValue | None = None) -> None:
-        """`stored` is the last record of a group that the log knows; `resume` must follow then."""
+    def __init__(
+        self,
+        group_id: str,
+        *,
+        clock: Clock,
+        persist: Persist,
+        limits: Limits,
+        stored: GroupMetadataValue | None = None,
+        members: Members | None = None,
+    ) -> None:
+        """`stored` is the last record of a group that the log knows; `resume` must follow then. `members`: who says more than it keeps."""
         self.group_id = group_id
         self.state = GroupState.EMPTY
         self.state_timestamp_ms = clock.now_ms()
@@ -89,27 +98,31 @@ class Rebalance:
         if stored is not None:
             self.generation_id = stored.generation
             self.protocol_name = stored.protocol
-            self.members = members_of(stored)
+            self.members = members or members_of(stored)
             self.state = GroupState.STABLE if len(self.members) else GroupState.EMPTY
             if stored.current_state_timestamp >= 0:
                 self.state_timestamp_ms = stored.current_state_timestamp
 
     # Life
 
-    def resume(self) -> None:
-        """The log is read: members have a session time-out to be heard of again."""
+    def resume(self, *, must_rebalance: bool = False) -> None:
+        """The log is read: members have a session time-out to be heard of again. `must_rebalance`: and they must agree anew."""
         for member in self.members:
             self._renew(member)
-        if len(self.members) > self._limits.max_size:
+        if must_rebalance or len(self.members) > self._limits.max_size:
             self._prepare()
 
     def unload(self) -> None:
         """This broker coordinates the group no more: who waits is told to look for another."""
         for timer in (self._joining, self._syncing, *self._pending.values(), *(member.session for member in self.members)):
             _cancel(timer)
+        self.send_away(NotCoordinator)
+
+    def send_away(self, error: type[KafkaError]) -> None:
+        """Nobody waits any more."""
         for member in self.members:
-            member.answer_join(JoinAnswer(member.member_id, error=NotCoordinator))
-            member.answer_sync(SyncAnswer(error=NotCoordinator))
+            member.answer_join(JoinAnswer(member.member_id, error=error))
+            member.answer_sync(SyncAnswer(error=error))
 
     # Generations
 
@@ -181,7 +194,6 @@ class Rebalance:
         self._move_to(GroupState.COMPLETING_REBALANCE)
         for member in self.members:
             member.is_new = False
-            member.assignment = b""
             self._unsynced.add(member.member_id)
             self._renew(member)
         for member in self.members:
@@ -213,7 +225,6 @@ class Rebalance:
 
     def _give_up_sync(self, error: type[KafkaError]) -> None:
         for member in self.members:
-            member.assignment = b""
             if member.answer_sync(SyncAnswer(error=error)):
                 self._renew(member)
 

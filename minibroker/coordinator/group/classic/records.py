@@ -18,14 +18,19 @@ SIMPLE_TYPE: Final = ""  #: protocol type of a group that has offsets and nothin
 
 
 def value_of(group: Rebalance) -> GroupMetadataValue:
-    """What is stored of a group now: members with what they sent for the protocol of this generation, and what they shall read."""
+    """What is stored of a group now."""
+    return value_of_members(group.members, group.generation_id, group.protocol_name, group.state_timestamp_ms)
+
+
+def value_of_members(members: Members, generation_id: int, protocol_name: str | None, state_timestamp_ms: int) -> GroupMetadataValue:
+    """Members with what they sent for the protocol of their generation, and what they shall read."""
     return GroupMetadataValue(
-        protocol_type=group.members.protocol_type or SIMPLE_TYPE,
-        generation=group.generation_id,
-        protocol=group.protocol_name,
-        leader=group.members.leader_id,
-        current_state_timestamp=group.state_timestamp_ms,
-        members=[_stored(member, group.protocol_name) for member in group.members],
+        protocol_type=members.protocol_type or SIMPLE_TYPE,
+        generation=generation_id,
+        protocol=protocol_name,
+        leader=members.leader_id,
+        current_state_timestamp=state_timestamp_ms,
+        members=[_stored(member, protocol_name) for member in members],
     )
 
 

@@ -56,13 +56,14 @@ from minibroker.coordinator.group.consumer.records import group_tombstones
 from minibroker.coordinator.group.consumer.requests import NOT_SAID, Heartbeat, HeartbeatAnswer, check_heartbeat
 from minibroker.coordinator.group.consumer.step import Step
 from minibroker.coordinator.group.consumer.subscriptions import names_of
-from minibroker.coordinator.group.kinds import GroupType, MayCommit, Persist, may_commit_all
+from minibroker.coordinator.group.kinds import CheckCommit, GroupType, Persist, may_commit_all
 from minibroker.coordinator.group.topics import Topics
 from minibroker.coordinator.record_frame import CoordinatorRecord
 from minibroker.errors import (
     FencedInstanceId,
     FencedMemberEpoch,
     GroupMaxSizeReached,
+    IllegalGeneration,
     KafkaError,
     NonEmptyGroup,
     StaleMemberEpoch,
@@ -134,15 +135,15 @@ class ConsumerGroup:
     def resume(self) -> None:
         """The log is read: members have a session time-out to be heard of again."""
         for member in self.image.members.values():
-            self._renew(member.member_id)
+            self._renew(member)
             self._watch_revocation(member)
 
     def unload(self) -> None:
         """This broker coordinates the group no more."""
-        for timer in (*self._sessions.values(), *self._revocations.values()):
-            timer.cancel()
-        self._sessions.clear()
-        self._revocations.clear()
+        for timers in self._timers():
+            for timer in timers.values():
+                timer.cancel()
+            timers.clear()
 
     @property
     def state(self) -> GroupState:
@@ -176,16 +177,11 @@ class ConsumerGroup:
             asked = asked._replace(member_id=self._draw_member_id())
         step = self._step()
         before = self._find(asked, step)
-        has_changed = step.subscribe(_updated(before, asked))
-        has_changed = step.resolve_regexes() or has_changed
-        if has_changed or self._topics_version != self._topics.version:
-            step.follow_subscriptions(has_changed=has_changed)
+        self._follow(step, _updated(before, asked))
         step.assign(self._limits().assignment_interval_ms)
         member = step.reconcile(asked.member_id, asked.owned)
-        topics_version = self._topics.version
-        self._store(step)
-        self._topics_version = topics_version
-        self._renew(member.member_id)
+        self._commit(step)
+        self._renew(member)
         self._watch_revocation(member, before)
         is_told = asked.member_epoch == JOINS or asked.is_full or without_epochs(before.assigned) != without_epochs(member.assigned)
         assignment = without_epochs(member.assigned) if is_told else None
@@ -210,7 +206,7 @@ class ConsumerGroup:
         return Member(asked.member_id)
 
     def _return(self, owner: Member, asked: Heartbeat, step: Step) -> Member:
-        if owner.member_epoch != LEAVES_FOR_A_WHILE:
+        if owner.classic is None and owner.member_epoch != LEAVES_FOR_A_WHILE:
             raise UnreleasedInstanceId(
                 f"Static member {asked.member_id} with instance id {asked.instance_id} cannot join the group because the instance id is "
                 "owned by a member."
@@ -220,8 +216,8 @@ class ConsumerGroup:
             raise FencedInstanceId(f"Member {asked.member_id} has another instance id than {asked.instance_id}.")
         return step.replace(owner, asked.member_id)
 
-    def _of_instance(self, instance_id: str) -> Member | None:
-        member_id = self.image.instances.get(instance_id)
+    def _of_instance(self, instance_id: str | None) -> Member | None:
+        member_id = self.image.instances.get(instance_id or "")
         return None if member_id is None else self.image.members[member_id]
 
     def _check_instance(self, owner: Member | None, asked: Heartbeat) -> None:
@@ -255,25 +251,47 @@ class ConsumerGroup:
     def _step(self) -> Step:
         return Step(self.group_id, self.image, self._topics, self._clock.now_ms())
 
+    def _follow(self, step: Step, member: Member) -> None:
+        """The member says this of itself now, and topics are as they are now: the group may have a new epoch."""
+        has_changed = step.subscribe(member)
+        has_changed = step.resolve_regexes() or has_changed
+        if has_changed or self._topics_version != self._topics.version:
+            step.follow_subscriptions(has_changed=has_changed)
+
+    def _commit(self, step: Step) -> None:
+        """Store a step that followed the topics. Who is not there any more has no time-outs."""
+        topics_version = self._topics.version
+        self._store(step)
+        self._topics_version = topics_version
+        for member_id in self._sessions.keys() - self.image.members.keys():
+            self._cancel_all(member_id)
+
     def _store(self, step: Step) -> None:
         if step.records:
             self._persist(step.records)
 
-    def _remove(self, member_id: str) -> None:
+    def _remove(self, *member_ids: str) -> None:
         step = self._step()
-        step.remove(member_id)
+        step.remove(*member_ids)
         self._store(step)
-        self._cancel(self._sessions, member_id)
-        self._cancel(self._revocations, member_id)
+        for member_id in member_ids:
+            self._cancel_all(member_id)
 
     # Timers
 
-    def _renew(self, member_id: str) -> None:
-        self._arm(self._sessions, member_id, self._limits().session_timeout_ms, "its session timed out")
+    def _timers(self) -> tuple[dict[str, Timer], ...]:
+        """All time-outs by member id."""
+        return self._sessions, self._revocations
+
+    def _session_timeout_ms(self, _: Member) -> int:
+        return self._limits().session_timeout_ms
+
+    def _renew(self, member: Member) -> None:
+        self._arm(self._sessions, member.member_id, self._session_timeout_ms(member), "its session timed out")
 
     def _watch_revocation(self, member: Member, before: Member | None = None) -> None:
         """Its time begins anew with each thing that it must give up."""
-        if member.state is not MemberState.UNREVOKED_PARTITIONS:
+        if member.state is not MemberState.UNREVOKED_PARTITIONS or member.classic is not None:
             self._cancel(self._revocations, member.member_id)
         elif before is None or before != before.with_progress_of(member):
             self._arm(self._revocations, member.member_id, member.rebalance_timeout_ms, "it did not give up its partitions in time")
@@ -287,6 +305,10 @@ class ConsumerGroup:
         if timer is not None:
             timer.cancel()
 
+    def _cancel_all(self, member_id: str) -> None:
+        for timers in self._timers():
+            self._cancel(timers, member_id)
+
     def _time_out(self, timers: dict[str, Timer], member_id: str, why: str) -> None:
         try:
             self._remove(member_id)
@@ -298,8 +320,10 @@ class ConsumerGroup:
 
     # What others want to know
 
-    def check_offset_commit(self, membership: Membership, *, is_transactional: bool = False, has_member_epoch: bool = True) -> MayCommit:
-        """Who may commit offsets: UnknownMemberId, StaleMemberEpoch; and then of which partitions, the others being StaleMemberEpoch.
+    def check_offset_commit(self, membership: Membership, *, is_transactional: bool = False, has_member_epoch: bool = True) -> CheckCommit:
+        """Who may commit offsets: UnknownMemberId, StaleMemberEpoch; and then of which partitions.
+
+        Of a member that speaks the classic protocol IllegalGeneration is what StaleMemberEpoch is of others.
 
         A member may commit with an older epoch what has been its own since then (KIP-1251). UnsupportedVersion: a member that joined by
         the protocol of KIP-848 cannot commit by a version that does not know its epochs.
@@ -316,8 +340,8 @@ class ConsumerGroup:
         if member_epoch == member.member_epoch:
             return may_commit_all
         if member_epoch > member.member_epoch:
-            raise StaleMemberEpoch(f"Received member epoch {member_epoch} is newer than current member epoch {member.member_epoch}.")
-        return partial(_is_since, member, member_epoch)
+            raise _stale(member)(f"Received member epoch {member_epoch} is newer than current member epoch {member.member_epoch}.")
+        return partial(_check_since, member, member_epoch)
 
     def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
         """Whether a member may ask for offsets: UnknownMemberId, StaleMemberEpoch. Who is no member may."""
@@ -327,9 +351,8 @@ class ConsumerGroup:
         if member is None:
             raise self._unknown(member_id or "")
         if member_epoch != member.member_epoch:
-            raise StaleMemberEpoch(
-                f"The received member epoch {member_epoch} does not match the expected member epoch {member.member_epoch}."
-            )
+            text = f"The received member epoch {member_epoch} does not match the expected member epoch {member.member_epoch}."
+            raise _stale(member)(text)
 
     def check_offset_delete(self) -> None:
         """At any time: what is subscribed to stays."""
@@ -348,12 +371,21 @@ class ConsumerGroup:
         return any(topic in names_of(member, self.image.regexes) for member in self.image.members.values())
 
 
-def _is_since(member: Member, member_epoch: int, topic_id: UUID, partition: int) -> bool:
-    """Whether the partition is the member's at least since that epoch, be it that it must give it up."""
+def _stale(member: Member) -> type[KafkaError]:
+    """What an epoch is that is not the member's."""
+    return StaleMemberEpoch if member.classic is None else IllegalGeneration
+
+
+def _check_since(member: Member, member_epoch: int, topic_id: UUID, partition: int) -> KafkaError | None:
+    """None where the partition is the member's at least since that epoch, be it that it must give it up."""
     epochs = [
         found for each in (member.assigned, member.pending_revocation) if (found := each.get(topic_id, {}).get(partition)) is not None
     ]
-    return bool(epochs) and epochs[0] <= member_epoch
+    if not epochs:
+        return _stale(member)("The partition is not assigned or pending revocation for member.")
+    if member_epoch < epochs[0]:
+        return _stale(member)(f"Received member epoch {member_epoch} is older than assignment epoch {epochs[0]}.")
+    return None
 
 
 def _updated(before: Member, asked: Heartbeat) -> Member:

@@ -12,6 +12,7 @@ Source: GroupCoordinatorRecordHelpers of Apache Kafka 4.3.1.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from minibroker.coordinator.group.consumer.assignment import Assignment, Epochs
@@ -26,6 +27,7 @@ from minibroker.schemas.internal.consumer_group_records import (
     ConsumerGroupMemberMetadataValue,
     ConsumerGroupMetadataKey,
     ConsumerGroupMetadataValue,
+    ConsumerGroupPartitionMetadataKey,
     ConsumerGroupRegularExpressionKey,
     ConsumerGroupRegularExpressionValue,
     ConsumerGroupTargetAssignmentMemberKey,
@@ -111,7 +113,17 @@ def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
     return [CoordinatorRecord(key(group_id=group_id, member_id=member_id), None, _TOMBSTONE) for key in keys]
 
 
-def group_tombstones(group_id: str) -> list[CoordinatorRecord]:
-    """The group is gone, which had no members."""
-    keys = (ConsumerGroupTargetAssignmentMetadataKey, ConsumerGroupMetadataKey)
-    return [CoordinatorRecord(key(group_id=group_id), None, _TOMBSTONE) for key in keys]
+def group_tombstones(group_id: str, member_ids: Iterable[str] = (), patterns: Iterable[str] = ()) -> list[CoordinatorRecord]:
+    """The group is gone, with all that is known of its members; Kafka refuses a log in which they come in another order."""
+    of_group = (ConsumerGroupTargetAssignmentMetadataKey, ConsumerGroupPartitionMetadataKey, ConsumerGroupMetadataKey)
+    target_epoch, topics, epoch = (CoordinatorRecord(key(group_id=group_id), None, _TOMBSTONE) for key in of_group)
+    of_members = [member_tombstones(group_id, member_id) for member_id in member_ids]
+    return [
+        *(current for current, _, _ in of_members),
+        *(target for _, target, _ in of_members),
+        target_epoch,
+        *(said for _, _, said in of_members),
+        *(regex_tombstone(group_id, pattern) for pattern in patterns),
+        topics,
+        epoch,
+    ]

@@ -71,11 +71,16 @@ class Step:
         resting = member._replace(member_epoch=LEAVES_FOR_A_WHILE, assigned=_at_epoch_zero(member.assigned), pending_revocation={})
         self._write(records.current_record(self._group_id, resting))
 
-    def remove(self, member_id: str) -> None:
-        """A member is gone; the others share what it had."""
-        self._write(*records.member_tombstones(self._group_id, member_id))
+    def remove(self, *member_ids: str) -> None:
+        """Members are gone; the others share what they had."""
+        for member_id in member_ids:
+            self._write(*records.member_tombstones(self._group_id, member_id))
         self.resolve_regexes()
         self.follow_subscriptions(has_changed=True)
+
+    def end(self, heir: CoordinatorRecord) -> None:
+        """The group is gone: `heir` is the record of the classic one that takes its place."""
+        self._write(*records.group_tombstones(self._group_id, self.image.members, self.image.regexes), heir)
 
     # Subscriptions
 

@@ -29,20 +29,21 @@ import logging
 from collections.abc import Callable
 from enum import Enum
 from functools import partial
-from typing import Final, NamedTuple
+from typing import NamedTuple, NoReturn
 
 from minibroker.clock import Clock, Timer
-from minibroker.coordinator.group.kinds import Persist
+from minibroker.coordinator.group.commits import Membership
+from minibroker.coordinator.group.kinds import GroupType, Persist
 from minibroker.coordinator.group.share.image import GroupImage
 from minibroker.coordinator.group.share.members import JOINS, LEAVES, Member
 from minibroker.coordinator.group.share.offsets import ShareOffsets
+from minibroker.coordinator.group.share.records import group_tombstones
 from minibroker.coordinator.group.share.requests import Heartbeat, HeartbeatAnswer, check_heartbeat
 from minibroker.coordinator.group.share.states import States
 from minibroker.coordinator.group.share.step import Step
 from minibroker.coordinator.group.topics import Topics
-from minibroker.errors import FencedMemberEpoch, GroupMaxSizeReached, KafkaError, NonEmptyGroup, UnknownMemberId
-
-PROTOCOL_TYPE: Final = "share"
+from minibroker.coordinator.record_frame import CoordinatorRecord
+from minibroker.errors import FencedMemberEpoch, GroupIdNotFound, GroupMaxSizeReached, KafkaError, NonEmptyGroup, UnknownMemberId
 
 _LOG = logging.getLogger(__name__)
 
@@ -93,7 +94,11 @@ class ShareGroup:
     # Life
 
     def resume(self) -> None:
-        """The log was read: members have a session time-out to be heard of again."""
+        """The log was read: members have a session time-out to be heard of again. Topics may be gone meanwhile."""
+        try:
+            self.offsets.forget_deleted_topics()
+        except KafkaError as error:
+            _LOG.warning("group %s: partitions of deleted topics stay: %s", self.group_id, error)
         for member_id in self.image.members:
             self._renew(member_id)
 
@@ -209,10 +214,51 @@ class ShareGroup:
 
     # Its end
 
-    def check_delete(self) -> None:
+    def check_empty(self) -> None:
         """NonEmptyGroup."""
         if self.image.members:
             raise NonEmptyGroup
+
+    def check_delete(self) -> None:
+        """NonEmptyGroup, and what the share coordinator says: it has forgotten the group then."""
+        self.check_empty()
+        self.offsets.delete_all()
+
+    def tombstones(self) -> list[CoordinatorRecord]:
+        """Of a group without members."""
+        return group_tombstones(self.group_id)
+
+    # What others want to know: it keeps no offsets as consumers do
+
+    @property
+    def group_type(self) -> GroupType:
+        """Of what kind it is."""
+        return GroupType.SHARE
+
+    @property
+    def protocol_type(self) -> str:
+        """As ListGroups spells it."""
+        return "share"
+
+    @property
+    def do_offsets_expire(self) -> bool:
+        """There are none."""
+        return False
+
+    def check_offset_commit(self, _membership: Membership, *, is_transactional: bool, has_member_epoch: bool = True) -> NoReturn:  # noqa: ARG002  nobody may
+        """Nobody may commit: GroupIdNotFound."""
+        self.check_offset_delete()
+
+    def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
+        """Anybody may ask, and is told nothing."""
+
+    def check_offset_delete(self) -> NoReturn:
+        """There are none: GroupIdNotFound."""
+        raise GroupIdNotFound(f"Group {self.group_id} is not a consumer group.")
+
+    def is_subscribed(self, topic: str) -> bool:
+        """Whether a member reads it."""
+        return topic in self.image.subscribed
 
 
 def _updated(before: Member, asked: Heartbeat) -> Member:

@@ -207,7 +207,7 @@ class StreamsGroup:
         if asked.shuts_down:
             self._shut_down(member.member_id)
         is_told = asked.member_epoch == JOINS or before.assigned != member.assigned
-        if is_told and member.user_endpoint is not None:
+        if is_told and was_known and member.user_endpoint is not None:
             self._endpoint_epoch += 1
         delayed = () if is_assigned else (_INITIAL_DELAY if is_delayed else _INTERVAL,)
         return HeartbeatAnswer(
@@ -216,7 +216,7 @@ class StreamsGroup:
             limits.heartbeat_interval_ms,
             statuses=(*self._stale(member), *delayed, *_problems(configured.result, failures), *self._shutdown()),
             tasks=member.assigned.tasks if is_told else None,
-            endpoint_epoch=self._endpoint_epoch if was_known else 0,
+            endpoint_epoch=self._endpoint_epoch,
             located=self._locate(member, configured.result) if asked.endpoint_epoch != self._endpoint_epoch else None,
         )
 

@@ -87,7 +87,7 @@ class World:
     def heartbeat(self, member_id: str, generation_id: int | None = None, group_instance_id: str | None = None) -> str:
         """OK, or the name of the error."""
         try:
-            self.group.heartbeat(member_id, group_instance_id, self.generation if generation_id is None else generation_id)
+            self.group.classic_heartbeat(member_id, group_instance_id, self.generation if generation_id is None else generation_id)
         except KafkaError as error:
             return error.name
         return "OK"

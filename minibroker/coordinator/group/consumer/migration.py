@@ -1,0 +1,179 @@
+"""A classic group of consumers becomes a consumer group, and the other way, while its members go on reading (KIP-848, online migration).
+
+    upgrade      a member joins by ConsumerGroupHeartbeat, and the group is classic
+                   its classic members stay, with the partitions of their last generation, which is the epoch of the group
+    downgrade    who is left speaks the classic protocol alone
+                   the epoch of the group is the generation; each member has what it was to have
+
+    group.consumer.migration.policy    upgrade    downgrade    classic members may join a consumer group
+    bidirectional                      yes        yes          yes
+    upgrade                            yes        no           yes
+    downgrade                          no         yes          yes
+    disabled                           no         no           no
+
+A classic group that cannot be upgraded is GroupIdNotFound for who asks for it.
+
+Source: GroupMetadataManager.convertToConsumerGroup and convertToClassicGroup, ConsumerGroup.fromClassicGroup,
+ClassicGroup.fromConsumerGroup of Apache Kafka 4.3.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from minibroker.coordinator.group.classic import members as classic
+from minibroker.coordinator.group.classic.answers import Join, Protocol
+from minibroker.coordinator.group.classic.group import ClassicGroup
+from minibroker.coordinator.group.classic.subscription import CONSUMER
+from minibroker.coordinator.group.consumer import records
+from minibroker.coordinator.group.consumer.assignment import NOTHING, Assignment
+from minibroker.coordinator.group.consumer.classic_protocol import partitions_of, read_assignment, read_subscription, write_assignment
+from minibroker.coordinator.group.consumer.image import NEVER, GroupImage
+from minibroker.coordinator.group.consumer.members import Member
+from minibroker.coordinator.group.topics import Topics, metadata_hash
+from minibroker.coordinator.record_frame import CoordinatorRecord
+from minibroker.errors import GroupIdNotFound, WireError
+from minibroker.schemas.internal.consumer_group_records import ClassicMemberMetadata, ClassicProtocol
+
+_INT_MAX: Final = 2**31 - 1
+BIDIRECTIONAL: Final = "bidirectional"
+UPGRADE: Final = "upgrade"
+DOWNGRADE: Final = "downgrade"
+DISABLED: Final = "disabled"
+
+
+class Migration(NamedTuple):
+    """What the broker's configuration says of it."""
+
+    policy: str = BIDIRECTIONAL  #: group.consumer.migration.policy
+    max_classic_size: int = _INT_MAX  #: group.max.size
+
+    @property
+    def may_upgrade(self) -> bool:
+        """Whether classic groups may become consumer groups."""
+        return self.policy in {BIDIRECTIONAL, UPGRADE}
+
+    @property
+    def may_downgrade(self) -> bool:
+        """Whether consumer groups may become classic groups."""
+        return self.policy in {BIDIRECTIONAL, DOWNGRADE}
+
+
+class ClassicHeirs(NamedTuple):
+    """What a consumer group leaves to the classic group that takes its place."""
+
+    members: classic.Members
+    generation_id: int
+    protocol_name: str
+    must_rebalance: bool  #: what the members have is not what they were to have
+
+
+# Upgrade
+
+
+def check_upgrade(group: ClassicGroup, migration: Migration, max_size: int) -> None:
+    """GroupIdNotFound where that group must stay classic; `max_size` is that of consumer groups."""
+    why = None
+    if not migration.may_upgrade:
+        why = "online upgrade is disabled"
+    elif group.members.protocol_type != CONSUMER:
+        why = "the group does not use the consumer embedded protocol"
+    elif len(group.members) > max_size:
+        why = "the group size exceeds the consumer group maximum size"
+    if why is not None:
+        raise _no_upgrade(group.group_id, why)
+
+
+def upgraded(group: ClassicGroup, topics: Topics) -> list[CoordinatorRecord]:
+    """The records that make a consumer group of a classic one; GroupIdNotFound where its members do not say what a consumer says."""
+    try:
+        members = [_upgraded(member, group, topics) for member in group.members]
+    except WireError:
+        raise _no_upgrade(group.group_id, "the embedded consumer protocol is malformed") from None
+    group_id, generation_id = group.group_id, group.generation_id
+    topics_hash = metadata_hash({name for member, _ in members for name in member.topic_names}, topics)
+    return [
+        *group.tombstones(),
+        *(records.member_record(group_id, member) for member, _ in members),
+        records.epoch_record(group_id, generation_id, topics_hash),
+        *(records.target_record(group_id, member.member_id, assignment) for member, assignment in members),
+        records.target_epoch_record(group_id, generation_id, NEVER),
+        *(records.current_record(group_id, member) for member, _ in members),
+    ]
+
+
+def _no_upgrade(group_id: str, why: str) -> GroupIdNotFound:
+    return GroupIdNotFound(f"Cannot upgrade classic group {group_id} to consumer group because {why}.")
+
+
+def _upgraded(member: classic.Member, group: ClassicGroup, topics: Topics) -> tuple[Member, Assignment]:
+    """The member, and what it has: what its leader assigned to it last."""
+    assignment = NOTHING
+    if member.assignment:
+        found = read_assignment(member.assignment)
+        if found.user_data:
+            why = "an unsupported custom assignor is in use. Please refer to the documentation or switch to a default assignor before "
+            raise _no_upgrade(group.group_id, why + "re-attempting the upgrade")
+        assignment = partitions_of(found.assigned_partitions, topics)
+    metadata = member.metadata(group.protocol_name) if group.protocol_name is not None else member.protocols[0].metadata
+    subscription = read_subscription(metadata)
+    return Member(
+        member_id=member.member_id,
+        instance_id=member.group_instance_id,
+        rack_id=subscription.rack_id or None,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        topic_names=tuple(sorted(set(subscription.topics))),
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        classic=metadata_of(member.session_timeout_ms, member.protocols),
+        member_epoch=group.generation_id,
+        previous_member_epoch=group.generation_id,
+        assigned={topic_id: dict.fromkeys(sorted(indexes), group.generation_id) for topic_id, indexes in assignment.items()},
+    ), assignment
+
+
+def metadata_of(session_timeout_ms: int, protocols: Sequence[Protocol]) -> ClassicMemberMetadata:
+    """What is stored of a member because it speaks the classic protocol."""
+    return ClassicMemberMetadata(
+        session_timeout_ms=session_timeout_ms,
+        supported_protocols=[ClassicProtocol(name=each.name, metadata=each.metadata) for each in protocols],
+    )
+
+
+# Downgrade
+
+
+def downgraded(members: Sequence[Member], image: GroupImage, topics: Topics, *, must_rebalance: bool) -> ClassicHeirs:
+    """Members that speak the classic protocol, as a group of their own; with what `image` says that they shall have."""
+    heirs = classic.Members(CONSUMER)
+    for member in members:
+        heirs.add(_downgraded(member), CONSUMER)
+    protocol_name = heirs.select()
+    for member, heir in zip(members, heirs, strict=True):
+        target = image.targets.get(member.member_id, NOTHING)
+        heir.assignment = write_assignment(target, heir.metadata(protocol_name), member.topic_names, topics)
+    return ClassicHeirs(heirs, image.epoch, protocol_name, must_rebalance)
+
+
+def _downgraded(member: Member) -> classic.Member:
+    known = member.classic or ClassicMemberMetadata()
+    join = Join(
+        client_id=member.client_id,
+        client_host=member.client_host,
+        protocol_type=CONSUMER,
+        protocols=protocols_of(member),
+        session_timeout_ms=known.session_timeout_ms,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        group_instance_id=member.instance_id,
+    )
+    heir = classic.Member(member.member_id, join)
+    heir.is_new = False
+    return heir
+
+
+def protocols_of(member: Member) -> tuple[Protocol, ...]:
+    """The protocols that it brought; none of a member of the new protocol."""
+    if member.classic is None:
+        return ()
+    return tuple(Protocol(each.name, bytes(each.metadata)) for each in member.classic.supported_protocols)

@@ -1,0 +1,30 @@
+"""DeleteShareGroupOffsets, and the end of a group: nothing is left of them, also after a restart."""
+
+from __future__ import annotations
+
+from tests.golden.share_scenario import A, alter, beat, delete, forget, listed, offsets
+from tests.support.broker_in_memory import records
+from tests.support.share_groups import known, share_broker, told
+
+
+def test_a_deleted_group_leaves_nothing() -> None:
+    broker = share_broker()
+    broker.append("t", 0, records(10))
+    broker.ask(alter("s", {"t": {0: 4}}))
+    assert [(each.group_id, each.error_code) for each in broker.ask(delete("s")).results] == [("s", 0)]
+    for _ in range(2):
+        assert broker.ask(listed()).groups == []
+        assert broker.ask(offsets("s", {"t": [0]})).groups[0].topics[0].partitions[0].start_offset == -1
+        broker = broker.restart(clean=False)
+
+
+def test_a_forgotten_topic_begins_anew() -> None:
+    broker = share_broker()
+    broker.append("t", 0, records(10))
+    broker.ask(alter("s", {"t": {0: 4}, "u": {0: 1}}))
+    assert [(each.topic_name, each.error_code) for each in broker.ask(forget("s", "t", "t")).responses] == [("t", 0)]
+    for _ in range(2):
+        assert known(broker) == {("u", 0): (1, -1)}
+        broker = broker.restart(clean=False)
+    assert told(broker.ask(beat(A, 0, "t"))) == (0, 2, [0, 1, 2, 3])
+    assert known(broker)["t", 0] == (-1, -1)
