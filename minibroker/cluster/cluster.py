@@ -60,11 +60,17 @@ from minibroker.errors import (
     UnknownTopicOrPartition,
 )
 from minibroker.log.partition_log import PartitionLog
-from minibroker.schemas.internal.setting_records import FeatureLevelRecord
+from minibroker.schemas.internal.setting_records import ClientQuotaRecord, FeatureLevelRecord
 from minibroker.schemas.internal.topic_records import PartitionRecord, RemoveTopicRecord, TopicRecord
 from minibroker.storage.files import Files
 
 _LOG = logging.getLogger(__name__)
+
+Charge = Callable[[int], None]  #: told of partitions that are about to be created or deleted
+
+
+def free(_partition_count: int) -> None:
+    """Nobody counts."""
 
 
 class Cluster:
@@ -98,6 +104,7 @@ class Cluster:
         self.topics: Mapping[str, Topic] = self.image.topics
         self.on_topic_deleted: list[Callable[[str], None]] = []  #: told the name of each topic that is gone
         self.on_group_config_changed: list[Callable[[str], None]] = []  #: told the id of each group whose configs were altered
+        self.on_quotas_changed: list[Callable[[], None]] = []  #: told when quotas of clients were altered
         self._group_configs = GroupConfigs(config, lambda group_id: self.image.config_of(GROUP_RESOURCE, group_id))
         self._all_directories = directories
         self._clock = clock
@@ -224,9 +231,11 @@ class Cluster:
         assignments: Mapping[int, Sequence[int]] | None = None,
         configs: Mapping[str, str | None] | None = None,
         validate_only: bool = False,
+        charge: Charge = free,
     ) -> Topic:
         """Create a topic, ready when this returns. partition_count None: topic.partition.count.map, then num.partitions.
 
+        When everything is right, `charge` is told how many partitions there are to be, and may refuse by a KafkaError.
         With `validate_only` the topic that is returned has its partition count but no log, and nobody else knows it.
         """
         check_new_name(name)
@@ -240,6 +249,7 @@ class Cluster:
             check_replication_factor(replication_factor)
             count = self.default_partition_count(name) if partition_count is None else partition_count
         check_partition_count(count)
+        charge(count)
         topic_id = random_uuid()
         records: list[Any] = [TopicRecord(name=name, topic_id=topic_id)]
         for key, value in overrides.items():
@@ -272,9 +282,10 @@ class Cluster:
         """Partitions of a topic whose creator does not say how many."""
         return self.config.topic_partition_count_map.get(name, self.config.num_partitions)
 
-    def delete_topic(self, name: str) -> None:
-        """Delete a topic; its name is free when this returns, its files go in the background."""
+    def delete_topic(self, name: str, *, charge: Charge = free) -> None:
+        """Delete a topic; its name is free when this returns, its files go in the background. `charge` as in create_topic."""
         topic = self.topic(name)
+        charge(len(topic.partitions))
         self._store.commit([RemoveTopicRecord(topic_id=topic.topic_id)])
         for partition in topic.partitions:
             log = partition.online_log
@@ -293,9 +304,15 @@ class Cluster:
             hear(name)
 
     def create_partitions(
-        self, name: str, count: int, *, assignments: Sequence[Sequence[int]] | None = None, validate_only: bool = False
+        self,
+        name: str,
+        count: int,
+        *,
+        assignments: Sequence[Sequence[int]] | None = None,
+        validate_only: bool = False,
+        charge: Charge = free,
     ) -> None:
-        """Grow a topic to `count` partitions."""
+        """Grow a topic to `count` partitions. `charge` as in create_topic."""
         topic = self.topic(name)
         current = len(topic.partitions)
         check_increase(name, current, count)
@@ -306,6 +323,7 @@ class Cluster:
                 )
             for replicas in assignments:
                 check_assignment(replicas, self.config.node_id)
+        charge(count - current)
         if not validate_only:
             self._store.commit(self._partition_records(topic.topic_id, current, count))
             self._open_partitions(topic, topic.partitions[current:])
@@ -381,6 +399,9 @@ class Cluster:
             raise PolicyViolation(f"Unable to perform the operation: it needs more than {RECORDS_IN_BATCH_MAX} records")
         if records:
             self._store.commit(records)
+        if any(isinstance(record, ClientQuotaRecord) for record in records):
+            for hear in self.on_quotas_changed:
+                hear()
 
     def allocate_producer_id(self) -> int:
         """A producer id that nobody had before; one fsync for each block of 1,000."""

@@ -112,6 +112,9 @@ class FetchContext(Protocol):
     def answer(self, results: list[Result]) -> tuple[int, list[Result]]:
         """The session id to answer and the results to tell; called once, when the answer leaves."""
 
+    def answer_nothing(self) -> int:
+        """The session id of an answer without partitions, to a client above its quota; its session stays as it was, or unopened."""
+
 
 class Sessionless:
     """Every partition that was asked for, all of them answered."""
@@ -128,6 +131,10 @@ class Sessionless:
     def answer(self, results: list[Result]) -> tuple[int, list[Result]]:
         """No session, everything."""
         return NO_SESSION, results
+
+    def answer_nothing(self) -> int:
+        """No session."""
+        return NO_SESSION
 
 
 class Opening:
@@ -153,6 +160,10 @@ class Opening:
             session.partitions[topic, result.partition_index].tell(result)
         return session.session_id, results
 
+    def answer_nothing(self) -> int:
+        """None is opened: clients take an empty first answer for one that they have to ask for again."""
+        return NO_SESSION
+
 
 class Incremental:
     """A request within a session: its partitions, and of the results those that are news."""
@@ -169,9 +180,13 @@ class Incremental:
 
     def answer(self, results: list[Result]) -> tuple[int, list[Result]]:
         """What is news; InvalidFetchSessionEpoch when another request went on with the session meanwhile."""
+        return self.answer_nothing(), list(self._session.changed(results))
+
+    def answer_nothing(self) -> int:
+        """The session's id; InvalidFetchSessionEpoch as above."""
         if self._session.epoch != self._epoch:
             raise InvalidFetchSessionEpoch
-        return self._session.session_id, list(self._session.changed(results))
+        return self._session.session_id
 
 
 class FetchSessionCache:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from minibroker.background import Background
 from minibroker.clock import Clock
-from minibroker.cluster.cluster import Cluster
+from minibroker.cluster.cluster import Charge, Cluster, free
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.coordinator.fetch_session import FetchSessionCache
 from minibroker.dispatch.coordinators import Coordinators
@@ -16,25 +17,43 @@ from minibroker.dispatch.registry import Registry
 
 if TYPE_CHECKING:
     from minibroker.coordinator.group.coordinator import GroupCoordinator
+    from minibroker.coordinator.share.share_partitions import SharePartitions
     from minibroker.coordinator.transaction.coordinator import TransactionCoordinator
+    from minibroker.dispatch.quotas import Quotas
 
 
 class ConnectionInfo:
     """What is known of a client's connection. The software's name and version are written by ApiVersions."""
 
-    __slots__ = ("client_host", "client_software_name", "client_software_version", "listener_name")
+    __slots__ = ("_endings", "client_host", "client_software_name", "client_software_version", "listener_name", "throttle_ms")
 
     def __init__(self, listener_name: str, client_host: str) -> None:
         self.listener_name = listener_name  #: the listener that the client came in by; Metadata answers its advertised address
         self.client_host = client_host
         self.client_software_name = "unknown"
         self.client_software_version = "unknown"
+        self.throttle_ms = 0  #: how long the client is to be held: written with an answer by its quotas, taken by the connection
+        self._endings: dict[object, Callable[[], None]] | None = None  #: what ends with the connection
+
+    def when_closed(self, key: object, callback: Callable[[], None]) -> None:
+        """Call `callback` when the connection is gone; one callback a key, the last one counts."""
+        if self._endings is None:
+            self._endings = {}
+        self._endings[key] = callback
+
+    def closed(self) -> None:
+        """Called by the connection when it is gone."""
+        endings, self._endings = self._endings, None
+        for callback in (endings or {}).values():
+            callback()
 
 
 class Services:
     """The parts of a broker, put together once; each request's context points at them."""
 
-    __slots__ = ("background", "clock", "cluster", "config", "coordinators", "flush_queue", "purgatory", "registry", "sessions")
+    __slots__ = (
+        "background", "clock", "cluster", "config", "coordinators", "flush_queue", "purgatory", "quotas", "registry", "sessions"
+    )  # fmt: skip
 
     def __init__(self, *, config: BrokerConfig, cluster: Cluster, clock: Clock, background: Background, registry: Registry) -> None:
         self.config = config
@@ -46,15 +65,33 @@ class Services:
         self.sessions = FetchSessionCache(clock, config.max_incremental_fetch_session_cache_slots)
         self.flush_queue = FlushQueue(clock, background)
         self.coordinators = Coordinators(cluster, config, clock, self.flush_queue)
+        self.quotas: Quotas | None = None  #: None while no client has one
+        cluster.on_quotas_changed.append(self._take_quotas)
+        self._take_quotas()
+
+    def _take_quotas(self) -> None:
+        records = self.cluster.image.kept.quotas.values()
+        if not records:
+            self.quotas = None
+            return
+        from minibroker.dispatch.quotas import Quotas  # noqa: PLC0415  a broker without quotas does without
+
+        self.quotas = Quotas(records, self.config, self.clock, self.quotas)
 
 
 class RequestContext:
     """One request's surroundings: its own header and connection, and the broker's parts."""
 
-    __slots__ = ("api_version", "client_id", "cluster", "connection", "correlation_id", "services")
+    __slots__ = ("api_version", "client_id", "cluster", "connection", "correlation_id", "request_size", "services", "throttle_ms")
 
-    def __init__(
-        self, services: Services, connection: ConnectionInfo, api_version: int, correlation_id: int, client_id: str | None
+    def __init__(  # noqa: PLR0917  one for each part of a request; the dispatcher makes it
+        self,
+        services: Services,
+        connection: ConnectionInfo,
+        api_version: int,
+        correlation_id: int,
+        client_id: str | None,
+        request_size: int = 0,
     ) -> None:
         self.services = services
         self.cluster = services.cluster
@@ -62,6 +99,8 @@ class RequestContext:
         self.api_version = api_version
         self.correlation_id = correlation_id
         self.client_id = client_id
+        self.request_size = request_size  #: bytes of the frame, without its size
+        self.throttle_ms = 0  #: what the handler found above a quota, as the time that the client is to be held
 
     @property
     def config(self) -> BrokerConfig:
@@ -98,10 +137,19 @@ class RequestContext:
         """Where a Produce waits for its fsync."""
         return self.services.flush_queue
 
+    def charge_mutations(self, *, is_strict: bool) -> Charge:
+        """What counts partitions that this client creates and deletes; strict: ThrottlingQuotaExceeded when they were too many."""
+        return free if self.services.quotas is None else self.services.quotas.charge_mutations(self, is_strict=is_strict)
+
     @property
     def transactions(self) -> TransactionCoordinator:
         """The coordinator of transactional ids."""
         return self.services.coordinators.transactions
+
+    @property
+    def share_partitions(self) -> SharePartitions:
+        """Who of a share group has which records."""
+        return self.services.coordinators.share_partitions
 
     @property
     def groups(self) -> GroupCoordinator:

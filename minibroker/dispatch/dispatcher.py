@@ -11,9 +11,10 @@ the layout of version 0 and with the range of ApiVersions itself, so that the cl
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from minibroker.dispatch.context import ConnectionInfo, RequestContext, Services
 from minibroker.dispatch.delayed import NO_RESPONSE, Delayed, Work
@@ -22,6 +23,9 @@ from minibroker.dispatch.plan import Plan
 from minibroker.errors import KafkaError, UnknownServerError, UnsupportedVersion, WireError
 from minibroker.schemas import k18_api_versions
 from minibroker.wire.schema import Buffer
+
+if TYPE_CHECKING:
+    from minibroker.dispatch.quotas import Quotas
 
 log = logging.getLogger(__name__)
 
@@ -98,7 +102,7 @@ class Dispatcher:
             if plan is None:
                 return _unsupported_api_versions(correlation_id)
         client_id, request = plan.decode(frame, client_id_length)
-        ctx = RequestContext(self._services, connection, plan.version, correlation_id, client_id)
+        ctx = RequestContext(self._services, connection, plan.version, correlation_id, client_id, len(frame))
         handle = plan.handle
         answer = self.run(plan, ctx, request, lambda: handle(ctx, request))
         if isinstance(answer, Delayed):
@@ -116,7 +120,8 @@ class Dispatcher:
         is_error = False
         while True:
             try:
-                response = work()
+                quotas = self._services.quotas
+                response = work() if quotas is None else _within(quotas, plan, ctx, work)
                 if response is None or isinstance(response, Delayed):
                     return response
                 if response is NO_RESPONSE:
@@ -148,6 +153,17 @@ class Dispatcher:
             raise WireError(f"{handler.api.name} version {version} is not supported")
         plan = self._plans[api] = Plan(handler, version)
         return plan
+
+
+def _within(quotas: Quotas, plan: Plan, ctx: RequestContext, work: Work) -> Any:
+    """What `work` returns; an answer with the time that the client is held for it."""
+    began_ns = time.perf_counter_ns()
+    response = work()
+    spent_ns = time.perf_counter_ns() - began_ns
+    if response is None or isinstance(response, Delayed):
+        quotas.count_time(ctx, spent_ns)
+        return response
+    return quotas.hold(plan.api.key, ctx, response, spent_ns)
 
 
 def _fail() -> NoReturn:

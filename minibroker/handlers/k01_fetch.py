@@ -9,6 +9,7 @@ is answered (Apache Kafka may list some that begin behind it, too).
 The answer waits until there are min_bytes that the reader may see, for at most max_wait_ms; a partition with an error or a diverging epoch
 ends the wait, or one that is deleted meanwhile, and so does another request behind this one on its connection (Apache Kafka lets it wait).
 Before version 10 a client cannot read zstd: it gets what lies before such a batch, and there UNSUPPORTED_COMPRESSION_TYPE.
+An answer that a quota of its client (dispatch/quotas.py) does not allow goes without partitions, and its session stays as it was.
 Before version 6 KAFKA_STORAGE_ERROR is told as NOT_LEADER_OR_FOLLOWER, which every client retries, as in Kafka.
 Not done: followers. A request with a replica_id is answered with NOT_LEADER_OR_FOLLOWER: this broker has assigned no replicas.
 """
@@ -35,6 +36,7 @@ from minibroker.log.old_readers import before_zstd, read_messages
 from minibroker.log.partition_log import PartitionLog
 from minibroker.log.results import IsolationLevel
 from minibroker.schemas import k01_fetch as schema
+from minibroker.wire.compiled import encoder
 from minibroker.wire.schema import Buffer, replace
 
 TIMESTAMPS_SINCE: Final = 2  #: message format v1
@@ -54,6 +56,7 @@ _BATCH: Final = Struct(">q15xi")  #: base_offset, last_offset_delta
 _MESSAGE: Final = Struct(">q")  #: offset; of a compressed set, that of its last message
 _MAGIC: Final = 16  #: position of the format's version
 _MAGIC_V2: Final = 2
+_SIZE_OF_FRAME: Final = 4
 _CONVERTED_BYTES: Final = 512 * 1024  #: of one response to an old client: converting takes the loop's time
 
 
@@ -88,6 +91,8 @@ class Reading:
         self._context = context
         self._isolation = _isolation(request.isolation_level)
         self._max_bytes = min(request.max_bytes, ctx.config.fetch_max_bytes)
+        if ctx.services.quotas is not None:
+            self._max_bytes = ctx.services.quotas.fetch_bytes_max(ctx, self._max_bytes)
         if ctx.api_version < BATCHES_SINCE:
             self._max_bytes = min(self._max_bytes, _CONVERTED_BYTES)
         self._min_bytes = min(request.min_bytes, self._max_bytes)
@@ -218,7 +223,10 @@ class Reading:
         return schema.LeaderIdAndEpoch(leader_id=self._ctx.cluster.node.node_id, leader_epoch=partition.leader_epoch)
 
     def _respond(self, results: list[Result]) -> schema.Response:
+        quotas = self._ctx.services.quotas
         try:
+            if quotas is not None and quotas.is_too_much_to_fetch(self._ctx, lambda: self._size_of(results)):
+                return schema.Response(session_id=self._context.answer_nothing(), responses=[])
             session_id, told = self._context.answer(results)
         except KafkaError as error:
             return schema.Response(error_code=error.code, responses=[])
@@ -230,6 +238,12 @@ class Reading:
             host, port = node.advertised(self._ctx.connection.listener_name)
             endpoints = [schema.NodeEndpoint(node_id=node.node_id, host=host, port=port, rack=node.rack)]
         return schema.Response(session_id=session_id, responses=_by_topic(told), node_endpoints=endpoints)
+
+    def _size_of(self, results: list[Result]) -> int:
+        """Bytes of the answer, as its version has it."""
+        version = self._ctx.api_version
+        encode = encoder(schema.Response, version, version >= schema.FLEXIBLE_SINCE)
+        return _SIZE_OF_FRAME + sum(map(len, encode(schema.Response(responses=_by_topic(results)))))
 
 
 @handles(schema)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from minibroker.cluster.cluster import Charge
 from minibroker.cluster.config_entries import topic_entries
 from minibroker.cluster.topic import Topic
 from minibroker.cluster.topic_rules import PARTITIONS_OF_REQUEST_MAX
@@ -19,6 +20,7 @@ from minibroker.dispatch.registry import handles
 from minibroker.errors import InvalidReplicaAssignment, InvalidRequest, KafkaError, PolicyViolation
 from minibroker.schemas import k19_create_topics as schema
 
+STRICT_SINCE = 6  #: versions below do not know THROTTLING_QUOTA_EXCEEDED
 NOT_GIVEN = -1  #: num_partitions and replication_factor: the broker's default, or that of the assignments
 
 
@@ -27,10 +29,13 @@ def create_topics(ctx: RequestContext, request: schema.Request) -> schema.Respon
     """Answer each name once."""
     counts = Counter(topic.name for topic in request.topics)
     topics = {topic.name: topic for topic in request.topics}
+    charge = ctx.charge_mutations(is_strict=ctx.api_version >= STRICT_SINCE)
     if sum(_partition_count(ctx, topic) for topic in request.topics) > PARTITIONS_OF_REQUEST_MAX:
         raise PolicyViolation("Excessively large number of partitions per request.")
     return schema.Response(
-        topics=[_create(ctx, topic, is_single=counts[topic.name] == 1, validate_only=request.validate_only) for topic in topics.values()]
+        topics=[
+            _create(ctx, topic, charge, is_single=counts[topic.name] == 1, validate_only=request.validate_only) for topic in topics.values()
+        ]
     )
 
 
@@ -41,7 +46,7 @@ def _partition_count(ctx: RequestContext, wanted: schema.Topic) -> int:
     return ctx.cluster.default_partition_count(wanted.name) if wanted.num_partitions == NOT_GIVEN else max(wanted.num_partitions, 0)
 
 
-def _create(ctx: RequestContext, wanted: schema.Topic, *, is_single: bool, validate_only: bool) -> schema.TopicResult:
+def _create(ctx: RequestContext, wanted: schema.Topic, charge: Charge, *, is_single: bool, validate_only: bool) -> schema.TopicResult:
     try:
         if not is_single:
             raise InvalidRequest("Duplicate topic name.")
@@ -52,6 +57,7 @@ def _create(ctx: RequestContext, wanted: schema.Topic, *, is_single: bool, valid
             assignments=_assignments(ctx, wanted),
             configs=_configs(wanted),
             validate_only=validate_only,
+            charge=charge,
         )
     except KafkaError as error:
         return schema.TopicResult(name=wanted.name, error_code=error.code, error_message=str(error))

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from typing import Final
 from uuid import UUID
 
+from minibroker.cluster.cluster import Charge
 from minibroker.cluster.topic import Topic
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.registry import handles
@@ -21,6 +22,7 @@ from minibroker.schemas import k20_delete_topics as schema
 from minibroker.wire.schema import NIL_UUID
 
 BY_ID_SINCE: Final = 6
+STRICT_SINCE: Final = 5  #: versions below do not know THROTTLING_QUOTA_EXCEEDED
 DISABLED_SINCE: Final = 3  #: versions below do not know TOPIC_DELETION_DISABLED
 
 Key = tuple[str | None, UUID]  #: name and topic_id as the request has them
@@ -35,8 +37,9 @@ def delete_topics(ctx: RequestContext, request: schema.Request) -> schema.Respon
     for key in _keys(ctx, request):
         counts[key] = counts.get(key, 0) + 1
     doubly = _named_and_identified(ctx, counts)
+    charge = ctx.charge_mutations(is_strict=ctx.api_version >= STRICT_SINCE)
     return schema.Response(
-        responses=[_delete(ctx, key, count, doubly) for key, count in counts.items() if key[0] is not None or key[1] not in doubly]
+        responses=[_delete(ctx, key, count, doubly, charge) for key, count in counts.items() if key[0] is not None or key[1] not in doubly]
     )
 
 
@@ -53,7 +56,7 @@ def _named_and_identified(ctx: RequestContext, keys: Iterable[Key]) -> set[UUID]
     return {topic_id for name, topic_id in keys if name is None and topic_id in named}
 
 
-def _delete(ctx: RequestContext, key: Key, count: int, doubly: set[UUID]) -> schema.TopicResult:
+def _delete(ctx: RequestContext, key: Key, count: int, doubly: set[UUID], charge: Charge) -> schema.TopicResult:
     name, topic_id = key
     topic: Topic | None = None
     try:
@@ -61,7 +64,7 @@ def _delete(ctx: RequestContext, key: Key, count: int, doubly: set[UUID]) -> sch
         topic = ctx.cluster.topic_by_id(topic_id) if name is None else ctx.cluster.topic(name)
         if topic.topic_id in doubly:
             raise InvalidRequest("The provided topic name maps to an ID that was already supplied.")
-        ctx.cluster.delete_topic(topic.name)
+        ctx.cluster.delete_topic(topic.name, charge=charge)
     except KafkaError as error:
         if topic is not None:
             name, topic_id = topic.name, topic.topic_id

@@ -6,33 +6,37 @@ new partition, can name this broker only: else INVALID_REPLICA_ASSIGNMENT. A top
 validate_only checks everything and changes nothing.
 More than 10,000 new partitions of a topic are POLICY_VIOLATION, as in CreateTopics. Apache Kafka 4.3.1 answers UNKNOWN_SERVER_ERROR here,
 and creates the first 10,000 nevertheless; it also lets validate_only pass them.
-Not done: throttling, which version 3 could answer. Partitions are ready when this answers, so `timeout_ms` is never used.
+Partitions are ready when this answers, so `timeout_ms` is never used.
 """
 
 from __future__ import annotations
 
+from minibroker.cluster.cluster import Charge
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.registry import handles
 from minibroker.errors import InvalidRequest, KafkaError, UnknownTopicOrPartition
 from minibroker.schemas import k37_create_partitions as schema
 
+STRICT_SINCE = 3  #: versions below do not know THROTTLING_QUOTA_EXCEEDED
+
 
 @handles(schema)
 def create_partitions(ctx: RequestContext, request: schema.Request) -> schema.Response:
     """Answer each topic once, in the order of the request; one that fails does not stop the others."""
+    charge = ctx.charge_mutations(is_strict=ctx.api_version >= STRICT_SINCE)
     topics: dict[str, list[schema.Topic]] = {}
     for topic in request.topics:
         topics.setdefault(topic.name, []).append(topic)
-    return schema.Response(results=[_grow(ctx, name, asked, validate_only=request.validate_only) for name, asked in topics.items()])
+    return schema.Response(results=[_grow(ctx, name, asked, charge, validate_only=request.validate_only) for name, asked in topics.items()])
 
 
-def _grow(ctx: RequestContext, name: str, asked: list[schema.Topic], *, validate_only: bool) -> schema.TopicResult:
+def _grow(ctx: RequestContext, name: str, asked: list[schema.Topic], charge: Charge, *, validate_only: bool) -> schema.TopicResult:
     try:
         if len(asked) > 1:
             raise InvalidRequest("Duplicate topic name.")
         wanted = asked[0].assignments
         assignments = None if wanted is None else [assignment.broker_ids for assignment in wanted]
-        ctx.cluster.create_partitions(name, asked[0].count, assignments=assignments, validate_only=validate_only)
+        ctx.cluster.create_partitions(name, asked[0].count, assignments=assignments, validate_only=validate_only, charge=charge)
     except UnknownTopicOrPartition as error:
         return schema.TopicResult(name=name, error_code=error.code)  # without a message, as Kafka has it
     except KafkaError as error:

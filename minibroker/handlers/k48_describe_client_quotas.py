@@ -3,7 +3,7 @@
 Versions: 0 and 1; 1 is flexible. A filter of components, one a type: a name, the default, or any name; `strict` leaves out entities that
 have more types. No components ask for all. A filter that is none is INVALID_REQUEST, a type that nobody knows UNSUPPORTED_VERSION, both
 without a list of entries.
-Quotas are kept and told (cluster/client_quotas.py), in the order in which they were made. Not done: holding clients to them.
+Quotas are kept (cluster/client_quotas.py), told in the order in which they were made, and enforced (dispatch/quotas.py).
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ and no queue unless an answer has to wait. All answers of one call leave with on
               `queued.max.requests`. A Fetch that waits steps aside as soon as a request arrives behind it.
     held      the client does not read its answers (pause_writing), or too many requests wait: frames stay in the buffer and
               the socket is not read, so what a client can make us keep is bounded by one buffer and one answer.
+    muted     held for a time because of a quota (dispatch/quotas.py), as the answer says that was sent
     closing   nothing is read any more; answers that are due are still sent
 """
 
@@ -38,8 +39,8 @@ class Connection(asyncio.BufferedProtocol):
     """Server side of one connection."""
 
     __slots__ = (
-        "_buffer", "_dispatcher", "_gathered", "_in_turn", "_is_closing", "_is_paused", "_is_reading", "_listener", "_out", "_queue",
-        "_queued_max", "_queued_size", "_transport", "info", "is_active", "silent_ms",
+        "_buffer", "_dispatcher", "_gathered", "_in_turn", "_is_closing", "_is_paused", "_is_reading", "_listener", "_mutes", "_out",
+        "_queue", "_queued_max", "_queued_size", "_transport", "info", "is_active", "silent_ms",
     )  # fmt: skip
 
     def __init__(self, listener: Listener) -> None:
@@ -58,6 +59,7 @@ class Connection(asyncio.BufferedProtocol):
         self._gathered = 0  #: bytes in _out
         self._in_turn = False  #: `_serve` runs: it writes, answers that complete meanwhile do not
         self._is_paused = False  #: the client does not take its answers; written by pause_writing, resume_writing
+        self._mutes = 0  #: quotas that hold the client for a time
         self._is_reading = True
         self._is_closing = False
 
@@ -80,6 +82,7 @@ class Connection(asyncio.BufferedProtocol):
                 answer.cancel()
         self._queue.clear()
         self._out.clear()
+        self.info.closed()
         self._listener.forget(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002  the buffer knows best
@@ -128,6 +131,8 @@ class Connection(asyncio.BufferedProtocol):
                 if queue:
                     self._step_aside()
                 self._enqueue(self._dispatcher.dispatch(self.info, frame))
+                if self.info.throttle_ms:
+                    self._mute()
                 left -= 1
                 if not left:
                     self._hold()
@@ -146,7 +151,7 @@ class Connection(asyncio.BufferedProtocol):
             self._serve()
 
     def _is_held(self) -> bool:
-        return self._is_paused or len(self._queue) >= self._queued_max or self._queued_size >= WRITE_HIGH_WATER
+        return self._is_paused or self._mutes > 0 or len(self._queue) >= self._queued_max or self._queued_size >= WRITE_HIGH_WATER
 
     def _enqueue(self, answer: InFlight | list[Buffer]) -> None:
         """Give an answer its place in the order: at once when nothing waits before it."""
@@ -170,6 +175,8 @@ class Connection(asyncio.BufferedProtocol):
         """An answer came that had to wait; it may have to wait on for those before it, and counts as long as it does."""
         if answer.answer is not None:
             self._queued_size += size_of(answer.answer)
+        if self.info.throttle_ms:
+            self._mute()
         self._advance()
 
     def _advance(self) -> None:
@@ -226,6 +233,19 @@ class Connection(asyncio.BufferedProtocol):
             self._is_reading = False
             self._transport.pause_reading()
 
+    def _mute(self) -> None:
+        """Serve no request of this client for as long as its quotas say."""
+        throttle_ms, self.info.throttle_ms = self.info.throttle_ms, 0
+        self._mutes += 1
+        self._hold()
+        self._listener.after(throttle_ms, self._unmute)
+
+    def _unmute(self) -> None:
+        self._mutes -= 1
+        self.is_active = True
+        if not self._mutes and self._transport is not None and not self._in_turn and not self._is_held():
+            self._serve()
+
     def _unhold(self) -> None:
         if not self._is_reading and not self._is_closing and self._transport is not None and not self._transport.is_closing():
             self._is_reading = True
@@ -256,8 +276,8 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the client waits for an answer, so that its silence is ours."""
-        return bool(self._queue)
+        """Whether the client waits for an answer or is muted, so that its silence is ours."""
+        return bool(self._queue) or self._mutes > 0
 
     def release_memory(self) -> None:
         """Give an unused buffer back."""

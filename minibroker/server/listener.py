@@ -79,6 +79,10 @@ class Listener:
         """Call back when every connection that is ready has been served."""
         self._clock.call_later_ms(0, callback)
 
+    def after(self, delay_ms: int, callback: Callable[[], None]) -> None:
+        """Call back behind so much time."""
+        self._clock.call_later_ms(delay_ms, callback)
+
     async def open(self, host: str, port: int, backlog: int) -> None:
         """Listen on `host` (empty: every interface, IPv4 and IPv6) and `port` (0: a free one, the same for all addresses).
 

@@ -1,0 +1,101 @@
+"""How much a client did lately, and how long it has to wait until that is no more than its quota.
+
+Rate          for bytes and time (Rate over WindowedSum of Apache Kafka): what was recorded over `samples` windows, a second. A single large
+              request is let through, and the wait behind it is what brings the rate down to the quota: (rate - quota) / quota * window.
+TokenBucket   for changes of topics (KIP-599): tokens come at the quota's rate, up to those of all windows; who has none left must wait.
+
+Times are milliseconds of the injected clock; one that goes back counts as one that stands still.
+"""
+
+from __future__ import annotations
+
+from math import floor
+from typing import Final
+
+_MS: Final = 1000.0
+_HALF: Final = 0.5  #: rounded up, as Java does
+
+
+class Window:
+    """`samples` windows of `window_ms` each: quota.window.num and quota.window.size.seconds."""
+
+    __slots__ = ("samples", "window_ms")
+
+    def __init__(self, samples: int, window_ms: int) -> None:
+        self.samples = samples
+        self.window_ms = window_ms
+
+    @property
+    def total_ms(self) -> int:
+        """Behind so much silence nothing is remembered."""
+        return self.samples * self.window_ms
+
+
+class _Sample:
+    __slots__ = ("last_ms", "start_ms", "value")
+
+    def __init__(self, now_ms: int) -> None:
+        self.start_ms = self.last_ms = now_ms
+        self.value = 0.0
+
+
+class Rate:
+    """What one client did, in samples that begin when something is recorded."""
+
+    __slots__ = ("_samples", "_window", "last_ms")
+
+    def __init__(self, window: Window) -> None:
+        self.last_ms = 0  #: when something was recorded last
+        self._window = window
+        self._samples: list[_Sample] = []  #: oldest first
+
+    def record(self, value: float, now_ms: int) -> None:
+        """Something was done; a negative value takes it back."""
+        samples = self._samples
+        if not samples or now_ms - samples[-1].start_ms >= self._window.window_ms:
+            samples.append(_Sample(now_ms))
+        self.last_ms = samples[-1].last_ms = max(now_ms, self.last_ms)
+        samples[-1].value += value
+
+    def throttle_ms(self, quota: float, now_ms: int) -> int:
+        """How long nothing may be done, so that the rate is the quota again; 0 when it is not above it."""
+        self._forget(now_ms)
+        window_ms = self._window_ms(now_ms)
+        rate = sum(sample.value for sample in self._samples) / (window_ms / _MS)
+        return 0 if rate <= quota else floor((rate - quota) / quota * window_ms + _HALF)
+
+    def _forget(self, now_ms: int) -> None:
+        """Drop samples of which nothing lies within the windows any more."""
+        self._samples = [sample for sample in self._samples if now_ms - sample.last_ms < self._window.total_ms]
+
+    def _window_ms(self, now_ms: int) -> int:
+        """Over how long the rate is taken: since the oldest sample, but all windows except the current one at the least."""
+        elapsed_ms = max(now_ms - self._samples[0].start_ms, 0) if self._samples else 0
+        missing = self._window.samples - 1 - elapsed_ms // self._window.window_ms
+        return max(elapsed_ms + max(missing, 0) * self._window.window_ms, 1)
+
+
+class TokenBucket:
+    """Tokens of one client; it begins with as many as it can have."""
+
+    __slots__ = ("_tokens", "_window", "last_ms")
+
+    def __init__(self, window: Window) -> None:
+        self.last_ms = 0
+        self._window = window
+        self._tokens: float | None = None  #: None: full
+
+    def spend(self, tokens: float, quota: float, now_ms: int) -> None:
+        """Take tokens, also those that are not there."""
+        self._tokens = self._refilled(quota, now_ms) - tokens
+
+    def throttle_ms(self, quota: float, now_ms: int) -> int:
+        """How long until there is none missing."""
+        return max(floor(-self._refilled(quota, now_ms) / quota * _MS + _HALF), 0)
+
+    def _refilled(self, quota: float, now_ms: int) -> float:
+        most = self._window.total_ms / _MS * quota
+        passed_ms = max(now_ms - self.last_ms, 0)
+        self.last_ms = max(now_ms, self.last_ms)
+        self._tokens = most if self._tokens is None else min(most, self._tokens + quota * passed_ms / _MS)
+        return self._tokens

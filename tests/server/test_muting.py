@@ -1,0 +1,112 @@
+"""A client above its quota: its answer leaves at once, its next requests are served when its time is over, others are served meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from minibroker.clock import Timer
+from minibroker.dispatch.context import ConnectionInfo
+from minibroker.dispatch.dispatcher import InFlight
+from minibroker.server.loop_clock import LoopClock
+from minibroker.wire.schema import Buffer
+from tests.server.serving import Client, OnLoop, Script, frame, listening, until
+
+
+class Quota(Script):
+    """Holds whoever says `much`, and whose `fsync` is answered late, for 70 ms."""
+
+    def dispatch(self, connection: ConnectionInfo, request: memoryview) -> list[Buffer] | InFlight:
+        answer = super().dispatch(connection, request)
+        if bytes(request) == b"much":
+            connection.throttle_ms = 70
+        return answer
+
+
+class StandingClock(LoopClock):
+    """Timers of 70 ms fire when the test says so."""
+
+    def __init__(self) -> None:
+        super().__init__(asyncio.get_running_loop())
+        self.held: list[Callable[[], None]] = []
+
+    def call_later_ms(self, delay_ms: int, callback: Callable[[], None]) -> Timer:
+        if delay_ms != 70:
+            return super().call_later_ms(delay_ms, callback)
+        self.held.append(callback)
+        return super().call_later_ms(3_600_000, callback)
+
+
+def test_requests_wait_until_the_time_is_over(on_loop: OnLoop) -> None:
+    async def main() -> None:
+        script, clock = Quota(), StandingClock()
+        async with listening(script, clock=clock) as listener:
+            client, other = await Client.connect(listener), await Client.connect(listener)
+            client.send(b"much", b"next", b"much", b"last")
+            assert await client.receive() == b"much"
+            other.send(b"hello")
+            assert await other.receive() == b"hello"
+            assert script.seen == [b"much", b"hello"]
+            clock.held.pop()()
+            assert [await client.receive() for _ in range(2)] == [b"next", b"much"]
+            assert script.seen[-1] == b"much"
+            clock.held.pop()()
+            assert await client.receive() == b"last"
+
+    on_loop(main())
+
+
+def test_an_answer_that_comes_late_mutes_too(on_loop: OnLoop) -> None:
+    async def main() -> None:
+        script, clock = Quota(), StandingClock()
+        async with listening(script, clock=clock) as listener:
+            client = await Client.connect(listener)
+            client.send(b"fsync")
+            await script.wait_for(0)
+            (connection,) = listener.connections
+            connection.info.throttle_ms = 70
+            script.waiting[0].finish([frame(b"done")])
+            assert await client.receive() == b"done"
+            client.send(b"next")
+            await asyncio.sleep(0.02)  # nothing can be waited for that does not happen
+            assert script.seen == [b"fsync"]
+            clock.held.pop()()
+            assert await client.receive() == b"next"
+
+    on_loop(main())
+
+
+def test_two_quotas_hold_until_the_longer_is_over(on_loop: OnLoop) -> None:
+    async def main() -> None:
+        script, clock = Quota(), StandingClock()
+        async with listening(script, clock=clock) as listener:
+            client = await Client.connect(listener)
+            client.send(b"fsync", b"much", b"next")
+            await until(lambda: clock.held)
+            (connection,) = listener.connections
+            connection.info.throttle_ms = 70
+            script.waiting[0].finish([frame(b"done")])
+            assert [await client.receive() for _ in range(2)] == [b"done", b"much"]
+            assert len(clock.held) == 2
+            clock.held.pop()()
+            assert script.seen == [b"fsync", b"much"]
+            clock.held.pop()()
+            assert await client.receive() == b"next"
+
+    on_loop(main())
+
+
+def test_a_muted_client_is_not_idle_and_may_go(on_loop: OnLoop) -> None:
+    async def main() -> None:
+        clock = StandingClock()
+        async with listening(Quota(), clock=clock) as listener:
+            client = await Client.connect(listener)
+            client.send(b"much")
+            assert await client.receive() == b"much"
+            (connection,) = listener.connections
+            assert connection.is_waiting
+            connection.abort()
+            await until(lambda: not listener.connections)
+            clock.held.pop()()
+
+    on_loop(main())
