@@ -1,4 +1,6 @@
-"""SIGKILL of the broker under a group of consumers: they go on in their generation, and nothing is lost or read twice beyond a commit."""
+"""SIGKILL of the broker under a group of consumers, classic and of KIP-848: they go on in their generation or at their epochs, and nothing
+is lost or read twice beyond a commit.
+"""
 
 from __future__ import annotations
 
@@ -18,22 +20,24 @@ KILLS = 4
 PARTITIONS = 4
 TOPIC = "shared"
 TIMEOUT_S = 60.0
+OFTEN = ["--set", "group.consumer.heartbeat.interval.ms=1000", "--set", "group.consumer.min.heartbeat.interval.ms=1000"]
 
 
 @pytest.mark.timeout(180)
-def test_a_group_goes_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_group_goes_on(protocol: str, tmp_path: Path) -> None:
     from confluent_kafka import Producer
     from confluent_kafka.admin import AdminClient, NewTopic
 
     seed = int(os.environ.get("CRASH_SEED", "0")) or random.SystemRandom().randrange(1, 1_000_000)
     print(f"CRASH_SEED={seed}")
     moments = random.Random(seed)
-    with BrokerProcess(tmp_path) as broker:
+    with BrokerProcess(tmp_path, *OFTEN) as broker:
         server = {"bootstrap.servers": broker.bootstrap}
         admin = AdminClient(server)
         admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(30)
         producer = Producer(server | {"enable.idempotence": True})
-        consumers = [consumer_of(server) for _ in range(2)]
+        consumers = [consumer_of(server, protocol) for _ in range(2)]
         wanted, read = 0, set[bytes]()
         for _ in range(KILLS):
             for partition in range(PARTITIONS):
@@ -52,7 +56,7 @@ def test_a_group_goes_on(tmp_path: Path) -> None:
         for consumer in consumers:
             consumer.close()
 
-        successor = consumer_of(server)
+        successor = consumer_of(server, protocol)
         again = set[bytes]()
         read_for([successor], again, 5.0)
         assert again == set()  # everything that was read was committed
@@ -60,10 +64,12 @@ def test_a_group_goes_on(tmp_path: Path) -> None:
         assert broker.stop() == 0
 
 
-def consumer_of(server: dict[str, str]) -> Any:
+def consumer_of(server: dict[str, str], protocol: str) -> Any:
     from confluent_kafka import Consumer
 
-    consumer = Consumer(server | {"group.id": "readers", "auto.offset.reset": "earliest", "enable.auto.commit": False})
+    consumer = Consumer(
+        server | {"group.id": "readers", "auto.offset.reset": "earliest", "enable.auto.commit": False, "group.protocol": protocol}
+    )
     consumer.subscribe([TOPIC])
     return consumer
 
