@@ -196,9 +196,9 @@ class Rebalance:
             member.is_new = False
             self._unsynced.add(member.member_id)
             self._renew(member)
+        self._syncing = self._clock.call_later_ms(self.members.rebalance_timeout_ms, self._sync_is_over)
         for member in self.members:
             member.answer_join(self._joined(member))
-        self._syncing = self._clock.call_later_ms(self.members.rebalance_timeout_ms, self._sync_is_over)
 
     def _become_empty(self) -> None:
         self.protocol_name = None

@@ -29,8 +29,10 @@ Invariants
   - no epoch goes back, but of a member that comes back as static
   - see image.py for owners, reconciliation.py for who is given what
 
-Where Apache Kafka differs: a static member does not get back into a full group there; expressions are resolved behind the request. Members
-that speak the classic protocol (upgrade and downgrade) are kept as the log has them, and are not served yet.
+Members that speak the classic protocol: mixed_group.py. A member of either protocol may come back by the other one, under its own id, or,
+where it is static, in the place of whoever had the instance.
+
+Where Apache Kafka differs: a static member does not get back into a full group there; expressions are resolved behind the request.
 
 Source: GroupMetadataManager, ConsumerGroup of Apache Kafka 4.3.1; KIP-848, KIP-1043, KIP-1251.
 """

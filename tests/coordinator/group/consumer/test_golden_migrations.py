@@ -1,0 +1,55 @@
+"""Scenes of online migration (tests/golden/migration_scenes.py): minibroker says what Apache Kafka 4.3.1 said."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import pytest
+
+from tests.golden.capture_migrations import GOLDEN
+from tests.golden.migration_scenes import PARTITION_COUNTS, POLICIES, SCENES, SETTINGS, Scene, play, policy
+from tests.support.broker_in_memory import BrokerInMemory, Pending
+from tests.support.committed_offsets import groups_of
+
+KAFKA_SAID = json.loads(GOLDEN.read_text())["scenes"]
+
+
+class Answered(NamedTuple):
+    """A request that was sent; what is due now comes before its answer."""
+
+    broker: BrokerInMemory
+    pending: Pending
+
+    def answer(self) -> Any:
+        self.broker.clock.advance(0)
+        return self.pending.answer()
+
+
+class InMemory:
+    """A broker in memory, as an Exchange."""
+
+    topic_ids: Mapping[str, UUID]
+
+    def __init__(self, migration_policy: str = "bidirectional") -> None:
+        self.broker = BrokerInMemory(topics=PARTITION_COUNTS, config=SETTINGS | {"group.consumer.migration.policy": migration_policy})
+        groups_of(self.broker)
+        self.topic_ids = {name: topic.topic_id for name, topic in self.broker.cluster.topics.items()}
+
+    def send(self, sender: str, schema: Any, request: Any, version: int) -> Answered:
+        return Answered(self.broker, self.broker.begin(request, version))
+
+    def let_pass(self, milliseconds: int) -> None:
+        self.broker.clock.advance(milliseconds)
+
+
+@pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.__name__)
+def test_a_scene(scene: Callable[[Scene], None]) -> None:
+    assert play(scene, InMemory()) == KAFKA_SAID[scene.__name__]
+
+
+@pytest.mark.parametrize("migration_policy", POLICIES)
+def test_a_policy(migration_policy: str) -> None:
+    assert play(policy, InMemory(migration_policy)) == KAFKA_SAID[f"policy {migration_policy}"]

@@ -1,0 +1,295 @@
+"""What the scenes (test_golden_migrations.py) do not show of classic members in consumer groups: what fails, restarts, old requests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from minibroker.coordinator.group.classic.answers import Join, JoinAnswer, Leave, Protocol, Sync, SyncAnswer
+from minibroker.coordinator.group.commits import Membership
+from minibroker.coordinator.group.consumer.classic_protocol import read_assignment
+from minibroker.coordinator.group.consumer.mixed_group import MixedGroup
+from minibroker.coordinator.group.consumer.requests import Heartbeat, HeartbeatAnswer
+from minibroker.errors import IllegalGeneration, KafkaError, NotCoordinator, RebalanceInProgress, UnknownMemberId
+from minibroker.records.batch import split_batches
+from minibroker.schemas.internal.consumer_protocol import ConsumerProtocolSubscription
+from minibroker.wire.codec import encode
+from tests.golden.migration_scenes import assigned, parts
+from tests.support.broker_in_memory import BrokerInMemory
+from tests.support.committed_offsets import TOPIC, groups_of
+
+GROUP = "readers"
+SESSION_MS = 10_000
+REBALANCE_MS = 5_000
+CONFIG = {"offsets.topic.num.partitions": "1", "group.consumer.assignment.interval.ms": "0", "group.min.session.timeout.ms": "1000"}
+
+
+class World:
+    """A broker, and a group of members by hand."""
+
+    def __init__(self, **config: str) -> None:
+        self.broker = BrokerInMemory(topics={"t": 4, "u": 2}, config=CONFIG | {key.replace("_", "."): each for key, each in config.items()})
+        self.groups = groups_of(self.broker)
+
+    def restart(self, *, clean: bool) -> None:
+        self.broker = self.broker.restart(clean=clean)
+        self.groups = groups_of(self.broker)
+
+    @property
+    def group(self) -> Any:
+        return self.groups.find(self.groups.shard_of(GROUP), GROUP)
+
+    @property
+    def records(self) -> int:
+        return self.broker.cluster.partition(TOPIC, 0).log.log_end_offset
+
+    def partitions(self, assignment: Mapping[UUID, frozenset[int]] | None) -> dict[str, list[int]] | None:
+        names = {topic.topic_id: name for name, topic in self.broker.cluster.topics.items()}
+        return None if assignment is None else {names[topic_id]: sorted(each) for topic_id, each in assignment.items()}
+
+    def beat(self, member_id: str, epoch: int, owned: Mapping[str, list[int]] | None = None) -> tuple[int, Any] | str:
+        topics = self.broker.cluster.topics
+        own = None if owned is None else {topics[topic].topic_id: frozenset(indexes) for topic, indexes in owned.items()}
+        joining: dict[str, Any] = {"rebalance_timeout_ms": REBALANCE_MS, "topic_names": ("t",)} if epoch == 0 else {}
+        told: list[HeartbeatAnswer | KafkaError] = []
+        self.groups.consumer.heartbeat(GROUP, Heartbeat(member_id, epoch, owned=own, **joining), told.append)
+        answer = told[0]
+        return answer.name if isinstance(answer, KafkaError) else (answer.member_epoch, self.partitions(answer.assignment))
+
+    def begin_join(self, member_id: str = "", *, owned: Mapping[str, list[int]] | None = None, **said: Any) -> list[JoinAnswer]:
+        metadata = ConsumerProtocolSubscription(topics=["t"], owned_partitions=parts(owned or {}))
+        known: dict[str, Any] = {
+            "client_id": "old",
+            "client_host": "",
+            "protocol_type": "consumer",
+            "protocols": (Protocol("range", b"\0\1" + bytes(encode(metadata, 1, flexible=False))),),
+            "session_timeout_ms": SESSION_MS,
+            "rebalance_timeout_ms": REBALANCE_MS,
+            "requires_known_member_id": False,
+        }
+        answers: list[JoinAnswer] = []
+        self.groups.join(GROUP, Join(**(known | {"member_id": member_id} | said)), answers.append)
+        self.broker.clock.advance(0)
+        return answers
+
+    def join(self, member_id: str = "", **said: Any) -> JoinAnswer:
+        (answer,) = self.begin_join(member_id, **said)
+        return answer
+
+    def sync(self, member_id: str, generation_id: int, assignments: Mapping[str, bytes] | None = None) -> dict[str, list[int]] | str:
+        answers: list[SyncAnswer] = []
+        self.groups.sync(
+            GROUP, Sync(member_id, generation_id, None, "consumer", "range", list((assignments or {}).items())), answers.append
+        )
+        (answer,) = answers
+        if answer.error is not None:
+            return answer.error.name
+        return {each.topic: list(each.partitions) for each in read_assignment(answer.assignment).assigned_partitions}
+
+    def classic(self) -> str:
+        """A classic member that has all of `t`."""
+        member_id = self.join().member_id
+        assert self.sync(member_id, 1, {member_id: assigned({"t": range(4)})}) == {"t": [0, 1, 2, 3]}
+        return member_id
+
+    def upgraded(self) -> str:
+        """The same with a new member beside it, settled: the classic one has 0 and 1 in epoch 2."""
+        member_id = self.classic()
+        assert self.beat("new", 0, {}) == (2, {})
+        assert self.join(member_id).generation_id == 2
+        assert self.sync(member_id, 2) == {"t": [0, 1]}
+        assert self.beat("new", 2, {}) == (2, {"t": [2, 3]})
+        return member_id
+
+    def heartbeat(self, member_id: str, generation_id: int) -> str:
+        try:
+            self.groups.heartbeat(GROUP, member_id, None, generation_id)
+        except KafkaError as error:
+            return error.name
+        return "OK"
+
+    def let_pass(self, milliseconds: int) -> None:
+        self.broker.clock.advance(milliseconds)
+
+
+def failing(world: World, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The log takes nothing until the context ends."""
+
+    def fails(*_: Any, **__: Any) -> None:
+        raise NotCoordinator
+
+    context = monkeypatch.context()
+    entered = context.__enter__()
+    entered.setattr(type(world.groups.shard_of(GROUP)), "append", fails)
+    return context
+
+
+def test_an_upgrade_that_cannot_be_stored_has_not_happened(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    old = world.classic()
+    waiting = world.begin_join()
+    before = world.records
+    context = failing(world, monkeypatch)
+    assert world.beat("new", 0, {}) == "NOT_COORDINATOR"
+    context.__exit__(None, None, None)
+    assert (world.records, waiting, world.group.state.value) == (before, [], "PreparingRebalance")
+    assert world.heartbeat(old, 1) == "REBALANCE_IN_PROGRESS"
+    assert world.join(old).generation_id == 2
+    assert waiting[0].error is None
+    assert world.beat("new", 0, {}) == (3, {})
+
+
+def test_an_upgrade_is_one_batch() -> None:
+    world = World()
+    world.classic()
+    log = world.broker.cluster.partition(TOPIC, 0).log
+    before = log.log_end_offset
+    world.beat("new", 0, {})
+    (batch,) = split_batches(log.read(before, 1 << 20, isolation=None))
+    assert batch.record_count == 12  # the end of the classic group, what it becomes, what the new member changes
+    assert isinstance(world.group, MixedGroup)
+
+
+def test_a_refused_upgrade_leaves_everything_as_it_is() -> None:
+    world = World(group_consumer_max_size="1")
+    old = world.classic()
+    assert world.beat("new", 0, {}) == "GROUP_MAX_SIZE_REACHED"
+    assert world.heartbeat(old, 1) == "OK"
+    assert world.group.state.value == "Stable"
+
+
+def test_a_downgrade_that_cannot_be_stored_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    old = world.upgraded()
+    context = failing(world, monkeypatch)
+    for _ in range(5):
+        world.let_pass(9_000)
+        assert world.heartbeat(old, 2) == "OK"
+    assert set(world.group.image.members) == {old, "new"}  # its session is over, which nobody could store
+    context.__exit__(None, None, None)
+    while world.heartbeat(old, 2) == "OK":
+        world.let_pass(9_000)
+    assert (world.group.state.value, world.group.generation_id) == ("PreparingRebalance", 2)
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_classic_members_outlive_the_broker(clean: bool) -> None:
+    world = World()
+    old = world.upgraded()
+    world.restart(clean=clean)
+    assert world.heartbeat(old, 2) == "OK"
+    assert world.sync(old, 2) == {"t": [0, 1]}
+    assert world.beat("new", 2, {"t": [2, 3]}) == (2, None)
+    for _ in range(2):
+        world.let_pass(SESSION_MS - 1)
+        assert world.heartbeat(old, 2) == "OK"
+    assert world.beat("new", -1) == (-1, None)
+    world.restart(clean=clean)
+    assert world.group.state.value == "Stable"  # a rebalance that was under way is forgotten; the leader's next JoinGroup begins it anew
+    assert world.join(old).generation_id == 3
+
+
+def test_the_session_of_a_classic_member_is_its_own() -> None:
+    world = World()
+    old = world.upgraded()
+    world.let_pass(SESSION_MS - 1)
+    assert world.heartbeat(old, 2) == "OK"
+    world.let_pass(SESSION_MS)
+    assert world.heartbeat(old, 2) == "UNKNOWN_MEMBER_ID"
+    assert world.beat("new", 2, {"t": [2, 3]}) == (3, {"t": [0, 1, 2, 3]})
+
+
+def test_after_an_upgrade_classic_members_must_be_heard_of() -> None:
+    world = World()
+    old = world.classic()
+    world.beat("new", 0, {})
+    world.let_pass(SESSION_MS)
+    assert world.heartbeat(old, 1) == "UNKNOWN_MEMBER_ID"
+
+
+def test_a_classic_member_commits_with_an_older_generation_what_it_had() -> None:
+    world = World()
+    old = world.upgraded()
+    third = world.join().member_id
+    assert world.heartbeat(old, 2) == "REBALANCE_IN_PROGRESS"
+    assert world.join(old, owned={"t": [0, 1]}).generation_id == 3
+    check = world.group.check_offset_commit(Membership(2, old))
+    topic_id = world.broker.cluster.topics["t"].topic_id
+    errors = [check(topic_id, index) for index in range(4)]
+    assert [type(error) for error in errors] == [type(None), type(None), IllegalGeneration, IllegalGeneration]
+    with pytest.raises(IllegalGeneration):
+        world.group.check_offset_commit(Membership(4, old))
+    with pytest.raises(IllegalGeneration):
+        world.group.check_offset_fetch(old, 2)
+    assert {old, third, "new"} == set(world.group.image.members)
+
+
+def test_leaving_that_cannot_be_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    old = world.upgraded()
+    context = failing(world, monkeypatch)
+    with pytest.raises(NotCoordinator):
+        world.groups.leave(GROUP, [Leave(old)], lambda _: None)
+    context.__exit__(None, None, None)
+    left: list[Any] = []
+    world.groups.leave(GROUP, [Leave(old), Leave(old), Leave("stranger")], left.extend)
+    assert left == [None, None, UnknownMemberId]
+    assert set(world.group.image.members) == {"new"}
+
+
+def test_a_topic_that_is_gone_is_not_told() -> None:
+    world = World()
+    old = world.upgraded()
+    world.broker.cluster.delete_topic("t")
+    assert world.sync(old, 2) == {}
+    assert world.beat("new", 2, {}) == (3, {})
+    assert world.heartbeat(old, 2) == "REBALANCE_IN_PROGRESS"
+    assert world.join(old).error is None
+    assert world.sync(old, world.group.image.members[old].member_epoch) == {}
+
+
+def test_a_rebalance_that_was_given_up_does_not_make_partitions_free() -> None:
+    """Cooperative members read on while they wait for the leader; the upgrade finds them with what they had."""
+    world = World()
+    old = world.classic()
+    waiting = world.begin_join()
+    assert world.join(old, owned={"t": [0, 1, 2, 3]}).generation_id == 2
+    synced: list[SyncAnswer] = []
+    world.groups.sync(GROUP, Sync(waiting[0].member_id, 2), synced.append)
+    third = world.begin_join()
+    assert synced[0].error is RebalanceInProgress
+    assert world.beat("new", 0, {}) == (3, {})
+    assert third[0].error is RebalanceInProgress
+
+
+def test_a_hundred_members_come_and_go() -> None:
+    """Half of them speak the classic protocol; ten go and ten come, again and again; the group is downgraded in the end, and up again."""
+    world = World()
+    old = [world.join().member_id]
+    assert world.sync(old[0], 1, {old[0]: assigned({"t": range(4)})}) != {}
+    new = [f"new{index}" for index in range(50)]
+    for member_id in new:
+        world.beat(member_id, 0, {})
+    old += [world.join().member_id for _ in range(49)]
+    epoch = world.group.image.epoch
+    assert len(world.group.image.members) == 100
+    for turn in range(5):
+        left: list[Any] = []
+        world.groups.leave(GROUP, [Leave(each) for each in (*old[:5], *new[:5])], left.extend)
+        assert left == [None] * 10
+        old, new = old[5:], new[5:]
+        for index in range(5):
+            old.append(world.join().member_id)
+            new.append(f"new{turn}-{index}")
+            world.beat(new[-1], 0, {})
+        assert len(world.group.image.members) == 100
+        assert world.group.image.epoch == epoch + 11  # ten joins, and all who leave at once
+        epoch = world.group.image.epoch
+    left = []
+    world.groups.leave(GROUP, [Leave(each) for each in new], left.extend)
+    assert (world.group.state.value, len(world.group.members), world.group.generation_id) == ("PreparingRebalance", 50, epoch)
+    assert world.beat("back", 0, {}) == (epoch + 1, {})
+    assert len(world.group.image.members) == 51
