@@ -1,0 +1,97 @@
+"""Share sessions: a member of a share group names its partitions once; after that both sides send only what has changed.
+
+    epoch of a request     what it does
+    0                      begins a session, and ends the one that the member had: its records stay its own
+    n, the one expected    goes on; the epoch counts up, from 2**31 - 1 back to 1
+    -1                     ends it: what is acknowledged counts, what the member had besides is others'
+    n, another             INVALID_SHARE_SESSION_EPOCH
+    n or -1, no session    SHARE_SESSION_NOT_FOUND
+    0, too many sessions   SHARE_SESSION_LIMIT_REACHED
+
+A session ends with its connection, too. A later answer has the partitions with records or an error, those that are new in the session, and
+those that had an error the time before.
+
+Source: SharePartitionManager, ShareSession, ShareSessionCache, CachedSharePartition of Apache Kafka 4.3.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+from uuid import UUID
+
+from minibroker.errors import InvalidShareSessionEpoch, ShareSessionLimitReached, ShareSessionNotFound
+
+FIRST_EPOCH: Final = 0
+FINAL_EPOCH: Final = -1
+_MAX_EPOCH: Final = 2**31 - 1
+
+TopicPartition = tuple[UUID, int]
+MemberKey = tuple[str, str]  #: group id, member id
+
+
+class ShareSession:
+    """What one member fetches."""
+
+    __slots__ = ("epoch", "partitions")
+
+    def __init__(self, partitions: Iterable[TopicPartition]) -> None:
+        self.epoch = 1  #: that the next request must carry
+        self.partitions: dict[TopicPartition, bool] = dict.fromkeys(partitions, False)  #: and whether the next answer must tell it
+
+    def update(self, added: Iterable[TopicPartition], forgotten: Iterable[TopicPartition]) -> None:
+        """Apply a request."""
+        for each in added:
+            self.partitions.setdefault(each, True)
+        for each in forgotten:
+            self.partitions.pop(each, None)
+
+    def go_on(self, epoch: int) -> None:
+        """The next request has come; InvalidShareSessionEpoch when it is not that."""
+        if epoch != self.epoch:
+            raise InvalidShareSessionEpoch
+        self.epoch = 1 if epoch == _MAX_EPOCH else epoch + 1
+
+    def is_told(self, partition: TopicPartition, *, has_records: bool, has_error: bool) -> bool:
+        """Whether the answer that leaves has this partition; one with records goes to the end of the line."""
+        if partition not in self.partitions:
+            return False
+        must = self.partitions[partition]
+        if has_records:
+            del self.partitions[partition]
+        self.partitions[partition] = has_error
+        return must or has_records or has_error
+
+
+class ShareSessions:
+    """All of a broker, by member."""
+
+    def __init__(self) -> None:
+        self._sessions: dict[MemberKey, ShareSession] = {}
+
+    def begin(self, member: MemberKey, partitions: Iterable[TopicPartition], *, limit: int) -> ShareSession:
+        """A new one in the place of the old; ShareSessionLimitReached, and the old one is gone nevertheless."""
+        self._sessions.pop(member, None)
+        if len(self._sessions) >= limit:
+            raise ShareSessionLimitReached
+        session = self._sessions[member] = ShareSession(partitions)
+        return session
+
+    def of(self, member: MemberKey) -> ShareSession:
+        """The member's; ShareSessionNotFound."""
+        session = self._sessions.get(member)
+        if session is None:
+            raise ShareSessionNotFound
+        return session
+
+    def find(self, member: MemberKey) -> ShareSession | None:
+        """The member's."""
+        return self._sessions.get(member)
+
+    def end(self, member: MemberKey) -> ShareSession | None:
+        """Forget it; None when there is none."""
+        return self._sessions.pop(member, None)
+
+    def has_group(self, group_id: str) -> bool:
+        """Whether a member of the group has a session."""
+        return any(group == group_id for group, _ in self._sessions)

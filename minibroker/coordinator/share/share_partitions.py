@@ -1,0 +1,189 @@
+"""All share partitions that somebody reads, and the sessions of who does.
+
+    unknown --asked for: its state is read, and where it begins is found out--> served
+    served  --its state is made anew or deleted, the persister knows better, its topic is gone, its group has no session left--> unknown
+
+What a member says of its records is in the log of the share coordinator before it is told so; `take_unsynced` says which log must be synced
+before that.
+
+Source: SharePartitionManager, SharePartition.maybeInitialize of Apache Kafka 4.3.1.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+from uuid import UUID
+
+from minibroker.clock import Clock
+from minibroker.cluster.cluster import Cluster
+from minibroker.cluster.partition import Partition
+from minibroker.config.broker_config import BrokerConfig
+from minibroker.config.group_properties import duration_ms
+from minibroker.coordinator.share.acknowledging import Acknowledgement
+from minibroker.coordinator.share.persister import Persister
+from minibroker.coordinator.share.sessions import MemberKey, ShareSession, ShareSessions, TopicPartition
+from minibroker.coordinator.share.share_partition import SharePartition
+from minibroker.coordinator.share.state_batches import NO_OFFSET
+from minibroker.coordinator.share.values import StateKey, StateUpdate
+from minibroker.errors import (
+    CoordinatorLoadInProgress,
+    CoordinatorNotAvailable,
+    FencedLeaderEpoch,
+    FencedStateEpoch,
+    KafkaError,
+    NotCoordinator,
+    NotLeaderOrFollower,
+    UnknownServerError,
+    UnknownTopicOrPartition,
+)
+from minibroker.log.partition_log import PartitionLog
+
+_LOG = logging.getLogger(__name__)
+
+
+class SharePartitions:
+    """Of all share groups: one node leads every partition."""
+
+    def __init__(self, cluster: Cluster, config: BrokerConfig, clock: Clock, persister: Persister) -> None:
+        self._cluster = cluster
+        self._config = config
+        self._clock = clock
+        self._persister = persister
+        self._served: dict[StateKey, SharePartition] = {}
+        self._sessions = ShareSessions()
+
+    def start(self) -> None:
+        """Hear of what makes a share partition void, from now on."""
+        self._cluster.on_topic_deleted.append(self._forget_deleted)
+        self._persister.on_changed.append(self._forget)
+
+    def stop(self) -> None:
+        """Release nothing more: who had records when the broker ended is not known to the next one."""
+        self._cluster.on_topic_deleted.remove(self._forget_deleted)
+        for share in self._served.values():
+            share.close()
+
+    def take_unsynced(self) -> Sequence[PartitionLog]:
+        """See Persister.take_unsynced."""
+        return self._persister.take_unsynced()
+
+    # Share partitions
+
+    def get(self, group_id: str, topic_id: UUID, index: int) -> SharePartition:
+        """The one that is asked for, its state read if need be.
+
+        Raises what Cluster.partition_by_id raises; CoordinatorNotAvailable, NotLeaderOrFollower, UnknownServerError where its state
+        cannot be had.
+        """
+        key = StateKey(group_id, topic_id, index)
+        served = self._served.get(key)
+        if served is None:
+            served = self._served[key] = self._load(key, self._cluster.partition_by_id(topic_id, index))
+        return served
+
+    def acknowledge(self, member: MemberKey, partition: TopicPartition, acknowledgements: Sequence[Acknowledgement]) -> None:
+        """What a member says of records; what SharePartition.acknowledge raises, UnknownTopicOrPartition when nobody is served it."""
+        group_id, member_id = member
+        served = self._served.get(StateKey(group_id, *partition))
+        if served is None:
+            raise UnknownTopicOrPartition
+        served.acknowledge(member_id, acknowledgements)
+
+    def _load(self, key: StateKey, partition: Partition) -> SharePartition:
+        config = partial(self._cluster.group_config, key.group_id)
+        try:
+            state = self._persister.read(key, partition.leader_epoch)
+        except KafkaError as error:
+            raise _told(error) from error
+        start_offset = state.start_offset
+        if start_offset == NO_OFFSET:
+            start_offset = self._reset_offset(partition, config().share_auto_offset_reset)
+        return SharePartition(
+            key,
+            state,
+            start_offset=start_offset,
+            leader_epoch=partition.leader_epoch,
+            config=config,
+            persist=partial(self._persist, key),
+            clock=self._clock,
+        )
+
+    def _reset_offset(self, partition: Partition, where: str) -> int:
+        """By timestamp, where no record is young enough, the end: Kafka answers OFFSET_NOT_AVAILABLE until there is one."""
+        log = partition.log
+        if where == "earliest":
+            return log.log_start_offset
+        age_ms = duration_ms(where)
+        found = None if age_ms is None else log.offset_for_timestamp(self._clock.now_ms() - age_ms)
+        return log.high_watermark if found is None else found.offset
+
+    def _persist(self, key: StateKey, update: StateUpdate) -> None:
+        try:
+            self._persister.write(key, update)
+        except KafkaError as error:
+            told = _told(error)
+            if isinstance(told, NotLeaderOrFollower | UnknownTopicOrPartition):
+                self._forget(key)
+            raise told from error
+
+    def _forget(self, key: StateKey) -> None:
+        share = self._served.pop(key, None)
+        if share is not None:
+            share.close()
+
+    def _forget_deleted(self, _topic: str) -> None:
+        for key in [key for key in self._served if not self._is_there(key)]:
+            self._forget(key)
+
+    def _is_there(self, key: StateKey) -> bool:
+        try:
+            self._cluster.partition_by_id(key.topic_id, key.partition)
+        except KafkaError:
+            return False
+        return True
+
+    # Sessions
+
+    def begin_session(
+        self, member: MemberKey, partitions: Sequence[TopicPartition], when_closed: Callable[[object, Callable[[], None]], None]
+    ) -> ShareSession:
+        """A new one, which ends with the connection that `when_closed` is of; ShareSessionLimitReached."""
+        session = self._sessions.begin(member, partitions, limit=self._config.group_share_max_share_sessions)
+
+        def closed() -> None:
+            if self._sessions.find(member) is session:
+                self.end_session(*member)
+
+        when_closed(member, closed)
+        return session
+
+    def session(self, member: MemberKey) -> ShareSession:
+        """The member's; ShareSessionNotFound."""
+        return self._sessions.of(member)
+
+    def end_session(self, group_id: str, member_id: str) -> None:
+        """The member's session is over, if it has one: others may have its records."""
+        session = self._sessions.end((group_id, member_id))
+        if session is None:
+            return
+        for key in [key for key in self._served if key.group_id == group_id]:
+            try:
+                self._served[key].release(member_id)
+            except KafkaError as error:
+                _LOG.warning("%s: what %s had is not released before its lock is over: %s", key.coordinator_key, member_id, error)
+        if not self._sessions.has_group(group_id):
+            for key in [key for key in self._served if key.group_id == group_id]:
+                self._forget(key)
+
+
+def _told(error: KafkaError) -> KafkaError:
+    """What a member is told where the share coordinator refuses."""
+    if isinstance(error, NotCoordinator | CoordinatorLoadInProgress | CoordinatorNotAvailable):
+        return CoordinatorNotAvailable(str(error))
+    if isinstance(error, FencedLeaderEpoch | FencedStateEpoch):
+        return NotLeaderOrFollower(str(error))
+    if isinstance(error, UnknownTopicOrPartition):
+        return error
+    return UnknownServerError(str(error))

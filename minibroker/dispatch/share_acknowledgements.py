@@ -1,0 +1,93 @@
+"""What ShareFetch and ShareAcknowledge have in common: acknowledgements of records, partition by partition.
+
+Each partition is answered alone, in the order of the request. Those that are not as they must be are refused before any other is done:
+ranges of offsets in order, one type for a range or one for each offset, and types that the version and the request know.
+
+Source: KafkaApis.handleAcknowledgements, validateAcknowledgementBatches of Apache Kafka 4.3.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from uuid import UUID
+
+from minibroker.dispatch.context import RequestContext
+from minibroker.errors import CoordinatorNotAvailable, InvalidRequest, KafkaError, UnknownTopicId, UnknownTopicOrPartition
+
+if TYPE_CHECKING:
+    from minibroker.coordinator.share.acknowledging import Acknowledgement
+    from minibroker.coordinator.share.sessions import MemberKey, TopicPartition
+
+RENEW_SINCE: Final = 2
+_RENEW: Final = 4
+_MAX_TYPE: Final = 3
+
+
+class Outcome(NamedTuple):
+    """What became of one partition's acknowledgements."""
+
+    error_code: int = 0
+    error_message: str | None = None
+
+
+_DONE: Final = Outcome()
+
+
+def acknowledge(ctx: RequestContext, member: MemberKey, request: Any) -> dict[TopicPartition, Outcome]:
+    """Do what a request of the two says; an outcome for each partition, but none for empty ones where nothing could be done at all."""
+    outcomes: dict[TopicPartition, Outcome] = {}
+    valid: list[tuple[TopicPartition, Sequence[Acknowledgement]]] = []
+    for topic in request.topics:
+        for asked in topic.partitions:
+            partition = topic.topic_id, asked.partition_index
+            error = _problem(
+                ctx, partition, asked.acknowledgement_batches, is_renew=ctx.api_version >= RENEW_SINCE and request.is_renew_ack
+            )
+            if error is not None:
+                outcomes[partition] = Outcome(error.code)
+            else:
+                valid.append((partition, _acknowledgements(asked.acknowledgement_batches)))
+    if any(acknowledgements for _, acknowledgements in valid):
+        for partition, acknowledgements in valid:
+            outcomes[partition] = _do(ctx, member, partition, acknowledgements) if acknowledgements else _DONE
+    return outcomes
+
+
+def unsafe(outcomes: dict[TopicPartition, Outcome]) -> dict[TopicPartition, Outcome]:
+    """The same, when what was done could not be synced."""
+    lost = CoordinatorNotAvailable()
+    failed = Outcome(lost.code, str(lost))
+    return {partition: failed if outcome == _DONE else outcome for partition, outcome in outcomes.items()}
+
+
+def _problem(ctx: RequestContext, partition: tuple[UUID, int], batches: Sequence[Any], *, is_renew: bool) -> KafkaError | None:
+    topic = ctx.cluster.image.topics_by_id.get(partition[0])
+    if topic is None:
+        return UnknownTopicId()
+    previous_offset = -1
+    for each in batches:
+        count = len(each.acknowledge_types)
+        is_valid = (
+            previous_offset <= each.first_offset <= each.last_offset
+            and count in {1, each.last_offset - each.first_offset + 1}
+            and all(0 <= kind <= _MAX_TYPE or (kind == _RENEW and is_renew) for kind in each.acknowledge_types)
+        )
+        if not is_valid:
+            return InvalidRequest()
+        previous_offset = each.last_offset
+    return None if 0 <= partition[1] < len(topic.partitions) else UnknownTopicOrPartition()
+
+
+def _acknowledgements(batches: Sequence[Any]) -> Sequence[Acknowledgement]:
+    from minibroker.coordinator.share.acknowledging import Acknowledgement  # noqa: PLC0415  a start does without
+
+    return [Acknowledgement(each.first_offset, each.last_offset, each.acknowledge_types) for each in batches]
+
+
+def _do(ctx: RequestContext, member: MemberKey, partition: TopicPartition, acknowledgements: Sequence[Acknowledgement]) -> Outcome:
+    try:
+        ctx.share_partitions.acknowledge(member, partition, acknowledgements)
+    except KafkaError as error:
+        return Outcome(error.code, str(error))
+    return _DONE

@@ -1,0 +1,73 @@
+"""ShareAcknowledge (key 79): a member of a share group says what became of records that it acquired.
+
+Versions: 1 and 2, flexible; 2 renews locks. A session of the member's must be open (coordinator/share/sessions.py); epoch -1 ends it, and
+what it had besides is released. Who is no member of the group, but has a session, is as good as any other, as with Kafka.
+Answered when everything is in the log of the share coordinator, and synced where that is asked for. Partitions are answered in the order
+of the request.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.delayed import Delayed, when_done
+from minibroker.dispatch.flush_queue import Failures
+from minibroker.dispatch.registry import handles
+from minibroker.dispatch.share_acknowledgements import Outcome, acknowledge, unsafe
+from minibroker.dispatch.share_protocol import check_member_id, check_served
+from minibroker.errors import InvalidRequest, InvalidShareSessionEpoch, KafkaError
+from minibroker.schemas import k79_share_acknowledge as schema
+
+if TYPE_CHECKING:
+    from minibroker.coordinator.share.sessions import TopicPartition
+
+
+@handles(schema)
+def share_acknowledge(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
+    """The session first, then each partition."""
+    from minibroker.coordinator.share.sessions import FINAL_EPOCH, FIRST_EPOCH  # noqa: PLC0415  a start does without
+
+    check_served(ctx)
+    if request.group_id is None:
+        raise InvalidRequest("Invalid group id in the request.")
+    check_member_id(request.member_id)
+    member = request.group_id, request.member_id or ""
+    if request.share_session_epoch == FIRST_EPOCH:
+        raise InvalidShareSessionEpoch
+    session = ctx.share_partitions.session(member)
+    if request.share_session_epoch != FINAL_EPOCH:
+        session.go_on(request.share_session_epoch)
+    outcomes = acknowledge(ctx, member, request)
+    if request.share_session_epoch == FINAL_EPOCH:
+        ctx.share_partitions.end_session(*member)
+    logs = ctx.share_partitions.take_unsynced()
+    if not logs:
+        return _response(ctx, request, outcomes)
+
+    def answer(failures: Failures) -> schema.Response:
+        return _response(ctx, request, unsafe(outcomes) if any(log in failures for log in logs) else outcomes)
+
+    delayed: schema.Response | Delayed = when_done(lambda done: ctx.flush_queue.flush(logs, done), answer)
+    return delayed
+
+
+def on_error(_ctx: RequestContext, _request: schema.Request, error: KafkaError) -> schema.Response:
+    """The request as a whole: a code and no words, as Kafka has it."""
+    return schema.Response(error_code=error.code, responses=[], node_endpoints=[])
+
+
+def _response(ctx: RequestContext, request: schema.Request, outcomes: dict[TopicPartition, Outcome]) -> schema.Response:
+    results: dict[object, schema.TopicResult] = {}
+    for (topic_id, index), outcome in outcomes.items():
+        result = results.setdefault(topic_id, schema.TopicResult(topic_id=topic_id, partitions=[]))
+        result.partitions.append(
+            schema.PartitionResult(
+                partition_index=index,
+                error_code=outcome.error_code,
+                error_message=outcome.error_message,
+                current_leader=schema.CurrentLeader(),
+            )
+        )
+    lock_ms = ctx.cluster.group_config(request.group_id or "").share_record_lock_duration_ms
+    return schema.Response(error_code=0, acquisition_lock_timeout_ms=lock_ms, responses=[*results.values()], node_endpoints=[])
