@@ -18,6 +18,7 @@ from minibroker.coordinator.group.classic.answers import Join, JoinAnswer, Leave
 from minibroker.coordinator.group.classic.group import ClassicGroup
 from minibroker.coordinator.group.consumer.classic_protocol import read_assignment, read_subscription
 from minibroker.coordinator.group.consumer.group import ConsumerGroup
+from minibroker.coordinator.group.consumer.mixed_group import MixedGroup
 from minibroker.coordinator.group.consumer.requests import Heartbeat, HeartbeatAnswer
 from minibroker.errors import (
     FencedInstanceId,
@@ -338,7 +339,8 @@ def test_whatever_happens(is_cooperative: bool, steps: list[tuple[Any, ...]]) ->
     model.consumers[1].start(is_new=False)
     model.let_pass(3)
     model.consumers[2].start(is_new=True)
+    model.let_pass(1)
+    assert model.kinds >= {ClassicGroup, MixedGroup}
     for step in steps:
         take(model, step)
     model.settle()
-    assert model.kinds >= {ClassicGroup, ConsumerGroup}
