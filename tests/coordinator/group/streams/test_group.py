@@ -306,7 +306,11 @@ def test_endpoints_are_told_when_they_changed() -> None:
     first = world.ask("a", 0, **said)
     assert (first.endpoint_epoch, first.located) == (0, ((("h", 1), (("t", (0, 1, 2, 3)),), ()),))
     again = world.ask("a", 2, endpoint_information_epoch=0)
-    assert (again.endpoint_epoch, again.located) == (1, first.located)
+    assert (again.endpoint_epoch, again.located) == (0, None)
+    world.join("b")
+    less = world.ask("a", 2, endpoint_information_epoch=0)
+    assert (less.endpoint_epoch, less.located) == (1, ((("h", 1), (("t", (0, 1)),), ()),))
+    assert world.ask("b", 3, endpoint_information_epoch=0).located == less.located, "who has none is told, too"
     assert world.ask("a", 2, endpoint_information_epoch=1).located is None
 
 
