@@ -6,7 +6,8 @@ Most are the broker's value of a config that a group may have for itself, with t
     group.consumer.min.session.timeout.ms    what a group may ask for
     group.consumer.max.session.timeout.ms
 
-Names, defaults and limits are those of Apache Kafka 4.3.1 (GroupCoordinatorConfig, ShareGroupConfig).
+Names, defaults and limits are those of Apache Kafka 4.3.1 (GroupCoordinatorConfig, ShareGroupConfig), but for the times that members of a
+small group would only wait: assignments are made at once, heartbeats are a second apart, and streams groups begin without delay.
 """
 
 from __future__ import annotations
@@ -41,17 +42,16 @@ def _same(check: Check) -> tuple[Check, Check, Check]:
 
 def _of_kind(kind: str) -> tuple[Row, ...]:
     sessions = f"Silence after which a member of a {kind} group is taken for dead."
+    heartbeats = f"How often members of a {kind} group are heard, and how soon they hear that others came or went."
     return (
         *_limited(kind, "session.timeout.ms", (45_000, 45_000, 60_000), _same(at_least(1)), sessions),
-        *_limited(
-            kind, "heartbeat.interval.ms", (5_000, 5_000, 15_000), _same(at_least(1)), f"How often members of a {kind} group are heard."
-        ),
+        *_limited(kind, "heartbeat.interval.ms", (1_000, 1_000, 15_000), _same(at_least(1)), f"{heartbeats} Kafka: 5000."),
     )
 
 
 def _assignment(kind: str) -> tuple[Row, Row, Row]:
-    words = f"Least time between two assignments of a {kind} group."
-    return _limited(kind, "assignment.interval.ms", (1_000, 0, 15_000), _same(at_least(0)), words)
+    words = f"Least time between two assignments of a {kind} group. Kafka: 1000."
+    return _limited(kind, "assignment.interval.ms", (0, 0, 15_000), _same(at_least(0)), words)
 
 
 _CONSUMER: tuple[Row, ...] = (

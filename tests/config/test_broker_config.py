@@ -29,6 +29,11 @@ OTHER_DEFAULTS = {
     "broker.id", "node.id", "log.dir", "listeners", "group.initial.rebalance.delay.ms", "offsets.topic.replication.factor",
     "transaction.state.log.min.isr", "transaction.state.log.replication.factor", "metadata.log.segment.bytes",
     "group.streams.initial.rebalance.delay.ms", "share.coordinator.state.topic.min.isr", "share.coordinator.state.topic.replication.factor",
+    *(
+        f"group.{kind}.{name}"
+        for kind in ("consumer", "share", "streams")
+        for name in ("heartbeat.interval.ms", "min.heartbeat.interval.ms", "assignment.interval.ms")
+    ),
 }  # fmt: skip
 STATIC_HERE = {"listeners", "listener.security.protocol.map"}  # sockets are opened once
 OTHER_TYPES = {"listener.security.protocol.map"}  # a list here, a text there

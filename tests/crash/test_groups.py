@@ -20,7 +20,6 @@ KILLS = 4
 PARTITIONS = 4
 TOPIC = "shared"
 TIMEOUT_S = 60.0
-OFTEN = ["--set", "group.consumer.heartbeat.interval.ms=1000", "--set", "group.consumer.min.heartbeat.interval.ms=1000"]
 
 
 @pytest.mark.timeout(180)
@@ -32,7 +31,7 @@ def test_a_group_goes_on(protocol: str, tmp_path: Path) -> None:
     seed = int(os.environ.get("CRASH_SEED", "0")) or random.SystemRandom().randrange(1, 1_000_000)
     print(f"CRASH_SEED={seed}")
     moments = random.Random(seed)
-    with BrokerProcess(tmp_path, *OFTEN) as broker:
+    with BrokerProcess(tmp_path) as broker:
         server = {"bootstrap.servers": broker.bootstrap}
         admin = AdminClient(server)
         admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(30)

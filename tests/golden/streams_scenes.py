@@ -33,6 +33,7 @@ SETTINGS: Final = {
     "offsets.topic.num.partitions": "1",
     "group.initial.rebalance.delay.ms": "0",
     "group.streams.assignment.interval.ms": "0",
+    "group.streams.heartbeat.interval.ms": "5000",
     "group.streams.initial.rebalance.delay.ms": "0",
     "group.streams.max.size": "3",
 }

@@ -57,7 +57,7 @@ def test_a_client_gets_the_bytes_that_kafka_sent(size: str, monkeypatch: pytest.
 def test_a_member_comes_and_goes(version: int) -> None:
     broker = broker_with_consumers()
     answer = join(broker, "a", version=version)
-    assert (answer.error_code, answer.error_message, answer.member_id, answer.heartbeat_interval_ms) == (0, None, "a", 5_000)
+    assert (answer.error_code, answer.error_message, answer.member_id, answer.heartbeat_interval_ms) == (0, None, "a", 1_000)
     assert told(broker, answer) == (2, {"t": [0, 1, 2, 3]})
     assert told(broker, beat(broker, "a", 2, {"t": [0, 1, 2, 3]}, version=version)) == (2, None)
     answer = leave(broker, "a", version=version)
@@ -209,11 +209,11 @@ def test_an_expression_follows_the_topics() -> None:
 
 
 def test_a_group_may_have_its_own_times() -> None:
-    broker = broker_with_consumers(config={"group.consumer.min.heartbeat.interval.ms": "1000"})
-    own = {"consumer.heartbeat.interval.ms": "1000", "consumer.session.timeout.ms": "50000"}
-    assert join(broker, "a").heartbeat_interval_ms == 5_000
+    broker = broker_with_consumers()
+    own = {"consumer.heartbeat.interval.ms": "3000", "consumer.session.timeout.ms": "50000"}
+    assert join(broker, "a").heartbeat_interval_ms == 1_000
     broker.cluster.alter_group_config("readers", own)
-    assert beat(broker, "a", 2).heartbeat_interval_ms == 1_000
+    assert beat(broker, "a", 2).heartbeat_interval_ms == 3_000
     broker.clock.advance(49_999)
     assert beat(broker, "a", 2).error_code == 0
     broker.clock.advance(50_000)

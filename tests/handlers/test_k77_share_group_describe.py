@@ -15,7 +15,7 @@ UNSUPPORTED = 35
 
 
 def test_answers_are_those_of_kafka() -> None:
-    broker = share_broker()
+    broker = share_broker(config={"group.share.heartbeat.interval.ms": "5000"})
 
     def settle(member_id: str, partition_count: int) -> k76.Response:
         answer = broker.ask(beat(member_id, 0, "t"))

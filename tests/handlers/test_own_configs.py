@@ -37,18 +37,26 @@ def alter(broker: BrokerInMemory, kind: int, name: str, *changes: tuple[str, str
     return result.error_code, result.error_message
 
 
+KINDS = ("consumer", "share", "streams")
+DEFAULTS = {"streams.initial.rebalance.delay.ms": "0"} | {
+    f"{kind}.{name}.interval.ms": value for kind in KINDS for name, value in (("heartbeat", "1000"), ("assignment", "0"))
+}
+
+
 @pytest.mark.parametrize("kind", [METRICS, GROUP])
 def test_described_as_apache_kafka_does(kind: int) -> None:
     ours = {name: topic_row(config) for name, config in describe(BrokerInMemory(), kind, "nobody").items()}
     theirs = KAFKA["described"][str(kind)]
-    if kind == GROUP:  # a group of one node need not wait
-        delay = "group.streams.initial.rebalance.delay.ms"
-        theirs["streams.initial.rebalance.delay.ms"] = ["0", 3, 5, False, False, [[delay, "0", 5]]]
+    if kind == GROUP:  # a small group need not wait
+        for name, value in DEFAULTS.items():
+            theirs[name][0] = theirs[name][5][0][1] = value
     assert ours == theirs
 
 
 def test_altered_and_refused_as_apache_kafka_does() -> None:
-    broker = BrokerInMemory()
+    heartbeats = [f"group.{kind}.{name}" for kind in KINDS for name in ("heartbeat.interval.ms", "min.heartbeat.interval.ms")]
+    intervals = [f"group.{kind}.assignment.interval.ms" for kind in KINDS]
+    broker = BrokerInMemory(config=dict.fromkeys(heartbeats, "5000") | dict.fromkeys(intervals, "1000"))
     broker.cluster.image.apply(FeatureLevelRecord(name="eligible.leader.replicas.version", feature_level=1))
     differences = []
     for kind, name, configs, *theirs in KAFKA["altered"]:
@@ -138,7 +146,7 @@ def test_stored_broker_configs_that_cannot_be_taken_do_not_stop_a_start(caplog: 
     broker.services.coordinators.stop()
     broker.cluster.close()
     again = BrokerInMemory(folder=broker.folder, config={"group.consumer.max.assignment.interval.ms": "1500"})
-    assert (again.config.max_connections, again.config.group_consumer_assignment_interval_ms) == (5, 1_000)
+    assert (again.config.max_connections, again.config.group_consumer_assignment_interval_ms) == (5, 0)
     assert [listener.port for listener in again.config.listeners] == [9092]
     assert "the stored broker config listeners is ignored" in caplog.text
     assert "group.consumer.assignment.interval.ms must be less than or equal to group.consumer.max.assignment.interval.ms" in caplog.text

@@ -17,16 +17,14 @@ from tests.support.golden_exchange import kafka_like, topic_ids
 
 GROUP = "readers"
 REBALANCE_MS = 60_000
-AT_ONCE = {"group.consumer.assignment.interval.ms": "0"}  #: a member that joins is in a target assignment at once
-
 Partitions = dict[str, list[int]]
 
 
 def broker_with_consumers(
     topics: Mapping[str, int] | None = None, config: Mapping[str, str] | None = None, **options: Any
 ) -> BrokerInMemory:
-    """A broker with a topic `t` of four partitions, unless told otherwise, which assigns at once."""
-    return broker_with_groups(topics or {"t": 4}, AT_ONCE | dict(config or {}), **options)
+    """A broker with a topic `t` of four partitions, unless told otherwise."""
+    return broker_with_groups(topics or {"t": 4}, config, **options)
 
 
 def begin_beat(
@@ -103,8 +101,7 @@ def as_in_the_golden_exchange(monkeypatch: pytest.MonkeyPatch, version: int) -> 
     """The group that franz-go's golden frames of this version are about: one member, at epoch 2, by the assignor `range`."""
     member_id = "golden-member" if version else golden("k68_consumer_group_heartbeat_v0_request_franz_go_1.22.2_groups").decode().member_id
     topic_ids(monkeypatch, [UUID(int=1), UUID("d98123a7-5d65-48b5-a9d2-682c9f24051c")])
-    own = {"group.consumer.heartbeat.interval.ms": "1000", "group.consumer.min.heartbeat.interval.ms": "1000"}
-    broker = kafka_like(config={"offsets.topic.num.partitions": "1"} | own)
+    broker = kafka_like(config={"offsets.topic.num.partitions": "1"})
     groups_of(broker)
     broker.cluster.create_topic("golden-grouped", partition_count=2)
     subscription = {"subscribed_topic_names": None, "subscribed_topic_regex": "golden-gr.*"} if version else {}
