@@ -8,6 +8,7 @@ from typing import Any
 from minibroker.client.group_offsets import Committed, Offsets
 from minibroker.client.groups import DescribedGroup, GroupMember
 from minibroker.client.leaders import TopicPartition
+from minibroker.client.share_groups import SHARE
 
 OFFSET_COLUMNS = ("group", "topic", "partition", "committed_offset", "log_end_offset", "lag", "owner", "client_id", "host")
 MEMBER_COLUMNS = ("group", "member_id", "group_instance_id", "client_id", "host", "protocol", "member_epoch", "topics", "assignment")
@@ -25,10 +26,13 @@ STATE_COLUMNS = (
 
 
 def offset_rows(group: DescribedGroup, committed: Offsets, ends: Mapping[TopicPartition, int]) -> list[dict[str, Any]]:
-    """A row for each partition that was committed or is assigned, then one without a partition for each member that has none."""
-    owners = {key: member for member in group.members for key in member.assignment}
+    """A row for each partition that was committed or is assigned, then one without a partition for each member that has none.
+
+    Partitions of a share group have as many owners as it likes: a row tells of none, `--members` does.
+    """
+    owners = {} if group.type == SHARE else {key: member for member in group.members for key in member.assignment}
     rows = []
-    for key in sorted({*committed, *owners}):
+    for key in sorted({*committed, *(key for member in group.members for key in member.assignment)}):
         answer = committed.get(key)
         rows.append(_offset_row(group, key, answer if isinstance(answer, Committed) else None, ends.get(key), owners.get(key)))
     rows += [_offset_row(group, (None, None), None, None, member) for member in group.members if not member.assignment]
@@ -48,7 +52,7 @@ def _offset_row(
         "partition": key[1],
         "committed_offset": committed.offset if committed else None,
         "log_end_offset": end,
-        "lag": None if committed is None or end is None else end - committed.offset,
+        "lag": _lag(committed, end),
         "owner": owner.member_id if owner else None,
         "client_id": owner.client_id if owner else None,
         "host": owner.host if owner else None,
@@ -56,6 +60,12 @@ def _offset_row(
         "leader_epoch": committed.leader_epoch if committed else None,
         "metadata": committed.metadata if committed else None,
     }
+
+
+def _lag(committed: Committed | None, end: int | None) -> int | None:
+    if committed is None or committed.lag is not None:
+        return None if committed is None else committed.lag
+    return None if end is None else end - committed.offset
 
 
 def member_row(group: DescribedGroup, member: GroupMember, *, as_text: bool) -> dict[str, Any]:

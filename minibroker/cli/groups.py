@@ -10,13 +10,14 @@ import click
 from minibroker.cli.group_rows import MEMBER_COLUMNS, OFFSET_COLUMNS, STATE_COLUMNS, member_row, offset_rows, state_row
 from minibroker.cli.options import client_command, fail_with, output_option
 from minibroker.cli.output import FORMATS, emit
-from minibroker.cli.reset_offsets import reset_offsets
+from minibroker.cli.reset_offsets import offsets_by_type, reset_offsets, type_of
 from minibroker.cli.topic_partitions import TopicPartitions, partitions_of
 from minibroker.client import groups as admin
 from minibroker.client.client import Client
-from minibroker.client.group_offsets import Committed, Offsets, committed_offsets, delete_offsets
+from minibroker.client.group_offsets import Committed, Offsets, Results, delete_offsets
 from minibroker.client.leaders import TopicPartition
 from minibroker.client.offsets import LATEST, list_offsets
+from minibroker.client.share_groups import SHARE, delete_share_offsets
 from minibroker.errors import GroupIdNotFound, KafkaError, UnknownTopicOrPartition
 
 LIST_COLUMNS = ("group", "type", "protocol_type", "state", "coordinator")
@@ -36,7 +37,7 @@ Examples:
 """
 )
 def groups() -> None:
-    """Show groups and their lag, reset their offsets, delete them."""
+    """Show groups and their lag, reset their offsets, delete them: classic groups, consumer groups and share groups."""
 
 
 @groups.command("list")
@@ -74,8 +75,11 @@ def list_groups(client: Client, *, states: tuple[str, ...], types: tuple[str, ..
 def describe(client: Client, *, names: tuple[str, ...], more_names: tuple[str, ...], view: str, output: str) -> None:
     """Show how far groups have read, and who reads.
 
-    Without a GROUP: of all that are classic or consumer groups. LAG is how many offsets lie between the committed one and the log end,
-    where readers under read_uncommitted arrive. OWNER is the member that reads the partition now; none when nobody does.
+    Without a GROUP: of all that are classic, consumer or share groups. LAG is how many offsets lie between the committed one and the log
+    end, where readers under read_uncommitted arrive. OWNER is the member that reads the partition now; none when nobody does.
+
+    Of a share group COMMITTED OFFSET is where it begins, LAG how many records behind that are still to be delivered, and partitions have no
+    one OWNER: --members shows who reads them.
     """
     described, errors = _described(client, [*names, *more_names])
     items: list[dict[str, Any]] = []
@@ -127,18 +131,22 @@ def delete(client: Client, *, names: tuple[str, ...], if_exists: bool, output: s
 def delete_committed(client: Client, *, group: str, scopes: tuple[tuple[str, frozenset[int] | None], ...], output: str) -> None:
     """Forget what a group committed of topics that it does not read any more, at once and for good.
 
-    Its members may go on; a topic that one of them subscribed to is refused.
+    Its members may go on; a topic that one of them subscribed to is refused. A share group must have no members, and forgets whole topics.
     """
-    (committed,) = committed_offsets(client, [group]).values()
+    (described,) = admin.describe_groups(client, [group]).values()
+    group_type = type_of(described)
+    (committed,) = offsets_by_type(client, {group: group_type}).values()
     if isinstance(committed, KafkaError):
         raise committed
+    if group_type == SHARE and any(partitions is not None for _, partitions in scopes):
+        raise click.UsageError(f"{group} is a share group, which forgets whole topics: give --topic without partitions")
     wanted = sorted(partitions_of(scopes, committed))
     errors: list[Exception] = [
         UnknownTopicOrPartition(f"group {group} committed nothing of topic {topic}")
         for topic in dict.fromkeys(topic for topic, _ in scopes)
         if topic not in {each for each, _ in wanted}
     ]
-    results = delete_offsets(client, group, wanted) if wanted else {}
+    results = _delete(client, group, group_type, wanted) if wanted else {}
     items = []
     for (topic, partition), error in sorted(results.items()):
         if error is not None:
@@ -154,10 +162,17 @@ def delete_committed(client: Client, *, group: str, scopes: tuple[tuple[str, fro
     fail_with(errors)
 
 
+def _delete(client: Client, group: str, group_type: str, wanted: list[TopicPartition]) -> Results:
+    if group_type != SHARE:
+        return delete_offsets(client, group, wanted)
+    topics = delete_share_offsets(client, group, dict.fromkeys(topic for topic, _ in wanted))
+    return {key: topics.get(key[0]) for key in wanted}
+
+
 def _described(client: Client, names: list[str]) -> tuple[list[admin.DescribedGroup], list[Exception]]:
     everything = not names
     if everything:
-        names = [each.group for each in admin.list_groups(client) if each.type in (None, admin.CLASSIC, admin.CONSUMER)]
+        names = [each.group for each in admin.list_groups(client) if each.type in (None, admin.CLASSIC, admin.CONSUMER, SHARE)]
     answers = admin.describe_groups(client, names)
     found = [answer for _, answer in sorted(answers.items()) if isinstance(answer, admin.DescribedGroup)]
     errors: list[Exception] = [
@@ -171,7 +186,7 @@ def _described(client: Client, names: list[str]) -> tuple[list[admin.DescribedGr
 def _offset_items(client: Client, described: Iterable[admin.DescribedGroup], errors: list[Exception]) -> list[dict[str, Any]]:
     """Rows of all groups; what cannot be told becomes an error, and its cells stay empty."""
     committed: dict[str, Offsets] = {}
-    for name, answer in committed_offsets(client, [group.group for group in described]).items():
+    for name, answer in offsets_by_type(client, {group.group: group.type for group in described}).items():
         if isinstance(answer, KafkaError):
             errors.append(answer)
         else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import click
@@ -19,8 +19,9 @@ from minibroker.client.client import Client
 from minibroker.client.errors import refusal
 from minibroker.client.group_offsets import Offsets, commit_offsets, committed_offsets
 from minibroker.client.group_resets import Planned, Reset
-from minibroker.client.groups import EMPTY, DescribedGroup, describe_groups
+from minibroker.client.groups import CLASSIC, EMPTY, DescribedGroup, describe_groups
 from minibroker.client.leaders import TopicPartition
+from minibroker.client.share_groups import SHARE, alter_share_offsets, share_offsets
 from minibroker.errors import GroupIdNotFound, KafkaError, NonEmptyGroup, UnknownTopicOrPartition
 
 RESET_COLUMNS = ("group", "topic", "partition", "committed_offset", "new_offset", "log_start_offset", "log_end_offset", "reset")
@@ -88,8 +89,8 @@ def reset_offsets(
 ) -> None:
     """Show where groups would go on reading, and with --execute have them do so.
 
-    A group with members is refused: stop its consumers first. A group that is not there is made. Offsets outside of the log become its
-    start or its end, with a warning.
+    A group with members is refused: stop its consumers first. A group that is not there is made, a classic one. Offsets outside of the log
+    become its start or its end, with a warning.
 
     -o csv is what --from-file reads.
     """
@@ -108,8 +109,8 @@ def reset_offsets(
     request = Request(None if all_topics else scopes, reset, _read_file(from_file, groups) if from_file else {}, execute)
     items: list[dict[str, Any]] = []
     errors: list[Exception] = []
-    committed = committed_offsets(client, groups)
     described = describe_groups(client, groups)
+    committed = offsets_by_type(client, {group: type_of(each) for group, each in described.items()})
     for group in groups:
         try:
             items += _reset_group(client, group, described[group], committed[group], request=request, errors=errors)
@@ -119,6 +120,18 @@ def reset_offsets(
     if items and not execute and not dry_run:
         click.echo("Nothing was changed: --execute commits these offsets.", err=True)
     fail_with(errors)
+
+
+def type_of(described: DescribedGroup | KafkaError) -> str:
+    """One that is not there is made as a classic group."""
+    return described.type if isinstance(described, DescribedGroup) else CLASSIC
+
+
+def offsets_by_type(client: Client, types: Mapping[str, str]) -> dict[str, Offsets | KafkaError]:
+    """What groups committed, or where they begin as share groups."""
+    shared = [group for group, group_type in types.items() if group_type == SHARE]
+    others = [group for group in types if group not in shared]
+    return (committed_offsets(client, others) if others else {}) | (share_offsets(client, shared) if shared else {})
 
 
 def _reset(
@@ -214,7 +227,8 @@ def _reset_group(
             click.echo(f"Warning: group {group}: {warning}", err=True)
     results: dict[TopicPartition, KafkaError | None] = {}
     if request.execute and planned:
-        results = commit_offsets(client, group, {key: each.new_offset for key, each in planned.items()})
+        keep = alter_share_offsets if type_of(described) == SHARE else commit_offsets
+        results = keep(client, group, {key: each.new_offset for key, each in planned.items()})
         errors += [error for error in results.values() if error is not None]
     return [_row(group, key, each, done=key in results) for key, each in planned.items() if results.get(key) is None]
 

@@ -16,6 +16,7 @@ from minibroker.errors import CoordinatorLoadInProgress, CoordinatorNotAvailable
 from minibroker.schemas import k08_offset_commit, k09_offset_fetch, k47_offset_delete
 from minibroker.schemas.k10_find_coordinator import GROUP
 
+K = TypeVar("K")
 V = TypeVar("V")
 
 NEWEST_WITH_NAMES: Final = 9  #: of OffsetCommit and OffsetFetch: topics that were deleted have no id, and offsets all the same
@@ -29,6 +30,7 @@ class Committed(NamedTuple):
     offset: int
     leader_epoch: int | None
     metadata: str  #: whatever the client keeps with it
+    lag: int | None = None  #: of a share group: how many records it has still to deliver; None where the coordinator does not tell
 
 
 Offsets = dict[TopicPartition, Committed | KafkaError]
@@ -74,7 +76,7 @@ def commit_offsets(client: Client, group: str, offsets: Mapping[TopicPartition, 
         response: k08_offset_commit.Response = connection.ask(k08_offset_commit, request, deadline, most=NEWEST_WITH_NAMES)
         return _results(response.topics, f"group {group}")
 
-    return _of_group(client, group, ask)
+    return of_group(client, group, ask)
 
 
 def delete_offsets(client: Client, group: str, partitions: Iterable[TopicPartition]) -> Results:
@@ -91,7 +93,7 @@ def delete_offsets(client: Client, group: str, partitions: Iterable[TopicPartiti
         response: k47_offset_delete.Response = connection.ask(k47_offset_delete, request, deadline)
         return refusal(response.error_code, f"group {group}") or _results(response.topics, f"group {group}")
 
-    return _of_group(client, group, ask)
+    return of_group(client, group, ask)
 
 
 def by_topic(offsets: Mapping[TopicPartition, V]) -> dict[str, dict[int, V]]:
@@ -102,11 +104,13 @@ def by_topic(offsets: Mapping[TopicPartition, V]) -> dict[str, dict[int, V]]:
     return found
 
 
-def _of_group(client: Client, group: str, ask: Callable[[Connection, Deadline], Results | KafkaError]) -> Results:
+def of_group(
+    client: Client, group: str, ask: Callable[[Connection, Deadline], dict[K, KafkaError | None] | KafkaError]
+) -> dict[K, KafkaError | None]:
     """Ask the coordinator of one group, again while it is not ready: then it answers so for every partition."""
     deadline = client.deadline()
 
-    def ask_one(connection: Connection, _: list[str]) -> dict[str, Results | KafkaError]:
+    def ask_one(connection: Connection, _: list[str]) -> dict[str, dict[K, KafkaError | None] | KafkaError]:
         answer = ask(connection, deadline)
         errors = () if isinstance(answer, KafkaError) else answer.values()
         return {group: next((error for error in errors if isinstance(error, NOT_READY)), answer)}

@@ -1,7 +1,8 @@
 """Groups as their coordinators know them: which there are, their states and members; and their end.
 
-Two kinds have members that read topics, and a group is asked for as both: consumer (KIP-848), whose coordinator assigns partitions, and
-classic, whose members do and tell each other by the bytes of an embedded protocol, through the coordinator.
+Three kinds have members that read topics, and a group is asked for as each of them: consumer (KIP-848), whose coordinator assigns
+partitions; classic, whose members do and tell each other by the bytes of an embedded protocol, through the coordinator; and share
+(KIP-932), whose coordinator may give a partition to several members.
 """
 
 from __future__ import annotations
@@ -16,15 +17,22 @@ from minibroker.client.coordinators import ask_coordinators
 from minibroker.client.deadline import Deadline
 from minibroker.client.errors import UnsupportedByBroker, check, refusal
 from minibroker.client.leaders import TopicPartition
+from minibroker.client.share_groups import SHARE, ask_for_share_groups
 from minibroker.errors import GroupIdNotFound, KafkaError, UnsupportedVersion, WireError
-from minibroker.schemas import k15_describe_groups, k16_list_groups, k42_delete_groups, k69_consumer_group_describe
+from minibroker.schemas import (
+    k15_describe_groups,
+    k16_list_groups,
+    k42_delete_groups,
+    k69_consumer_group_describe,
+    k77_share_group_describe,
+)
 from minibroker.schemas.internal.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from minibroker.schemas.k10_find_coordinator import GROUP
 from minibroker.wire.compiled import decoder
 
 CLASSIC: Final = "classic"
 CONSUMER: Final = "consumer"  #: both a type of groups and the protocol type of classic groups whose members read topics
-TYPES: Final = (CLASSIC, CONSUMER, "share", "streams")
+TYPES: Final = (CLASSIC, CONSUMER, SHARE, "streams")
 EMPTY: Final = "Empty"
 DEAD: Final = "Dead"
 STATES: Final = (EMPTY, "PreparingRebalance", "CompletingRebalance", "Stable", "Assigning", "Reconciling", DEAD, "NotReady")
@@ -51,16 +59,16 @@ class GroupMember(NamedTuple):
     group_instance_id: str | None
     client_id: str
     host: str  #: "127.0.0.1"
-    protocol: str  #: what the member speaks: "classic" or "consumer"
+    protocol: str  #: what the member speaks: "classic", "consumer" or "share"
     member_epoch: int | None  #: None in classic groups
     topics: tuple[str, ...]  #: that it subscribed to by name; none while a classic group is not stable
     topic_regex: str | None
     assignment: tuple[TopicPartition, ...]
-    target_assignment: tuple[TopicPartition, ...] | None  #: None in classic groups
+    target_assignment: tuple[TopicPartition, ...] | None  #: None in classic groups and share groups
 
 
 class DescribedGroup(NamedTuple):
-    """A group of type classic or consumer."""
+    """A group of type classic, consumer or share."""
 
     group: str
     type: str
@@ -99,7 +107,7 @@ def _list_of(client: Client, node_id: int, request: k16_list_groups.Request, nee
 
 
 def describe_groups(client: Client, groups: Iterable[str]) -> dict[str, DescribedGroup | KafkaError]:
-    """What the coordinators know of each group, or why they do not: GroupIdNotFound also for share and streams groups."""
+    """What the coordinators know of each group, or why they do not: GroupIdNotFound also for streams groups."""
     deadline = client.deadline()
 
     def ask(connection: Connection, keys: list[str]) -> Mapping[str, DescribedGroup | KafkaError]:
@@ -110,6 +118,11 @@ def describe_groups(client: Client, groups: Iterable[str]) -> dict[str, Describe
         others = [key for key in keys if isinstance(found.get(key), None | GroupIdNotFound | UnsupportedVersion)]
         if others:
             found |= _describe_classic(connection, others, node_id, deadline)
+        unknown = [key for key in others if isinstance(found[key], GroupIdNotFound)]
+        if unknown and _serves(connection, k77_share_group_describe):
+            for key, answer in ask_for_share_groups(connection, unknown, deadline).items():
+                if not isinstance(answer, GroupIdNotFound | UnsupportedVersion):
+                    found[key] = answer if isinstance(answer, KafkaError) else _share_group(answer, node_id)
         return found
 
     return ask_coordinators(client, GROUP, groups, ask, deadline)
@@ -171,7 +184,36 @@ def _consumer_group(group: k69_consumer_group_describe.Group, node_id: int) -> D
     )
 
 
-def _partitions(assignment: k69_consumer_group_describe.Assignment) -> tuple[TopicPartition, ...]:
+def _share_group(group: k77_share_group_describe.Group, node_id: int) -> DescribedGroup:
+    members = [
+        GroupMember(
+            member_id=member.member_id,
+            group_instance_id=None,
+            client_id=member.client_id,
+            host=member.client_host.lstrip("/"),
+            protocol=SHARE,
+            member_epoch=member.member_epoch,
+            topics=tuple(sorted(member.subscribed_topic_names)),
+            topic_regex=None,
+            assignment=_partitions(member.assignment),
+            target_assignment=None,
+        )
+        for member in group.members
+    ]
+    return DescribedGroup(
+        group=group.group_id,
+        type=SHARE,
+        state=group.group_state,
+        coordinator=node_id,
+        protocol_type=SHARE,
+        assignor=group.assignor_name or None,
+        group_epoch=group.group_epoch,
+        assignment_epoch=group.assignment_epoch,
+        members=tuple(sorted(members, key=lambda member: member.member_id)),
+    )
+
+
+def _partitions(assignment: k69_consumer_group_describe.Assignment | k77_share_group_describe.Assignment) -> tuple[TopicPartition, ...]:
     return tuple(sorted((topic.topic_name, partition) for topic in assignment.topic_partitions for partition in topic.partitions))
 
 

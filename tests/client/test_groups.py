@@ -20,6 +20,7 @@ from minibroker.schemas import (
     k42_delete_groups,
     k47_offset_delete,
     k69_consumer_group_describe,
+    k77_share_group_describe,
 )
 from minibroker.schemas.internal.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription, TopicPartitions
 from minibroker.wire.codec import encode
@@ -71,6 +72,12 @@ def consumer(group_id: str, error_code: int = 0) -> k69_consumer_group_describe.
     )
 
 
+def share(group_id: str, error_code: int = 0) -> k77_share_group_describe.Group:
+    return k77_share_group_describe.Group(
+        error_code=error_code, group_id=group_id, group_state="Empty", group_epoch=3, assignment_epoch=1, assignor_name="simple", members=[]
+    )
+
+
 def test_list_asks_every_broker(broker: FakeBroker) -> None:
     def script(names: list[str]) -> Any:
         groups = [
@@ -108,22 +115,31 @@ def test_describe_asks_for_both_kinds(broker: FakeBroker, code: int) -> None:
         return k69_consumer_group_describe.Response(groups=[consumer(key, 0 if key == "new" else code) for key in request.group_ids])
 
     def old(request: k15_describe_groups.Request, _: int) -> k15_describe_groups.Response:
-        return k15_describe_groups.Response(groups=[classic(key, NO_SUCH_GROUP if key == "none" else 0) for key in request.groups])
+        return k15_describe_groups.Response(
+            groups=[classic(key, NO_SUCH_GROUP if key in {"none", "shared"} else 0) for key in request.groups]
+        )
+
+    def shared(request: k77_share_group_describe.Request, _: int) -> k77_share_group_describe.Response:
+        return k77_share_group_describe.Response(groups=[share(key, 0 if key == "shared" else code) for key in request.group_ids])
 
     broker.on(k69_consumer_group_describe, new)
     broker.on(k15_describe_groups, old)
-    found = describe_groups(client_of(broker), ["new", "a", "none"])
+    broker.on(k77_share_group_describe, shared)
+    found = describe_groups(client_of(broker), ["new", "a", "none", "shared"])
     assert isinstance(found["none"], GroupIdNotFound)
+    assert isinstance(found["shared"], DescribedGroup)
+    assert (found["shared"].type, found["shared"].assignor, found["shared"].group_epoch) == ("share", "simple", 3)
+    assert sorted(key for request in broker.asked(k77_share_group_describe) for key in request.group_ids) == ["none", "shared"]
     shown = [found[name] for name in ("new", "a")]
     assert [(each.type, each.state, each.coordinator, each.group_epoch) for each in shown if isinstance(each, DescribedGroup)] == [
         ("consumer", "Empty", 2, 2),
         ("classic", "Stable", 1, None),
     ]
-    assert sorted(key for request in broker.asked(k15_describe_groups) for key in request.groups) == ["a", "none"]
+    assert sorted(key for request in broker.asked(k15_describe_groups) for key in request.groups) == ["a", "none", "shared"]
 
 
 def test_describe_without_the_new_kind(broker: FakeBroker) -> None:
-    del broker.versions[69]
+    del broker.versions[69], broker.versions[77]
     broker.versions[15] = (0, 5)
     member = k15_describe_groups.Member(
         member_id="m", client_id="c", client_host="/::1", member_metadata=subscription(3), member_assignment=ASSIGNMENT

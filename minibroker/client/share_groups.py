@@ -1,0 +1,104 @@
+"""Share groups (KIP-932) as their coordinator knows them: members, and where they begin to read. Several members may read one partition.
+
+Their offsets are told and set like committed ones, as Committed, with the lag: what was acknowledged behind the start does not count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from minibroker.client.client import Client
+from minibroker.client.connection import Connection
+from minibroker.client.coordinators import ask_coordinators
+from minibroker.client.deadline import Deadline
+from minibroker.client.errors import refusal
+from minibroker.client.group_offsets import Committed, Offsets, Results, by_topic, of_group
+from minibroker.client.leaders import TopicPartition
+from minibroker.errors import KafkaError
+from minibroker.schemas import (
+    k77_share_group_describe,
+    k90_describe_share_group_offsets,
+    k91_alter_share_group_offsets,
+    k92_delete_share_group_offsets,
+)
+from minibroker.schemas.k10_find_coordinator import GROUP
+
+SHARE: Final = "share"  #: the type and the protocol type of these groups
+
+
+def ask_for_share_groups(
+    connection: Connection, groups: list[str], deadline: Deadline
+) -> dict[str, k77_share_group_describe.Group | KafkaError]:
+    """One coordinator's own groups; GroupIdNotFound for those of other types."""
+    request = k77_share_group_describe.Request(group_ids=groups, include_authorized_operations=False)
+    response: k77_share_group_describe.Response = connection.ask(k77_share_group_describe, request, deadline)
+    return {each.group_id: refusal(each.error_code, f"group {each.group_id}", each.error_message) or each for each in response.groups}
+
+
+def share_offsets(client: Client, groups: Iterable[str]) -> dict[str, Offsets | KafkaError]:
+    """Where each group begins, by partition in order; those that begin by share.auto.offset.reset, nobody knows yet where, are left out."""
+    deadline = client.deadline()
+
+    def ask(connection: Connection, keys: list[str]) -> Mapping[str, Offsets | KafkaError]:
+        asked = [k90_describe_share_group_offsets.Group(group_id=key, topics=None) for key in keys]
+        request = k90_describe_share_group_offsets.Request(groups=asked)
+        response: k90_describe_share_group_offsets.Response = connection.ask(k90_describe_share_group_offsets, request, deadline)
+        return {
+            each.group_id: refusal(each.error_code, f"group {each.group_id}", each.error_message) or _offsets(each)
+            for each in response.groups
+        }
+
+    return ask_coordinators(client, GROUP, groups, ask, deadline)
+
+
+def _offsets(group: k90_describe_share_group_offsets.GroupResult) -> Offsets:
+    found: Offsets = {}
+    for topic in group.topics:
+        for each in topic.partitions:
+            error = refusal(each.error_code, f"start offset of {topic.topic_name}-{each.partition_index}", each.error_message)
+            if error is not None or each.start_offset >= 0:
+                committed = Committed(each.start_offset, each.leader_epoch, "", lag=None if each.lag < 0 else each.lag)
+                found[topic.topic_name, each.partition_index] = error or committed
+    return dict(sorted(found.items()))
+
+
+def alter_share_offsets(client: Client, group: str, offsets: Mapping[TopicPartition, int]) -> Results:
+    """Let a group without members begin elsewhere; the error of each partition, or None. KafkaError when all of it is refused."""
+    topics = [
+        k91_alter_share_group_offsets.Topic(
+            topic_name=topic,
+            partitions=[
+                k91_alter_share_group_offsets.Partition(partition_index=index, start_offset=offset) for index, offset in partitions.items()
+            ],
+        )
+        for topic, partitions in by_topic(offsets).items()
+    ]
+    request = k91_alter_share_group_offsets.Request(group_id=group, topics=topics)
+
+    def ask(connection: Connection, deadline: Deadline) -> Results | KafkaError:
+        response: k91_alter_share_group_offsets.Response = connection.ask(k91_alter_share_group_offsets, request, deadline)
+        return refusal(response.error_code, f"group {group}", response.error_message) or {
+            (topic.topic_name, each.partition_index): refusal(
+                each.error_code, f"group {group}: {topic.topic_name}-{each.partition_index}", each.error_message
+            )
+            for topic in response.responses
+            for each in topic.partitions
+        }
+
+    return of_group(client, group, ask)
+
+
+def delete_share_offsets(client: Client, group: str, topics: Iterable[str]) -> dict[str, KafkaError | None]:
+    """Forget where a group without members is in whole topics; the error of each, or None. KafkaError when all of it is refused."""
+    asked = [k92_delete_share_group_offsets.Topic(topic_name=topic) for topic in topics]
+    request = k92_delete_share_group_offsets.Request(group_id=group, topics=asked)
+
+    def ask(connection: Connection, deadline: Deadline) -> dict[str, KafkaError | None] | KafkaError:
+        response: k92_delete_share_group_offsets.Response = connection.ask(k92_delete_share_group_offsets, request, deadline)
+        return refusal(response.error_code, f"group {group}", response.error_message) or {
+            each.topic_name: refusal(each.error_code, f"group {group}: topic {each.topic_name}", each.error_message)
+            for each in response.responses
+        }
+
+    return of_group(client, group, ask)
