@@ -41,6 +41,11 @@ class ToldProgram:
                 lines.append(text)
             raise self.error(f"the program ended with {self._process.wait()}")
 
+    def kill(self) -> None:
+        """SIGKILL, and wait until it is gone."""
+        self._process.kill()
+        self._process.wait()
+
     def error(self, text: str) -> Exception:
         """What is raised for a failure."""
         return ProgramError(text)
