@@ -1,4 +1,4 @@
-"""`minibroker configs`: the job of Kafka's ConfigCommand, without users, client ids and addresses."""
+"""`minibroker configs`: the job of Kafka's ConfigCommand; that for users, client ids and addresses is in `minibroker quotas`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from typing import Any
 
 import click
 
+from minibroker.cli.completions import config_names, deletable_config_names
+from minibroker.cli.completions import entities as complete_entities
 from minibroker.cli.options import client_command, fail_with, output_option, pairs
 from minibroker.cli.output import FORMATS, emit
 from minibroker.client import configs as admin
@@ -38,15 +40,29 @@ Examples:
   minibroker configs alter brokers --default --config log.retention.ms=86400000
   minibroker configs alter groups billing --delete-config consumer.session.timeout.ms
   minibroker configs alter topics orders --append cleanup.policy=compact --dry-run
+  minibroker configs alter broker-loggers 1 --config minibroker.cluster=DEBUG
+  minibroker configs list groups
 """
 )
 def configs() -> None:
     """Show and change configs of topics, brokers, groups and more."""
 
 
+@configs.command("list")
+@kind_argument
+@output_option(*FORMATS)
+@client_command
+def list_entities(client: Client, *, kind: str, output: str) -> None:
+    """List entities: groups and client metrics that have configs of their own, all topics, brokers, broker-loggers.
+
+    TYPE is topics, brokers, broker-loggers, client-metrics or groups.
+    """
+    emit([{"type": kind, "entity": name} for name in admin.list_entities(client, kind)], output, columns=("type", "entity"), name="entity")
+
+
 @configs.command()
 @kind_argument
-@click.argument("entities", nargs=-1, metavar="[ENTITY]...")
+@click.argument("entities", nargs=-1, metavar="[ENTITY]...", shell_complete=complete_entities)
 @default_option
 @click.option("--all", "everything", is_flag=True, help="Also those that nobody set while the broker ran, with their source.")
 @output_option(*FORMATS)
@@ -74,10 +90,17 @@ def describe(client: Client, *, kind: str, entities: tuple[str, ...], default: b
 
 @configs.command()
 @kind_argument
-@click.argument("entities", nargs=-1, metavar="[ENTITY]...")
+@click.argument("entities", nargs=-1, metavar="[ENTITY]...", shell_complete=complete_entities)
 @default_option
-@click.option("-c", "--config", "configs", multiple=True, metavar="NAME=VALUE", help="Set a config.")
-@click.option("--delete-config", "deleted_configs", multiple=True, metavar="NAME", help="Take a config back to its default.")
+@click.option("-c", "--config", "configs", multiple=True, metavar="NAME=VALUE", shell_complete=config_names, help="Set a config.")
+@click.option(
+    "--delete-config",
+    "deleted_configs",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=deletable_config_names,
+    help="Take a config back to its default.",
+)
 @click.option("--append", "appended", multiple=True, metavar="NAME=VALUE", help="Add to a config that is a list.")
 @click.option("--subtract", "subtracted", multiple=True, metavar="NAME=VALUE", help="Take out of a config that is a list.")
 @click.option("--dry-run", is_flag=True, help="Only have the broker check the change.")

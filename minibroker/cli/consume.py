@@ -12,6 +12,7 @@ from typing import Any, BinaryIO
 import click
 
 from minibroker.cli import record_format
+from minibroker.cli.completions import topic_names
 from minibroker.cli.offsets import Partitions
 from minibroker.cli.options import client_command, output_option
 from minibroker.cli.output import table, yaml_text
@@ -61,7 +62,7 @@ Examples:
     help="Read records of TOPIC to stdout.\n\n\b\n"
     "FORMAT of -f, as in kcat:\n" + "\n".join((record_format.__doc__ or "").strip().splitlines()[2:]),
 )
-@click.argument("topic")
+@click.argument("topic", shell_complete=topic_names)
 @click.option("-f", "--format", "record_form", metavar="FORMAT", help="How to print a record; '%v\\n' without it.")
 @click.option("-c", "--count", type=click.IntRange(min=0), metavar="N", help="End after so many records.")
 @click.option("-e", "--exit", "exit_at_end", is_flag=True, help="End at the end: at the latest offsets as they are when it starts.")

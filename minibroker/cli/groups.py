@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from minibroker.cli.completions import group_ids
 from minibroker.cli.group_rows import MEMBER_COLUMNS, OFFSET_COLUMNS, STATE_COLUMNS, member_row, offset_rows, state_row
 from minibroker.cli.options import client_command, fail_with, output_option
 from minibroker.cli.output import FORMATS, emit
@@ -37,7 +38,10 @@ Examples:
 """
 )
 def groups() -> None:
-    """Show groups and their lag, reset their offsets, delete them: classic groups, consumer groups and share groups."""
+    """Show groups and their lag, reset their offsets, delete them.
+
+    Classic groups, consumer groups and share groups.
+    """
 
 
 @groups.command("list")
@@ -65,7 +69,7 @@ def list_groups(client: Client, *, states: tuple[str, ...], types: tuple[str, ..
 
 
 @groups.command()
-@click.argument("names", nargs=-1, metavar="[GROUP]...")
+@click.argument("names", nargs=-1, metavar="[GROUP]...", shell_complete=group_ids)
 @click.option("--group", "more_names", multiple=True, metavar="GROUP", help="Another way to name one, as in Kafka's tool.")
 @click.option("--offsets", "view", flag_value="offsets", default="offsets", help="Offsets and lag of each partition; so it is without it.")
 @click.option("--members", "view", flag_value="members", help="Members, what they subscribed to and were assigned.")
@@ -99,7 +103,7 @@ def describe(client: Client, *, names: tuple[str, ...], more_names: tuple[str, .
 
 
 @groups.command()
-@click.argument("names", nargs=-1, required=True, metavar="GROUP...")
+@click.argument("names", nargs=-1, required=True, metavar="GROUP...", shell_complete=group_ids)
 @click.option("--if-exists", is_flag=True, help="Be content when a group is not there.")
 @output_option(*FORMATS)
 @client_command
@@ -115,7 +119,7 @@ def delete(client: Client, *, names: tuple[str, ...], if_exists: bool, output: s
 
 
 @groups.command("delete-offsets", short_help="Forget what a group committed of topics.")
-@click.argument("group", metavar="GROUP")
+@click.argument("group", metavar="GROUP", shell_complete=group_ids)
 @click.option(
     "-t",
     "--topic",

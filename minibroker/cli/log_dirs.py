@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from minibroker.cli.completions import topic_names
 from minibroker.cli.options import client_command, fail_with, output_option
 from minibroker.cli.output import FORMATS, emit
 from minibroker.client.client import Client
@@ -28,7 +29,15 @@ Examples:
 """,
 )
 @click.option("--partitions", is_flag=True, help="Each partition's log instead of the directories.")
-@click.option("-t", "--topic", "topics", multiple=True, metavar="TOPIC", help="Only this topic; may be given several times.")
+@click.option(
+    "-t",
+    "--topic",
+    "topics",
+    multiple=True,
+    metavar="TOPIC",
+    shell_complete=topic_names,
+    help="Only this topic; may be given several times.",
+)
 @click.option(
     "--broker-id", "node_ids", multiple=True, type=click.INT, metavar="ID", help="Only of this broker; may be given several times."
 )

@@ -15,15 +15,19 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 import minibroker
 
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
 #: name -> (module, function, one line of help): help and completion need no import of a command
 COMMANDS: dict[str, tuple[str, str, str]] = {
     "api-versions": ("minibroker.cli.api_versions", "api_versions", "Show which APIs and versions brokers serve."),
+    "completion": ("minibroker.cli.completion", "completion", "Print the script that completes commands in a shell."),
     "configs": ("minibroker.cli.configs", "configs", "Show and change configs of topics, brokers, groups and more."),
     "consume": ("minibroker.cli.consume", "consume", "Read records of TOPIC to stdout."),
     "dump-log": ("minibroker.cli.dump_log", "dump_log", "Print and check the files of a log directory."),
@@ -31,6 +35,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "log-dirs": ("minibroker.cli.log_dirs", "log_dirs", "Show the log directories of brokers and what is in them, in bytes."),
     "offsets": ("minibroker.cli.offsets", "offsets", "Show an offset of each partition: earliest, latest, or by time."),
     "produce": ("minibroker.cli.produce", "produce", "Write records from stdin or FILES to TOPIC."),
+    "quotas": ("minibroker.cli.quotas", "quotas", "Show and change how much users and clients may do."),
     "serve": ("minibroker.cli.serve", "serve", "Run a broker."),
     "storage": ("minibroker.cli.storage", "storage", "Check, show and prepare log directories."),
     "topics": ("minibroker.cli.topics", "topics", "List, describe, create, delete and alter topics."),
@@ -67,6 +72,13 @@ class LazyGroup(click.Group):
         """List the commands without importing any."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, COMMANDS[name][2]) for name in sorted(COMMANDS)])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Commands and options of this group, without importing a command."""
+        from click.shell_completion import CompletionItem  # noqa: PLC0415  only completion pays for it
+
+        options = click.Command.shell_complete(self, ctx, incomplete)
+        return options + [CompletionItem(name, help=COMMANDS[name][2]) for name in sorted(COMMANDS) if name.startswith(incomplete)]
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; Ctrl-C and a reader that went away (`| head`) end it quietly."""

@@ -6,6 +6,7 @@ import re
 
 import click
 
+from minibroker.cli.completions import topic_names
 from minibroker.cli.options import client_command, fail_with, output_option
 from minibroker.cli.output import emit
 from minibroker.cli.times import epoch_ms
@@ -66,7 +67,15 @@ Examples:
   minibroker offsets --topic-pattern 'flights.*' --time 2013-06-01T00:00:00Z -o jsonl
 """
 )
-@click.option("-t", "--topic", "topics", multiple=True, metavar="TOPIC", help="A topic; may be given several times. All topics without it.")
+@click.option(
+    "-t",
+    "--topic",
+    "topics",
+    multiple=True,
+    metavar="TOPIC",
+    shell_complete=topic_names,
+    help="A topic; may be given several times. All topics without it.",
+)
 @click.option("--topic-pattern", metavar="REGEX", help="Topics whose whole name matches.")
 @click.option("-p", "--partitions", type=Partitions(), metavar="LIST", help="Only these partitions, such as 0,2,5-7.")
 @click.option(

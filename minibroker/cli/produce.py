@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import click
 from click.core import ParameterSource
 
+from minibroker.cli.completions import topic_names
 from minibroker.cli.input import Progress, messages
 from minibroker.cli.options import client_command, output_option
 from minibroker.cli.output import emit
@@ -67,7 +68,7 @@ Examples:
   minibroker consume orders -e -o jsonl | minibroker produce copy --input jsonl
 """
 )
-@click.argument("topic")
+@click.argument("topic", shell_complete=topic_names)
 @click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path), metavar="[FILE]...")
 @click.option(
     "--input",

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import click
 
+from minibroker.cli.completions import group_ids
 from minibroker.cli.options import client_command, fail_with, output_option
 from minibroker.cli.output import FORMATS, emit
 from minibroker.cli.times import duration_ms, epoch_ms
@@ -41,7 +42,7 @@ class Request(NamedTuple):
 
 
 @click.command("reset-offsets", short_help="Have a group go on from other offsets.")
-@click.argument("names", nargs=-1, metavar="[GROUP]...")
+@click.argument("names", nargs=-1, metavar="[GROUP]...", shell_complete=group_ids)
 @click.option("--group", "more_names", multiple=True, metavar="GROUP", help="Another way to name one, as in Kafka's tool.")
 @click.option(
     "-t",

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from minibroker.cli.completions import config_names, deletable_config_names, topic_names
 from minibroker.cli.options import client_command, fail_with, output_option, pairs
 from minibroker.cli.output import FORMATS, emit, id_text, table, yaml_text
 from minibroker.client import topics as admin
@@ -44,7 +45,7 @@ def list_topics(client: Client, *, internal: bool, output: str) -> None:
 
 
 @topics.command()
-@click.argument("names", nargs=-1, metavar="[TOPIC]...")
+@click.argument("names", nargs=-1, metavar="[TOPIC]...", shell_complete=topic_names)
 @click.option("--all-configs", is_flag=True, help="Every config with its source, not only those that were set for the topic.")
 @output_option(*FORMATS)
 @client_command
@@ -69,7 +70,15 @@ def describe(client: Client, *, names: tuple[str, ...], all_configs: bool, outpu
 @click.argument("names", nargs=-1, required=True, metavar="TOPIC...")
 @click.option("-p", "--partitions", type=click.IntRange(min=1), help="Number of partitions; the broker's num.partitions without it.")
 @click.option("-r", "--replication-factor", type=click.IntRange(min=1), help="Copies of each; the broker's default without it.")
-@click.option("-c", "--config", "configs", multiple=True, metavar="NAME=VALUE", help="A config of the topic, such as retention.ms=-1.")
+@click.option(
+    "-c",
+    "--config",
+    "configs",
+    multiple=True,
+    metavar="NAME=VALUE",
+    shell_complete=config_names,
+    help="A config of the topic, such as retention.ms=-1.",
+)
 @click.option("--if-not-exists", is_flag=True, help="Be content with a topic that is there already.")
 @click.option("--validate-only", is_flag=True, help="Let the broker check everything and create nothing.")
 @output_option(*FORMATS)
@@ -117,7 +126,7 @@ def create(
 
 
 @topics.command()
-@click.argument("names", nargs=-1, required=True, metavar="TOPIC...")
+@click.argument("names", nargs=-1, required=True, metavar="TOPIC...", shell_complete=topic_names)
 @click.option("--if-exists", is_flag=True, help="Be content when a topic is not there.")
 @output_option(*FORMATS)
 @client_command
@@ -133,10 +142,17 @@ def delete(client: Client, *, names: tuple[str, ...], if_exists: bool, output: s
 
 
 @topics.command()
-@click.argument("name", metavar="TOPIC")
+@click.argument("name", metavar="TOPIC", shell_complete=topic_names)
 @click.option("-p", "--partitions", type=click.IntRange(min=1), help="Raise the number of partitions to this.")
-@click.option("-c", "--config", "configs", multiple=True, metavar="NAME=VALUE", help="Set a config.")
-@click.option("--delete-config", "deleted_configs", multiple=True, metavar="NAME", help="Take a config back to its default.")
+@click.option("-c", "--config", "configs", multiple=True, metavar="NAME=VALUE", shell_complete=config_names, help="Set a config.")
+@click.option(
+    "--delete-config",
+    "deleted_configs",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=deletable_config_names,
+    help="Take a config back to its default.",
+)
 @client_command
 def alter(client: Client, *, name: str, partitions: int | None, configs: tuple[str, ...], deleted_configs: tuple[str, ...]) -> None:
     """Add partitions to a topic, set or delete configs of it. Says nothing when it is done."""

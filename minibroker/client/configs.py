@@ -10,7 +10,7 @@ from minibroker.client.client import Client
 from minibroker.client.connection import Connection
 from minibroker.client.errors import check
 from minibroker.client.topics import SOURCES
-from minibroker.schemas import k32_describe_configs, k44_incremental_alter_configs
+from minibroker.schemas import k32_describe_configs, k44_incremental_alter_configs, k74_list_config_resources
 
 #: ConfigResource.Type by the name of Kafka's --entity-type
 TYPES: Final = {"topics": 2, "brokers": 4, "broker-loggers": 8, "client-metrics": 16, "groups": 32}
@@ -36,6 +36,17 @@ class Change(NamedTuple):
     name: str
     operation: int
     value: str | None
+
+
+def list_entities(client: Client, kind: str) -> list[str]:
+    """Names of the entities of a type; of groups and client metrics those that have configs of their own."""
+    deadline = client.deadline()
+    request = k74_list_config_resources.Request(resource_types=[TYPES[kind]])
+    response: k74_list_config_resources.Response = client.retrying(lambda: client.to_any(deadline), deadline).ask(
+        k74_list_config_resources, request, deadline
+    )
+    check(response.error_code, kind)
+    return sorted(each.resource_name for each in response.config_resources if each.resource_type == TYPES[kind])
 
 
 def describe_configs(client: Client, kind: str, entity: str) -> list[ConfigEntry]:

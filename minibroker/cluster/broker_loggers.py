@@ -1,6 +1,6 @@
 """Levels of the broker's loggers, as DescribeConfigs and IncrementalAlterConfigs of the resource BROKER_LOGGER show and change them.
 
-A logger is a Python logger that this process has made: `root`, `minibroker`, a module such as `minibroker.server.connection`, a library's.
+A logger is a Python logger of this process: `root`, `minibroker`, a package, a module such as `minibroker.server.connection`, a library's.
 Levels have Kafka's names. A change holds until the broker stops; nothing is stored, as in Apache Kafka (RuntimeLoggerManager).
 """
 
@@ -31,8 +31,7 @@ _LOG = logging.getLogger(__name__)
 
 def levels() -> dict[str, str]:
     """Of every logger the level from which it logs, its own or that of the nearest above it that has one; by name, root first."""
-    made = logging.root.manager.loggerDict
-    names = sorted(name for name, logger in made.items() if isinstance(logger, logging.Logger))
+    names = sorted(logging.root.manager.loggerDict)
     return {ROOT: _name_of(logging.root.level)} | {name: _name_of(logging.getLogger(name).getEffectiveLevel()) for name in names}
 
 

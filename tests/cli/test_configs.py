@@ -105,9 +105,7 @@ def test_usage(offline: Commands, arguments: list[str], words: str) -> None:
     assert words in offline("configs", *arguments, code=2).err
 
 
-def test_other_types(cli: Commands, cluster: Cluster) -> None:
-    if cluster.kind == "minibroker":
-        pytest.skip("minibroker serves configs of topics and brokers")
+def test_other_types(cli: Commands) -> None:
     for kind, entity, name, value, source in (
         ("groups", "billing", "consumer.session.timeout.ms", "50000", "group"),
         ("client-metrics", "some", "interval.ms", "5000", "client-metrics"),
@@ -115,7 +113,20 @@ def test_other_types(cli: Commands, cluster: Cluster) -> None:
         cli("configs", "alter", kind, entity, "-c", f"{name}={value}")
         wait_for(cli, {name: value}, kind, entity)
         assert [item["source"] for item in items(cli, "describe", kind, entity)] == [source]
+        assert entity in cli("configs", "list", kind, "-o", "name").lines
         cli("configs", "alter", kind, entity, "--delete-config", name)
     loggers = items(cli, "describe", "broker-loggers", NODE)
     assert {item["source"] for item in loggers} == {"logger"}
-    assert "root" in {item["name"] for item in loggers}
+    (level,) = [item["value"] for item in loggers if item["name"] == "root"]
+    cli("configs", "alter", "broker-loggers", NODE, "-c", "root=FATAL")
+    wait_for(cli, {"root": "FATAL"}, "broker-loggers", NODE)
+    cli("configs", "alter", "broker-loggers", NODE, "-c", f"root={level}")
+    refused = cli("configs", "alter", "broker-loggers", NODE, "-c", "nobody=INFO", code=1).err
+    assert refused == f"Error: broker-loggers {NODE}: Logger nobody does not exist! [INVALID_CONFIG]\n"
+
+
+def test_list(cli: Commands, fresh: Callable[..., str]) -> None:
+    topic = fresh()
+    assert topic in cli("configs", "list", "topics", "-o", "name").lines
+    assert cli("configs", "list", "brokers").lines == ["TYPE     ENTITY", f"brokers  {NODE}"]
+    assert "billing" not in cli("configs", "list", "groups", "-o", "name").lines

@@ -1,0 +1,84 @@
+"""What the shell offers where a name is wanted: topics, groups, brokers and configs of the cluster that the command line names.
+
+It is asked for at each press of a key, so a broker that does not answer within a second, or at all, gives no names and no words.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import Final
+
+import click
+
+_TIMEOUT_MS: Final = 1000
+
+
+def topic_names(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Topics; those of Kafka itself behind an underscore only."""
+    return _begun(_ask(ctx, "topics"), incomplete)
+
+
+def group_ids(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Groups of all types."""
+    return _begun(_ask(ctx, "groups"), incomplete)
+
+
+def entities(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Entities of the type that stands before them."""
+    kind = str(ctx.params.get("kind"))
+    names = _ask(ctx, kind)
+    if kind == "groups":
+        names |= _ask(ctx, "groups with configs")
+    return _begun(names, incomplete)
+
+
+def config_names(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Configs of the type that stands before them (topics, where no type does), with `=` behind them."""
+    return [f"{name}=" for name in _begun(_configs(ctx), incomplete)]
+
+
+def deletable_config_names(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """The same names alone."""
+    return _begun(_configs(ctx), incomplete)
+
+
+def _begun(names: Iterable[str], incomplete: str) -> list[str]:
+    return sorted(name for name in names if name.startswith(incomplete) and (incomplete or not name.startswith("_")))
+
+
+def _configs(ctx: click.Context) -> Iterable[str]:
+    from minibroker.config import broker_properties, client_metrics_properties, group_properties, topic_properties  # noqa: PLC0415  see below
+
+    properties = {
+        "topics": topic_properties.TOPIC_PROPERTIES,
+        "brokers": broker_properties.BROKER_PROPERTIES,
+        "groups": group_properties.GROUP_PROPERTIES,
+        "client-metrics": client_metrics_properties.CLIENT_METRICS_PROPERTIES,
+    }
+    kind = ctx.params.get("kind", "topics") or next(iter(ctx.args), "")  # where an option waits for its value, nothing is parsed
+    return [name for name, prop in properties.get(kind, {}).items() if prop.is_dynamic]
+
+
+def _ask(ctx: click.Context, what: str) -> set[str]:
+    """Names of the cluster; none when it cannot be asked."""
+    # A command line that is not being completed imports none of this.
+    from minibroker.cli.failures import failure_of  # noqa: PLC0415
+    from minibroker.client import configs, groups  # noqa: PLC0415
+    from minibroker.client.client import Client  # noqa: PLC0415
+
+    bootstrap = ctx.params.get("bootstrap_server") or os.environ.get("MINIBROKER_BOOTSTRAP_SERVER") or "localhost:9092"
+    try:
+        with Client(str(bootstrap), timeout_ms=_TIMEOUT_MS) as client:
+            if what == "topics":
+                return {topic.name or "" for topic in client.metadata(None, client.deadline()).topics}
+            if what == "groups":
+                return {each.group for each in groups.list_groups(client)}
+            if what in {"brokers", "broker-loggers"}:
+                client.metadata([], client.deadline())
+                return {str(node_id) for node_id in client.brokers}
+            return set(configs.list_entities(client, "groups" if what == "groups with configs" else what))
+    except Exception as error:
+        if failure_of(error) is None:
+            raise
+        return set()
