@@ -1,0 +1,122 @@
+"""What the records of one partition say of groups: Apache Kafka's own log comes to what Apache Kafka told of its groups."""
+
+from __future__ import annotations
+
+import json
+from uuid import UUID
+
+import pytest
+
+from minibroker.coordinator.group import kinds
+from minibroker.coordinator.group.consumer.image import GroupImage
+from minibroker.coordinator.group.consumer.members import Member
+from minibroker.coordinator.group.consumer.records import epoch_record, group_tombstones, member_record, member_tombstones, target_record
+from minibroker.coordinator.group.kinds import GroupType
+from minibroker.coordinator.group.offsets import CommittedOffset
+from minibroker.coordinator.group.records import group_record, group_tombstone, offset_record
+from minibroker.coordinator.group.shard import SIMPLE, Shard
+from minibroker.coordinator.record_frame import CONSUMER_OFFSETS, CoordinatorRecord
+from minibroker.records.batch import split_batches
+from minibroker.records.record import decode_records
+from minibroker.schemas.internal.coordinator_records import OFFSET_RECORD_TYPES
+from minibroker.schemas.internal.offset_records import GroupMetadataValue
+from minibroker.schemas.internal.share_group_records import ShareGroupMetadataKey, ShareGroupMetadataValue
+from tests.golden import FRAMES, golden
+
+GROUP_RECORDS = FRAMES.parent / "records" / "groups_kafka_4.3.1.json"
+OFFSET = offset_record("g", ("a", 0), CommittedOffset(1, -1, "", 1_000))
+CLASSIC = group_record(
+    "g", GroupMetadataValue(protocol_type="consumer", generation=3, protocol=None, leader=None, current_state_timestamp=0, members=[])
+)
+EPOCH = epoch_record("g", 5, 77)
+MEMBER = member_record("g", Member("m", topic_names=("a",)))
+TARGET = target_record("g", "m", {UUID(int=1): frozenset({0})})
+
+
+def shard_of(*records: CoordinatorRecord) -> Shard:
+    shard = Shard()
+    for record_offset, record in enumerate(records):
+        shard.replay(record, record_offset)
+    return shard
+
+
+def types(shard: Shard) -> dict[str, GroupType]:
+    return {group_id: group.group_type for group_id, group in shard.groups.items()}
+
+
+def test_groups_of_kafka_are_what_kafka_said() -> None:
+    """One log, and what ConsumerGroupDescribe answered about the groups in it at its end."""
+    shard = Shard()
+    for segment in json.loads(GROUP_RECORDS.read_text())["segments"].values():
+        for batch in split_batches(memoryview(bytes.fromhex(segment["segment"]))):
+            for record in decode_records(batch) if not batch.is_control else ():
+                if (found := CONSUMER_OFFSETS.decode(record.key, record.value)) is not None:
+                    shard.replay(found, record.offset)
+    told = golden("k69_consumer_group_describe_v1_response_java_4.3.1_group_tools").decode().groups
+    empty = {each.group_id: each for each in told if each.group_state == "Empty" and each.group_id in shard.groups}
+    assert len(empty) >= 5
+    for group_id, kafka in empty.items():
+        image = shard.groups[group_id].image
+        assert (shard.groups[group_id].group_type, image.members) == (GroupType.CONSUMER, {})
+        assert (image.epoch, image.assignment_epoch) == (kafka.group_epoch, kafka.assignment_epoch)
+    others = {each.group_id for each in told if "is not a consumer group" in (each.error_message or "")} & shard.groups.keys()
+    assert others
+    assert all(shard.groups[each].is_classic for each in others)
+
+
+@pytest.mark.parametrize("first", [EPOCH, MEMBER, TARGET])
+def test_any_record_may_be_the_first_of_a_group(first: CoordinatorRecord) -> None:
+    """Compaction leaves the last one of each key."""
+    shard = shard_of(first)
+    assert types(shard) == {"g": GroupType.CONSUMER}
+    whole = shard_of(*dict.fromkeys([first, EPOCH, MEMBER, TARGET]))
+    image: GroupImage = whole.groups["g"].image
+    assert (image.epoch, image.metadata_hash, list(image.members), list(image.targets)) == (5, 77, ["m"], ["m"])
+
+
+def test_a_group_ends_with_the_tombstone_of_its_epoch() -> None:
+    *others, last = group_tombstones("g", ["m"])
+    shard = shard_of(EPOCH, MEMBER, *others)
+    assert types(shard) == {"g": GroupType.CONSUMER}
+    shard.replay(last, 9)
+    assert types(shard) == {}
+
+
+def test_tombstones_of_what_is_not_there_make_no_group() -> None:
+    assert types(shard_of(*member_tombstones("g", "m"), *group_tombstones("g"), group_tombstone("g"))) == {}
+    shard = shard_of(CLASSIC, *member_tombstones("g", "m"), *group_tombstones("g"))
+    assert types(shard) == {"g": GroupType.CLASSIC}
+
+
+def test_kinds_follow_each_other() -> None:
+    shard = shard_of(OFFSET)
+    assert shard.groups == {"g": SIMPLE}
+    shard.replay(EPOCH, 1)  # no tombstone for a simple group: it has no record of its own
+    assert types(shard) == {"g": GroupType.CONSUMER}
+    shard = shard_of(OFFSET, CLASSIC, group_tombstone("g"), MEMBER, EPOCH)
+    assert types(shard) == {"g": GroupType.CONSUMER}
+    shard = shard_of(OFFSET, MEMBER, EPOCH, *group_tombstones("g", ["m"]), CLASSIC)
+    assert types(shard) == {"g": GroupType.CLASSIC}
+    assert list(shard.offsets.of_group("g")) == [("a", 0)]
+
+
+def test_a_kind_that_is_not_served_is_known_nevertheless(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("minibroker.coordinator.group.shard.load_kind", lambda _: None)
+    key = ShareGroupMetadataKey(group_id="s")
+    shard = shard_of(CoordinatorRecord(key, ShareGroupMetadataValue(epoch=1, metadata_hash=0), 0))
+    assert (types(shard), shard.groups["s"].image) == ({"s": GroupType.SHARE}, None)
+    shard.replay(CoordinatorRecord(key, None, -1), 1)
+    assert types(shard) == {}
+
+
+def test_a_group_that_begins_keeps_the_image_of_its_machine() -> None:
+    shard, image = Shard(), GroupImage()
+    shard.new_images["g"] = image
+    shard.replay(EPOCH, 0)
+    assert shard.groups["g"].image is image
+    assert image.epoch == 5
+
+
+def test_every_record_of_a_newer_kind_has_its_kind() -> None:
+    of_none = {each.key for each in OFFSET_RECORD_TYPES} - kinds._TYPES.keys()
+    assert {each.__name__ for each in of_none} == {"LegacyOffsetCommitKey", "OffsetCommitKey", "GroupMetadataKey"}
