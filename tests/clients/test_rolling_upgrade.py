@@ -1,8 +1,8 @@
 """A group goes from the classic protocol to that of KIP-848 and back, member by member, while values come in: each is read once.
 
 Classic and new members are in the group at the same time; the broker turns it into a group of the other kind with the first and with the
-last new one. (Not so with librdkafka's cooperative-sticky, which puts something of its own into assignments: Apache Kafka refuses to upgrade
-such a group, and so do we.)
+last new one. (Not so with librdkafka's cooperative-sticky, which puts something of its own into assignments: such a group is not upgraded,
+by Apache Kafka neither.)
 """
 
 from __future__ import annotations
