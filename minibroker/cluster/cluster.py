@@ -10,14 +10,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 from uuid import UUID
 
 from minibroker.background import Background
 from minibroker.clock import Clock
 from minibroker.cluster.cleaner import Cleaner
 from minibroker.cluster.features import TRANSACTION_VERSION_FEATURE, Update, check_updates
-from minibroker.cluster.group_config import GroupConfig, GroupConfigs, check_group_configs
 from minibroker.cluster.log_directory import LogDirectory, open_directories, random_uuid
 from minibroker.cluster.log_opening import LogOpener
 from minibroker.cluster.maintenance import Maintenance
@@ -48,7 +47,6 @@ from minibroker.cluster.topic_rules import (
     check_replication_factor,
 )
 from minibroker.config.broker_config import BrokerConfig
-from minibroker.config.client_metrics_properties import check_client_metrics
 from minibroker.errors import (
     ConfigurationError,
     InvalidReplicaAssignment,
@@ -63,6 +61,9 @@ from minibroker.log.partition_log import PartitionLog
 from minibroker.schemas.internal.setting_records import ClientQuotaRecord, FeatureLevelRecord
 from minibroker.schemas.internal.topic_records import PartitionRecord, RemoveTopicRecord, TopicRecord
 from minibroker.storage.files import Files
+
+if TYPE_CHECKING:
+    from minibroker.cluster.group_config import GroupConfig, GroupConfigs
 
 _LOG = logging.getLogger(__name__)
 
@@ -105,7 +106,7 @@ class Cluster:
         self.on_topic_deleted: list[Callable[[str], None]] = []  #: told the name of each topic that is gone
         self.on_group_config_changed: list[Callable[[str], None]] = []  #: told the id of each group whose configs were altered
         self.on_quotas_changed: list[Callable[[], None]] = []  #: told when quotas of clients were altered
-        self._group_configs = GroupConfigs(config, lambda group_id: self.image.config_of(GROUP_RESOURCE, group_id))
+        self._group_configs: GroupConfigs | None = None  #: made when the first is asked for
         self._all_directories = directories
         self._clock = clock
         self._background = background
@@ -365,24 +366,32 @@ class Cluster:
             self.config.set_dynamic(*before)
             raise
         self._log_config = broker_log_config(self.config)
-        self._group_configs.forget()
+        self._forget_group_configs()
         self._maintenance.check(self._configure_logs(self.topics.values()))
 
     def group_config(self, group_id: str) -> GroupConfig:
         """The configs of a group that are in force: its own within the broker's limits, else the broker's. Read them when they are used."""
+        if self._group_configs is None:
+            from minibroker.cluster.group_config import GroupConfigs  # noqa: PLC0415  a start does without
+
+            self._group_configs = GroupConfigs(self.config, lambda group: self.image.config_of(GROUP_RESOURCE, group))
         return self._group_configs.of(group_id)
 
     def alter_group_config(self, group_id: str, overrides: Mapping[str, str], *, validate_only: bool = False) -> None:
         """Replace what a group has for itself, whether there is such a group or not; InvalidConfig."""
+        from minibroker.cluster.group_config import check_group_configs  # noqa: PLC0415  as above
+
         checked = check_group_configs(self.config, overrides)
         if not validate_only:
             self._store.commit_config(GROUP_RESOURCE, group_id, checked)
-            self._group_configs.forget(group_id)
+            self._forget_group_configs(group_id)
             for hear in self.on_group_config_changed:
                 hear(group_id)
 
     def alter_client_metrics_config(self, name: str, overrides: Mapping[str, str], *, validate_only: bool = False) -> None:
         """Replace configs of client metrics, which are kept and told; InvalidConfig, InvalidRequest."""
+        from minibroker.config.client_metrics_properties import check_client_metrics  # noqa: PLC0415  a start does without
+
         checked = check_client_metrics(overrides)
         if not validate_only:
             self._store.commit_config(CLIENT_METRICS_RESOURCE, name, checked)
@@ -408,6 +417,10 @@ class Cluster:
         return self._store.allocate_producer_id()
 
     # Inside
+
+    def _forget_group_configs(self, group_id: str | None = None) -> None:
+        if self._group_configs is not None:
+            self._group_configs.forget(group_id)
 
     def _partitions(self) -> list[Partition]:
         return [partition for topic in self.topics.values() for partition in topic.partitions]

@@ -1,6 +1,6 @@
 """Configs as DescribeConfigs and CreateTopics show them: value in force, where it comes from, and every other place that sets it.
 
-Rules are ConfigHelper's of Apache Kafka 4.3.1. A topic's or group's synonyms are its override, then the broker property behind it: dynamic
+Rules are ConfigHelper's of Apache Kafka 4.3.1. A topic config's synonyms are its override, then the broker property behind it: dynamic
 for this broker, dynamic for all, static, default. Names that answer the same question (log.retention.ms, .minutes, .hours)
 follow each other within each of these; what stands before the first mention of the name itself is left out, as Kafka does.
 """
@@ -10,29 +10,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from minibroker.cluster.broker_loggers import levels
-from minibroker.cluster.group_config import group_value
 from minibroker.cluster.topic_config import topic_value
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.config.broker_properties import BROKER_PROPERTIES, BROKER_SYNONYMS, DYNAMIC_ONLY
-from minibroker.config.client_metrics_properties import CLIENT_METRICS_PROPERTIES
 from minibroker.config.definition import (
-    SOURCE_BROKER_LOGGER,
-    SOURCE_CLIENT_METRICS,
     SOURCE_DEFAULT,
     SOURCE_DYNAMIC_BROKER,
     SOURCE_DYNAMIC_DEFAULT_BROKER,
     SOURCE_DYNAMIC_TOPIC,
-    SOURCE_GROUP,
     SOURCE_STATIC_BROKER,
     Property,
-    Row,
     format_value,
 )
-from minibroker.config.group_properties import GROUP_PROPERTIES, GROUP_SYNONYMS
 from minibroker.config.topic_properties import SYNONYMS, TOPIC_PROPERTIES
-
-_UNKNOWN_TYPE = 0  #: of loggers, as Apache Kafka tells it
 
 
 class ConfigSynonym(NamedTuple):
@@ -62,11 +52,11 @@ def broker_entries(config: BrokerConfig) -> list[ConfigEntry]:
     """All configs of this broker."""
     entries = []
     for name, prop in BROKER_PROPERTIES.items():
-        synonyms = _broker_synonyms(config, name)
-        if name in DYNAMIC_ONLY and _source(synonyms) == SOURCE_DEFAULT:
+        synonyms = broker_synonyms(config, name)
+        if name in DYNAMIC_ONLY and source_of(synonyms) == SOURCE_DEFAULT:
             continue
         value = None if prop.is_sensitive else format_value(config.value(name))
-        entries.append(ConfigEntry(prop, value, _source(synonyms), not prop.is_dynamic, synonyms))
+        entries.append(ConfigEntry(prop, value, source_of(synonyms), not prop.is_dynamic, synonyms))
     return entries
 
 
@@ -76,57 +66,22 @@ def default_broker_entries(config: BrokerConfig) -> list[ConfigEntry]:
     for name, text in config.dynamic_default.items():
         prop = BROKER_PROPERTIES.get(name)
         if prop is not None:
-            synonyms = [each for each in _broker_synonyms(config, name) if each.source == SOURCE_DYNAMIC_DEFAULT_BROKER]
-            entries.append(ConfigEntry(prop, None if prop.is_sensitive else text, _source(synonyms), not prop.is_dynamic, synonyms))
+            synonyms = [each for each in broker_synonyms(config, name) if each.source == SOURCE_DYNAMIC_DEFAULT_BROKER]
+            entries.append(ConfigEntry(prop, None if prop.is_sensitive else text, source_of(synonyms), not prop.is_dynamic, synonyms))
     return entries
-
-
-def group_entries(config: BrokerConfig, overrides: Mapping[str, str]) -> list[ConfigEntry]:
-    """All configs of a group, by name; a group need not be there to have them."""
-    return [_group_entry(config, overrides, prop) for prop in GROUP_PROPERTIES.values()]
-
-
-def logger_entries() -> list[ConfigEntry]:
-    """The levels of this broker's loggers."""
-    return [
-        ConfigEntry(Property(_logger_row(name), is_dynamic=True), level, SOURCE_BROKER_LOGGER, is_read_only=False, synonyms=[])
-        for name, level in levels().items()
-    ]
-
-
-def client_metrics_entries(overrides: Mapping[str, str]) -> list[ConfigEntry]:
-    """All configs of client metrics of one name, by name."""
-    entries = []
-    for name, prop in CLIENT_METRICS_PROPERTIES.items():
-        value = format_value(prop.parse(overrides.get(name, prop.default)))
-        synonyms = [ConfigSynonym(name, value, SOURCE_CLIENT_METRICS)] if name in overrides else []
-        entries.append(ConfigEntry(prop, value, _source(synonyms), is_read_only=False, synonyms=synonyms))
-    return entries
-
-
-def _logger_row(name: str) -> Row:
-    return name, _UNKNOWN_TYPE, None, None, ""
-
-
-def _group_entry(config: BrokerConfig, overrides: Mapping[str, str], prop: Property) -> ConfigEntry:
-    value = format_value(group_value(config, overrides, prop.name))
-    behind = GROUP_SYNONYMS.get(prop.name)
-    synonyms = [ConfigSynonym(prop.name, prop.default, SOURCE_DEFAULT)] if behind is None else _broker_synonyms(config, behind)
-    if prop.name in overrides:
-        synonyms.insert(0, ConfigSynonym(prop.name, value, SOURCE_GROUP))
-    return ConfigEntry(prop, value, _source(synonyms), is_read_only=False, synonyms=synonyms)
 
 
 def _topic_entry(config: BrokerConfig, overrides: Mapping[str, str], prop: Property) -> ConfigEntry:
     value = format_value(topic_value(config, overrides, prop.name))
     behind = SYNONYMS.get(prop.name)
-    synonyms = _broker_synonyms(config, behind[0][0]) if behind else []
+    synonyms = broker_synonyms(config, behind[0][0]) if behind else []
     if prop.name in overrides:
         synonyms.insert(0, ConfigSynonym(prop.name, value, SOURCE_DYNAMIC_TOPIC))
-    return ConfigEntry(prop, value, _source(synonyms), is_read_only=False, synonyms=synonyms)
+    return ConfigEntry(prop, value, source_of(synonyms), is_read_only=False, synonyms=synonyms)
 
 
-def _broker_synonyms(config: BrokerConfig, name: str) -> list[ConfigSynonym]:
+def broker_synonyms(config: BrokerConfig, name: str) -> list[ConfigSynonym]:
+    """Every place that sets a broker property, the one in force first."""
     names = BROKER_SYNONYMS.get(name, (name,))
     layers = (
         (config.dynamic_broker, SOURCE_DYNAMIC_BROKER),
@@ -146,5 +101,6 @@ def _broker_synonyms(config: BrokerConfig, name: str) -> list[ConfigSynonym]:
     return found
 
 
-def _source(synonyms: list[ConfigSynonym]) -> int:
+def source_of(synonyms: list[ConfigSynonym]) -> int:
+    """Where the value in force comes from."""
     return synonyms[0].source if synonyms else SOURCE_DEFAULT

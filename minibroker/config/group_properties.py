@@ -10,16 +10,15 @@ import re
 
 from minibroker.config.definition import BOOLEAN, INT, STRING, Property, Row, Value, at_least, one_of
 
-_DURATION = re.compile(
-    r"by_duration:[+]?P(?=.)(?:[+]?(?P<d>\d+)D)?(?:T(?=.)(?:[+]?(?P<h>\d+)H)?(?:[+]?(?P<m>\d+)M)?(?:[+]?(?P<s>\d+(?:[.,]\d{0,9})?)S)?)?",
-    re.ASCII | re.IGNORECASE,
+_DURATION = (
+    r"by_duration:[+]?P(?=.)(?:[+]?(?P<d>\d+)D)?(?:T(?=.)(?:[+]?(?P<h>\d+)H)?(?:[+]?(?P<m>\d+)M)?(?:[+]?(?P<s>\d+(?:[.,]\d{0,9})?)S)?)?"
 )
 BY_DURATION = "by_duration:"
 
 
 def duration_ms(text: str) -> int | None:
     """Milliseconds of `by_duration:` and what java.time.Duration reads, e.g. by_duration:P1DT2H3M4.5S; None for anything else."""
-    found = _DURATION.fullmatch(text) if text.startswith(BY_DURATION) else None
+    found = re.fullmatch(_DURATION, text, re.ASCII | re.IGNORECASE) if text.startswith(BY_DURATION) else None
     if found is None:
         return None
     days, hours, minutes = (int(found[part] or 0) for part in "dhm")

@@ -8,15 +8,7 @@ last two have their defaults whatever their name. `configuration_keys` null or e
 
 from __future__ import annotations
 
-from minibroker.cluster.config_entries import (
-    ConfigEntry,
-    broker_entries,
-    client_metrics_entries,
-    default_broker_entries,
-    group_entries,
-    logger_entries,
-    topic_entries,
-)
+from minibroker.cluster.config_entries import ConfigEntry, broker_entries, default_broker_entries, topic_entries
 from minibroker.cluster.metadata_image import (
     ALL_BROKERS,
     BROKER_LOGGER_RESOURCE,
@@ -62,22 +54,28 @@ def _entries(ctx: RequestContext, resource: schema.Resource) -> list[ConfigEntry
     if resource.resource_type == TOPIC_RESOURCE:
         check_name(name)
         return topic_entries(ctx.config, ctx.cluster.topic(name).config)
-    if resource.resource_type == GROUP_RESOURCE:
-        if not name:
-            raise InvalidRequest("Group name must not be empty")
-        return group_entries(ctx.config, ctx.cluster.image.config_of(GROUP_RESOURCE, name))
-    if resource.resource_type == CLIENT_METRICS_RESOURCE:
-        if not name:
-            raise InvalidRequest("Client metrics subscription name must not be empty")
-        return client_metrics_entries(ctx.cluster.image.config_of(CLIENT_METRICS_RESOURCE, name))
-    if resource.resource_type == BROKER_LOGGER_RESOURCE:
-        if not name:
-            raise InvalidRequest("Broker id must not be empty")
-        _check_node_id(ctx, name)
-        return logger_entries()
+    if resource.resource_type in {GROUP_RESOURCE, CLIENT_METRICS_RESOURCE, BROKER_LOGGER_RESOURCE}:
+        return _other_entries(ctx, resource.resource_type, name)
     if resource.resource_type != BROKER_RESOURCE:
         raise InvalidRequest(f"configs of resource type {resource.resource_type} are not served")
     return _broker_entries(ctx, name)
+
+
+def _other_entries(ctx: RequestContext, resource_type: int, name: str) -> list[ConfigEntry]:
+    from minibroker.cluster import other_config_entries as others  # noqa: PLC0415  a start does without
+
+    if resource_type == GROUP_RESOURCE:
+        if not name:
+            raise InvalidRequest("Group name must not be empty")
+        return others.group_entries(ctx.config, ctx.cluster.image.config_of(GROUP_RESOURCE, name))
+    if resource_type == CLIENT_METRICS_RESOURCE:
+        if not name:
+            raise InvalidRequest("Client metrics subscription name must not be empty")
+        return others.client_metrics_entries(ctx.cluster.image.config_of(CLIENT_METRICS_RESOURCE, name))
+    if not name:
+        raise InvalidRequest("Broker id must not be empty")
+    _check_node_id(ctx, name)
+    return others.logger_entries()
 
 
 def _broker_entries(ctx: RequestContext, name: str) -> list[ConfigEntry]:
