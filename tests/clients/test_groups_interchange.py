@@ -1,6 +1,7 @@
 """Groups with members go minibroker -> Apache Kafka -> minibroker: generations, members, assignments and offsets are there each time.
 
-So do groups of KIP-848, with their epochs: one that began on minibroker, and one that began on Apache Kafka.
+So do groups of KIP-848, with their epochs: one that began on minibroker, and one that began on Apache Kafka; and share groups, with what
+became of each record, and how often it was delivered.
 """
 
 from __future__ import annotations
@@ -12,8 +13,11 @@ from typing import Any
 import pytest
 
 from minibroker.client.client import Client
+from minibroker.client.group_offsets import Committed, Offsets
 from minibroker.client.groups import DescribedGroup, describe_groups
+from minibroker.client.share_groups import share_offsets
 from minibroker.errors import KafkaError
+from tests.clients.share_reader import ACCEPT, REJECT, RELEASE, ShareReader
 from tests.support.broker_process import BrokerProcess
 from tests.support.kafka_process import KafkaProcess
 
@@ -23,6 +27,7 @@ PARTITIONS = 4
 TOPIC = "shared"
 GROUPS = ["left", "alive"]
 OURS, THEIRS = "of-minibroker", "of-kafka"  #: groups of KIP-848
+SHARERS, QUEUE = "sharers", "queue"  #: a share group, and its topic
 NEXT: dict[str, Any] = {"group.protocol": "consumer", "group.instance.id": "one"}
 TIMEOUT_S = 60.0
 
@@ -36,6 +41,10 @@ def test_there_and_back(tmp_path: Path) -> None:
         assert before["alive"][:2] == ("STABLE", [("one", PARTITIONS)])
         assert before["left"] == ("EMPTY", [], dict.fromkeys(range(PARTITIONS), 1))
         assert (ours.type, ours.state, ours.group_epoch, len(ours.members[0].assignment)) == ("consumer", "Stable", 2, PARTITIONS)
+        share_some(broker.bootstrap)
+        shared = share_group(broker.bootstrap)
+        assert shared[0].state == "Empty"
+        assert start_and_lag(shared[1])[1] == 2
         assert broker.stop() == 0
         data_dir = broker.data_dir
     with KafkaProcess(tmp_path, data_dir=data_dir, static_voters=True) as kafka:
@@ -43,10 +52,22 @@ def test_there_and_back(tmp_path: Path) -> None:
         assert consumer_group(kafka.bootstrap, OURS) == ours
         members.append(joined(kafka.bootstrap, THEIRS, **NEXT)[0])
         theirs = consumer_group(kafka.bootstrap, THEIRS)
+        assert share_group(kafka.bootstrap) == shared
+        with ShareReader(kafka.bootstrap, SHARERS, QUEUE) as reader:
+            assert reader.fetch() == {2: 2, 5: 2}
+            reader.acknowledge({2: RELEASE, 5: ACCEPT})
+        shared = share_group(kafka.bootstrap)
+        assert start_and_lag(shared[1])[1] == 1
         kafka.stop()
     with BrokerProcess(tmp_path) as broker:
         assert seen(broker.bootstrap) == before
         assert consumer_group(broker.bootstrap, THEIRS) == theirs
+        again = share_group(broker.bootstrap)
+        assert (again[0], start_and_lag(again[1])) == (shared[0], start_and_lag(shared[1]))
+        with ShareReader(broker.bootstrap, SHARERS, QUEUE) as reader:
+            assert reader.fetch() == {2: 3}
+            reader.acknowledge({2: ACCEPT})
+            assert start_and_lag(share_group(broker.bootstrap)[1])[1] == 0
         taken_over = consumer_group(broker.bootstrap, OURS)
         assert taken_over.state in {"Stable", "Empty"}  # its member may be too long away by now
         assert taken_over.state == "Empty" or taken_over == ours
@@ -55,8 +76,43 @@ def test_there_and_back(tmp_path: Path) -> None:
         member.close()
 
 
+def share_some(bootstrap: str) -> None:
+    """Of six records, a share group has yet to deliver two, both for the second time."""
+    from confluent_kafka import Producer
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic(QUEUE, 1, 1)])[QUEUE].result(30)
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for number in range(6):
+        producer.produce(QUEUE, b"%d" % number)
+    producer.flush(30)
+    with ShareReader(bootstrap, SHARERS, QUEUE) as reader:
+        given: dict[int, int] = {}
+        while len(given) < 6:
+            given |= reader.fetch()
+        assert given == dict.fromkeys(range(6), 1)
+        reader.acknowledge({0: ACCEPT, 1: ACCEPT, 2: RELEASE, 3: ACCEPT, 4: REJECT, 5: RELEASE})
+
+
+def share_group(bootstrap: str) -> tuple[DescribedGroup, Offsets]:
+    """All that is told of the share group; asked until the broker knows."""
+    group = consumer_group(bootstrap, SHARERS)
+    with Client(bootstrap) as client:
+        offsets = share_offsets(client, [SHARERS])[SHARERS]
+    assert not isinstance(offsets, KafkaError)
+    return group, offsets
+
+
+def start_and_lag(offsets: Offsets) -> tuple[int, int | None]:
+    """Without the leader epoch: a broker that takes over leads in another one."""
+    (found,) = offsets.values()
+    assert isinstance(found, Committed)
+    return found.offset, found.lag
+
+
 def consumer_group(bootstrap: str, group: str) -> DescribedGroup:
-    """All that is told of a group of KIP-848; asked until the broker knows."""
+    """All that is told of a group of KIP-848 or KIP-932; asked until the broker knows."""
     deadline = time.monotonic() + TIMEOUT_S
     while True:
         with Client(bootstrap) as client:
