@@ -7,13 +7,15 @@ is to the others (group.py), SyncGroup tells what it has. The member epoch is th
                                 the target assignment                           partitions           is free, all of it
     JoinGroup                   told its epoch and, by SyncGroup, what it has: reconciliation.py, with the partitions that it says it owns
     SyncGroup (1)               its share                27                     its share            its share
-    Heartbeat (1)               alive                    27                     27                   27
+    Heartbeat (1)               alive (3)                27                     27                   27
     LeaveGroup (2)              gone: a new epoch of the group
 
   27 REBALANCE_IN_PROGRESS: it must join again, within its rebalance time-out
   (1) First: UNKNOWN_MEMBER_ID for one that is not known or does not speak the classic protocol, FENCED_INSTANCE_ID, ILLEGAL_GENERATION for
       another epoch, INCONSISTENT_GROUP_PROTOCOL where SyncGroup names another protocol than the member's first.
   (2) Members of both protocols can be made to leave by LeaveGroup.
+  (3) 27 where only classic members are left, which may not be downgraded, and partitions are to be assigned anew: nobody else would do it
+      (Apache Kafka leaves them as they are).
 
 A JoinGroup is refused with GROUP_MAX_SIZE_REACHED, and INCONSISTENT_GROUP_PROTOCOL where it is not of consumers, where the member has no
 protocol in common with all classic members (they must be able to go on alone), or where migration is disabled. An id that nobody knows
@@ -161,8 +163,17 @@ class MixedGroup(ConsumerGroup):
         member = self._find_of_generation(member_id, group_instance_id, generation_id)
         self._renew(member)
         is_free = member.state is MemberState.UNRELEASED_PARTITIONS and not self._waits_for_others(member)
-        if member.member_epoch < self.image.assignment_epoch or member.state is MemberState.UNREVOKED_PARTITIONS or is_free:
+        is_behind = member.member_epoch < self.image.assignment_epoch or member.state is MemberState.UNREVOKED_PARTITIONS
+        if is_behind or is_free or self._lacks_a_target():
             self._ask_to_join(member)
+
+    def _lacks_a_target(self) -> bool:
+        """Whether there must be a new target assignment, which only a JoinGroup can bring, because no new member is there."""
+        if any(member.classic is None for member in self.image.members.values()):
+            return False
+        step = self._step()
+        step.follow_subscriptions(has_changed=False)
+        return step.image.epoch > step.image.assignment_epoch
 
     def _ask_to_join(self, member: Member) -> None:
         if member.member_id not in self._joinings:

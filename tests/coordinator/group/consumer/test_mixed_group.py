@@ -15,6 +15,7 @@ from minibroker.coordinator.group.consumer.mixed_group import MixedGroup
 from minibroker.coordinator.group.consumer.requests import Heartbeat, HeartbeatAnswer
 from minibroker.errors import IllegalGeneration, KafkaError, NotCoordinator, RebalanceInProgress, UnknownMemberId
 from minibroker.records.batch import split_batches
+from minibroker.schemas import k37_create_partitions as k37
 from minibroker.schemas.internal.consumer_protocol import ConsumerProtocolSubscription
 from minibroker.wire.codec import encode
 from tests.golden.migration_scenes import assigned, parts
@@ -190,6 +191,23 @@ def test_classic_members_outlive_the_broker(clean: bool) -> None:
     world.restart(clean=clean)
     assert world.group.state.value == "Stable"  # a rebalance that was under way is forgotten; the leader's next JoinGroup begins it anew
     assert world.join(old).generation_id == 3
+
+
+def test_classic_members_that_are_left_alone_get_what_is_free() -> None:
+    """They may not be downgraded, and no new member is there whose heartbeats would make a new target."""
+    world = World(group_consumer_migration_policy="upgrade")
+    old = world.upgraded()
+    assert world.beat("new", -1) == (-1, None)
+    assert world.heartbeat(old, 2) == "REBALANCE_IN_PROGRESS"
+    assert world.join(old).generation_id == 3
+    assert world.sync(old, 3) == {"t": [0, 1, 2, 3]}
+    assert world.heartbeat(old, 3) == "OK"
+    world.broker.cluster.create_topic("v", partition_count=1)
+    assert world.heartbeat(old, 3) == "OK"
+    world.broker.ask(k37.Request(topics=[k37.Topic(name="t", count=6, assignments=None)], timeout_ms=1000, validate_only=False))
+    assert world.heartbeat(old, 3) == "REBALANCE_IN_PROGRESS"
+    assert world.join(old).generation_id == 4
+    assert world.sync(old, 4) == {"t": [0, 1, 2, 3, 4, 5]}
 
 
 def test_the_session_of_a_classic_member_is_its_own() -> None:

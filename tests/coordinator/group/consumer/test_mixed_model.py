@@ -1,4 +1,5 @@
-"""Random consumers of both protocols in one group, which goes up and down between the kinds while they join, leave, crash and come back.
+"""Random consumers of both protocols in one group, which goes up and down between the kinds while they join, leave, crash and come back,
+and the clock jumps.
 
 Whatever happens: no partition is with two consumers, in what they believe; a consumer is told only what it subscribed to; the generation of
 the group, or its epoch, never goes back while somebody is in it. When the trouble is over every partition that somebody wants is with one
@@ -308,6 +309,7 @@ STEPS = st.one_of(
     st.tuples(st.just("subscribe"), which, st.sampled_from([("a",), ("b",), ("a", "b")])),
     st.tuples(st.just("pass"), st.integers(1, 8)),
     st.tuples(st.just("pass"), st.integers(8, 20)),
+    st.tuples(st.just("jump"), st.sampled_from([-86_400_000, 86_400_000])),
     st.tuples(st.sampled_from(["restart", *(["nothing"] * 4)])),
 )
 
@@ -326,6 +328,8 @@ def take(model: Model, step: tuple[Any, ...]) -> None:
         consumer.must_join = consumer.is_running and not consumer.is_new and not consumer.does_wait
     elif kind == "pass":
         model.let_pass(rest[0])
+    elif kind == "jump":
+        model.broker.clock.jump(rest[0])
     elif kind == "restart":
         model.restart()
     model.check()

@@ -1,4 +1,5 @@
-"""Random members join, leave, crash, come back, change their minds and are slow, while topics come, grow and go and the log fails.
+"""Random members join, leave, crash, come back, change their minds and are slow, while topics come, grow and go, the log
+fails and the clock jumps.
 
 Whatever happens: no partition is with two members, neither in what they were told nor in what the group keeps; a member is told only what
 it subscribed to; epochs never go back; what the group is, is what its log says. When the trouble is over the group settles, with every
@@ -183,6 +184,7 @@ STEPS = st.one_of(
     ),
     st.tuples(st.just("beat"), which),
     st.tuples(st.just("pass"), st.integers(1, 6)),
+    st.tuples(st.just("jump"), st.sampled_from([-86_400_000, 86_400_000])),
     st.tuples(st.sampled_from(["fail", "restart"])),
     st.tuples(st.just("topic"), st.sampled_from(NAMES)),
     st.tuples(st.just("delete"), st.sampled_from(NAMES)),
@@ -203,6 +205,8 @@ def take(model: Model, step: tuple[Any, ...]) -> None:
         consumer.topics, consumer.regex, consumer.assignor = tuple(rest[1]), rest[2], rest[3] or consumer.assignor
     elif kind == "pass":
         model.let_pass(rest[0] * HEARTBEAT_MS)
+    elif kind == "jump":
+        world.clock.jump(rest[0])
     elif kind == "fail":
         world.fails = not world.fails
     elif kind == "restart":
