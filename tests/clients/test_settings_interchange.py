@@ -1,4 +1,4 @@
-"""Quotas, SCRAM credentials and feature levels go from minibroker to Apache Kafka with the directory, are altered there, and come back."""
+"""Quotas, credentials, features and configs go from minibroker to Apache Kafka with the directory, are altered there, and come back."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from minibroker.schemas import k18_api_versions as k18
+from minibroker.schemas import k32_describe_configs as k32
+from minibroker.schemas import k44_incremental_alter_configs as k44
 from minibroker.schemas import k48_describe_client_quotas as k48
 from minibroker.schemas import k49_alter_client_quotas as k49
 from minibroker.schemas import k50_describe_user_scram_credentials as k50
@@ -34,6 +36,20 @@ from tests.support.scram_credentials import SHA_256, SHA_512, upsertion
 pytestmark = [pytest.mark.java]
 
 TRANSACTION = "transaction.version"
+BROKER, METRICS, GROUP = 4, 16, 32
+SET, DELETE = 0, 1
+OURS: dict[tuple[int, str], dict[str, str | None]] = {
+    (BROKER, ""): {"group.consumer.assignment.interval.ms": "2000"},
+    (BROKER, "1"): {"max.connections": "900", "leader.replication.throttled.rate": "1000"},
+    (METRICS, "m"): {"metrics": "a,b", "match": "client_id=x", "interval.ms": "500"},
+    (GROUP, "billing"): {"consumer.session.timeout.ms": "50000", "share.auto.offset.reset": "earliest"},
+}
+KAFKAS: dict[tuple[int, str], dict[str, str | None]] = {
+    (BROKER, ""): {"num.io.threads": "9", "a.plugin": "x"},
+    (BROKER, "1"): {"log.cleaner.threads": "2", "leader.replication.throttled.rate": None},
+    (METRICS, "m"): {"metrics": None, "match": None, "interval.ms": None},
+    (GROUP, "billing"): {"consumer.session.timeout.ms": "55000"},
+}
 State = tuple[list[Any], list[Any], int]
 
 
@@ -78,19 +94,53 @@ def alter(bootstrap: str, quotas: list[k49.Entry], upsertions: list[k51.Upsertio
     assert ask(bootstrap, k57.Request(feature_updates=[update])).error_code == 0
 
 
+def configs(bootstrap: str, kind: int, name: str) -> dict[str, str | None]:
+    """Those that were altered, of a broker those of all brokers too."""
+    resource = k32.Resource(resource_type=kind, resource_name=name, configuration_keys=None)
+    result = ask(bootstrap, k32.Request(resources=[resource])).results[0]
+    assert result.error_code == 0
+    sources = {BROKER: {2, 3}, METRICS: {7}, GROUP: {8}}[kind]
+    return {each.name: each.value for each in result.configs if each.config_source in sources and each.name != "min.insync.replicas"}
+
+
+def alter_configs(bootstrap: str, wanted: dict[tuple[int, str], dict[str, str | None]]) -> None:
+    """Set these, None takes away."""
+    resources = [
+        k44.Resource(
+            resource_type=kind,
+            resource_name=name,
+            configs=[k44.Config(name=key, config_operation=DELETE if value is None else SET, value=value) for key, value in values.items()],
+        )
+        for (kind, name), values in wanted.items()
+    ]
+    answer = ask(bootstrap, k44.Request(resources=resources, validate_only=False))
+    assert [(each.error_code, each.error_message) for each in answer.responses] == [(0, None)] * len(resources)
+
+
 def test_settings_go_there_and_back(tmp_path: Path) -> None:
     both = (("user", "a"), ("client-id", None))
     (tmp_path / "kafka").mkdir()
     with BrokerProcess(tmp_path) as broker:
         quotas = [entry(both, ("producer_byte_rate", 1024)), entry((("ip", "1.2.3.4"),), ("connection_creation_rate", 7))]
         alter(broker.bootstrap, quotas, [upsertion("a"), upsertion("b", SHA_512, 5000)], [], 1)
+        alter_configs(broker.bootstrap, OURS)
         ours = state(broker.bootstrap)
     check_metadata_log(broker.data_dir)
     with KafkaProcess(tmp_path / "kafka", broker.data_dir) as kafka:
         assert state(kafka.bootstrap) == ours
+        for (kind, name), values in OURS.items():
+            assert configs(kafka.bootstrap, kind, name).items() >= values.items()
+        alter_configs(kafka.bootstrap, KAFKAS)
         quotas = [entry(both, ("producer_byte_rate", None)), entry((("user", None),), ("request_percentage", 12.5))]
         alter(kafka.bootstrap, quotas, [upsertion("a", SHA_256, 8192)], [k51.Deletion(name="b", mechanism=SHA_512)], 2)
     with BrokerProcess(tmp_path) as broker:
         quotas_found, credentials, level = state(broker.bootstrap)
+        assert configs(broker.bootstrap, BROKER, "1").items() >= {"max.connections": "900", "log.cleaner.threads": "2"}.items()
+        assert configs(broker.bootstrap, BROKER, "") == {"group.consumer.assignment.interval.ms": "2000", "num.io.threads": "9"}
+        assert configs(broker.bootstrap, METRICS, "m") == {}
+        assert configs(broker.bootstrap, GROUP, "billing") == {
+            "consumer.session.timeout.ms": "55000",
+            "share.auto.offset.reset": "earliest",
+        }
     assert (credentials, level) == ([("a", [(SHA_256, 8192)])], 2)
     assert [values for _, values in quotas_found] == [[("connection_creation_rate", 7.0)], [("request_percentage", 12.5)]]
