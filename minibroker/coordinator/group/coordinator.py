@@ -2,7 +2,7 @@
 
 Every call is one synchronous run that ends with its records in the log. What it returns besides is the log that must be synced before
 anybody is told, None where no sync is asked for. Errors are raised; every call may raise NotCoordinator and CoordinatorLoadInProgress
-(store.py). Who may commit is said by the group's machine, of whatever kind it is (kinds.py); where there is no group, a client that is no
+(store.py). Who may commit is said by the group's machine, of whatever kind it is (kinds.py); where there is none, a client that is no
 member may: there is a simple one from then on. A generation of it is GroupIdNotFound from OffsetCommit 9 on, IllegalGeneration before and
 in a transaction.
 
@@ -37,7 +37,6 @@ from minibroker.errors import (
     IllegalGeneration,
     InvalidGroupId,
     KafkaError,
-    NonEmptyGroup,
     NotCoordinator,
     OffsetMetadataTooLarge,
     StaleMemberEpoch,
@@ -169,7 +168,7 @@ class GroupCoordinator(Memberships):
         `has_member_epoch`: the request is of a version that knows of KIP-848. Of an offset: OffsetMetadataTooLarge.
         """
         stored = self.shard_of(group_id)
-        group = self.find(stored, group_id)
+        group = stored.live.get(group_id)
         if group is not None:
             check_commit = group.check_offset_commit(membership, is_transactional=False, has_member_epoch=has_member_epoch)
         else:
@@ -187,7 +186,7 @@ class GroupCoordinator(Memberships):
         if not group_id:
             raise InvalidGroupId
         stored = self.shard_of(group_id)
-        group = self.find(stored, group_id)
+        group = stored.live.get(group_id)
         if group is None:
             check_commit = _check_stranger(stored, group_id, membership, IllegalGeneration)
         else:
@@ -200,7 +199,7 @@ class GroupCoordinator(Memberships):
     def fetch(self, group_id: str, *, require_stable: bool, member_id: str | None = None, member_epoch: int = -1) -> GroupOffsets:
         """What the group has committed; nothing for one that is not known. Whether a member may ask, its group's machine says."""
         stored = self.shard_of(group_id)
-        group = self.find(stored, group_id)
+        group = stored.live.get(group_id)
         if group is not None:
             group.check_offset_fetch(member_id, member_epoch)
         return GroupOffsets(group_id, stored.shard.offsets, require_stable)
@@ -249,11 +248,9 @@ class GroupCoordinator(Memberships):
     def delete_group(self, group_id: str) -> PartitionLog | None:
         """Forget a group without members, and its offsets; GroupIdNotFound, NonEmptyGroup."""
         stored = self.shard_of(group_id)
-        if group_id not in stored.shard.groups:
-            raise GroupIdNotFound(f"Group {group_id} not found.")
         group = self.find(stored, group_id)
         if group is None:
-            raise NonEmptyGroup  # of a kind that is not served: nobody knows
+            raise GroupIdNotFound(f"Group {group_id} not found.")
         group.check_delete()
         partitions = dict.fromkeys(partition for owner, partition, _ in stored.shard.offsets.all() if owner == group_id)
         tombstones = [*(offset_tombstone(group_id, partition) for partition in partitions), *group.tombstones()]
@@ -272,7 +269,7 @@ class GroupCoordinator(Memberships):
         stored = self.shard_of(group_id)
         if group_id not in stored.shard.groups:
             raise GroupIdNotFound
-        group = self.find(stored, group_id)
+        group = stored.live.get(group_id)
         if group is not None:
             group.check_offset_delete()
         errors: list[KafkaError | None] = [
@@ -316,9 +313,7 @@ def _listed(group_id: str, known: Group, live: LiveGroup | None) -> ListedGroup:
     group_type = known.group_type.value
     if live is not None:
         return ListedGroup(group_id, live.protocol_type, live.state.value, group_type)
-    if known.is_classic:
-        return ListedGroup(group_id, known.stored.protocol_type if known.stored else "", EMPTY, group_type)
-    return ListedGroup(group_id, group_type, EMPTY, group_type)
+    return ListedGroup(group_id, known.stored.protocol_type if known.stored else "", EMPTY, group_type)
 
 
 def _java_length(text: str) -> int:

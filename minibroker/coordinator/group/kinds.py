@@ -1,6 +1,6 @@
 """Kinds of groups: what the records of each are, and what the coordinator asks of a group whatever its kind.
 
-    kind        its records, besides offsets       what is served of it
+    kind        its records, besides offsets       its room
     classic     GroupMetadata                      classic/
     consumer    ConsumerGroup... (KIP-848)         consumer/
     share       ShareGroup... (KIP-932)            share/
@@ -108,7 +108,7 @@ class LiveGroup(Protocol):
 
 
 class Kind(NamedTuple):
-    """A newer kind that is served."""
+    """A newer kind."""
 
     new_image: Callable[[], Any]
     make: Callable[[LiveGroups, str, Any, Persist], LiveGroup]  #: the machine of a group: its id and its image
@@ -139,8 +139,8 @@ def is_of_group(key: object) -> bool:
     return type(key) in _ENDS
 
 
-def load_kind(group_type: GroupType) -> Kind | None:
-    """How groups of that kind are made; None where they are not served."""
+def load_kind(group_type: GroupType) -> Kind:
+    """How groups of a newer kind are made."""
     if group_type is GroupType.CONSUMER:
         from minibroker.coordinator.group.consumer.kind import KIND  # noqa: PLC0415  many brokers have no group of it
 
@@ -149,8 +149,6 @@ def load_kind(group_type: GroupType) -> Kind | None:
         from minibroker.coordinator.group.share.kind import KIND  # noqa: PLC0415  likewise
 
         return KIND
-    if group_type is GroupType.STREAMS:
-        from minibroker.coordinator.group.streams.kind import KIND  # noqa: PLC0415  likewise
+    from minibroker.coordinator.group.streams.kind import KIND  # noqa: PLC0415  likewise
 
-        return KIND
-    return None
+    return KIND

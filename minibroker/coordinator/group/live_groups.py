@@ -32,7 +32,7 @@ from minibroker.coordinator.group.shard import Group
 from minibroker.coordinator.group.store import GroupStore, StoredShard
 from minibroker.coordinator.placement import partition_of
 from minibroker.coordinator.record_frame import CoordinatorRecord
-from minibroker.errors import GroupIdNotFound, KafkaError, KafkaStorageError, NotCoordinator, RebalanceInProgress, UnsupportedVersion
+from minibroker.errors import GroupIdNotFound, KafkaError, KafkaStorageError, NotCoordinator, RebalanceInProgress
 from minibroker.log.partition_log import PartitionLog
 from minibroker.schemas.internal.offset_records import GroupMetadataValue
 
@@ -65,20 +65,18 @@ class LiveGroups:
         return self._store.shard(partition_of(group_id, self._store.partition_count))
 
     def find(self, stored: StoredShard, group_id: str) -> LiveGroup | None:
-        """The machine of a group that there is; None also where its kind is not served."""
+        """The machine of a group; None where there is no such group."""
         group = stored.live.get(group_id)
         known = stored.shard.groups.get(group_id)
         if group is None and known is not None:
-            group = self._make(stored, group_id, known)
-            if group is not None:
-                stored.live[group_id] = group
+            group = stored.live[group_id] = self._make(stored, group_id, known)
         return group
 
     def find_of_type(self, group_id: str, group_class: type[G], name: str) -> tuple[StoredShard, G]:
         """The machine of a group of that kind, whose name is for people; GroupIdNotFound."""
         stored = self.shard_of(group_id)
         group = self.find(stored, group_id)
-        if group is None and group_id not in stored.shard.groups:
+        if group is None:
             raise GroupIdNotFound(f"Group {group_id} not found.")
         if not isinstance(group, group_class):
             raise GroupIdNotFound(f"Group {group_id} is not a {name} group.")
@@ -96,11 +94,9 @@ class LiveGroups:
         """The machine of a group that there is not, or not of this kind. Nobody knows it until its first records are stored.
 
         They are stored behind `first_records`, the end of what had that id before: its place is taken then. `image` says what the machine
-        shall begin with. UnsupportedVersion: groups of that kind are not served.
+        of a newer kind shall begin with.
         """
-        kind = load_kind(group_type)
-        if kind is None and group_type is not GroupType.CLASSIC:
-            raise UnsupportedVersion
+        kind = None if group_type is GroupType.CLASSIC else load_kind(group_type)
         if kind is not None and image is None:
             image = kind.new_image()
 
@@ -157,12 +153,11 @@ class LiveGroups:
 
     # Machines
 
-    def _make(self, stored: StoredShard, group_id: str, known: Group) -> LiveGroup | None:
+    def _make(self, stored: StoredShard, group_id: str, known: Group) -> LiveGroup:
         persist = partial(self._persist, stored)
         if known.is_classic:
             return self._make_classic(group_id, known.stored or never_stored(), persist)
-        kind = load_kind(known.group_type)
-        return None if kind is None else kind.make(self, group_id, known.image, persist)
+        return load_kind(known.group_type).make(self, group_id, known.image, persist)
 
     def _make_classic(
         self, group_id: str, stored: GroupMetadataValue | None, persist: Persist, members: Members | None = None

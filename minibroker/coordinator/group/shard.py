@@ -1,7 +1,5 @@
 """What the records of one partition of `__consumer_offsets` say: groups, and the offsets that they committed.
 
-Of a newer kind that is not served it is kept that there is such a group. Its other records are passed over and stay where they are.
-
 Source: GroupCoordinatorShard.replay of Apache Kafka 4.3.1.
 """
 
@@ -21,7 +19,7 @@ class Group(NamedTuple):
 
     stored: GroupMetadataValue | None = None  #: the last generation of a classic group
     group_type: GroupType = GroupType.CLASSIC
-    image: Any = None  #: of a newer kind that is served: what its records say
+    image: Any = None  #: of a newer kind: what its records say
 
     @property
     def is_classic(self) -> bool:
@@ -78,14 +76,9 @@ class Shard:
         if group is None or group.group_type is not group_type:
             if record.value is None:
                 return
-            group = self.groups[group_id] = Group(group_type=group_type, image=self._new_image(group_id, group_type))
+            image = self.new_images[group_id] if group_id in self.new_images else load_kind(group_type).new_image()
+            group = self.groups[group_id] = Group(group_type=group_type, image=image)
         if record.value is None and is_of_group(record.key):
             del self.groups[group_id]
-        elif group.image is not None:
+        else:
             group.image.replay(record)
-
-    def _new_image(self, group_id: str, group_type: GroupType) -> Any:
-        image = self.new_images.get(group_id)
-        if image is None and (kind := load_kind(group_type)) is not None:
-            image = kind.new_image()
-        return image

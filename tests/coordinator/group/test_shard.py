@@ -20,7 +20,6 @@ from minibroker.records.batch import split_batches
 from minibroker.records.record import decode_records
 from minibroker.schemas.internal.coordinator_records import OFFSET_RECORD_TYPES
 from minibroker.schemas.internal.offset_records import GroupMetadataValue
-from minibroker.schemas.internal.share_group_records import ShareGroupMetadataKey, ShareGroupMetadataValue
 from tests.golden import FRAMES, golden
 
 GROUP_RECORDS = FRAMES.parent / "records" / "groups_kafka_4.3.1.json"
@@ -98,15 +97,6 @@ def test_kinds_follow_each_other() -> None:
     shard = shard_of(OFFSET, MEMBER, EPOCH, *group_tombstones("g", ["m"]), CLASSIC)
     assert types(shard) == {"g": GroupType.CLASSIC}
     assert list(shard.offsets.of_group("g")) == [("a", 0)]
-
-
-def test_a_kind_that_is_not_served_is_known_nevertheless(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("minibroker.coordinator.group.shard.load_kind", lambda _: None)
-    key = ShareGroupMetadataKey(group_id="s")
-    shard = shard_of(CoordinatorRecord(key, ShareGroupMetadataValue(epoch=1, metadata_hash=0), 0))
-    assert (types(shard), shard.groups["s"].image) == ({"s": GroupType.SHARE}, None)
-    shard.replay(CoordinatorRecord(key, None, -1), 1)
-    assert types(shard) == {}
 
 
 def test_a_group_that_begins_keeps_the_image_of_its_machine() -> None:
