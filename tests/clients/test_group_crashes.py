@@ -7,14 +7,27 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.clients.group_members import CLASSIC_KINDS, SESSION_MS, SOON, Kind, Member, Programs, Writer, settings, shared, until, values
+from tests.clients.group_members import (
+    CLASSIC_KINDS,
+    CONSUMER_KINDS,
+    SESSION_MS,
+    SOON,
+    Kind,
+    Member,
+    Programs,
+    Writer,
+    settings,
+    shared,
+    until,
+    values,
+)
 from tests.conftest import NO_RETENTION
 from tests.support.broker_process import BrokerProcess
 
 pytestmark = [pytest.mark.java, pytest.mark.crash]
 
 PARTITIONS = 4
-KINDS = CLASSIC_KINDS
+KINDS = [*CLASSIC_KINDS, *CONSUMER_KINDS]
 
 
 @pytest.fixture(scope="module")

@@ -211,7 +211,7 @@ class ConsumerGroup:
         if owner.classic is None and owner.member_epoch != LEAVES_FOR_A_WHILE:
             raise UnreleasedInstanceId(
                 f"Static member {asked.member_id} with instance id {asked.instance_id} cannot join the group because the instance id is "
-                "owned by a member."
+                f"owned by {owner.member_id} member."
             )
         other = self.image.members.get(asked.member_id)
         if other is not None and other is not owner:

@@ -1,8 +1,8 @@
 """What members subscribed to: topics by name, and by expressions, which are resolved against the topics that there are.
 
 An expression that is new is resolved at once, by the request that brings it: it takes linear time. Known ones are resolved anew when the
-topics of the cluster changed, but not more often than every ten seconds a group. (Apache Kafka resolves them behind the request, so that
-the first member of a group is told nothing at first.)
+topics of the cluster changed, but not more often than every second. (Apache Kafka waits ten seconds, for it looks at all topics of a big
+cluster; and it resolves them behind the request, so that the first member of a group is told nothing at first.)
 
 Source: GroupMetadataManager, ResolvedRegularExpression of Apache Kafka 4.3.1; KIP-848, KIP-1043.
 """
@@ -18,7 +18,7 @@ from minibroker.coordinator.group.topics import Topics
 from minibroker.coordinator.regular_expression import Regex
 from minibroker.errors import InvalidRegularExpression
 
-REFRESH_INTERVAL_MS: Final = 10_000
+REFRESH_INTERVAL_MS: Final = 1_000
 
 
 class ResolvedRegex(NamedTuple):
