@@ -1,7 +1,7 @@
 """Groups with members go minibroker -> Apache Kafka -> minibroker: generations, members, assignments and offsets are there each time.
 
-So do groups of KIP-848, with their epochs: one that began on minibroker, and one that began on Apache Kafka; and share groups, with what
-became of each record, and how often it was delivered.
+So do groups of KIP-848, with their epochs: one that began on minibroker, and one that began on Apache Kafka; groups with members of both
+protocols, and those that became classic again; and share groups, with what became of each record, and how often it was delivered.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from minibroker.client.groups import DescribedGroup, describe_groups
 from minibroker.client.share_groups import share_offsets
 from minibroker.errors import KafkaError
 from tests.clients.share_reader import ACCEPT, REJECT, RELEASE, ShareReader
+from tests.golden.capture_migrations import Sockets
+from tests.golden.migration_scenes import Classic, New, Scene
 from tests.support.broker_process import BrokerProcess
 from tests.support.kafka_process import KafkaProcess
 
@@ -37,6 +39,8 @@ def test_there_and_back(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path) as broker:
         members.append(fill(broker.bootstrap))
         members.append(joined(broker.bootstrap, OURS, **NEXT)[0])
+        mixed = Mixed()
+        mixed.begin("minibroker", broker.bootstrap)
         before, ours = seen(broker.bootstrap), consumer_group(broker.bootstrap, OURS)
         assert before["alive"][:2] == ("STABLE", [("one", PARTITIONS)])
         assert before["left"] == ("EMPTY", [], dict.fromkeys(range(PARTITIONS), 1))
@@ -53,6 +57,8 @@ def test_there_and_back(tmp_path: Path) -> None:
         members.append(joined(kafka.bootstrap, THEIRS, **NEXT)[0])
         theirs = consumer_group(kafka.bootstrap, THEIRS)
         assert share_group(kafka.bootstrap) == shared
+        mixed.go_on(kafka.bootstrap)
+        mixed.begin("Kafka", kafka.bootstrap)
         with ShareReader(kafka.bootstrap, SHARERS, QUEUE) as reader:
             assert reader.fetch() == {2: 2, 5: 2}
             reader.acknowledge({2: RELEASE, 5: ACCEPT})
@@ -62,6 +68,7 @@ def test_there_and_back(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path) as broker:
         assert seen(broker.bootstrap) == before
         assert consumer_group(broker.bootstrap, THEIRS) == theirs
+        mixed.go_on(broker.bootstrap)
         again = share_group(broker.bootstrap)
         assert (again[0], start_and_lag(again[1])) == (shared[0], start_and_lag(shared[1]))
         with ShareReader(broker.bootstrap, SHARERS, QUEUE) as reader:
@@ -74,6 +81,60 @@ def test_there_and_back(tmp_path: Path) -> None:
         assert broker.stop() == 0
     for member in members:
         member.close()
+
+
+class Mixed:
+    """Groups that were upgraded, and some of them downgraded again: their members go on wherever the directory is opened."""
+
+    def __init__(self) -> None:
+        self._upgraded: list[tuple[Scene, Classic, New]] = []
+        self._downgraded: list[tuple[Scene, Classic]] = []
+
+    def begin(self, name: str, bootstrap: str) -> None:
+        for kind in ("up", "down"):
+            scene = Scene(f"{kind} on {name}", sockets_to(bootstrap))
+            old, new = Classic(scene, f"old {kind} on {name}", session_ms=300_000), New(scene, f"new {kind} on {name}")
+            old.enter()
+            old.lead()
+            new.join()
+            old.join()
+            old.sync()
+            new.beat({})
+            if kind == "up":
+                self._upgraded.append((scene, old, new))
+            else:
+                new.leave()
+                self._downgraded.append((scene, old))
+
+    def go_on(self, bootstrap: str) -> None:
+        """As on the broker before."""
+        sockets = sockets_to(bootstrap)
+        for scene, old, new in self._upgraded:
+            scene.exchange, scene.told = sockets, []
+            old.beat()
+            old.sync()
+            new.beat({"t": [3, 4, 5]})
+            scene.look()
+            assert scene.told[:5] == [
+                f"{old.name} beats: ok",
+                f"{old.name} syncs: ok consumer range v1 t[0, 1, 2] None",
+                f"{new.name} beats owning t[3, 4, 5]: ok None epoch 2 None",
+                "listed: consumer Stable consumer",
+                "described: ok None Stable 2 2",
+            ]
+        for scene, old in self._downgraded:
+            scene.exchange, scene.told = sockets, []
+            old.join()
+            old.lead()
+            old.beat()
+            assert scene.told[0].startswith(f"{old.name} joins: ok generation {old.generation_id} consumer range leader {old.name}")
+            assert scene.told[2] == f"{old.name} beats: ok"
+
+
+def sockets_to(bootstrap: str) -> Sockets:
+    sockets = Sockets(int(bootstrap.rpartition(":")[2]))
+    sockets.prepare()
+    return sockets
 
 
 def share_some(bootstrap: str) -> None:
