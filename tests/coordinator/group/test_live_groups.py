@@ -1,0 +1,81 @@
+"""Machines of groups: made, replaced, forgotten; and nothing has happened where the log took no records."""
+
+from __future__ import annotations
+
+import errno
+
+from minibroker.coordinator.group.store import StoredShard
+from tests.support.broker_in_memory import BrokerInMemory
+from tests.support.committed_offsets import TOPIC, commit, fetch, groups_of
+from tests.support.consumer_members import beat, broker_with_consumers, join, leave, two_members
+from tests.support.faulty_files import FaultyFiles
+from tests.support.group_members import leave as classic_leave
+from tests.support.group_members import listed, stable
+
+
+def stored_of(broker: BrokerInMemory) -> StoredShard:
+    return groups_of(broker).shard_of("readers")
+
+
+def test_who_is_refused_leaves_nothing_behind() -> None:
+    broker = broker_with_consumers()
+    assert join(broker, "a", server_assignor="nope").error_code == 112
+    assert join(broker, "", version=1).error_code == 42
+    assert (stored_of(broker).live, stored_of(broker).shard.groups, stored_of(broker).shard.new_images) == ({}, {}, {})
+
+
+def test_a_group_that_cannot_be_stored_is_not_there() -> None:
+    files = FaultyFiles()
+    broker = broker_with_consumers(files=files)
+    files.fail("write", errno.ENOSPC)
+    assert join(broker, "a").error_code == 16
+    assert broker.services.coordinators.groups._store.loaded[0].live == {}  # the directory is offline
+    assert listed(broker) == {}
+
+
+def test_a_classic_group_stays_where_the_new_one_cannot_be_stored() -> None:
+    broker = broker_with_consumers()
+    joined = stable(broker)
+    classic_leave(broker, (joined.member_id, None))
+    stored = stored_of(broker)
+    before = stored.live["readers"]
+    limit = stored.partition.log.config
+    stored.partition.log.update_config(limit._replace(max_message_bytes=100))
+    assert join(broker, "a").error_code == -1
+    assert stored.live == {"readers": before}
+    assert listed(broker) == {"readers": ("consumer", "Empty", "classic")}
+    stored.partition.log.update_config(limit)
+    assert join(broker, "a").member_epoch == 2
+    assert stored.live["readers"] is not before
+
+
+def test_a_deleted_group_has_no_machine_and_no_time_outs() -> None:
+    broker = broker_with_consumers()
+    two_members(broker)
+    for name in "ab":
+        leave(broker, name)
+    groups_of(broker).delete_group("readers")
+    assert stored_of(broker).live == {}
+    broker.clock.advance(100_000)
+    assert listed(broker) == {}
+
+
+def test_every_group_of_a_newer_kind_has_one_when_the_log_is_read() -> None:
+    broker = broker_with_consumers()
+    join(broker, "a")
+    leave(broker, "a")
+    commit(broker, {("t", 0): 1}, group="simple")
+    again = broker.restart()
+    assert fetch(again, group="simple") == {("t", 0): 1}
+    assert list(stored_of(again).live) == ["readers"]
+
+
+def test_groups_go_with_their_topic() -> None:
+    broker = broker_with_consumers()
+    two_members(broker)
+    broker.cluster.delete_topic(TOPIC)
+    assert beat(broker, "a", 3).error_code == 16
+    broker.clock.advance(100_000)  # their time-outs have nothing to write to
+    groups_of(broker)
+    assert beat(broker, "a", 3).error_code == 69
+    assert join(broker, "a").member_epoch == 2
