@@ -111,7 +111,9 @@ class ShareReading:
             try:
                 partition = self._ctx.cluster.partition_by_id(*key)
                 share = self._ctx.share_partitions.get(self._group_id, *key)
-                share.begin_at(partition.log.log_start_offset)
+                log_start_offset = partition.log.log_start_offset
+                if share.records.next_fetch_offset() < log_start_offset:  # what is in flight below may still be spoken of
+                    share.begin_at(log_start_offset)
             except KafkaError as error:
                 given[key] = Given(error=error)
                 continue

@@ -87,7 +87,7 @@ def test_each_record_is_one_members(members: ShareMembers, bootstrap: str, group
     members.join("one", group, topic, **{"max.poll.records": "5"})
     members.join("two", group, topic, **{"max.poll.records": "5"})
     assert members.poll("one", 1, 300) == members.poll("two", 1, 300) == []
-    sent = [f"v{number}" for number in range(60)]
+    sent = [f"v{number}" for number in range(24)]
     produce(bootstrap, topic, *sent)
     found: dict[str, list[str]] = {"one": [], "two": []}
     for _ in range(100):

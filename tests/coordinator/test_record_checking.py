@@ -14,7 +14,12 @@ from minibroker.schemas.internal.offset_records import OffsetCommitKey, OffsetCo
 from minibroker.schemas.internal.transaction_records import TransactionLogKey, TransactionLogValue
 from tests.coordinator.test_record_frame import segments, stored
 
-PARTITIONS = {"coordinators_kafka_4.3.1": 3, "groups_kafka_4.3.1": 1}  #: of the topics that the golden segments are of
+PARTITIONS = {
+    "coordinators_kafka_4.3.1": 3,
+    "groups_kafka_4.3.1": 1,
+    "share_state_kafka_4.3.1": 1,
+    "streams_kafka_4.3.1": 1,
+}  #: of the topics that the golden segments are of
 ID = "writer"  #: partition 7 of 50
 
 

@@ -9,18 +9,19 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from minibroker.coordinator.record_frame import CONSUMER_OFFSETS, TRANSACTION_STATE, RecordFrame
+from minibroker.coordinator.record_frame import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE, RecordFrame
 from minibroker.errors import WireError
 from minibroker.records.batch import split_batches
 from minibroker.records.record import Record, decode_records
-from minibroker.schemas.internal.coordinator_records import OFFSET_RECORD_TYPES, TRANSACTION_RECORD_TYPES
+from minibroker.schemas.internal.coordinator_records import ALL_RECORD_TYPES
 from minibroker.schemas.internal.offset_records import OffsetCommitKey, OffsetCommitValue
 from minibroker.schemas.internal.transaction_records import TransactionLogKey, TransactionLogValue
 from tests.schemas.declared import messages
 from tests.schemas.kafka_itself import kafka_json
 
 RECORDS = Path(__file__).parents[1] / "golden" / "records"
-LOGS = [RECORDS / f"{name}_kafka_4.3.1.json" for name in ("coordinators", "groups", "streams")]
+LOGS = [RECORDS / f"{name}_kafka_4.3.1.json" for name in ("coordinators", "groups", "share_state", "streams")]
+FRAMES = {"__transaction_state": TRANSACTION_STATE, "__consumer_offsets": CONSUMER_OFFSETS, "__share_group_state": SHARE_GROUP_STATE}
 
 
 # Tagged fields that Kafka's JSON leaves out.
@@ -35,6 +36,7 @@ LEFT_OUT = {
     "assignmentEpochs": [],
     "validatedTopologyEpoch": -1,
     "lastAssignmentConfigs": [],
+    "deliveryCompleteCount": -1,
 }
 
 
@@ -53,7 +55,7 @@ def segments() -> dict[str, Any]:
 
 
 def stored(segment: str) -> Iterator[Stored]:
-    frame = TRANSACTION_STATE if segment.startswith("__transaction_state") else CONSUMER_OFFSETS
+    frame = FRAMES[segment.partition("/")[0].rpartition("-")[0]]
     golden = segments()[segment]
     words = {offset: (key, value) for offset, key, value in golden["records"]}
     for batch in split_batches(bytes.fromhex(golden["segment"])):
@@ -109,7 +111,7 @@ def test_golden_segments_have_every_kind_that_kafka_writes() -> None:
             assert found is not None
             kinds.add((type(found.key).__name__.removesuffix("Key"), found.version))
     live = {name for name, version in kinds if version >= 0}
-    declared = {each.key.__name__.removesuffix("Key") for each in (*TRANSACTION_RECORD_TYPES, *OFFSET_RECORD_TYPES)}
+    declared = {each.key.__name__.removesuffix("Key") for each in ALL_RECORD_TYPES}
     assert live == declared - {"LegacyOffsetCommit", "ConsumerGroupPartitionMetadata"}
     assert kinds >= {
         ("TransactionLog", 0),

@@ -430,11 +430,11 @@ def wire_log(frames: list[Captured]) -> Iterator[str]:
         yield f"{frame.label} [{frame.client_id}] {frame.direction} key={frame.api_key} v{frame.version} {shown}"
 
 
-def dumped(data_dir: Path) -> dict[str, Any]:
-    """Each segment of `__consumer_offsets` in hexadecimal, and each of its records as Kafka's tool reads it: offset, key, payload."""
+def dumped(data_dir: Path, topic: str = "__consumer_offsets", decoder: str = "--offsets-decoder") -> dict[str, Any]:
+    """Each segment of a coordinator's topic in hexadecimal, and each of its records as Kafka's tool reads it: offset, key, payload."""
     found: dict[str, Any] = {}
-    for segment in sorted(data_dir.glob("__consumer_offsets-*/*.log")):
-        said = java.run_tool(java.DUMP_LOG_SEGMENTS, "--offsets-decoder", "--files", str(segment))
+    for segment in sorted(data_dir.glob(f"{topic}-*/*.log")):
+        said = java.run_tool(java.DUMP_LOG_SEGMENTS, decoder, "--files", str(segment))
         rows = [
             [int(offset), *words.split(" payload: ")]
             for offset, words in re.findall(r"^\| offset: (\d+) .*? key: (\{.*)$", said, re.MULTILINE)

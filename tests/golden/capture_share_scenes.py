@@ -1,0 +1,36 @@
+"""Play the scenes of share partitions before Apache Kafka 4.3.1, and write down what it said: python -m tests.golden.capture_share_scenes
+
+`records/share_state_kafka_4.3.1.json` gets what is in `__share_group_state` then, and DumpLogSegments' words for it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.golden.capture_groups import dumped
+from tests.golden.capture_migrations import Sockets
+from tests.golden.share_scenes import SCENES, SETTINGS, play
+from tests.support.kafka_process import KafkaProcess
+
+GOLDEN = Path(__file__).with_name("share_scenes_kafka_4.3.1.json")
+LOGS = Path(__file__).parent / "records" / "share_state_kafka_4.3.1.json"
+
+
+def main() -> None:
+    said: dict[str, list[str]] = {}
+    provenance = {"broker": "Apache Kafka 4.3.1", "command": "python -m tests.golden.capture_share_scenes"}
+    with tempfile.TemporaryDirectory() as folder, KafkaProcess(Path(folder), settings=SETTINGS) as kafka:
+        for each in SCENES:
+            print(each.__name__, file=sys.stderr, flush=True)
+            said[each.__name__] = play(each, Sockets(kafka.port))
+        kafka.stop()
+        GOLDEN.write_text(json.dumps(provenance | {"scenes": said}, indent=1) + "\n")
+        logs = dumped(kafka.data_dir, "__share_group_state", "--share-group-state-decoder")
+    LOGS.write_text(json.dumps(provenance | {"decoded by": "DumpLogSegments", "segments": logs}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
