@@ -1,7 +1,8 @@
 """Client quotas, enforced (KIP-13, KIP-124, KIP-599): who does more than it may is told so, and its connection is not read for that long.
 
     producer_byte_rate         bytes of Produce requests, a second
-    consumer_byte_rate         bytes of Fetch responses, a second; the answer that would be too much goes without records
+    consumer_byte_rate         bytes of Fetch responses, a second; the answer that would be too much goes without records. Of ShareFetch
+                               too, but there the records go: Apache Kafka holds them back, acquired as they are
     request_percentage         time spent on requests, in hundredths of one processor; held for one window at the most
     controller_mutation_rate   partitions created and deleted, a second; THROTTLING_QUOTA_EXCEEDED where the request's version knows it
 
@@ -20,6 +21,7 @@ There is a `Quotas` only while there is a quota: without one, a request pays for
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from minibroker.cluster.client_quotas import CLIENT_ID, USER
@@ -30,6 +32,7 @@ from minibroker.dispatch.rates import Rate, TokenBucket, Window
 from minibroker.errors import ThrottlingQuotaExceeded
 from minibroker.schemas import k00_produce, k27_write_txn_markers
 from minibroker.schemas.internal.setting_records import ClientQuotaRecord
+from minibroker.wire.compiled import encoder
 from minibroker.wire.schema import replace
 
 if TYPE_CHECKING:
@@ -45,6 +48,7 @@ ENFORCED: Final = (PRODUCER_BYTES, CONSUMER_BYTES, REQUEST_TIME, MUTATIONS)
 
 _EXEMPT: Final = frozenset({k27_write_txn_markers.API_KEY})  #: requests between brokers
 _PERCENT_OF_NS: Final = 100 / 1e9
+_SIZE_OF_FRAME: Final = 4
 _METERS_MAX: Final = 1_000  #: of one quota; from here on those of silent clients are dropped
 
 Client = tuple[str, str | None]  #: user, client_id
@@ -152,6 +156,11 @@ class Quotas:
             self._rate(CONSUMER_BYTES, found[0]).record(-size, self._clock.now_ms())
         return ctx.throttle_ms > 0
 
+    def count_fetched(self, ctx: RequestContext, size_of: Callable[[], int]) -> None:
+        """Count an answer that goes with its records, whatever the quota: of records that were acquired none may be held back."""
+        if self._limits[CONSUMER_BYTES].of((ANONYMOUS, ctx.client_id)) is not None:
+            ctx.throttle_ms = self._count(CONSUMER_BYTES, ctx, size_of())
+
     def charge_mutations(self, ctx: RequestContext, *, is_strict: bool) -> Charge:
         """What counts partitions that are about to be created or deleted.
 
@@ -190,6 +199,11 @@ class Quotas:
 
     def _rate(self, key: str, client: Client) -> Rate:
         return _meter(self.rates[key], client, self._clock.now_ms(), self._window, Rate)
+
+
+def size_of(schema: ModuleType, version: int, response: Any) -> int:
+    """Bytes of an answer with its size, as they count; records are not copied for it."""
+    return _SIZE_OF_FRAME + sum(map(len, encoder(schema.Response, version, version >= schema.FLEXIBLE_SINCE)(response)))
 
 
 def _meter(meters: dict[Client, Meter], client: Client, now_ms: int, window: Window, new: Callable[[Window], Meter]) -> Meter:

@@ -36,7 +36,6 @@ from minibroker.log.old_readers import before_zstd, read_messages
 from minibroker.log.partition_log import PartitionLog
 from minibroker.log.results import IsolationLevel
 from minibroker.schemas import k01_fetch as schema
-from minibroker.wire.compiled import encoder
 from minibroker.wire.schema import Buffer, replace
 
 TIMESTAMPS_SINCE: Final = 2  #: message format v1
@@ -56,7 +55,6 @@ _BATCH: Final = Struct(">q15xi")  #: base_offset, last_offset_delta
 _MESSAGE: Final = Struct(">q")  #: offset; of a compressed set, that of its last message
 _MAGIC: Final = 16  #: position of the format's version
 _MAGIC_V2: Final = 2
-_SIZE_OF_FRAME: Final = 4
 _CONVERTED_BYTES: Final = 512 * 1024  #: of one response to an old client: converting takes the loop's time
 
 
@@ -240,10 +238,9 @@ class Reading:
         return schema.Response(session_id=session_id, responses=_by_topic(told), node_endpoints=endpoints)
 
     def _size_of(self, results: list[Result]) -> int:
-        """Bytes of the answer, as its version has it."""
-        version = self._ctx.api_version
-        encode = encoder(schema.Response, version, version >= schema.FLEXIBLE_SINCE)
-        return _SIZE_OF_FRAME + sum(map(len, encode(schema.Response(responses=_by_topic(results)))))
+        from minibroker.dispatch.quotas import size_of  # noqa: PLC0415  a broker without quotas does without
+
+        return size_of(schema, self._ctx.api_version, schema.Response(responses=_by_topic(results)))
 
 
 @handles(schema)

@@ -27,6 +27,7 @@ from minibroker.wire.schema import replace
 
 if TYPE_CHECKING:
     from minibroker.coordinator.share.sessions import MemberKey, ShareSession, TopicPartition
+    from minibroker.dispatch.quotas import Quotas
 
 RENEW_SINCE = 2
 STRICT = 1  #: share_acquire_mode
@@ -111,7 +112,15 @@ class _ShareFetch:
         for (topic_id, _), result in results.items():
             topics.setdefault(topic_id, schema.TopicResult(topic_id=topic_id, partitions=[])).partitions.append(result)
         lock_ms = self._ctx.cluster.group_config(self._member[0]).share_record_lock_duration_ms
-        return schema.Response(error_code=0, acquisition_lock_timeout_ms=lock_ms, responses=[*topics.values()], node_endpoints=[])
+        response = schema.Response(error_code=0, acquisition_lock_timeout_ms=lock_ms, responses=[*topics.values()], node_endpoints=[])
+        if self._ctx.services.quotas is not None:
+            self._count(self._ctx.services.quotas, response)
+        return response
+
+    def _count(self, quotas: Quotas, response: schema.Response) -> None:
+        from minibroker.dispatch.quotas import size_of  # noqa: PLC0415  a broker without quotas does without
+
+        quotas.count_fetched(self._ctx, lambda: size_of(schema, self._ctx.api_version, response))
 
     def _is_told(self, key: TopicPartition, given: Given) -> bool:
         if self._session is None:

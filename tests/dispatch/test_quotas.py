@@ -12,9 +12,12 @@ from minibroker.records.record import Record
 from minibroker.schemas import k00_produce as k00
 from minibroker.schemas import k01_fetch as k01
 from minibroker.schemas import k03_metadata as k03
+from minibroker.schemas import k10_find_coordinator as k10
 from minibroker.schemas import k19_create_topics as k19
 from minibroker.schemas import k20_delete_topics as k20
 from minibroker.schemas import k37_create_partitions as k37
+from minibroker.schemas import k76_share_group_heartbeat as k76
+from minibroker.schemas import k78_share_fetch as k78
 from minibroker.wire.schema import NIL_UUID
 from tests.support.broker_in_memory import BrokerInMemory, records
 from tests.support.client_quotas import Entity, alter, entry
@@ -227,3 +230,24 @@ def test_a_client_without_a_name_is_of_no_client_id(client_id: str | None) -> No
     assert produce(broker, 4_000, client_id="named") > 0
     limit(broker, PRODUCER_BYTES, 100, (("user", None),))
     assert produce(broker, 4_000, client_id=client_id) > 0
+
+
+def test_records_that_a_share_group_acquired_go_and_the_client_is_held_behind_them() -> None:
+    broker = BrokerInMemory(topics={"orders": 1})
+    broker.cluster.alter_group_config("readers", {"share.auto.offset.reset": "earliest"})
+    broker.append("orders", 0, records(50))
+    member = str(broker.cluster.topic("orders").topic_id)[:22]
+    broker.ask(k10.Request(key_type=0, coordinator_keys=["readers"]))
+    join = k76.Request(group_id="readers", member_id=member, member_epoch=0, rack_id=None, subscribed_topic_names=["orders"])
+    assert broker.ask(join).error_code == 0
+    limit(broker, CONSUMER_BYTES, 10)
+    topic = k78.Topic(
+        topic_id=broker.cluster.topic("orders").topic_id, partitions=[k78.Partition(partition_index=0, acknowledgement_batches=[])]
+    )
+    request = k78.Request(
+        group_id="readers", member_id=member, share_session_epoch=0, max_wait_ms=0, min_bytes=0, max_bytes=1 << 20, max_records=500,
+        batch_size=500, topics=[topic], forgotten_topics_data=[],
+    )  # fmt: skip
+    answer = broker.ask(request, client_id="app")
+    assert answer.responses[0].partitions[0].records
+    assert answer.throttle_time_ms == held_ms(broker) > 10_000
