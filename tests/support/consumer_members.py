@@ -54,7 +54,7 @@ def beat(broker: BrokerInMemory, member_id: str, member_epoch: int, owned: Mappi
 
 def begin_join(broker: BrokerInMemory, member_id: str, *topics: str, **said: Any) -> Pending:
     """The first heartbeat of a member on its way."""
-    known = {"rebalance_timeout_ms": REBALANCE_MS, "subscribed_topic_names": list(topics or ("t",)), "owned": {}}
+    known: dict[str, Any] = {"rebalance_timeout_ms": REBALANCE_MS, "subscribed_topic_names": list(topics or ("t",)), "owned": {}}
     return begin_beat(broker, member_id, 0, **(known | said))
 
 
