@@ -18,7 +18,8 @@ from minibroker.schemas import k10_find_coordinator as k10
 from minibroker.schemas import k19_create_topics as k19
 from minibroker.wire import codec, header
 from minibroker.wire.api import api_of
-from tests.golden.migration_scenes import PARTITION_COUNTS, POLICIES, SCENES, SETTINGS, play, policy
+from tests.golden.group_records import batches_of
+from tests.golden.migration_scenes import PARTITION_COUNTS, POLICIES, RECORDED, SCENES, SETTINGS, Scene, names_of, policy
 from tests.support.kafka_process import KafkaProcess
 
 GOLDEN = Path(__file__).with_name("migrations_kafka_4.3.1.json")
@@ -79,17 +80,23 @@ class Sockets:
 def main() -> None:
     """Broker by broker: the one of all scenes, and one of each policy."""
     said: dict[str, list[str]] = {}
+    written: dict[str, list[list[str]]] = {}
     for setting in ("bidirectional", *POLICIES):
         settings = SETTINGS | {"group.consumer.migration.policy": setting}
         with tempfile.TemporaryDirectory() as folder, KafkaProcess(Path(folder), settings=settings) as kafka:
             sockets = Sockets(kafka.port)
             sockets.prepare()
-            for each in SCENES if setting == "bidirectional" else [policy]:
-                name = each.__name__ if setting == "bidirectional" else f"policy {setting}"
-                print(name, file=sys.stderr, flush=True)
-                said[name] = play(each, sockets)
+            scenes = [Scene(each.__name__, sockets) for each in (SCENES if setting == "bidirectional" else [policy])]
+            for scene, each in zip(scenes, SCENES if setting == "bidirectional" else [policy], strict=True):
+                print(scene.group_id, file=sys.stderr, flush=True)
+                each(scene)
+                said[each.__name__ if setting == "bidirectional" else f"policy {setting}"] = scene.told
+            kafka.stop()
+            if setting == "bidirectional":
+                (log,) = (kafka.data_dir / "__consumer_offsets-0").glob("*.log")
+                written = {each.__name__: batches_of(log.read_bytes(), each.__name__, names_of(scenes)) for each in RECORDED}
     provenance = {"broker": "Apache Kafka 4.3.1", "command": "python -m tests.golden.capture_migrations"}
-    GOLDEN.write_text(json.dumps(provenance | {"scenes": said}, indent=1) + "\n")
+    GOLDEN.write_text(json.dumps(provenance | {"scenes": said, "records": written}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

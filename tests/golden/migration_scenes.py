@@ -6,6 +6,7 @@ told is in migrations_kafka_4.3.1.json (capture_migrations.py).
 
 from __future__ import annotations
 
+from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Protocol
 from uuid import UUID
@@ -78,7 +79,7 @@ class Scene:
         self.group_id = name
         self.exchange = exchange
         self.told: list[str] = []
-        self._names: dict[str, str] = {"": "nobody"}
+        self.names: dict[str, str] = {"": "nobody"}  #: of member ids
         self._topics = {topic_id: name for name, topic_id in exchange.topic_ids.items()}
 
     def note(self, what: str, answer: str) -> None:
@@ -86,10 +87,10 @@ class Scene:
 
     def know(self, member_id: str, name: str) -> None:
         if member_id:
-            self._names[member_id] = name
+            self.names[member_id] = name
 
     def name(self, member_id: str | None) -> str:
-        return "null" if member_id is None else self._names.get(member_id, "a stranger")
+        return "null" if member_id is None else self.names.get(member_id, "a stranger")
 
     def by_name(self, partitions: Iterable[Any]) -> str:
         return said({self._topics[each.topic_id]: each.partitions for each in partitions})
@@ -723,7 +724,19 @@ SCENES: Final[tuple[Callable[[Scene], None], ...]] = (
     empty,
     nobody_new_is_left,
 )
+#: Whose records are told, too: in these no order of hash tables matters, and Kafka writes none that says what is known.
+RECORDED: Final = (eager, given_back, static, static_unchanged, away, by_its_own_id, sessions, empty)
 POLICIES: Final = ("upgrade", "downgrade", "disabled")
+
+
+def names_of(scenes: Iterable[Scene]) -> dict[str, str]:
+    """By which names records shall tell of members, and of topics."""
+    found: dict[str, str] = {}
+    for scene in scenes:
+        found |= {member_id: name for member_id, name in scene.names.items() if member_id}
+        topics = scene.exchange.topic_ids.items()
+        found |= {urlsafe_b64encode(topic_id.bytes).decode().rstrip("="): name for name, topic_id in topics}
+    return found
 
 
 def play(scene: Callable[[Scene], None], exchange: Exchange) -> list[str]:

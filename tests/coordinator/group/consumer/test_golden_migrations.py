@@ -10,11 +10,13 @@ from uuid import UUID
 import pytest
 
 from tests.golden.capture_migrations import GOLDEN
-from tests.golden.migration_scenes import PARTITION_COUNTS, POLICIES, SCENES, SETTINGS, Scene, play, policy
+from tests.golden.group_records import batches_of
+from tests.golden.migration_scenes import PARTITION_COUNTS, POLICIES, RECORDED, SCENES, SETTINGS, Scene, names_of, play, policy
 from tests.support.broker_in_memory import BrokerInMemory, Pending
-from tests.support.committed_offsets import groups_of
+from tests.support.committed_offsets import TOPIC, groups_of
 
-KAFKA_SAID = json.loads(GOLDEN.read_text())["scenes"]
+GOLDEN_SCENES = json.loads(GOLDEN.read_text())
+KAFKA_SAID, KAFKA_WROTE = GOLDEN_SCENES["scenes"], GOLDEN_SCENES["records"]
 
 
 class Answered(NamedTuple):
@@ -39,7 +41,7 @@ class InMemory:
         self.topic_ids = {name: topic.topic_id for name, topic in self.broker.cluster.topics.items()}
 
     def send(self, sender: str, schema: Any, request: Any, version: int) -> Answered:
-        return Answered(self.broker, self.broker.begin(request, version))
+        return Answered(self.broker, self.broker.begin(request, version, client_id="scene"))
 
     def let_pass(self, milliseconds: int) -> None:
         self.broker.clock.advance(milliseconds)
@@ -48,6 +50,17 @@ class InMemory:
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.__name__)
 def test_a_scene(scene: Callable[[Scene], None]) -> None:
     assert play(scene, InMemory()) == KAFKA_SAID[scene.__name__]
+
+
+@pytest.mark.parametrize("scene", RECORDED, ids=lambda scene: scene.__name__)
+def test_the_records_of_a_scene(scene: Callable[[Scene], None]) -> None:
+    exchange = InMemory()
+    playing = Scene(scene.__name__, exchange)
+    scene(playing)
+    log = exchange.broker.cluster.partition(TOPIC, 0).log
+    ours, theirs = batches_of(log.read(0, 1 << 20, isolation=None), scene.__name__, names_of([playing])), KAFKA_WROTE[scene.__name__]
+    assert ours == theirs[: len(ours)]
+    assert len(theirs) - len(ours) <= 1  # a session that was over before the log was read
 
 
 @pytest.mark.parametrize("migration_policy", POLICIES)
