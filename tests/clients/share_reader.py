@@ -25,8 +25,9 @@ Given = dict[int, int]  #: how often each offset was delivered
 class ShareReader:
     """Of a topic with one partition, from its beginning. Leaves when its context ends."""
 
-    def __init__(self, bootstrap: str, group: str, topic: str) -> None:
-        self._group, self._topic, self._member_id = group, topic, str(uuid4())
+    def __init__(self, bootstrap: str, group: str, topic: str, *, max_records: int = 500) -> None:
+        self._group, self._topic, self.member_id = group, topic, str(uuid4())
+        self._max_records = max_records
         self._client = Client(bootstrap, timeout_ms=int(TIMEOUT_S * 1000))
         self._deadline = self._client.deadline()
         self._connection = self._client.to_any(self._deadline)
@@ -42,7 +43,7 @@ class ShareReader:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if kind is None:
             self._acknowledge({}, is_last=True)
-            assert self._ask(k76, k76.Request(group_id=self._group, member_id=self._member_id, member_epoch=-1)).error_code == 0
+            assert self._ask(k76, k76.Request(group_id=self._group, member_id=self.member_id, member_epoch=-1)).error_code == 0
         self._client.close()
 
     def _ask(self, schema: ModuleType, request: Any) -> Any:
@@ -61,7 +62,7 @@ class ShareReader:
 
         def join() -> UUID | None:
             self._ask(k10, k10.Request(coordinator_keys=[self._group], key_type=0))
-            request = k76.Request(group_id=self._group, member_id=self._member_id, member_epoch=0, subscribed_topic_names=[self._topic])
+            request = k76.Request(group_id=self._group, member_id=self.member_id, member_epoch=0, subscribed_topic_names=[self._topic])
             assignment = self._ask(k76, request).assignment
             return assignment.topic_partitions[0].topic_id if assignment is not None and assignment.topic_partitions else None
 
@@ -79,12 +80,13 @@ class ShareReader:
             k78,
             k78.Request(
                 group_id=self._group,
-                member_id=self._member_id,
+                member_id=self.member_id,
                 share_session_epoch=self._session_epoch,
                 max_wait_ms=500,
                 min_bytes=1,
-                max_records=500,
-                batch_size=500,
+                max_records=self._max_records,
+                batch_size=self._max_records,
+                share_acquire_mode=1,
                 topics=topics,
                 forgotten_topics_data=[],
             ),
@@ -105,7 +107,7 @@ class ShareReader:
         ]
         topics = [k79.Topic(topic_id=self._topic_id, partitions=[_partition(k79, batches)])] if batches else []
         request = k79.Request(
-            group_id=self._group, member_id=self._member_id, share_session_epoch=-1 if is_last else self._session_epoch, topics=topics
+            group_id=self._group, member_id=self.member_id, share_session_epoch=-1 if is_last else self._session_epoch, topics=topics
         )
         answer = self._ask(k79, request)
         errors = {each.error_code for topic in answer.responses for each in topic.partitions}
