@@ -47,6 +47,7 @@ from minibroker.coordinator.group.consumer.classic_protocol import partitions_of
 from minibroker.coordinator.group.consumer.group import ConsumerGroup
 from minibroker.coordinator.group.consumer.members import Member, MemberState
 from minibroker.coordinator.group.consumer.migration import ClassicHeirs, Migration, downgraded, metadata_of, protocols_of
+from minibroker.coordinator.group.consumer.requests import Heartbeat, HeartbeatAnswer
 from minibroker.coordinator.group.consumer.step import Step
 from minibroker.coordinator.group.records import group_record
 from minibroker.errors import (
@@ -77,6 +78,13 @@ class MixedGroup(ConsumerGroup):
         self._joinings: dict[str, Timer] = {}
         self._syncings: dict[str, Timer] = {}
 
+    def heartbeat(self, asked: Heartbeat) -> HeartbeatAnswer:
+        """As of any consumer group. A member that was classic need not join or sync any more."""
+        answer = super().heartbeat(asked)
+        self._cancel(self._joinings, answer.member_id)
+        self._cancel(self._syncings, answer.member_id)
+        return answer
+
     # JoinGroup
 
     def join(self, join: Join, joined: Joined) -> None:
@@ -99,7 +107,7 @@ class MixedGroup(ConsumerGroup):
         self._follow(step, _updated(before, join, subscription))
         if owner is not None and self._may_downgrade({owner.member_id}, replaced=owner):
             return self._hand_over(step, join, owner, member_id)
-        step.assign(self._limits().assignment_interval_ms)
+        step.assign(self._limits().assignment_interval_ms, self._limits().assignors)
         member = step.reconcile(member_id, owned)
         self._commit(step)
         self._cancel(self._revocations, member_id)

@@ -210,6 +210,31 @@ def test_classic_members_that_are_left_alone_get_what_is_free() -> None:
     assert world.sync(old, 4) == {"t": [0, 1, 2, 3, 4, 5]}
 
 
+def test_who_goes_over_to_the_new_protocol_need_not_join_again() -> None:
+    world = World()
+    old = world.classic()
+    world.beat("new", 0, {})
+    assert world.heartbeat(old, 1) == "REBALANCE_IN_PROGRESS"
+    assert world.beat(old, 0, {}) == (2, {"t": [0, 1]})
+    for _ in range(3):
+        world.let_pass(REBALANCE_MS)
+        assert world.beat(old, 2, {"t": [0, 1]}) == (2, None)
+        world.beat("new", 2, {"t": [2, 3]})
+
+
+def test_in_the_interval_a_classic_member_is_told_the_target_that_there_is() -> None:
+    world = World(group_consumer_assignment_interval_ms="5000")
+    assert world.beat("new", 0, {}) == (2, {"t": [0, 1, 2, 3]})
+    old = world.join()
+    assert (old.generation_id, world.sync(old.member_id, 2)) == (2, {})
+    assert world.group.state.value == "Assigning"
+    assert world.heartbeat(old.member_id, 2) == "OK"
+    world.let_pass(5_000)
+    assert world.heartbeat(old.member_id, 2) == "OK"  # a new member makes the target
+    assert world.beat("new", 2, {"t": [0, 1, 2, 3]}) == (2, {"t": [0, 1]})
+    assert world.heartbeat(old.member_id, 2) == "REBALANCE_IN_PROGRESS"
+
+
 def test_the_session_of_a_classic_member_is_its_own() -> None:
     world = World()
     old = world.upgraded()
