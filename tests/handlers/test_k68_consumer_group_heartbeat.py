@@ -132,6 +132,14 @@ def test_members_that_are_not_there() -> None:
     assert answer.error_message.startswith("The consumer group member has a greater member epoch (7) than the one known")
 
 
+def test_the_broker_says_which_assignors_there_are() -> None:
+    broker = broker_with_consumers(config={"group.consumer.assignors": "range"})
+    answer = join(broker, "a", server_assignor="uniform")
+    assert (answer.error_code, answer.error_message) == (112, "ServerAssignor uniform is not supported. Supported assignors: range.")
+    join(broker, "a")
+    assert describe(broker).assignor_name == "range"
+
+
 def test_a_full_group() -> None:
     broker = broker_with_consumers(config={"group.consumer.max.size": "1"})
     join(broker, "a")

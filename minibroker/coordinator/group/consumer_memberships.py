@@ -39,7 +39,7 @@ class ConsumerMemberships:
     def heartbeat(self, group_id: str, asked: Heartbeat, told: Told) -> None:
         """Join, be alive, leave; told when what changed is safe."""
         try:
-            check_heartbeat(group_id, asked)
+            check_heartbeat(group_id, asked, self._groups.config.group_consumer_assignors)
             stored = self._groups.shard_of(group_id)
             group = self._group_of(stored, group_id, asked.member_epoch)
             is_new = group is not stored.live.get(group_id)

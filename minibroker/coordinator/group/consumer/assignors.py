@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
@@ -15,19 +15,22 @@ from minibroker.errors import UnsupportedAssignor
 
 UNIFORM: Final = "uniform"
 RANGE: Final = "range"
-ASSIGNORS: Final = (UNIFORM, RANGE)  #: the first one is for members who name none
+ASSIGNORS: Final = (
+    UNIFORM,
+    RANGE,
+)  #: group.consumer.assignors names those that members may ask for; the first one is for who asks for none
 
 
-def check_assignor(name: str | None) -> None:
+def check_assignor(name: str | None, assignors: Sequence[str] = ASSIGNORS) -> None:
     """UnsupportedAssignor where a member asks for one that is not there."""
-    if name is not None and name not in ASSIGNORS:
-        raise UnsupportedAssignor(f"ServerAssignor {name} is not supported. Supported assignors: {', '.join(ASSIGNORS)}.")
+    if name is not None and name not in assignors:
+        raise UnsupportedAssignor(f"ServerAssignor {name} is not supported. Supported assignors: {', '.join(assignors)}.")
 
 
-def preferred(names: Iterable[str | None]) -> str:
+def preferred(names: Iterable[str | None], assignors: Sequence[str] = ASSIGNORS) -> str:
     """The one with the most votes; of several that which the older members want."""
-    votes = Counter(name for name in names if name is not None)
-    return votes.most_common(1)[0][0] if votes else ASSIGNORS[0]
+    votes = Counter(name for name in names if name is not None and name in assignors)
+    return votes.most_common(1)[0][0] if votes else assignors[0]
 
 
 def assign(

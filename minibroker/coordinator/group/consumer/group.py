@@ -50,7 +50,7 @@ from uuid import UUID, uuid4
 from minibroker.clock import Clock, Timer
 from minibroker.coordinator.group.commits import Membership
 from minibroker.coordinator.group.consumer.assignment import without_epochs
-from minibroker.coordinator.group.consumer.assignors import preferred
+from minibroker.coordinator.group.consumer.assignors import ASSIGNORS, preferred
 from minibroker.coordinator.group.consumer.image import GroupImage
 from minibroker.coordinator.group.consumer.members import JOINS, LEAVES, LEAVES_FOR_A_WHILE, Member, MemberState
 from minibroker.coordinator.group.consumer.reconciliation import is_part_of
@@ -95,6 +95,7 @@ class Limits(NamedTuple):
     session_timeout_ms: int = 45_000  #: group.consumer.session.timeout.ms
     heartbeat_interval_ms: int = 5_000  #: group.consumer.heartbeat.interval.ms
     assignment_interval_ms: int = 1_000  #: group.consumer.assignment.interval.ms; 0: who joins is in a target assignment at once
+    assignors: tuple[str, ...] = ASSIGNORS  #: group.consumer.assignors
 
 
 def new_member_id() -> str:
@@ -166,13 +167,13 @@ class ConsumerGroup:
     @property
     def assignor(self) -> str:
         """Which its members want."""
-        return preferred(member.server_assignor for member in self.image.members.values())
+        return preferred((member.server_assignor for member in self.image.members.values()), self._limits().assignors)
 
     # ConsumerGroupHeartbeat
 
     def heartbeat(self, asked: Heartbeat) -> HeartbeatAnswer:
         """Join, be alive, leave: KafkaError kinds of the table, of requests.py, and what storing fails with."""
-        check_heartbeat(self.group_id, asked)
+        check_heartbeat(self.group_id, asked, self._limits().assignors)
         if asked.member_epoch < JOINS:
             return self._leave(asked)
         if not asked.member_id:
@@ -180,7 +181,7 @@ class ConsumerGroup:
         step = self._step()
         before = self._find(asked, step)
         self._follow(step, _updated(before, asked))
-        step.assign(self._limits().assignment_interval_ms)
+        step.assign(self._limits().assignment_interval_ms, self._limits().assignors)
         member = step.reconcile(asked.member_id, asked.owned)
         self._commit(step)
         self._renew(member)

@@ -23,6 +23,7 @@ def _make(groups: LiveGroups, group_id: str, image: GroupImage, persist: Persist
             own.consumer_session_timeout_ms,
             own.consumer_heartbeat_interval_ms,
             own.consumer_assignment_interval_ms,
+            groups.config.group_consumer_assignors,
         )
 
     def downgraded(heirs: ClassicHeirs) -> None:

@@ -5,10 +5,11 @@ Source: GroupMetadataManager.throwIfConsumerGroupHeartbeatRequestIsInvalid of Ap
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from minibroker.coordinator.group.consumer.assignment import Assignment
-from minibroker.coordinator.group.consumer.assignors import check_assignor
+from minibroker.coordinator.group.consumer.assignors import ASSIGNORS, check_assignor
 from minibroker.coordinator.group.consumer.members import JOINS, LEAVES, LEAVES_FOR_A_WHILE
 from minibroker.coordinator.group.consumer.subscriptions import check_regex
 from minibroker.errors import InvalidRequest
@@ -48,7 +49,7 @@ class HeartbeatAnswer(NamedTuple):
     assignment: Assignment | None = None
 
 
-def check_heartbeat(group_id: str, asked: Heartbeat) -> None:
+def check_heartbeat(group_id: str, asked: Heartbeat, assignors: Sequence[str] = ASSIGNORS) -> None:
     """InvalidRequest, UnsupportedAssignor, InvalidRegularExpression."""
     if not asked.member_id and (asked.draws_own_id or asked.member_epoch > JOINS or asked.member_epoch == LEAVES):
         raise InvalidRequest("MemberId can't be empty.")
@@ -61,7 +62,7 @@ def check_heartbeat(group_id: str, asked: Heartbeat) -> None:
         raise InvalidRequest("InstanceId can't be null.")
     elif asked.member_epoch < LEAVES_FOR_A_WHILE:
         raise InvalidRequest("MemberEpoch is invalid.")
-    check_assignor(asked.server_assignor)
+    check_assignor(asked.server_assignor, assignors)
     check_regex(asked.topic_regex)
 
 

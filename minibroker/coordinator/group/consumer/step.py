@@ -11,6 +11,8 @@ Source: GroupMetadataManager, TargetAssignmentBuilder of Apache Kafka 4.3.1; KIP
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from minibroker.coordinator.group.consumer import records
 from minibroker.coordinator.group.consumer.assignment import NOTHING, Assignment, Epochs, MemberSpec
 from minibroker.coordinator.group.consumer.assignors import assign, preferred
@@ -112,7 +114,7 @@ class Step:
 
     # Assignments
 
-    def assign(self, interval_ms: int) -> None:
+    def assign(self, interval_ms: int, assignors: Sequence[str]) -> None:
         """Make the target assignment of this epoch, unless there is one, or the last one is younger than the interval."""
         image = self.image
         is_due = not 0 <= self._now_ms - image.assignment_timestamp_ms < interval_ms
@@ -124,7 +126,7 @@ class Step:
             for member_id, each in image.members.items()
         }
         counts = {topic_id: count for each in subscribed.values() for topic_id, count in each.items()}
-        name = preferred(each.server_assignor for each in image.members.values())
+        name = preferred((each.server_assignor for each in image.members.values()), assignors)
         is_homogeneous = len({each.subscription for each in image.members.values()}) == 1
         for member_id, target in assign(name, specs, counts, is_homogeneous=is_homogeneous).items():
             if image.targets.get(member_id) != target:

@@ -66,6 +66,7 @@ def test_the_group_takes_what_most_members_want() -> None:
     assert preferred([None, RANGE, None]) == RANGE
     assert preferred([RANGE, UNIFORM]) == RANGE
     assert preferred([RANGE, UNIFORM, UNIFORM]) == UNIFORM
+    assert preferred([RANGE, UNIFORM, UNIFORM], [RANGE]) == RANGE  # the broker had both once
 
 
 def test_unknown_assignor() -> None:
