@@ -5,6 +5,7 @@
                                too, but there the records go: Apache Kafka holds them back, acquired as they are
     request_percentage         time spent on requests, in hundredths of one processor; held for one window at the most
     controller_mutation_rate   partitions created and deleted, a second; THROTTLING_QUOTA_EXCEEDED where the request's version knows it
+    connection_creation_rate   of an address, a second: one too many is not served, and closed when the rate is the quota again (KIP-612)
 
 Every answer goes at once, with `throttle_time_ms`; then the connection is muted for that time (ClientQuotaManager,
 ControllerMutationQuotaManager of Apache Kafka 4.3.1). Of all quotas that fit a client the most specific one holds:
@@ -24,7 +25,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from minibroker.cluster.client_quotas import CLIENT_ID, USER
+from minibroker.cluster.client_quotas import CLIENT_ID, IP, USER
 from minibroker.cluster.cluster import Charge
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.dispatch.delayed import NO_RESPONSE
@@ -44,14 +45,15 @@ PRODUCER_BYTES: Final = "producer_byte_rate"
 CONSUMER_BYTES: Final = "consumer_byte_rate"
 REQUEST_TIME: Final = "request_percentage"
 MUTATIONS: Final = "controller_mutation_rate"
-ENFORCED: Final = (PRODUCER_BYTES, CONSUMER_BYTES, REQUEST_TIME, MUTATIONS)
+CONNECTIONS: Final = "connection_creation_rate"
+ENFORCED: Final = (PRODUCER_BYTES, CONSUMER_BYTES, REQUEST_TIME, MUTATIONS, CONNECTIONS)
 
 _EXEMPT: Final = frozenset({k27_write_txn_markers.API_KEY})  #: requests between brokers
 _PERCENT_OF_NS: Final = 100 / 1e9
 _SIZE_OF_FRAME: Final = 4
 _METERS_MAX: Final = 1_000  #: of one quota; from here on those of silent clients are dropped
 
-Client = tuple[str, str | None]  #: user, client_id
+Client = tuple[str, str | None]  #: user, client_id; or an address, None
 Entity = frozenset[tuple[str, str | None]]
 Meter = TypeVar("Meter", Rate, TokenBucket)
 
@@ -74,6 +76,11 @@ class Limits:
                 self._found.clear()
             self._found[client] = self._find(client[0], client[1] or None)
         return self._found[client]
+
+    def of_address(self, host: str) -> float | None:
+        """The quota of an address, else that of addresses without one."""
+        value = self._by_entity.get(frozenset({(IP, host)}))
+        return self._by_entity.get(frozenset({(IP, None)})) if value is None else value
 
     def _find(self, user: str, client_id: str | None) -> tuple[Client, float] | None:
         both, alone, identified = (user, client_id), (user, None), ("", client_id)
@@ -135,6 +142,19 @@ class Quotas:
         found = self._limits[REQUEST_TIME].of((ANONYMOUS, ctx.client_id))
         if found is not None:
             self._rate(REQUEST_TIME, found[0]).record(spent_ns * _PERCENT_OF_NS, self._clock.now_ms())
+
+    def connection_throttle_ms(self, host: str) -> int:
+        """Count a new connection of an address: 0 where it may be; else how long until the next one, for one window at the most."""
+        quota = self._limits[CONNECTIONS].of_address(host)
+        if quota is None:
+            return 0
+        now_ms = self._clock.now_ms()
+        rate = self._rate(CONNECTIONS, (host, None))
+        rate.record(1, now_ms)
+        throttle_ms = min(rate.throttle_ms(quota, now_ms), self._window.window_ms)
+        if throttle_ms:
+            rate.record(-1, now_ms)
+        return throttle_ms
 
     # -- called by handlers ---------------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 Versions: 0 and 1; 1 is flexible. Each entity is altered or refused on its own, whole, with INVALID_REQUEST; it is answered once, however
 often it is named. Removing what is not there is fine. validate_only checks everything and changes nothing.
 Quotas are records of the metadata log, as Apache Kafka has them (cluster/client_quotas.py); answered when they are on the disk.
-They hold from the next request on (dispatch/quotas.py); not done: connection_creation_rate.
+They hold from the next request on (dispatch/quotas.py).
 """
 
 from __future__ import annotations

@@ -94,13 +94,17 @@ class Broker:
         census = Census()
         backlog = self.config.socket_listen_backlog_size if "socket.listen.backlog.size" in self.config.static else _BACKLOG
         for wanted in self.config.listeners:
-            listener = Listener(wanted.name, dispatcher, clock, lambda: limits_of(self.config), census)
+            listener = Listener(wanted.name, dispatcher, clock, lambda: limits_of(self.config), census, self._connection_throttle_ms)
             try:
                 await listener.open(wanted.host, wanted.port, backlog)
             except OSError as error:
                 raise ConfigurationError(f"listeners: cannot listen on {wanted}: {error.strerror or error}") from error
             self.listeners.append(listener)
             self.cluster.node.set_bound_port(wanted.name, listener.port)
+
+    def _connection_throttle_ms(self, host: str) -> int:
+        quotas = self._services.quotas if self._services is not None else None
+        return 0 if quotas is None else quotas.connection_throttle_ms(host)
 
     async def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
         """Answer what was asked, close the logs cleanly, release everything. Harmless when nothing runs."""

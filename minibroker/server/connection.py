@@ -233,6 +233,12 @@ class Connection(asyncio.BufferedProtocol):
             self._is_reading = False
             self._transport.pause_reading()
 
+    def refuse_in(self, delay_ms: int) -> None:
+        """Called by the listener for a new connection: serve nothing, and close then."""
+        self.info.throttle_ms = delay_ms
+        self._listener.after(delay_ms, self.abort)
+        self._mute()
+
     def _mute(self) -> None:
         """Serve no request of this client for as long as its quotas say."""
         throttle_ms, self.info.throttle_ms = self.info.throttle_ms, 0

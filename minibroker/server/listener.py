@@ -54,8 +54,17 @@ class Census:
 class Listener:
     """One of `listeners`: accepts connections and owns them."""
 
-    def __init__(self, name: str, dispatcher: Dispatcher, clock: Clock, limits: Callable[[], Limits], census: Census | None = None) -> None:
+    def __init__(  # noqa: PLR0917  one for each part of a broker; Broker puts them together
+        self,
+        name: str,
+        dispatcher: Dispatcher,
+        clock: Clock,
+        limits: Callable[[], Limits],
+        census: Census | None = None,
+        connection_throttle_ms: Callable[[str], int] = lambda _host: 0,
+    ) -> None:
         self.name = name
+        self._connection_throttle_ms = connection_throttle_ms  #: how long an address has to wait with its next connection
         self.dispatcher = dispatcher
         self._limits = limits
         self.unknown_client = ConnectionInfo(name, "unknown")  #: of connections that are not made yet
@@ -119,6 +128,10 @@ class Listener:
         if census.by_host[host] > allowed:
             log.warning("refusing a connection of %s: max.connections.per.ip=%d are open", host, allowed)
             return False
+        throttle_ms = self._connection_throttle_ms(host)
+        if throttle_ms:
+            log.info("refusing a connection of %s in %d ms: it makes too many for its connection_creation_rate", host, throttle_ms)
+            connection.refuse_in(throttle_ms)
         return True
 
     def forget(self, connection: Connection) -> None:

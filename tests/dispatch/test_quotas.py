@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from minibroker.cluster.client_quotas import CLIENT_ID, USER
-from minibroker.dispatch.quotas import ANONYMOUS, CONSUMER_BYTES, MUTATIONS, PRODUCER_BYTES, REQUEST_TIME, Limits
+from minibroker.dispatch.quotas import ANONYMOUS, CONNECTIONS, CONSUMER_BYTES, MUTATIONS, PRODUCER_BYTES, REQUEST_TIME, Limits
 from minibroker.errors import InvalidPartitions, ThrottlingQuotaExceeded
 from minibroker.records.builder import build_batch
 from minibroker.records.record import Record
@@ -230,6 +230,21 @@ def test_a_client_without_a_name_is_of_no_client_id(client_id: str | None) -> No
     assert produce(broker, 4_000, client_id="named") > 0
     limit(broker, PRODUCER_BYTES, 100, (("user", None),))
     assert produce(broker, 4_000, client_id=client_id) > 0
+
+
+def test_an_address_that_makes_too_many_connections() -> None:
+    broker = BrokerInMemory()
+    limit(broker, CONNECTIONS, 2, (("ip", "10.0.0.7"),))
+    quotas = broker.services.quotas
+    assert quotas is not None
+    assert [quotas.connection_throttle_ms("10.0.0.7") for _ in range(22)] == [0] * 20 + [500, 500]  # of Kafka: 510
+    assert [quotas.connection_throttle_ms("10.0.0.8") for _ in range(30)] == [0] * 30
+    broker.clock.advance(500)
+    assert [quotas.connection_throttle_ms("10.0.0.7") for _ in range(2)] == [0, 500]
+    limit(broker, CONNECTIONS, 1, (("ip", None),))
+    again = broker.services.quotas
+    assert again is not None
+    assert [again.connection_throttle_ms("10.0.0.8") for _ in range(11)] == [0] * 10 + [1000]
 
 
 def test_records_that_a_share_group_acquired_go_and_the_client_is_held_behind_them() -> None:

@@ -89,9 +89,10 @@ async def listening(
     *,
     host: str = "127.0.0.1",
     census: Census | None = None,
+    connection_throttle_ms: Callable[[str], int] = lambda _host: 0,
 ) -> AsyncIterator[Listener]:
     clock = clock or LoopClock(asyncio.get_running_loop())
-    listener = Listener("PLAINTEXT", script or Script(), clock, lambda: limits or Limits(), census)  # type: ignore[arg-type]  # it dispatches
+    listener = Listener("PLAINTEXT", script or Script(), clock, lambda: limits or Limits(), census, connection_throttle_ms)  # type: ignore[arg-type]  # it dispatches
     await listener.open(host, 0, 50)
     try:
         yield listener

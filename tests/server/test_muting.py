@@ -96,6 +96,29 @@ def test_two_quotas_hold_until_the_longer_is_over(on_loop: OnLoop) -> None:
     on_loop(main())
 
 
+def test_a_connection_too_many_is_not_served_and_closed_in_time(on_loop: OnLoop) -> None:
+    async def main() -> None:
+        script, clock = Script(), StandingClock()
+        async with listening(script, clock=clock, connection_throttle_ms=lambda _host: 70 if listening_for else 0) as listener:
+            welcome = await Client.connect(listener)
+            welcome.send(b"hello")
+            assert await welcome.receive() == b"hello"
+            listening_for.append("too many")
+            refused = await Client.connect(listener)
+            refused.send(b"hello?")
+            await until(lambda: clock.held)
+            assert script.seen == [b"hello"]
+            for end in clock.held:
+                end()
+            assert await refused.is_closed()
+            welcome.send(b"again")
+            assert await welcome.receive() == b"again"
+            assert script.seen == [b"hello", b"again"]
+
+    listening_for: list[str] = []
+    on_loop(main())
+
+
 def test_a_muted_client_is_not_idle_and_may_go(on_loop: OnLoop) -> None:
     async def main() -> None:
         clock = StandingClock()
