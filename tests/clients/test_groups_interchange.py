@@ -19,7 +19,7 @@ from minibroker.client.share_groups import share_offsets
 from minibroker.errors import KafkaError
 from tests.clients.share_reader import ACCEPT, REJECT, RELEASE, ShareReader
 from tests.golden.capture_migrations import Sockets
-from tests.golden.migration_scenes import Classic, New, Scene
+from tests.golden.migration_members import Classic, New, Scene
 from tests.support.broker_process import BrokerProcess
 from tests.support.kafka_process import KafkaProcess
 

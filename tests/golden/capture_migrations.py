@@ -19,7 +19,8 @@ from minibroker.schemas import k19_create_topics as k19
 from minibroker.wire import codec, header
 from minibroker.wire.api import api_of
 from tests.golden.group_records import batches_of
-from tests.golden.migration_scenes import PARTITION_COUNTS, POLICIES, RECORDED, SCENES, SETTINGS, Scene, names_of, policy
+from tests.golden.migration_members import Scene, names_of
+from tests.golden.migration_scenes import PARTITION_COUNTS, POLICIES, RECORDED, SCENES, SETTINGS, policy
 from tests.support.kafka_process import KafkaProcess
 
 GOLDEN = Path(__file__).with_name("migrations_kafka_4.3.1.json")

@@ -28,7 +28,7 @@ from minibroker.schemas import k84_read_share_group_state as k84
 from minibroker.schemas import k85_write_share_group_state as k85
 from minibroker.schemas import k86_delete_share_group_state as k86
 from minibroker.schemas import k87_read_share_group_state_summary as k87
-from tests.golden.migration_scenes import Exchange
+from tests.golden.migration_members import Exchange
 
 LOCK_MS: Final = 3_000
 SETTINGS: Final = {

@@ -11,7 +11,8 @@ import pytest
 
 from tests.golden.capture_migrations import GOLDEN
 from tests.golden.group_records import batches_of
-from tests.golden.migration_scenes import PARTITION_COUNTS, POLICIES, RECORDED, SCENES, SETTINGS, Scene, names_of, play, policy
+from tests.golden.migration_members import Scene, names_of
+from tests.golden.migration_scenes import PARTITION_COUNTS, POLICIES, RECORDED, SCENES, SETTINGS, play, policy
 from tests.support.broker_in_memory import BrokerInMemory, Pending
 from tests.support.committed_offsets import TOPIC, groups_of
 

@@ -18,7 +18,7 @@ from minibroker.records.batch import split_batches
 from minibroker.schemas import k37_create_partitions as k37
 from minibroker.schemas.internal.consumer_protocol import ConsumerProtocolSubscription
 from minibroker.wire.codec import encode
-from tests.golden.migration_scenes import assigned, parts
+from tests.golden.migration_members import assigned, parts
 from tests.support.broker_in_memory import BrokerInMemory
 from tests.support.committed_offsets import TOPIC, groups_of
 

@@ -35,7 +35,7 @@ from minibroker.errors import (
 )
 from minibroker.schemas.internal.consumer_protocol import ConsumerProtocolSubscription
 from minibroker.wire.codec import encode
-from tests.golden.migration_scenes import assigned, parts
+from tests.golden.migration_members import assigned, parts
 from tests.support.broker_in_memory import BrokerInMemory
 from tests.support.committed_offsets import groups_of
 
