@@ -16,11 +16,15 @@ from minibroker.schemas import k08_offset_commit as k08
 from minibroker.schemas import k09_offset_fetch as k09
 from minibroker.schemas import k10_find_coordinator as k10
 from minibroker.schemas import k11_join_group as k11
+from minibroker.schemas import k12_heartbeat as k12
+from minibroker.schemas import k13_leave_group as k13
+from minibroker.schemas import k14_sync_group as k14
 from minibroker.schemas import k15_describe_groups as k15
 from minibroker.schemas import k16_list_groups as k16
 from minibroker.schemas import k42_delete_groups as k42
 from minibroker.schemas import k47_offset_delete as k47
 from minibroker.schemas import k68_consumer_group_heartbeat as k68
+from minibroker.schemas import k69_consumer_group_describe as k69
 from minibroker.schemas import k76_share_group_heartbeat as k76
 from minibroker.schemas import k77_share_group_describe as k77
 from minibroker.schemas import k90_describe_share_group_offsets as k90
@@ -128,6 +132,30 @@ LIVE_GROUP = [
     ),
     k68.Request(group_id="s", member_id=A, member_epoch=0, rebalance_timeout_ms=10_000, subscribed_topic_names=["t"], topic_partitions=[]),
 ]
+OTHER_APIS = [
+    k12.Request(group_id="s", generation_id=1, member_id=A),
+    k13.Request(group_id="s", members=[k13.Member(member_id=A)]),
+    k14.Request(group_id="s", generation_id=1, member_id=A, protocol_type="consumer", protocol_name="range", assignments=[]),
+    k69.Request(group_ids=["s"], include_authorized_operations=False),
+    k09.Request(groups=[k09.Group(group_id="s", member_id=A, member_epoch=2, topics=None)], require_stable=False),
+    beat(A, 0, "t", "t", "absent", rack="r"),
+    beat(A, 0, "absent"),
+    describe("s"),
+]
+OF_OTHER_KINDS = [
+    k68.Request(
+        group_id="next", member_id=A, member_epoch=0, rebalance_timeout_ms=10_000, subscribed_topic_names=["u"], topic_partitions=[]
+    ),
+    beat(A, 0, "t", group="next"),
+    beat(A, 1, group="next"),
+    beat(A, -1, group="next"),
+    describe("next"),
+    alter("next", {"t": {0: 1}}),
+    forget("next", "t"),
+    offsets("next"),
+    offsets("next", {"t": [0]}),
+    listed("share"),
+]
 EMPTY_GROUP = [
     beat(A, -1),
     beat(A, -1),
@@ -167,10 +195,12 @@ def scenario(ask: Ask, settle: Callable[[str, int], k76.Response]) -> list[Step]
     settle(B, 2)
     told.append(("two members", plain(settle(A, 2))))
     told += [(_name(request), plain(ask(request))) for request in LIVE_GROUP]
+    told += [(_name(request), plain(ask(request))) for request in OTHER_APIS]
+    settle(A, 2)
     topic_id = ask(k03.Request(topics=[k03.Topic(name="t")])).topics[0].topic_id
     for group in ("s", "simple"):
         told.append((f"a commit to {group}", plain(ask(commit(group, topic_id)))))
-    told += [(_name(request), plain(ask(request))) for request in EMPTY_GROUP]
+    told += [(_name(request), plain(ask(request))) for request in EMPTY_GROUP + OF_OTHER_KINDS]
     return told
 
 

@@ -13,6 +13,7 @@ CONFIG = {
     "group.share.max.size": str(MAX_SIZE),
     "group.share.assignment.interval.ms": "0",
     "group.share.heartbeat.interval.ms": "5000",
+    "group.consumer.heartbeat.interval.ms": "5000",
     "offsets.topic.num.partitions": "2",
     "share.coordinator.state.topic.num.partitions": "2",
 }
