@@ -23,8 +23,6 @@ from minibroker.cluster.maintenance import Maintenance
 from minibroker.cluster.metadata_image import (
     ALL_BROKERS,
     BROKER_RESOURCE,
-    CLIENT_METRICS_RESOURCE,
-    GROUP_RESOURCE,
     TOPIC_RESOURCE,
     MetadataImage,
     config_records,
@@ -33,6 +31,7 @@ from minibroker.cluster.metadata_log import RECORDS_IN_BATCH_MAX, MetadataLog
 from minibroker.cluster.metadata_store import MetadataStore
 from minibroker.cluster.metadata_trimming import TrimmingLimits
 from minibroker.cluster.node import Node
+from minibroker.cluster.own_configs import OwnConfigs
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.topic import INTERNAL_TOPICS, Topic
 from minibroker.cluster.topic_config import broker_log_config, check_overrides, log_config
@@ -63,7 +62,7 @@ from minibroker.schemas.internal.topic_records import PartitionRecord, RemoveTop
 from minibroker.storage.files import Files
 
 if TYPE_CHECKING:
-    from minibroker.cluster.group_config import GroupConfig, GroupConfigs
+    from minibroker.cluster.group_config import GroupConfig
 
 _LOG = logging.getLogger(__name__)
 
@@ -104,9 +103,8 @@ class Cluster:
         self.image = self._store.image
         self.topics: Mapping[str, Topic] = self.image.topics
         self.on_topic_deleted: list[Callable[[str], None]] = []  #: told the name of each topic that is gone
-        self.on_group_config_changed: list[Callable[[str], None]] = []  #: told the id of each group whose configs were altered
         self.on_quotas_changed: list[Callable[[], None]] = []  #: told when quotas of clients were altered
-        self._group_configs: GroupConfigs | None = None  #: made when the first is asked for
+        self.own_configs = OwnConfigs(config, self._store)  #: of groups and of client metrics
         self._all_directories = directories
         self._clock = clock
         self._background = background
@@ -366,35 +364,12 @@ class Cluster:
             self.config.set_dynamic(*before)
             raise
         self._log_config = broker_log_config(self.config)
-        self._forget_group_configs()
+        self.own_configs.forget()
         self._maintenance.check(self._configure_logs(self.topics.values()))
 
     def group_config(self, group_id: str) -> GroupConfig:
         """The configs of a group that are in force: its own within the broker's limits, else the broker's. Read them when they are used."""
-        if self._group_configs is None:
-            from minibroker.cluster.group_config import GroupConfigs  # noqa: PLC0415  a start does without
-
-            self._group_configs = GroupConfigs(self.config, lambda group: self.image.config_of(GROUP_RESOURCE, group))
-        return self._group_configs.of(group_id)
-
-    def alter_group_config(self, group_id: str, overrides: Mapping[str, str], *, validate_only: bool = False) -> None:
-        """Replace what a group has for itself, whether there is such a group or not; InvalidConfig."""
-        from minibroker.cluster.group_config import check_group_configs  # noqa: PLC0415  as above
-
-        checked = check_group_configs(self.config, overrides)
-        if not validate_only:
-            self._store.commit_config(GROUP_RESOURCE, group_id, checked)
-            self._forget_group_configs(group_id)
-            for hear in self.on_group_config_changed:
-                hear(group_id)
-
-    def alter_client_metrics_config(self, name: str, overrides: Mapping[str, str], *, validate_only: bool = False) -> None:
-        """Replace configs of client metrics, which are kept and told; InvalidConfig, InvalidRequest."""
-        from minibroker.config.client_metrics_properties import check_client_metrics  # noqa: PLC0415  a start does without
-
-        checked = check_client_metrics(overrides)
-        if not validate_only:
-            self._store.commit_config(CLIENT_METRICS_RESOURCE, name, checked)
+        return self.own_configs.of_group(group_id)
 
     def update_features(self, updates: Sequence[Update], *, validate_only: bool = False) -> None:
         """Finalize features at other levels, all or none, with effect from the next request on; InvalidUpdateVersion."""
@@ -417,10 +392,6 @@ class Cluster:
         return self._store.allocate_producer_id()
 
     # Inside
-
-    def _forget_group_configs(self, group_id: str | None = None) -> None:
-        if self._group_configs is not None:
-            self._group_configs.forget(group_id)
 
     def _partitions(self) -> list[Partition]:
         return [partition for topic in self.topics.values() for partition in topic.partitions]

@@ -122,9 +122,9 @@ def _alter(cluster: Cluster, resource_type: int, name: str, changes: Sequence[Ch
     if resource_type == TOPIC_RESOURCE:
         cluster.alter_topic_config(name, after, validate_only=validate_only)
     elif resource_type == GROUP_RESOURCE:
-        cluster.alter_group_config(name, after, validate_only=validate_only)
+        cluster.own_configs.alter_group(name, after, validate_only=validate_only)
     elif resource_type == CLIENT_METRICS_RESOURCE:
-        cluster.alter_client_metrics_config(name, after, validate_only=validate_only)
+        cluster.own_configs.alter_client_metrics(name, after, validate_only=validate_only)
     else:
         _alter_broker(cluster, name, after, validate_only=validate_only)
 

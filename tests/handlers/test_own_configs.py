@@ -69,7 +69,7 @@ def test_altered_and_refused_as_apache_kafka_does() -> None:
 def test_configs_of_a_group_are_in_force_and_outlive_a_restart() -> None:
     broker = BrokerInMemory()
     told: list[str] = []
-    broker.cluster.on_group_config_changed.append(told.append)
+    broker.cluster.own_configs.on_group_changed.append(told.append)
     assert broker.cluster.group_config("billing").consumer_session_timeout_ms == 45_000
 
     assert alter(broker, GROUP, "billing", (SESSION, " 50000 "), ("share.auto.offset.reset", "earliest")) == (0, None)
