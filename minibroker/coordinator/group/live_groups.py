@@ -182,7 +182,9 @@ class LiveGroups:
         for group_id, known in list(stored.shard.groups.items()):
             is_needed = not known.is_classic or (known.stored is not None and known.stored.members)
             group = self.find(stored, group_id) if is_needed else None
-            if group is not None:
+            if isinstance(group, ClassicGroup):
+                group.resume(must_rebalance=known.is_heir)
+            elif group is not None:
                 group.resume()
 
     def _unload_if_offline(self, stored: StoredShard) -> None:

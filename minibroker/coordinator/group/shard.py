@@ -20,6 +20,7 @@ class Group(NamedTuple):
     stored: GroupMetadataValue | None = None  #: the last generation of a classic group
     group_type: GroupType = GroupType.CLASSIC
     image: Any = None  #: of a newer kind: what its records say
+    is_heir: bool = False  #: a classic one that a consumer group became, which has had no generation of its own since
 
     @property
     def is_classic(self) -> bool:
@@ -33,12 +34,13 @@ SIMPLE = Group()
 class Shard:
     """Groups by id, and their offsets."""
 
-    __slots__ = ("groups", "new_images", "offsets")
+    __slots__ = ("_last_end", "groups", "new_images", "offsets")
 
     def __init__(self) -> None:
         self.groups: dict[str, Group] = {}  #: every group that has offsets is here; a group may have none
         self.new_images: dict[str, Any] = {}  #: of a group whose first record is about to come; written by LiveGroups
         self.offsets = Offsets()
+        self._last_end: tuple[str, int] | None = None  #: of a newer kind: which group, and where its last tombstone is
 
     def replay(self, record: CoordinatorRecord, record_offset: int, producer_id: int = NO_PRODUCER_ID) -> None:
         """Take one record of the log, in the order of the log."""
@@ -46,9 +48,10 @@ class Shard:
         if isinstance(key, OffsetCommitKey | LegacyOffsetCommitKey):
             self._replay_offset(record, record_offset, producer_id)
         elif isinstance(key, GroupMetadataKey):
-            self._replay_group(key.group, None if record.value is None else Group(record.value))
+            is_heir = self._last_end == (key.group, record_offset - 1)
+            self._replay_group(key.group, None if record.value is None else Group(record.value, is_heir=is_heir))
         elif (group_type := type_of_key(key)) is not None:
-            self._replay_newer(record, group_type)
+            self._replay_newer(record, record_offset, group_type)
 
     def end_transaction(self, producer_id: int, *, is_commit: bool) -> None:
         """Take one marker of the log."""
@@ -69,7 +72,7 @@ class Shard:
         else:
             self.groups[group_id] = group
 
-    def _replay_newer(self, record: CoordinatorRecord, group_type: GroupType) -> None:
+    def _replay_newer(self, record: CoordinatorRecord, record_offset: int, group_type: GroupType) -> None:
         """Compaction may have left any record of a group as its first one."""
         group_id = record.key.group_id
         group = self.groups.get(group_id)
@@ -80,5 +83,6 @@ class Shard:
             group = self.groups[group_id] = Group(group_type=group_type, image=image)
         if record.value is None and is_of_group(record.key):
             del self.groups[group_id]
+            self._last_end = group_id, record_offset
         else:
             group.image.replay(record)

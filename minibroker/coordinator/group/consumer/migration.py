@@ -14,7 +14,8 @@
 A classic group that cannot be upgraded is GroupIdNotFound for who asks for it. Where Apache Kafka differs: an assignment that cannot be
 read is UNKNOWN_SERVER_ERROR there; members that were still on their way to what they were to have when a static one was replaced by a
 classic one are left as they are, so that some partitions wait there for the next rebalance; a rebalance that was given up while the
-leader was waited for makes it forget what members had, and the upgrade gives it to others while they still read it.
+leader was waited for makes it forget what members had, and the upgrade gives it to others while they still read it; one that dies behind
+a downgrade finds a stable group at its start, so that nobody has what the last new member had. Here it rebalances (Group.is_heir).
 
 Source: GroupMetadataManager.convertToConsumerGroup and convertToClassicGroup, ConsumerGroup.fromClassicGroup,
 ClassicGroup.fromConsumerGroup of Apache Kafka 4.3.1.
