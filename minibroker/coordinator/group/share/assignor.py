@@ -14,7 +14,7 @@ Kafka 4.3.1, whose hash tables take partitions in an order of their own; here th
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import ceil
 from typing import Final
 from uuid import UUID
@@ -45,7 +45,7 @@ def _share(members: Mapping[str, MemberSpec], partitions: Sequence[Partition], f
     quotas = {member_id: ceil(each * (index + 1)) - ceil(each * index) for index, member_id in enumerate(members)}
     readers: dict[Partition, list[str]] = {partition: [] for partition in partitions}
     for member_id, member in members.items():
-        kept = [(topic_id, index) for topic_id, index in partitions if index in member.assignment.get(topic_id, ())]
+        kept = sorted(partition for partition in _partitions(member.assignment) if partition in readers)
         for partition in kept[max(len(kept) - quotas[member_id], 0) :]:
             readers[partition].append(member_id)
     for partition in partitions:
@@ -57,6 +57,10 @@ def _share(members: Mapping[str, MemberSpec], partitions: Sequence[Partition], f
     for (topic_id, index), some in readers.items():
         for member_id in some:
             found[member_id].setdefault(topic_id, set()).add(index)
+
+
+def _partitions(assignment: Assignment) -> Iterator[Partition]:
+    return ((topic_id, index) for topic_id, indexes in assignment.items() for index in indexes)
 
 
 def _fill(readers: dict[Partition, list[str]], missing: dict[str, int], sharing: int) -> None:
