@@ -39,7 +39,6 @@ Source: GroupMetadataManager, ConsumerGroup of Apache Kafka 4.3.1; KIP-848, KIP-
 
 from __future__ import annotations
 
-import logging
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
 from enum import Enum
@@ -47,7 +46,7 @@ from functools import partial
 from typing import Final, NamedTuple
 from uuid import UUID, uuid4
 
-from minibroker.clock import Clock, Timer
+from minibroker.clock import Clock
 from minibroker.coordinator.group.commits import Membership
 from minibroker.coordinator.group.consumer.assignment import without_epochs
 from minibroker.coordinator.group.consumer.assignors import ASSIGNORS, preferred
@@ -59,6 +58,7 @@ from minibroker.coordinator.group.consumer.requests import NOT_SAID, Heartbeat, 
 from minibroker.coordinator.group.consumer.step import Step
 from minibroker.coordinator.group.consumer.subscriptions import names_of
 from minibroker.coordinator.group.kinds import CheckCommit, GroupType, Persist, may_commit_all
+from minibroker.coordinator.group.member_timeouts import MemberTimeouts
 from minibroker.coordinator.group.topics import Topics
 from minibroker.coordinator.record_frame import CoordinatorRecord
 from minibroker.errors import (
@@ -75,8 +75,6 @@ from minibroker.errors import (
 )
 
 _INT_MAX: Final = 2**31 - 1
-
-_LOG = logging.getLogger(__name__)
 
 
 class GroupState(Enum):
@@ -130,8 +128,8 @@ class ConsumerGroup:
         self._limits = limits  #: at the moment
         self._draw_member_id = draw_member_id
         self._topics_version = -1  #: of the topics that the group's epoch is known to be right for
-        self._sessions: dict[str, Timer] = {}
-        self._revocations: dict[str, Timer] = {}
+        self._sessions = MemberTimeouts(group_id, clock, self._remove, "its session timed out")
+        self._revocations = MemberTimeouts(group_id, clock, self._remove, "it did not give up its partitions in time")
 
     # Life
 
@@ -143,10 +141,8 @@ class ConsumerGroup:
 
     def unload(self) -> None:
         """This broker coordinates the group no more."""
-        for timers in self._timers():
-            for timer in timers.values():
-                timer.cancel()
-            timers.clear()
+        for timeouts in self._timeouts():
+            timeouts.clear()
 
     @property
     def state(self) -> GroupState:
@@ -244,7 +240,7 @@ class ConsumerGroup:
             step = self._step()
             step.rest(member)
             self._store(step)
-            self._cancel(self._revocations, member.member_id)
+            self._revocations.cancel(member.member_id)
         else:
             self._remove(member.member_id)
         return HeartbeatAnswer(asked.member_id, asked.member_epoch)
@@ -266,7 +262,7 @@ class ConsumerGroup:
         topics_version = self._topics.version
         self._store(step)
         self._topics_version = topics_version
-        for member_id in self._sessions.keys() - self.image.members.keys():
+        for member_id in self._sessions.member_ids - self.image.members.keys():
             self._cancel_all(member_id)
 
     def _store(self, step: Step) -> None:
@@ -280,46 +276,28 @@ class ConsumerGroup:
         for member_id in member_ids:
             self._cancel_all(member_id)
 
-    # Timers
+    # Time-outs
 
-    def _timers(self) -> tuple[dict[str, Timer], ...]:
-        """All time-outs by member id."""
+    def _timeouts(self) -> tuple[MemberTimeouts, ...]:
+        """All that there are."""
         return self._sessions, self._revocations
 
     def _session_timeout_ms(self, _: Member) -> int:
         return self._limits().session_timeout_ms
 
     def _renew(self, member: Member) -> None:
-        self._arm(self._sessions, member.member_id, self._session_timeout_ms(member), "its session timed out")
+        self._sessions.arm(member.member_id, self._session_timeout_ms(member))
 
     def _watch_revocation(self, member: Member, before: Member | None = None) -> None:
         """Its time begins anew with each thing that it must give up."""
         if member.state is not MemberState.UNREVOKED_PARTITIONS or member.classic is not None:
-            self._cancel(self._revocations, member.member_id)
+            self._revocations.cancel(member.member_id)
         elif before is None or before != before.with_progress_of(member):
-            self._arm(self._revocations, member.member_id, member.rebalance_timeout_ms, "it did not give up its partitions in time")
-
-    def _arm(self, timers: dict[str, Timer], member_id: str, delay_ms: int, why: str) -> None:
-        self._cancel(timers, member_id)
-        timers[member_id] = self._clock.call_later_ms(delay_ms, partial(self._time_out, timers, member_id, why))
-
-    def _cancel(self, timers: dict[str, Timer], member_id: str) -> None:
-        timer = timers.pop(member_id, None)
-        if timer is not None:
-            timer.cancel()
+            self._revocations.arm(member.member_id, member.rebalance_timeout_ms)
 
     def _cancel_all(self, member_id: str) -> None:
-        for timers in self._timers():
-            self._cancel(timers, member_id)
-
-    def _time_out(self, timers: dict[str, Timer], member_id: str, why: str) -> None:
-        try:
-            self._remove(member_id)
-        except KafkaError as error:
-            _LOG.warning("group %s: member %s cannot be removed, though %s: %s", self.group_id, member_id, why, error)
-            self._arm(timers, member_id, self._limits().session_timeout_ms, why)
-        else:
-            _LOG.info("group %s: member %s is gone: %s", self.group_id, member_id, why)
+        for timeouts in self._timeouts():
+            timeouts.cancel(member_id)
 
     # What others want to know
 

@@ -38,7 +38,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from minibroker.clock import Timer
 from minibroker.coordinator.group.classic.answers import UNKNOWN_MEMBER_ID, Join, JoinAnswer, Joined, Leave, Sync, SyncAnswer, Synced
 from minibroker.coordinator.group.classic.records import value_of_members
 from minibroker.coordinator.group.classic.subscription import CONSUMER
@@ -49,6 +48,7 @@ from minibroker.coordinator.group.consumer.members import Member, MemberState
 from minibroker.coordinator.group.consumer.migration import ClassicHeirs, Migration, downgraded, metadata_of, protocols_of
 from minibroker.coordinator.group.consumer.requests import Heartbeat, HeartbeatAnswer
 from minibroker.coordinator.group.consumer.step import Step
+from minibroker.coordinator.group.member_timeouts import MemberTimeouts
 from minibroker.coordinator.group.records import group_record
 from minibroker.errors import (
     FencedInstanceId,
@@ -75,14 +75,14 @@ class MixedGroup(ConsumerGroup):
         super().__init__(*arguments, **more)
         self._migration = migration
         self._downgraded = downgraded
-        self._joinings: dict[str, Timer] = {}
-        self._syncings: dict[str, Timer] = {}
+        self._joinings = MemberTimeouts(self.group_id, self._clock, self._remove, "it did not join again in time")
+        self._syncings = MemberTimeouts(self.group_id, self._clock, self._remove, "it did not sync in time")
 
     def heartbeat(self, asked: Heartbeat) -> HeartbeatAnswer:
         """As of any consumer group. A member that was classic need not join or sync any more."""
         answer = super().heartbeat(asked)
-        self._cancel(self._joinings, answer.member_id)
-        self._cancel(self._syncings, answer.member_id)
+        self._joinings.cancel(answer.member_id)
+        self._syncings.cancel(answer.member_id)
         return answer
 
     # JoinGroup
@@ -110,10 +110,10 @@ class MixedGroup(ConsumerGroup):
         step.assign(self._limits().assignment_interval_ms, self._limits().assignors)
         member = step.reconcile(member_id, owned)
         self._commit(step)
-        self._cancel(self._revocations, member_id)
-        self._cancel(self._joinings, member_id)
+        self._revocations.cancel(member_id)
+        self._joinings.cancel(member_id)
         self._renew(member)
-        self._arm(self._syncings, member_id, join.rebalance_timeout_ms, "it did not sync in time")
+        self._syncings.arm(member_id, join.rebalance_timeout_ms)
         return _told(member)
 
     def _check_join(self, join: Join) -> None:
@@ -161,7 +161,7 @@ class MixedGroup(ConsumerGroup):
         except KafkaError as error:
             synced(SyncAnswer(error=type(error)))
             return
-        self._cancel(self._syncings, member.member_id)
+        self._syncings.cancel(member.member_id)
         self._renew(member)
         assignment = write_assignment(without_epochs(member.assigned), protocol.metadata, member.topic_names, self._topics)
         synced(SyncAnswer(assignment, sync.protocol_type, sync.protocol_name))
@@ -184,8 +184,8 @@ class MixedGroup(ConsumerGroup):
         return step.image.epoch > step.image.assignment_epoch
 
     def _ask_to_join(self, member: Member) -> None:
-        if member.member_id not in self._joinings:
-            self._arm(self._joinings, member.member_id, member.rebalance_timeout_ms, "it did not join again in time")
+        if member.member_id not in self._joinings.member_ids:
+            self._joinings.arm(member.member_id, member.rebalance_timeout_ms)
         raise RebalanceInProgress
 
     def _waits_for_others(self, member: Member) -> bool:
@@ -272,13 +272,13 @@ class MixedGroup(ConsumerGroup):
         self.unload()
         self._downgraded(heirs)
 
-    # Timers
+    # Time-outs
 
     def _session_timeout_ms(self, member: Member) -> int:
         return super()._session_timeout_ms(member) if member.classic is None else member.classic.session_timeout_ms
 
-    def _timers(self) -> tuple[dict[str, Timer], ...]:
-        return (*super()._timers(), self._joinings, self._syncings)
+    def _timeouts(self) -> tuple[MemberTimeouts, ...]:
+        return (*super()._timeouts(), self._joinings, self._syncings)
 
 
 def _subscription(join: Join) -> ConsumerProtocolSubscription:

@@ -28,12 +28,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from enum import Enum
-from functools import partial
 from typing import NamedTuple, NoReturn
 
-from minibroker.clock import Clock, Timer
+from minibroker.clock import Clock
 from minibroker.coordinator.group.commits import Membership
 from minibroker.coordinator.group.kinds import GroupType, Persist
+from minibroker.coordinator.group.member_timeouts import MemberTimeouts
 from minibroker.coordinator.group.share.image import GroupImage
 from minibroker.coordinator.group.share.members import JOINS, LEAVES, Member
 from minibroker.coordinator.group.share.offsets import ShareOffsets
@@ -89,7 +89,7 @@ class ShareGroup:
         self._on_member_gone = on_member_gone
         self.offsets = ShareOffsets(group_id, image=image, topics=topics, clock=clock, persist=persist, states=states)
         self._topics_version = -1  #: of the topics that the group's epoch is known to be right for
-        self._sessions: dict[str, Timer] = {}
+        self._sessions = MemberTimeouts(group_id, clock, self._remove, "its session timed out")
 
     # Life
 
@@ -104,8 +104,6 @@ class ShareGroup:
 
     def unload(self) -> None:
         """Nobody asks it any more."""
-        for timer in self._sessions.values():
-            timer.cancel()
         self._sessions.clear()
 
     @property
@@ -176,27 +174,13 @@ class ShareGroup:
         step = self._step()
         step.remove(member_id)
         self._store(step)
-        timer = self._sessions.pop(member_id, None)
-        if timer is not None:
-            timer.cancel()
+        self._sessions.cancel(member_id)
         self._on_member_gone(member_id)
 
-    # Timers
+    # Time-outs, and states of partitions
 
     def _renew(self, member_id: str) -> None:
-        timer = self._sessions.pop(member_id, None)
-        if timer is not None:
-            timer.cancel()
-        self._sessions[member_id] = self._clock.call_later_ms(self._limits().session_timeout_ms, partial(self._time_out, member_id))
-
-    def _time_out(self, member_id: str) -> None:
-        try:
-            self._remove(member_id)
-        except KafkaError as error:
-            _LOG.warning("group %s: member %s cannot be removed, though its session timed out: %s", self.group_id, member_id, error)
-            self._renew(member_id)
-        else:
-            _LOG.info("group %s: member %s is gone: its session timed out", self.group_id, member_id)
+        self._sessions.arm(member_id, self._limits().session_timeout_ms)
 
     def _initialize(self, step: Step) -> Step:
         """Have states made for what members subscribed to. Where that fails the next heartbeat tries again."""
@@ -205,7 +189,7 @@ class ShareGroup:
             return step
         step.store_state_partitions(step.image.state_partitions.initialize(missing))
         self._store(step)
-        for member_id in self.image.members.keys() - self._sessions.keys():
+        for member_id in self.image.members.keys() - self._sessions.member_ids:
             self._renew(member_id)  # it is a member from now on, whatever becomes of the rest
         failed = self.offsets.initialize(missing)
         if failed:
