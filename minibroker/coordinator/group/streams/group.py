@@ -48,6 +48,7 @@ from uuid import UUID
 from minibroker.clock import Clock, Timer
 from minibroker.coordinator.group.commits import Membership
 from minibroker.coordinator.group.kinds import CheckCommit, GroupType, Persist, may_commit_all
+from minibroker.coordinator.group.member_timeouts import MemberTimeouts
 from minibroker.coordinator.group.streams.endpoints import Located, locate
 from minibroker.coordinator.group.streams.image import FIRST_EPOCH, GroupImage
 from minibroker.coordinator.group.streams.internal_topics import ConfiguredTopology, InternalTopic, Status, StatusCode, configure
@@ -139,8 +140,8 @@ class StreamsGroup:
         self._configured: _Configured | None = None
         self._shutdown_asked_by: str | None = None  #: the member that wants all to shut down
         self._endpoint_epoch = 0  #: grows when somebody with an endpoint has other tasks
-        self._sessions: dict[str, Timer] = {}
-        self._revocations: dict[str, Timer] = {}
+        self._sessions = MemberTimeouts(group_id, clock, self._remove, "its session timed out")
+        self._revocations = MemberTimeouts(group_id, clock, self._remove, "it did not give up its tasks in time")
         self._first_assignment: Timer | None = None
 
     # Life
@@ -153,8 +154,6 @@ class StreamsGroup:
 
     def unload(self) -> None:
         """This broker coordinates the group no more."""
-        for timer in (*self._sessions.values(), *self._revocations.values()):
-            timer.cancel()
         self._sessions.clear()
         self._revocations.clear()
         self._end_delay()
@@ -305,12 +304,12 @@ class StreamsGroup:
         step = Step(self.group_id, self.image, self._clock.now_ms())
         step.remove(member_id)
         self._store(step)
-        self._cancel(self._sessions, member_id)
-        self._cancel(self._revocations, member_id)
+        self._sessions.cancel(member_id)
+        self._revocations.cancel(member_id)
         if self.is_empty:
             self._shutdown_asked_by = None
 
-    # Timers
+    # Time-outs
 
     def _assign_first(self) -> None:
         """The initial delay is over. What fails here is done by the next heartbeat."""
@@ -330,32 +329,14 @@ class StreamsGroup:
             self._first_assignment = None
 
     def _renew(self, member_id: str) -> None:
-        self._arm(self._sessions, member_id, self._limits().session_timeout_ms, "its session timed out")
+        self._sessions.arm(member_id, self._limits().session_timeout_ms)
 
     def _watch_revocation(self, member: Member, before: Member | None = None) -> None:
         """Its time begins anew with each thing that it must give up."""
         if member.state is not MemberState.UNREVOKED_TASKS:
-            self._cancel(self._revocations, member.member_id)
+            self._revocations.cancel(member.member_id)
         elif before is None or before != before.with_progress_of(member):
-            self._arm(self._revocations, member.member_id, member.rebalance_timeout_ms, "it did not give up its tasks in time")
-
-    def _arm(self, timers: dict[str, Timer], member_id: str, delay_ms: int, why: str) -> None:
-        self._cancel(timers, member_id)
-        timers[member_id] = self._clock.call_later_ms(delay_ms, partial(self._time_out, timers, member_id, why))
-
-    def _cancel(self, timers: dict[str, Timer], member_id: str) -> None:
-        timer = timers.pop(member_id, None)
-        if timer is not None:
-            timer.cancel()
-
-    def _time_out(self, timers: dict[str, Timer], member_id: str, why: str) -> None:
-        try:
-            self._remove(member_id)
-        except KafkaError as error:
-            _LOG.warning("group %s: member %s cannot be removed, though %s: %s", self.group_id, member_id, why, error)
-            self._arm(timers, member_id, self._limits().session_timeout_ms, why)
-        else:
-            _LOG.info("group %s: member %s is gone: %s", self.group_id, member_id, why)
+            self._revocations.arm(member.member_id, member.rebalance_timeout_ms)
 
     # What others want to know
 
