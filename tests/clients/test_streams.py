@@ -2,7 +2,7 @@
 
 The application reads lines, sends their words through a repartition topic, and writes a record for each with its count so far: 1, 2, 3 and
 so on for each word, without a gap, a repetition or a step back, whatever died. The seed is printed; set CRASH_SEED to repeat the moments
-(not the interleaving) of a run.
+(not the interleaving) of a run. Its instances share their tasks out as a classic group, and as a streams group (KIP-1071).
 """
 
 from __future__ import annotations
@@ -30,8 +30,11 @@ from tests.support.old_java import LOGGING
 
 pytestmark = [pytest.mark.java, pytest.mark.crash]
 
-#: Who is killed, one after the other.
-DEATHS = ["broker", "broker", "application", "broker", "application and broker", "broker", "broker"]
+#: Who is killed, one after the other, by the protocol of the group.
+DEATHS = {
+    "classic": ["broker", "broker", "application", "broker", "application and broker", "broker", "broker"],
+    "streams": ["broker", "application", "broker"],
+}
 PARTITIONS = 3
 LINES, COUNTS, CHANGELOG = "lines", "counts", "word-count-counts-changelog"
 WORDS = [f"word-{number}" for number in range(20)]
@@ -43,6 +46,11 @@ BROKER = {
     "offsets.topic.num.partitions": "3",
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1000",
+    "group.streams.assignment.interval.ms": "0",
+    "group.streams.min.session.timeout.ms": "1000",
+    "group.streams.session.timeout.ms": "4000",
+    "group.streams.min.heartbeat.interval.ms": "200",
+    "group.streams.heartbeat.interval.ms": "500",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
 }
 #: Records are sent long before their transaction ends, so deaths meet open ones. Time-outs are short: a dead application's transactions and
@@ -53,12 +61,12 @@ APPLICATION = {
     "linger.ms": "0",
     "repartition.purge.interval.ms": "500",
     "transaction.timeout.ms": "5000",
-    "session.timeout.ms": "4000",
-    "heartbeat.interval.ms": "500",
     "reconnect.backoff.ms": "20",
     "reconnect.backoff.max.ms": "200",
     "retry.backoff.ms": "50",
 }
+#: What the broker says in a streams group.
+BY_PROTOCOL = {"classic": {"session.timeout.ms": "4000", "heartbeat.interval.ms": "500"}, "streams": {"group.protocol": "streams"}}
 #: librdkafka's: back soon after a restart.
 QUICK: dict[str, Any] = {"reconnect.backoff.max.ms": 200, "log_level": 0}
 
@@ -153,7 +161,7 @@ class Reader:
 class Application:
     """tests/clients/java/WordCount.java in a JVM of its own; `said` is the file that it speaks into."""
 
-    def __init__(self, folder: Path, bootstrap: str) -> None:
+    def __init__(self, folder: Path, bootstrap: str, protocol: str) -> None:
         libraries = jars(f"kafka-streams-{KAFKA_VERSION}", f"org.apache.kafka:kafka-streams:{KAFKA_VERSION}", LOGGING)
         source = HERE / "java" / "WordCount.java"
         with building("WordCount", [source]) as classes:
@@ -163,7 +171,7 @@ class Application:
                 subprocess.run(["javac", "--release", "11", "-cp", f"{libraries}/*", "-d", str(classes), str(source)], check=True)
         memory = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"]
         self.said = folder / "application.txt"
-        settings = [f"{name}={value}" for name, value in APPLICATION.items()]
+        settings = [f"{name}={value}" for name, value in (APPLICATION | BY_PROTOCOL[protocol]).items()]
         words = ["WordCount", bootstrap, LINES, COUNTS, str(folder / "state"), *settings]
         self._command = ["java", *memory, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", f"{classes}:{libraries}/*", *words]
         self.start()
@@ -184,9 +192,9 @@ class Application:
 
 
 @contextmanager
-def counting(folder: Path, bootstrap: str, moments: random.Random) -> Iterator[tuple[Application, Feeder, Reader]]:
+def counting(folder: Path, bootstrap: str, protocol: str, moments: random.Random) -> Iterator[tuple[Application, Feeder, Reader]]:
     """The application at work on lines that come, and a reader of its counts."""
-    application = Application(folder, bootstrap)
+    application = Application(folder, bootstrap, protocol)
     try:
         feeder = Feeder(bootstrap, random.Random(moments.random()))
         reader = Reader(bootstrap, COUNTS, int)
@@ -200,15 +208,16 @@ def counting(folder: Path, bootstrap: str, moments: random.Random) -> Iterator[t
 
 
 @pytest.mark.timeout(200)
-def test_counts_are_exact(tmp_path: Path) -> None:
+@pytest.mark.parametrize("protocol", ["classic", pytest.param("streams", marks=pytest.mark.slow)])
+def test_counts_are_exact(protocol: str, tmp_path: Path) -> None:
     seed = int(os.environ.get("CRASH_SEED", "0")) or random.SystemRandom().randrange(1, 1_000_000)
     print(f"CRASH_SEED={seed}")
     moments = random.Random(seed)
     words = [word for name, value in BROKER.items() for word in ("--set", f"{name}={value}")]
     with BrokerProcess(tmp_path, *words) as broker:
         create_topics(broker.bootstrap)
-        with counting(tmp_path, broker.bootstrap, moments) as (application, feeder, reader):
-            for dying in DEATHS:
+        with counting(tmp_path, broker.bootstrap, protocol, moments) as (application, feeder, reader):
+            for dying in DEATHS[protocol]:
                 reader.read_on()
                 time.sleep(moments.uniform(0.0, 0.4))  # the random moment itself, not a wait for something
                 if "application" in dying:

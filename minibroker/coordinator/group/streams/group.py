@@ -31,7 +31,8 @@ Invariants
   - see reconciliation.py for who is given what
 
 Where Apache Kafka differs: it makes internal topics behind the answer, so that a new group is not ready until a later heartbeat; here they
-are made at once, and MISSING_INTERNAL_TOPICS is told only where one cannot be made. A member does not get back into a full group there.
+are made at once, and MISSING_INTERNAL_TOPICS is told only where one cannot be made. A member does not get back into a full group there. One
+whose answer was lost is not told its tasks again there; here it is, as soon as it says that it owns something else.
 
 Source: GroupMetadataManager, StreamsGroup of Apache Kafka 4.3.1; KIP-1071.
 """
@@ -205,8 +206,9 @@ class StreamsGroup:
         self._watch_revocation(member, before)
         if asked.shuts_down:
             self._shut_down(member.member_id)
-        is_told = asked.member_epoch == JOINS or before.assigned != member.assigned
-        if is_told and was_known and member.user_endpoint is not None:
+        is_new = asked.member_epoch == JOINS or before.assigned != member.assigned
+        is_told = is_new or (asked.owned is not None and asked.owned != member.assigned.tasks)  # an answer may have been lost
+        if is_new and was_known and member.user_endpoint is not None:
             self._endpoint_epoch += 1
         delayed = () if is_assigned else (_INITIAL_DELAY if is_delayed else _INTERVAL,)
         return HeartbeatAnswer(

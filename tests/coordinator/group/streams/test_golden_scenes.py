@@ -1,4 +1,7 @@
-"""Scenes of streams groups (tests/golden/streams_scenes.py): minibroker says what Apache Kafka 4.3.1 said."""
+"""Scenes of streams groups (tests/golden/streams_scenes.py): minibroker says what Apache Kafka 4.3.1 said.
+
+But for one thing: a member that says it owns something else than it was given is told its tasks again here.
+"""
 
 from __future__ import annotations
 
@@ -31,4 +34,12 @@ class InMemory:
 
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.__name__)
 def test_a_scene(scene: Callable[[Scene], None]) -> None:
-    assert play(scene, InMemory()) == KAFKA_SAID[scene.__name__]
+    ours, theirs = play(scene, InMemory()), KAFKA_SAID[scene.__name__]
+    assert [kafka if is_told_again(kafka, line) else line for kafka, line in zip(theirs, ours, strict=True)] == theirs
+
+
+def is_told_again(kafka: str, ours: str) -> bool:
+    """Whether a member said what it owns, and Kafka told it nothing where we told it its tasks."""
+    before, nothing, after = kafka.partition(") - - - ")
+    says_what_it_owns = "+" in before.partition(" (")[0]
+    return bool(nothing) and says_what_it_owns and ours.startswith(f"{before}) ") and ours.endswith(f" {after}")
