@@ -26,7 +26,7 @@ Source: GroupMetadataManager, GroupCoordinatorService of Apache Kafka 4.3.1; KIP
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import NamedTuple, NoReturn
 
@@ -87,7 +87,8 @@ class ShareGroup:
         self._persist = persist
         self._limits = limits
         self._on_member_gone = on_member_gone
-        self.offsets = ShareOffsets(group_id, image=image, topics=topics, clock=clock, persist=persist, states=states)
+        self.offsets = ShareOffsets(group_id, image=image, topics=topics, clock=clock, persist=self._append, states=states)
+        self._is_settled = False  #: nothing was stored since all partitions that members want had a state, and were given to somebody
         self._topics_version = -1  #: of the topics that the group's epoch is known to be right for
         self._sessions = MemberTimeouts(group_id, clock, self._remove, "its session timed out")
 
@@ -134,9 +135,11 @@ class ShareGroup:
             step.forget_deleted_topics()
         if has_changed or topics_version != self._topics_version:
             has_changed = step.follow_subscriptions(has_changed=has_changed)
-        step = self._initialize(step)
-        if step.image.assignment_epoch >= step.image.epoch and step.is_anything_unassigned:
-            has_changed = step.follow_subscriptions(has_changed=True)
+        if not self._is_settled or step.records:
+            self._is_settled = True  # unless something is stored
+            step = self._initialize(step)
+            if step.image.assignment_epoch >= step.image.epoch and step.is_anything_unassigned:
+                has_changed = step.follow_subscriptions(has_changed=True)
         step.assign(limits.assignment_interval_ms)
         member = step.tell_target(asked.member_id, has_changed=has_changed)
         self._store(step)
@@ -168,7 +171,11 @@ class ShareGroup:
 
     def _store(self, step: Step) -> None:
         if step.records:
-            self._persist(step.records)
+            self._append(step.records)
+
+    def _append(self, records: Sequence[CoordinatorRecord]) -> None:
+        self._is_settled = False
+        self._persist(records)
 
     def _remove(self, member_id: str) -> None:
         step = self._step()
