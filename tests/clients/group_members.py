@@ -94,14 +94,17 @@ class Member:
     """One of a group. `owned` and `read` are as of the last `look`; `read` is all that it read since it joined, in order."""
 
     def __init__(self, program: ToldProgram, name: str) -> None:
-        self._program, self._name = program, name
+        self._program, self.name = program, name
         self.owned: set[Place] = set()
         self.read: list[tuple[Place, int, str]] = []
         self.troubles: list[str] = []
 
+    def ask(self, command: str) -> list[str]:
+        return self._program.ask(command, self.name)
+
     def look(self) -> Self:
         self.owned = set()
-        for line in self._program.ask("seen", self._name):
+        for line in self.ask("seen"):
             what, *words = line.split("\t")
             if what == "owns":
                 self.owned.add(Place(words[0], int(words[1])))
@@ -112,13 +115,13 @@ class Member:
         return self
 
     def commit(self) -> None:
-        self._program.ask("commit", self._name)
+        self.ask("commit")
 
     def leave(self) -> None:
-        self._program.ask("leave", self._name)
+        self.ask("leave")
 
     def __str__(self) -> str:
-        return f"{self._name} owns {sorted(self.owned)}, read {len(self.read)}, troubles {self.troubles}"
+        return f"{self.name} owns {sorted(self.owned)}, read {len(self.read)}, troubles {self.troubles}"
 
 
 _numbers = itertools.count()

@@ -30,6 +30,7 @@ from tests.conftest import NO_RETENTION
 from tests.support.broker_process import BrokerProcess
 
 PARTITIONS = 4
+COMMIT_IN_TIME = {"java", "confluent-kafka", "franz-go", "sarama"}
 
 
 @pytest.fixture(scope="module")
@@ -55,30 +56,37 @@ def writer(bootstrap: str) -> Writer:
     return Writer(bootstrap)
 
 
+def each_read(kind: Kind, written: Counter[str], *members: Member) -> bool:
+    """Once; or more often by clients that do not commit before partitions go, should there be a rebalance more than was waited for."""
+    found = values(*members)
+    return found == written if kind.make in COMMIT_IN_TIME else not written - found
+
+
 @each_of([*CLASSIC_KINDS, *CONSUMER_KINDS])
 def test_members_share_what_there_is(kind: Kind, programs: Programs, writer: Writer, new_topic: Callable[..., str]) -> None:
     """One reads all; a second takes half; the first leaves, and the second has all; a third goes on where they ended: each value once."""
     topic = new_topic(PARTITIONS)
     written = writer.write(topic)
     one = programs.join(kind, topic, topic)
-    until(lambda: shared([one], topic, PARTITIONS) and values(one) == written, one)
+    until(lambda: shared([one], topic, PARTITIONS) and each_read(kind, written, one), one)
     one.commit()
     two = programs.join(kind, topic, topic)
     until(lambda: shared([one, two], topic, PARTITIONS), one, two)
     written += writer.write(topic)
-    until(lambda: values(one, two) == written, one, two)
+    until(lambda: each_read(kind, written, one, two), one, two)
     one.commit()
     two.commit()
     one.leave()
     until(lambda: shared([two], topic, PARTITIONS), two)
     written += writer.write(topic)
-    until(lambda: values(one, two) == written, two)
+    until(lambda: each_read(kind, written, one, two), two)
     two.commit()
     two.leave()
-    written += writer.write(topic)
+    rest = writer.write(topic)
     three = programs.join(kind, topic, topic)
-    until(lambda: values(one, two, three) == written, three)
+    until(lambda: not rest - values(three), three)
     three.leave()
+    assert values(three) == rest
     assert [one.troubles, two.troubles, three.troubles] == [[], [], []]
 
 
@@ -95,14 +103,14 @@ def test_a_static_member_comes_back_to_what_it_had(
     two = programs.join(kind, topic, topic, instance="two", session_ms=60_000)
     until(lambda: shared([one, two], topic, PARTITIONS), one, two)
     written = writer.write(topic)
-    until(lambda: values(one, two) == written, one, two)
+    until(lambda: each_read(kind, written, one, two), one, two)
     had, instances = set(two.owned), member_ids(admin, topic)
     two.commit()
     two.leave()
     again = programs.join(kind, topic, topic, instance="two", session_ms=60_000)
     until(lambda: again.owned == had and shared([one, again], topic, PARTITIONS), one, again)
     written += writer.write(topic)
-    until(lambda: values(one, two, again) == written, one, again)
+    until(lambda: each_read(kind, written, one, two, again), one, again)
     now = member_ids(admin, topic)
     assert now["one"] == instances["one"], "it never went"
     assert now["two"] != instances["two"], "it came back as another member"
@@ -145,11 +153,11 @@ def test_a_pattern_finds_topics_that_come_later(kind: Kind, programs: Programs, 
     admin.create_topics([NewTopic(names[0], PARTITIONS, 1)])[names[0]].result(30)
     written = writer.write(names[0])
     member = programs.join(kind, prefix, f"^{prefix}[.].*")
-    until(lambda: values(member) == written, member)
+    until(lambda: each_read(kind, written, member), member)
     member.commit()
     admin.create_topics([NewTopic(names[1], PARTITIONS, 1)])[names[1]].result(30)
     written += writer.write(names[1])
-    until(lambda: values(member) == written, member)
+    until(lambda: each_read(kind, written, member), member)
     assert member.owned == {Place(name, number) for name in names for number in range(PARTITIONS)}
     member.leave()
     assert member.troubles == []
@@ -165,7 +173,7 @@ def test_makes_in_one_group(programs: Programs, writer: Writer, new_topic: Calla
     def they_share_and_read(rest: list[Member]) -> None:
         until(lambda: shared(rest, topic, 12), *rest)
         written.update(writer.write(topic, 12, each=1))
-        until(lambda: values(*members) == written, *rest)
+        until(lambda: not written - values(*members), *rest)  # some of them cannot commit in time
 
     for gone in range(len(members)):
         rest = members[gone:]
