@@ -19,7 +19,7 @@ def test_answers_are_those_of_kafka() -> None:
 
     def settle(member_id: str, partition_count: int) -> k76.Response:
         answer = broker.ask(beat(member_id, 0, "t"))
-        assert sum(len(each.partitions) for each in answer.assignment.topic_partitions) == partition_count
+        assert sum(len(each.partitions) for each in answer.assignment.topic_partitions) == partition_count, answer
         return answer  # type: ignore[no-any-return]  # of the codec
 
     ours = json.loads(json.dumps(scenario(broker.ask, settle)))

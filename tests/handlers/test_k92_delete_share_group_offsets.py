@@ -18,6 +18,13 @@ def test_a_deleted_group_leaves_nothing() -> None:
         broker = broker.restart(clean=False)
 
 
+def test_a_group_that_nobody_needs_stays_until_it_is_deleted() -> None:
+    broker = share_broker(config={"offsets.retention.minutes": "1", "offsets.retention.check.interval.ms": "1000"})
+    broker.ask(alter("s", {"t": {0: 4}}))
+    broker.clock.advance(600_000)
+    assert known(broker) == {("t", 0): (4, -4)}
+
+
 def test_a_forgotten_topic_begins_anew() -> None:
     broker = share_broker()
     broker.append("t", 0, records(10))
