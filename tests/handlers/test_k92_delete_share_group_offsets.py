@@ -18,6 +18,14 @@ def test_a_deleted_group_leaves_nothing() -> None:
         broker = broker.restart(clean=False)
 
 
+def test_a_group_goes_also_where_somebody_deleted_the_states() -> None:
+    broker = share_broker()
+    broker.ask(alter("s", {"t": {0: 4}}))
+    broker.cluster.delete_topic("__share_group_state")
+    assert [each.error_code for each in broker.ask(delete("s")).results] == [0]
+    assert broker.ask(listed()).groups == []
+
+
 def test_a_group_that_nobody_needs_stays_until_it_is_deleted() -> None:
     broker = share_broker(config={"offsets.retention.minutes": "1", "offsets.retention.check.interval.ms": "1000"})
     broker.ask(alter("s", {"t": {0: 4}}))

@@ -98,6 +98,7 @@ class Persister:
 
     def delete(self, group_id: str, partitions: Sequence[tuple[UUID, int]]) -> list[KafkaError | None]:
         """Forget share partitions, known or not; UnknownTopicOrPartition, InvalidRequest."""
+        self.ensure_topic()
         self._check_all(group_id, partitions)
 
         def forget(partition: tuple[UUID, int]) -> None:
