@@ -5,10 +5,15 @@ Source: TransactionStateManager.partitionFor, GroupCoordinatorService.partitionF
 
 from __future__ import annotations
 
+from functools import lru_cache
+from typing import Final
+
+_CACHED_IDS: Final = 4_096  #: an id is asked for again and again, and the hash of a long one takes as long as the rest of a heartbeat
 _INT32_RANGE = 1 << 32
 _INT32_MIN = -(1 << 31)
 
 
+@lru_cache(_CACHED_IDS)
 def java_hash(text: str) -> int:
     """String.hashCode: over UTF-16 code units, as a signed int32."""
     units = text.encode("utf-16-be", "surrogatepass")

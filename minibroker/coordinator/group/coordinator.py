@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from minibroker.clock import Clock, Timer
@@ -30,6 +31,7 @@ from minibroker.coordinator.group.retention import expired
 from minibroker.coordinator.group.shard import Group
 from minibroker.coordinator.group.store import StoredShard
 from minibroker.coordinator.placement import partition_of
+from minibroker.coordinator.record_frame import CoordinatorRecord
 from minibroker.coordinator.transaction.metadata import NO_IDS, ProducerIdAndEpoch
 from minibroker.errors import (
     GroupIdNotFound,
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
     from minibroker.coordinator.share.persister import Persister
 
 _MINUTE_MS = 60_000
+OFFSETS_A_TURN = 2_000  #: that retention looks at, or deletes: 20 ms
 EMPTY = "Empty"  #: the state of a group without members, as all kinds spell it
 
 
@@ -252,8 +255,8 @@ class GroupCoordinator(Memberships):
         if group is None:
             raise GroupIdNotFound(f"Group {group_id} not found.")
         group.check_delete()
-        partitions = dict.fromkeys(partition for owner, partition, _ in stored.shard.offsets.all() if owner == group_id)
-        tombstones = [*(offset_tombstone(group_id, partition) for partition in partitions), *group.tombstones()]
+        offsets = (offset_tombstone(group_id, partition) for partition in stored.shard.offsets.partitions_of(group_id))
+        tombstones = [*offsets, *group.tombstones()]
         unsynced = stored.append_all(tombstones, self.clock.now_ms())
         self.forget(stored, group_id)
         return unsynced
@@ -287,19 +290,34 @@ class GroupCoordinator(Memberships):
     def _check_retention(self) -> None:
         self._check_partition(0)
 
-    def _check_partition(self, index: int) -> None:
-        """One partition of the topic a turn; behind the last one, wait for the next time."""
+    def _check_partition(self, index: int, group_ids: Sequence[str] | None = None) -> None:
+        """Some groups of one partition of the topic a turn, all of it to begin with; behind the last one, wait for the next time."""
         if index >= self._store.partition_count:
             self._timer = self.clock.call_later_ms(self.config.offsets_retention_check_interval_ms, self._check_retention)
             return
-        self._timer = self.clock.call_later_ms(0, lambda: self._check_partition(index + 1))
-        now_ms = self.clock.now_ms()
-        retention_ms = self.config.offsets_retention_minutes * _MINUTE_MS
+        left: Sequence[str] = ()
         with suppress(KafkaError):  # one that is loading is looked at the next time; what else goes wrong is told where it does
             stored = self._store.shard(index)
-            stored.append_all(expired(stored.shard, stored.live, now_ms=now_ms, retention_ms=retention_ms), now_ms)
-            for group_id in stored.live.keys() - stored.shard.groups.keys():
-                self.forget(stored, group_id)
+            left = self._expire(stored, list(stored.shard.groups) if group_ids is None else group_ids)
+        following = partial(self._check_partition, index, left) if left else partial(self._check_partition, index + 1)
+        self._timer = self.clock.call_later_ms(0, following)
+
+    def _expire(self, stored: StoredShard, group_ids: Sequence[str]) -> Sequence[str]:
+        """Delete what expired, as much as a turn of the loop may take; the groups that are left to be looked at."""
+        now_ms, retention_ms = self.clock.now_ms(), self.config.offsets_retention_minutes * _MINUTE_MS
+        shard, tombstones, looked_at, index = stored.shard, list[CoordinatorRecord](), 0, 0
+        while index < len(group_ids) and looked_at < OFFSETS_A_TURN:
+            group_id = group_ids[index]
+            index += 1
+            if group_id in shard.groups:
+                looked_at += 1 + len(shard.offsets.of_group(group_id))
+                tombstones += expired(shard, group_id, stored.live.get(group_id), now_ms=now_ms, retention_ms=retention_ms)
+        if len(tombstones) > OFFSETS_A_TURN:  # of one group, which comes again with the rest
+            tombstones, index = tombstones[:OFFSETS_A_TURN], index - 1
+        stored.append_all(tombstones, now_ms)
+        for group_id in stored.live.keys() - shard.groups.keys():
+            self.forget(stored, group_id)
+        return group_ids[index:]
 
 
 def _check_stranger(stored: StoredShard, group_id: str, membership: Membership, unknown_group: type[KafkaError]) -> CheckCommit:

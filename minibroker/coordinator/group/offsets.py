@@ -61,6 +61,11 @@ class Offsets:
         """Whether some transaction has yet to decide about offsets of the group."""
         return group_id in self._open
 
+    def partitions_of(self, group_id: str) -> list[TopicPartition]:
+        """Those of the group with an offset that counts, or will when a transaction commits."""
+        pending = (self._pending[producer_id].get(group_id, _NOTHING) for producer_id in self._open.get(group_id, ()))
+        return list(dict.fromkeys(partition for each in (self.of_group(group_id), *pending) for partition in each))
+
     def all(self) -> Iterator[tuple[str, TopicPartition, CommittedOffset]]:
         """Every offset with its group, also those of open transactions; what is found may be removed meanwhile."""
         stores = [self._committed, *self._pending.values()]

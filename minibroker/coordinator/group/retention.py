@@ -15,7 +15,7 @@ Source: OffsetMetadataManager.cleanupExpiredOffsets, ClassicGroup.offsetExpirati
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from minibroker.coordinator.group.kinds import LiveGroup
 from minibroker.coordinator.group.offsets import NO_TIMESTAMP, CommittedOffset
@@ -26,26 +26,23 @@ from minibroker.coordinator.record_frame import CoordinatorRecord
 _Since = Callable[[CommittedOffset], int]  #: when the retention of an offset begins, epoch ms
 
 
-def expired(shard: Shard, live_groups: Mapping[str, LiveGroup], *, now_ms: int, retention_ms: int) -> list[CoordinatorRecord]:
-    """The tombstones to be written; `live_groups` are those with members, and more."""
-    tombstones = []
-    for group_id, group in shard.groups.items():
-        live = live_groups.get(group_id)
-        since = _since(group, live)
-        if since is None:
-            continue
-        offsets = shard.offsets.of_group(group_id)
-        gone = [
-            (topic, index)
-            for (topic, index), committed in offsets.items()
-            if _is_expired(since, committed, now_ms, retention_ms)
-            and not (live is not None and live.is_subscribed(topic))
-            and not shard.offsets.is_unstable(group_id, (topic, index))
-        ]
-        tombstones += [offset_tombstone(group_id, partition) for partition in gone]
-        is_empty = live is None or live.is_empty
-        if is_empty and len(gone) == len(offsets) and not shard.offsets.has_open_transaction(group_id):
-            tombstones += [group_tombstone(group_id)] if live is None else live.tombstones()
+def expired(shard: Shard, group_id: str, live: LiveGroup | None, *, now_ms: int, retention_ms: int) -> list[CoordinatorRecord]:
+    """The tombstones to be written for a group of the shard, those of the group itself behind those of its offsets."""
+    since = _since(shard.groups[group_id], live)
+    if since is None:
+        return []
+    offsets = shard.offsets.of_group(group_id)
+    gone = [
+        (topic, index)
+        for (topic, index), committed in offsets.items()
+        if _is_expired(since, committed, now_ms, retention_ms)
+        and not (live is not None and live.is_subscribed(topic))
+        and not shard.offsets.is_unstable(group_id, (topic, index))
+    ]
+    tombstones = [offset_tombstone(group_id, partition) for partition in gone]
+    is_empty = live is None or live.is_empty
+    if is_empty and len(gone) == len(offsets) and not shard.offsets.has_open_transaction(group_id):
+        tombstones += [group_tombstone(group_id)] if live is None else live.tombstones()
     return tombstones
 
 

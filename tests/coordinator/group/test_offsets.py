@@ -96,7 +96,7 @@ def model(log: list[tuple[int, Any]]) -> tuple[dict[tuple[str, tuple[str, int]],
     return largest, {outcome.place for _, outcome in pending}
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(logs)
 def test_offsets_are_what_the_model_says(log: list[tuple[int, Any]]) -> None:
     offsets = replay(log)
@@ -106,7 +106,7 @@ def test_offsets_are_what_the_model_says(log: list[tuple[int, Any]]) -> None:
     assert {(group, partition) for group, partition, _ in offsets.all()} == set(seen(offsets)) | unstable(offsets)
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(logs, st.data())
 def test_what_compaction_leaves_comes_to_the_same(log: list[tuple[int, Any]], data: st.DataObject) -> None:
     """A key keeps its last record below some offset; aborted records go, those of open transactions stay, markers too."""

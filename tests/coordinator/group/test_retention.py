@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from minibroker.coordinator.group import coordinator
 from minibroker.coordinator.group.commits import Membership, NewOffset
 from minibroker.coordinator.group.offsets import CommittedOffset
 from minibroker.coordinator.group.records import batch_of, group_tombstone, offset_record, offset_tombstone
@@ -19,7 +20,7 @@ from minibroker.schemas.internal.consumer_group_records import ConsumerGroupMeta
 from minibroker.schemas.internal.offset_records import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 from tests.support.broker_in_memory import BrokerInMemory
 from tests.support.committed_offsets import TOPIC, broker_with_groups, commit, commit_in_transaction, fetch
-from tests.support.group_members import begin_join, describe, heartbeat, join, leave, stable
+from tests.support.group_members import begin_join, describe, heartbeat, join, leave, listed, stable
 from tests.support.transactional_ids import init_producer
 
 MINUTE_MS = 60_000
@@ -131,8 +132,8 @@ GONE = [offset_tombstone("g", ("a", 0)), group_tombstone("g")]
 )
 def test_a_classic_group_that_its_members_left(group: CoordinatorRecord, last_ms: int) -> None:
     shard = shard_of(group, OFFSET)
-    assert expired(shard, {}, now_ms=last_ms + MINUTE_MS - 1, retention_ms=MINUTE_MS) == []
-    assert expired(shard, {}, now_ms=last_ms + MINUTE_MS, retention_ms=MINUTE_MS) == GONE
+    assert expired(shard, "g", None, now_ms=last_ms + MINUTE_MS - 1, retention_ms=MINUTE_MS) == []
+    assert expired(shard, "g", None, now_ms=last_ms + MINUTE_MS, retention_ms=MINUTE_MS) == GONE
 
 
 @pytest.mark.parametrize(
@@ -143,14 +144,14 @@ def test_a_classic_group_that_its_members_left(group: CoordinatorRecord, last_ms
     ],
 )
 def test_a_group_in_use_keeps_its_offsets(group: CoordinatorRecord) -> None:
-    assert expired(shard_of(group, OFFSET), {}, now_ms=10**12, retention_ms=MINUTE_MS) == []
-    assert expired(shard_of(group), {}, now_ms=10**12, retention_ms=MINUTE_MS) == []
+    assert expired(shard_of(group, OFFSET), "g", None, now_ms=10**12, retention_ms=MINUTE_MS) == []
+    assert expired(shard_of(group), "g", None, now_ms=10**12, retention_ms=MINUTE_MS) == []
 
 
 def test_a_group_without_offsets_goes_at_once() -> None:
     shard = shard_of(classic(timestamp_ms=1_000, members=[]))
     assert shard.groups["g"].stored is not None
-    assert expired(shard, {}, now_ms=1_000, retention_ms=MINUTE_MS) == [group_tombstone("g")]
+    assert expired(shard, "g", None, now_ms=1_000, retention_ms=MINUTE_MS) == [group_tombstone("g")]
 
 
 def test_groups_that_are_gone() -> None:
@@ -191,3 +192,18 @@ def test_nothing_expires_while_a_group_rebalances_or_is_of_no_consumers() -> Non
     begin_join(broker, join(broker, **options).member_id, **options)
     broker.clock.advance(2 * MINUTE_MS)
     assert (fetch(broker, group="workers"), describe(broker, "workers").group_state) == ({("b", 0): 1}, "PreparingRebalance")
+
+
+def test_much_is_deleted_in_many_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No turn of the loop deletes more than its share, whether of one group or of many."""
+    monkeypatch.setattr(coordinator, "OFFSETS_A_TURN", 10)
+    broker = broker_with_groups({"a": 25}, CONFIG)
+    for group in ("large", *(f"small {number}" for number in range(8))):
+        commit(broker, {("a", index): 1 for index in range(25 if group == "large" else 3)}, group=group)
+    before = broker.cluster.partition(TOPIC, 0).log.log_end_offset
+    broker.clock.advance(MINUTE_MS)
+    log = broker.cluster.partition(TOPIC, 0).log
+    batches = [batch for batch in split_batches(memoryview(log.read(before, 1_000_000, isolation=None))) if batch.base_offset >= before]
+    assert sum(batch.record_count for batch in batches) == 25 + 8 * 3 + 9
+    assert max(batch.record_count for batch in batches) <= 16
+    assert listed(broker) == {}
