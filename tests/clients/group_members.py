@@ -22,6 +22,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -167,6 +168,16 @@ def command(make: str, bootstrap: str) -> list[str]:
     if make in programs:
         return [*programs[make](), bootstrap]
     return [sys.executable, str(HERE / "members" / "python_members.py"), make, bootstrap]
+
+
+@cache
+def is_here(make: str) -> bool:
+    """Whether its program can be made, for tests with many makes at once: one that is missing does not skip the others."""
+    try:
+        command(make, "")
+    except pytest.skip.Exception:
+        return False
+    return True
 
 
 def java() -> list[str]:
