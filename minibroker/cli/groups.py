@@ -40,7 +40,7 @@ Examples:
 def groups() -> None:
     """Show groups and their lag, reset their offsets, delete them.
 
-    Classic groups, consumer groups and share groups.
+    Classic groups, consumer groups, share groups and streams groups.
     """
 
 
@@ -79,7 +79,7 @@ def list_groups(client: Client, *, states: tuple[str, ...], types: tuple[str, ..
 def describe(client: Client, *, names: tuple[str, ...], more_names: tuple[str, ...], view: str, output: str) -> None:
     """Show how far groups have read, and who reads.
 
-    Without a GROUP: of all that are classic, consumer or share groups. LAG is how many offsets lie between the committed one and the log
+    Without a GROUP: of all. LAG is how many offsets lie between the committed one and the log
     end, where readers under read_uncommitted arrive. OWNER is the member that reads the partition now; none when nobody does.
 
     Of a share group COMMITTED OFFSET is where it begins, LAG how many records behind that are still to be delivered, and partitions have no
@@ -176,7 +176,7 @@ def _delete(client: Client, group: str, group_type: str, wanted: list[TopicParti
 def _described(client: Client, names: list[str]) -> tuple[list[admin.DescribedGroup], list[Exception]]:
     everything = not names
     if everything:
-        names = [each.group for each in admin.list_groups(client) if each.type in (None, admin.CLASSIC, admin.CONSUMER, SHARE)]
+        names = [each.group for each in admin.list_groups(client)]
     answers = admin.describe_groups(client, names)
     found = [answer for _, answer in sorted(answers.items()) if isinstance(answer, admin.DescribedGroup)]
     errors: list[Exception] = [

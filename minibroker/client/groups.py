@@ -1,8 +1,8 @@
 """Groups as their coordinators know them: which there are, their states and members; and their end.
 
-Three kinds have members that read topics, and a group is asked for as each of them: consumer (KIP-848), whose coordinator assigns
-partitions; classic, whose members do and tell each other by the bytes of an embedded protocol, through the coordinator; and share
-(KIP-932), whose coordinator may give a partition to several members.
+A group is asked for as each kind that there is: consumer (KIP-848), whose coordinator assigns partitions; classic, whose members do and
+tell each other by the bytes of an embedded protocol, through the coordinator; share (KIP-932), whose coordinator may give a partition to
+several members; and streams (KIP-1071), whose coordinator gives out the tasks of an application.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from minibroker.client.deadline import Deadline
 from minibroker.client.errors import UnsupportedByBroker, check, refusal
 from minibroker.client.leaders import TopicPartition
 from minibroker.client.share_groups import SHARE, ask_for_share_groups
+from minibroker.client.streams_groups import STREAMS, ask_for_streams_groups, partition_counts, partitions_read, topics_read
 from minibroker.errors import GroupIdNotFound, KafkaError, UnsupportedVersion, WireError
 from minibroker.schemas import (
     k15_describe_groups,
@@ -25,6 +26,7 @@ from minibroker.schemas import (
     k42_delete_groups,
     k69_consumer_group_describe,
     k77_share_group_describe,
+    k89_streams_group_describe,
 )
 from minibroker.schemas.internal.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from minibroker.schemas.k10_find_coordinator import GROUP
@@ -32,7 +34,7 @@ from minibroker.wire.compiled import decoder
 
 CLASSIC: Final = "classic"
 CONSUMER: Final = "consumer"  #: both a type of groups and the protocol type of classic groups whose members read topics
-TYPES: Final = (CLASSIC, CONSUMER, SHARE, "streams")
+TYPES: Final = (CLASSIC, CONSUMER, SHARE, STREAMS)
 EMPTY: Final = "Empty"
 DEAD: Final = "Dead"
 STATES: Final = (EMPTY, "PreparingRebalance", "CompletingRebalance", "Stable", "Assigning", "Reconciling", DEAD, "NotReady")
@@ -59,7 +61,7 @@ class GroupMember(NamedTuple):
     group_instance_id: str | None
     client_id: str
     host: str  #: "127.0.0.1"
-    protocol: str  #: what the member speaks: "classic", "consumer" or "share"
+    protocol: str  #: what the member speaks: "classic", "consumer", "share" or "streams"
     member_epoch: int | None  #: None in classic groups
     topics: tuple[str, ...]  #: that it subscribed to by name; none while a classic group is not stable
     topic_regex: str | None
@@ -68,7 +70,7 @@ class GroupMember(NamedTuple):
 
 
 class DescribedGroup(NamedTuple):
-    """A group of type classic, consumer or share."""
+    """A group of any type."""
 
     group: str
     type: str
@@ -107,7 +109,7 @@ def _list_of(client: Client, node_id: int, request: k16_list_groups.Request, nee
 
 
 def describe_groups(client: Client, groups: Iterable[str]) -> dict[str, DescribedGroup | KafkaError]:
-    """What the coordinators know of each group, or why they do not: GroupIdNotFound also for streams groups."""
+    """What the coordinators know of each group, or why they do not."""
     deadline = client.deadline()
 
     def ask(connection: Connection, keys: list[str]) -> Mapping[str, DescribedGroup | KafkaError]:
@@ -123,6 +125,11 @@ def describe_groups(client: Client, groups: Iterable[str]) -> dict[str, Describe
             for key, answer in ask_for_share_groups(connection, unknown, deadline).items():
                 if not isinstance(answer, GroupIdNotFound | UnsupportedVersion):
                     found[key] = answer if isinstance(answer, KafkaError) else _share_group(answer, node_id)
+        unknown = [key for key in others if isinstance(found[key], GroupIdNotFound)]
+        if unknown and _serves(connection, k89_streams_group_describe):
+            for key, described in ask_for_streams_groups(connection, unknown, deadline).items():
+                if not isinstance(described, GroupIdNotFound | UnsupportedVersion):
+                    found[key] = described if isinstance(described, KafkaError) else _streams_group(client, described, node_id, deadline)
         return found
 
     return ask_coordinators(client, GROUP, groups, ask, deadline)
@@ -207,6 +214,37 @@ def _share_group(group: k77_share_group_describe.Group, node_id: int) -> Describ
         coordinator=node_id,
         protocol_type=SHARE,
         assignor=group.assignor_name or None,
+        group_epoch=group.group_epoch,
+        assignment_epoch=group.assignment_epoch,
+        members=tuple(sorted(members, key=lambda member: member.member_id)),
+    )
+
+
+def _streams_group(client: Client, group: k89_streams_group_describe.Group, node_id: int, deadline: Deadline) -> DescribedGroup:
+    topics = topics_read(group)
+    counts = partition_counts(client, topics, deadline)
+    members = [
+        GroupMember(
+            member_id=member.member_id,
+            group_instance_id=member.instance_id,
+            client_id=member.client_id,
+            host=member.client_host.lstrip("/"),
+            protocol=CLASSIC if member.is_classic else STREAMS,
+            member_epoch=member.member_epoch,
+            topics=tuple(sorted({name for each in topics.values() for name in each})),
+            topic_regex=None,
+            assignment=partitions_read(member.assignment, topics, counts),
+            target_assignment=partitions_read(member.target_assignment, topics, counts),
+        )
+        for member in group.members
+    ]
+    return DescribedGroup(
+        group=group.group_id,
+        type=STREAMS,
+        state=group.group_state,
+        coordinator=node_id,
+        protocol_type=STREAMS,
+        assignor=None,
         group_epoch=group.group_epoch,
         assignment_epoch=group.assignment_epoch,
         members=tuple(sorted(members, key=lambda member: member.member_id)),
