@@ -1,7 +1,8 @@
-"""What the metadata log says that nothing here acts upon yet, kept for snapshots, so that Apache Kafka finds it again.
+"""What the metadata log says and is kept as it was said, for snapshots, so that Apache Kafka finds it again.
 
-Registrations of brokers and controllers, quotas (client_quotas.py), ACLs, SCRAM credentials (scram_credentials.py), delegation tokens. Each
-thing is kept as the one record that would make it; what changes or removes it changes or removes that record.
+Registrations of brokers and controllers, quotas (client_quotas.py; dispatch/quotas.py enforces them), ACLs, SCRAM credentials
+(scram_credentials.py), delegation tokens: nothing acts upon the others yet. Each thing is kept as the one record that would make it; what
+changes or removes it changes or removes that record.
 """
 
 from __future__ import annotations

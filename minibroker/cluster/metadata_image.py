@@ -6,7 +6,7 @@ ConfigRecord                                          overrides by resource: (TO
                                                       (CLIENT_METRICS, name), (GROUP, group id)
 ProducerIdsRecord                                     the first producer id that nobody has
 FeatureLevelRecord                                    finalized features
-registrations, quotas, ACLs, credentials, tokens      kept for snapshots (kept_records.py): of no meaning here yet
+registrations, quotas, ACLs, credentials, tokens      kept for snapshots (kept_records.py); quotas are enforced
 ZkMigrationStateRecord                                forgotten: Kafka 4 leaves it out of its snapshots too
 
 `to_records` is the reverse: the fewest records that make the same state, in the order of Apache Kafka's MetadataImage.write.
