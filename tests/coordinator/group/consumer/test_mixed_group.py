@@ -51,17 +51,19 @@ class World:
         names = {topic.topic_id: name for name, topic in self.broker.cluster.topics.items()}
         return None if assignment is None else {names[topic_id]: sorted(each) for topic_id, each in assignment.items()}
 
-    def beat(self, member_id: str, epoch: int, owned: Mapping[str, list[int]] | None = None) -> tuple[int, Any] | str:
+    def beat(self, member_id: str, epoch: int, owned: Mapping[str, list[int]] | None = None, **said: Any) -> tuple[int, Any] | str:
         topics = self.broker.cluster.topics
         own = None if owned is None else {topics[topic].topic_id: frozenset(indexes) for topic, indexes in owned.items()}
         joining: dict[str, Any] = {"rebalance_timeout_ms": REBALANCE_MS, "topic_names": ("t",)} if epoch == 0 else {}
         told: list[HeartbeatAnswer | KafkaError] = []
-        self.groups.consumer.heartbeat(GROUP, Heartbeat(member_id, epoch, owned=own, **joining), told.append)
+        self.groups.consumer.heartbeat(GROUP, Heartbeat(member_id, epoch, owned=own, **joining, **said), told.append)
         answer = told[0]
         return answer.name if isinstance(answer, KafkaError) else (answer.member_epoch, self.partitions(answer.assignment))
 
-    def begin_join(self, member_id: str = "", *, owned: Mapping[str, list[int]] | None = None, **said: Any) -> list[JoinAnswer]:
-        metadata = ConsumerProtocolSubscription(topics=["t"], owned_partitions=parts(owned or {}))
+    def begin_join(
+        self, member_id: str = "", *, owned: Mapping[str, list[int]] | None = None, topics: tuple[str, ...] = ("t",), **said: Any
+    ) -> list[JoinAnswer]:
+        metadata = ConsumerProtocolSubscription(topics=list(topics), owned_partitions=parts(owned or {}))
         known: dict[str, Any] = {
             "client_id": "old",
             "client_host": "",
@@ -211,6 +213,58 @@ def test_classic_members_that_are_left_alone_get_what_is_free() -> None:
     assert world.heartbeat(old, 3) == "REBALANCE_IN_PROGRESS"
     assert world.join(old).generation_id == 4
     assert world.sync(old, 4) == {"t": [0, 1, 2, 3, 4, 5]}
+
+
+def test_heartbeats_do_not_put_off_joining_again() -> None:
+    world = World()
+    old = world.classic()
+    world.beat("new", 0, {})
+    for _ in range(5):
+        assert world.heartbeat(old, 1) == "REBALANCE_IN_PROGRESS"
+        world.let_pass(REBALANCE_MS // 5)
+    assert world.heartbeat(old, 1) == "UNKNOWN_MEMBER_ID"
+
+
+def test_who_joined_again_has_time() -> None:
+    world = World()
+    old = world.upgraded()
+    assert world.beat("third", 0, {}) == (3, {})
+    assert world.heartbeat(old, 2) == "REBALANCE_IN_PROGRESS"
+    assert world.join(old).generation_id == 3
+    assert world.sync(old, 3) != {}
+    for _ in range(4):
+        world.let_pass(REBALANCE_MS // 2)
+        assert world.heartbeat(old, 3) == "OK"
+
+
+def test_what_is_not_wanted_any_more_is_given_up_before_the_next_target() -> None:
+    world = World(group_consumer_assignment_interval_ms="15000")
+    old = world.classic()
+    world.beat("new", 0, {})
+    assert world.join(old).generation_id == 2
+    assert world.sync(old, 2) == {"t": [0, 1]}
+    assert world.join(old, topics=("u",), owned={"t": [0, 1]}).generation_id == 2
+    assert world.sync(old, 2) == {}
+    assert world.heartbeat(old, 2) == "REBALANCE_IN_PROGRESS"
+    assert world.join(old, topics=("u",)).generation_id == 2
+    assert world.heartbeat(old, 2) == "OK"
+
+
+def test_a_downgrade_in_which_somebody_still_waits_for_partitions_rebalances() -> None:
+    world = World()
+    assert world.beat("new", 0, {}, instance_id="one") == (2, {"t": [0, 1, 2, 3]})
+    old = world.join().member_id
+    assert world.beat("new", 2, {"t": [0, 1, 2, 3]}, instance_id="one") == (2, {"t": [0, 1]})
+    assert world.join(group_instance_id="one").error is None
+    assert (world.group.state.value, old in world.group.members) == ("PreparingRebalance", True)
+
+
+def test_a_classic_member_has_no_expression() -> None:
+    world = World()
+    assert world.beat("new", 0, {}, instance_id="one", topic_regex="[tu]") == (2, {"t": [0, 1, 2, 3], "u": [0, 1]})
+    world.beat("other", 0, {})
+    member_id = world.join(group_instance_id="one").member_id
+    assert (world.group.image.members[member_id].subscription, world.group.image.regexes) == ((("t",), ""), {})
 
 
 def test_who_goes_over_to_the_new_protocol_need_not_join_again() -> None:
