@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class ConnectionInfo:
     """What is known of a client's connection. The software's name and version are written by ApiVersions."""
 
-    __slots__ = ("_endings", "client_host", "client_software_name", "client_software_version", "listener_name", "throttle_ms")
+    __slots__ = ("client_host", "client_software_name", "client_software_version", "endings", "listener_name", "throttle_ms")
 
     def __init__(self, listener_name: str, client_host: str) -> None:
         self.listener_name = listener_name  #: the listener that the client came in by; Metadata answers its advertised address
@@ -33,18 +33,23 @@ class ConnectionInfo:
         self.client_software_name = "unknown"
         self.client_software_version = "unknown"
         self.throttle_ms = 0  #: how long the client is to be held: written with an answer by its quotas, taken by the connection
-        self._endings: dict[object, Callable[[], None]] | None = None  #: what ends with the connection
+        self.endings: dict[object, Callable[[], None]] | None = None  #: what ends with the connection; written here
 
-    def when_closed(self, key: object, callback: Callable[[], None]) -> None:
-        """Call `callback` when the connection is gone; one callback a key, the last one counts."""
-        if self._endings is None:
-            self._endings = {}
-        self._endings[key] = callback
+    def when_closed(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call `callback` when the connection is gone; returns what ends that (harmless twice)."""
+        if self.endings is None:
+            self.endings = {}
+        endings, key = self.endings, object()
+        endings[key] = callback
+
+        def cancel() -> None:
+            endings.pop(key, None)
+
+        return cancel
 
     def closed(self) -> None:
         """Called by the connection when it is gone."""
-        endings, self._endings = self._endings, None
-        for callback in (endings or {}).values():
+        for callback in list((self.endings or {}).values()):
             callback()
 
 

@@ -357,10 +357,11 @@ def acknowledgements(scene: Scene) -> None:
     scene.take("a", 0, max_records=5)
     scene.take("b", 0, max_records=5)
     epochs = itertools.count(1)
-    for said in (
+    wrong: tuple[list[Said], ...] = (
         [(5, 9, [ACCEPT])], [(0, 9, [ACCEPT])], [(12, 13, [ACCEPT])], [(3, 11, [ACCEPT])], [(0, 4, [7])], [(0, 4, [ACCEPT, ACCEPT])],
         [(4, 0, [ACCEPT])], [(0, 4, [])], [(3, 4, [ACCEPT]), (0, 1, [ACCEPT])], [(0, 4, [RENEW])], [(0, 2, [ACCEPT]), (2, 3, [ACCEPT])],
-    ):  # fmt: skip
+    )  # fmt: skip
+    for said in wrong:
         scene.acknowledge("a", next(epochs), said)
     scene.acknowledge("a", next(epochs), [(0, 4, [RELEASE, ACCEPT, RELEASE, REJECT, GAP])])
     scene.acknowledge("a", next(epochs), [(0, 4, [ACCEPT])])

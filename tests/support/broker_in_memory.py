@@ -100,7 +100,12 @@ class BrokerInMemory:
         self.folder = folder or Path(tempfile.mkdtemp(prefix="minibroker-test-"))
         self.clock = clock or ManualClock()
         self.background = InlineBackground()
-        own = {"log.dirs": str(self.folder), "listeners": "PLAINTEXT://localhost:9092", "transaction.state.log.num.partitions": "5"}
+        own = {
+            "log.dirs": str(self.folder),
+            "listeners": "PLAINTEXT://localhost:9092",
+            "share.coordinator.state.topic.num.partitions": "5",
+            "transaction.state.log.num.partitions": "5",
+        }
         self.config = BrokerConfig(own | dict(config or {}))
         self.cluster = Cluster.open(self.config, files or RealFiles(), self.clock, self.background)
         # A test run makes hundreds of these: what one has open must go with it.

@@ -16,7 +16,7 @@ Source: SharePartitionManager, ShareSession, ShareSessionCache, CachedShareParti
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 from uuid import UUID
 
@@ -33,10 +33,11 @@ MemberKey = tuple[str, str]  #: group id, member id
 class ShareSession:
     """What one member fetches."""
 
-    __slots__ = ("epoch", "partitions")
+    __slots__ = ("epoch", "let_go", "partitions")
 
     def __init__(self, partitions: Iterable[TopicPartition]) -> None:
         self.epoch = 1  #: that the next request must carry
+        self.let_go: Callable[[], None] | None = None  #: of the connection; written by who begins it
         self.partitions: dict[TopicPartition, bool] = dict.fromkeys(partitions, False)  #: and whether the next answer must tell it
 
     def update(self, added: Iterable[TopicPartition], forgotten: Iterable[TopicPartition]) -> None:
@@ -71,7 +72,7 @@ class ShareSessions:
 
     def begin(self, member: MemberKey, partitions: Iterable[TopicPartition], *, limit: int) -> ShareSession:
         """A new one in the place of the old; ShareSessionLimitReached, and the old one is gone nevertheless."""
-        self._sessions.pop(member, None)
+        self.end(member)
         if len(self._sessions) >= limit:
             raise ShareSessionLimitReached
         session = self._sessions[member] = ShareSession(partitions)
@@ -84,13 +85,12 @@ class ShareSessions:
             raise ShareSessionNotFound
         return session
 
-    def find(self, member: MemberKey) -> ShareSession | None:
-        """The member's."""
-        return self._sessions.get(member)
-
-    def end(self, member: MemberKey) -> ShareSession | None:
-        """Forget it; None when there is none."""
-        return self._sessions.pop(member, None)
+    def end(self, member: MemberKey) -> bool:
+        """Forget it; whether there was one."""
+        session = self._sessions.pop(member, None)
+        if session is not None and session.let_go is not None:
+            session.let_go()
+        return session is not None
 
     def has_group(self, group_id: str) -> bool:
         """Whether a member of the group has a session."""

@@ -35,6 +35,8 @@ from minibroker.errors import KafkaError
 
 Persist = Callable[[StateUpdate], None]  #: KafkaError when it is not in the log
 
+_INT32_MAX = 2**31 - 1
+
 _LOG = logging.getLogger(__name__)
 
 
@@ -165,7 +167,7 @@ class SharePartition:
             state_epoch=self._state_epoch,
             leader_epoch=self._leader_epoch,
             start_offset=records.start_offset,
-            delivery_complete_count=records.delivery_complete_count + completed,
+            delivery_complete_count=min(records.delivery_complete_count + completed, _INT32_MAX),  # a state can name any offsets
             batches=[run.as_state(state) for run, state in changes],
         )
 

@@ -147,16 +147,11 @@ class SharePartitions:
     # Sessions
 
     def begin_session(
-        self, member: MemberKey, partitions: Sequence[TopicPartition], when_closed: Callable[[object, Callable[[], None]], None]
+        self, member: MemberKey, partitions: Sequence[TopicPartition], when_closed: Callable[[Callable[[], None]], Callable[[], None]]
     ) -> ShareSession:
         """A new one, which ends with the connection that `when_closed` is of; ShareSessionLimitReached."""
         session = self._sessions.begin(member, partitions, limit=self._config.group_share_max_share_sessions)
-
-        def closed() -> None:
-            if self._sessions.find(member) is session:
-                self.end_session(*member)
-
-        when_closed(member, closed)
+        session.let_go = when_closed(partial(self.end_session, *member))
         return session
 
     def session(self, member: MemberKey) -> ShareSession:
@@ -165,8 +160,7 @@ class SharePartitions:
 
     def end_session(self, group_id: str, member_id: str) -> None:
         """The member's session is over, if it has one: others may have its records."""
-        session = self._sessions.end((group_id, member_id))
-        if session is None:
+        if not self._sessions.end((group_id, member_id)):
             return
         for key in [key for key in self._served if key.group_id == group_id]:
             try:

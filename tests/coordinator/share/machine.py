@@ -87,9 +87,9 @@ class Machine:
         extents = [each for each in self.log if each.last_offset >= fetch_offset][:batches]
         return self.share.acquire(fetch_offset, extents, Wanted(member, max_records, batch_size, is_strict)) if extents else []
 
-    def offsets(self, member: str = "a", max_records: int = 500, **options: int) -> list[int]:
+    def offsets(self, member: str = "a", max_records: int = 500, *, batches: int = 100) -> list[int]:
         """The same, offset by offset."""
-        found = self.acquire(member, max_records, **options)
+        found = self.acquire(member, max_records, batches=batches)
         return [offset for each in found for offset in range(each.first_offset, each.last_offset + 1)]
 
     def acknowledge(self, first: int, last: int, *types: int, member: str = "a") -> None:

@@ -237,6 +237,10 @@ func main() {
 		groups()
 		return
 	}
+	if len(os.Args) > 2 && os.Args[2] == "share_states" { // tests/golden/capture_share_states.py
+		shareStates()
+		return
+	}
 	if len(os.Args) > 2 {
 		groupOf(os.Args[2])
 		return

@@ -1,0 +1,69 @@
+"""Take the golden frames of the share coordinator's APIs anew, which brokers alone use: python -m tests.golden.capture_share_states
+
+It starts an Apache Kafka behind a proxy, through which it speaks to itself, too: while a share consumer of the Java client reads, and
+Kafka's ShareGroupCommand describes and deletes the group. franz-go speaks every version.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+
+from tests.clients.share_members import EXPLICIT, ShareMembers
+from tests.golden import FRAMES
+from tests.golden.capture import BROKER_KEYS, keep
+from tests.golden.capture_groups import franz_go, tool
+from tests.support import java
+from tests.support.capture_proxy import CaptureProxy
+from tests.support.kafka_process import KafkaProcess, free_port
+
+SETTINGS = {"offsets.topic.num.partitions": "1", "share.coordinator.state.topic.num.partitions": "1"}
+GROUP, TOPIC = "golden-readers", "golden-read"
+
+
+def itself(bootstrap: str) -> None:
+    """A broker, for a group that reads."""
+    from confluent_kafka import Producer
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for made in admin.create_topics([NewTopic(TOPIC, 2, 1)]).values():
+        made.result()
+    with ShareMembers(bootstrap) as members:
+        members.join("one", GROUP, TOPIC, **EXPLICIT)
+        members.poll("one", 1, 8_000)
+        producer = Producer({"bootstrap.servers": bootstrap})
+        for number in range(6):
+            producer.produce(TOPIC, b"value %d" % number, partition=0)
+        producer.flush()
+        for index, record in enumerate(members.poll("one", 6)):
+            members.say("one", record, ("ACCEPT", "RELEASE", "REJECT")[index % 3])
+        members.commit("one")
+        members.leave("one")
+    for what in (("--describe",), ("--delete",)):
+        tool(bootstrap, "consumer.group.ShareGroupCommand", *what, "--group", GROUP)
+
+
+def main() -> None:
+    catalogue = {
+        "kafka_4.3.1_itself": (itself, "Apache Kafka 4.3.1 itself", "capture_share_states.itself"),
+        "franz_go_1.22.2_share_states": (franz_go("share_states"), "franz-go 1.22.2", "tests/golden/franz_go share_states"),
+    }
+    proxy_port = free_port()
+    with tempfile.TemporaryDirectory() as folder:
+        settings = SETTINGS | {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{proxy_port}"}
+        with KafkaProcess(Path(folder), settings=settings) as kafka:
+            proxy = CaptureProxy(proxy_port, ("127.0.0.1", kafka.port))
+            for label, (drive, _, _) in catalogue.items():
+                proxy.label = label
+                drive(f"127.0.0.1:{proxy_port}")
+            frames = list(proxy.frames)
+            proxy.close()
+    assert java.KAFKA_VERSION == "4.3.1"
+    for stem, entries in keep(frames, catalogue, BROKER_KEYS).items():
+        (FRAMES / f"{stem}.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in entries))
+
+
+if __name__ == "__main__":
+    main()

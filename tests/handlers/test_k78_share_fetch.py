@@ -1,0 +1,209 @@
+"""ShareFetch: golden frames, waiting, syncing, what ends with a connection; who gets what is told in tests/golden/share_scenes.py."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from minibroker.client.configs import TYPES
+from minibroker.coordinator.share.values import InitialState
+from minibroker.errors import ShareSessionNotFound
+from minibroker.records.builder import build_batch
+from minibroker.records.record import Record
+from minibroker.schemas import k44_incremental_alter_configs as k44
+from minibroker.wire.codec import encode
+from tests.golden import Golden, all_golden
+from tests.support.broker_in_memory import BrokerInMemory
+from tests.support.golden_exchange import kafka_like, topic_ids
+from tests.support.share_members import GROUP, Member, acquired
+
+
+def with_records() -> list[Any]:
+    """Kafka's answers that give records of partition 0 of one topic."""
+    found = []
+    for name, each in sorted(all_golden().items()):
+        if each.stem == "k78_share_fetch" and each.direction == "response":
+            topics = each.decode().responses
+            if topics and topics[0].partitions[0].records and topics[0].partitions[0].partition_index == 0:
+                found.append(pytest.param(each, id=name))
+    assert found
+    return found
+
+
+@pytest.mark.parametrize("golden", with_records())
+def test_kafkas_answers_with_the_same_records(golden: Golden, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a log that has what Kafka's had, the same bytes are given, and the answer is Kafka's to the byte."""
+    expected = golden.decode()
+    theirs = expected.responses[0].partitions[0]
+    topic_ids(monkeypatch, [expected.responses[0].topic_id, UUID(int=1)])
+    lock_ms = str(expected.acquisition_lock_timeout_ms)
+    broker = kafka_like({"golden": 2}, {"group.share.min.record.lock.duration.ms": "1000", "group.share.record.lock.duration.ms": lock_ms})
+    first = theirs.acquired_records[0].first_offset
+    if first:
+        broker.append("golden", 0, bytes(build_batch([Record(index, 0, None, b"") for index in range(first)])))
+    broker.cluster.partition("golden", 0).append_own(bytearray(theirs.records))
+    member = Member(broker, "golden", start_offset=first)
+    batch_size = 1 if len(theirs.acquired_records) > 1 else 500
+    answer = member.begin_fetch(batch_size=batch_size, version=golden.version).answer()
+    assert encode(answer, golden.version, flexible=True) == golden.body
+
+
+def test_what_is_appended_ends_the_wait() -> None:
+    broker = BrokerInMemory(topics={"orders": 1})
+    member = Member(broker, "orders")
+    pending = member.begin_fetch(max_wait_ms=500)
+    assert not pending.is_done
+    member.produce(2)
+    broker.clock.advance(0)
+    assert acquired(pending.answer().responses[0].partitions[0]) == [(0, 1, 1)]
+
+
+def test_and_so_does_what_others_give_up() -> None:
+    broker = BrokerInMemory(topics={"orders": 1})
+    one, two, three = (Member(broker, "orders", name) for name in "abc")
+    one.produce(2)
+    assert one.take() == [(0, 1, 1)]
+    pending = two.begin_fetch(max_wait_ms=60_000)
+    assert one.acknowledge((0, 0, [2])) == 0
+    broker.clock.advance(0)
+    assert acquired(pending.answer().responses[0].partitions[0]) == [(0, 0, 2)]
+    pending = three.begin_fetch(max_wait_ms=60_000)
+    broker.clock.advance(30_000)
+    assert acquired(pending.answer().responses[0].partitions[0]) == [(0, 0, 3), (1, 1, 2)]
+
+
+def test_time_ends_the_wait() -> None:
+    broker = BrokerInMemory(topics={"orders": 1})
+    member = Member(broker, "orders")
+    member.take()
+    pending = member.begin_fetch(max_wait_ms=500)
+    broker.clock.advance(499)
+    assert not pending.is_done
+    broker.clock.advance(1)
+    assert pending.answer().responses == []
+
+
+def test_there_are_min_bytes_or_as_many_records_as_are_wanted() -> None:
+    broker = BrokerInMemory(topics={"orders": 1})
+    member = Member(broker, "orders")
+    pending = member.begin_fetch(max_wait_ms=500, min_bytes=10_000, max_records=3)
+    member.produce(1, 1)
+    broker.clock.advance(0)
+    assert not pending.is_done
+    member.produce(1)
+    broker.clock.advance(0)
+    assert acquired(pending.answer().responses[0].partitions[0]) == [(0, 2, 1)]
+
+
+def test_what_was_read_ends_with_what_was_acquired() -> None:
+    """The bytes that are allowed are many more."""
+    broker = BrokerInMemory(topics={"orders": 1})
+    member = Member(broker, "orders")
+    member.produce(*[5] * 20)
+    result = member.fetch(max_records=7)
+    assert acquired(result) == [(0, 9, 1)]
+    assert result is not None
+    assert len(result.records) == 2 * broker.cluster.partition("orders", 0).log.size // 20
+
+
+def test_a_connection_that_is_gone_gives_up_what_its_members_had() -> None:
+    broker = BrokerInMemory(topics={"orders": 1})
+    one, two = Member(broker, "orders", "a"), Member(broker, "orders", "b")
+    one.produce(2)
+    assert one.take() == [(0, 1, 1)]
+    broker.connection.closed()
+    assert broker.ask(one.request()).error_code == ShareSessionNotFound.code
+    assert two.take() == [(0, 1, 2)]
+
+
+def test_sessions_leave_nothing_with_their_connection() -> None:
+    broker = BrokerInMemory(topics={"orders": 1})
+    for number in range(50):
+        member = Member(broker, "orders", f"m{number}")
+        member.take()
+        member.epoch = -1
+        member.fetch()
+    assert not broker.connection.endings
+
+
+def test_a_member_that_left_its_group_has_no_session() -> None:
+    broker = BrokerInMemory(topics={"orders": 1})
+    member = Member(broker, "orders")
+    member.produce(1)
+    assert member.take() == [(0, 0, 1)]
+    for hear in broker.services.coordinators.groups.on_share_member_gone:
+        hear(GROUP, "a")
+    assert broker.ask(member.request()).error_code == ShareSessionNotFound.code
+    assert Member(broker, "orders", "b").take() == [(0, 0, 2)]
+
+
+def test_acknowledgements_that_come_with_a_fetch_are_synced_first() -> None:
+    broker = BrokerInMemory(topics={"orders": 1}, config={"log.flush.interval.messages": "1"})
+    member = Member(broker, "orders")
+    member.produce(2, 1)
+    broker.clock.advance(0)
+    assert member.take(max_records=1) == [(0, 1, 1)]
+    pending = member.begin_fetch((0, 1, [1]), max_wait_ms=60_000)
+    assert not pending.is_done
+    broker.clock.advance(0)
+    assert acquired(pending.answer().responses[0].partitions[0]) == [(2, 2, 1)]
+
+
+def test_more_sessions_than_there_may_be() -> None:
+    broker = BrokerInMemory(topics={"orders": 1}, config={"group.share.max.share.sessions": "1", "group.share.max.size": "1"})
+    Member(broker, "orders", "a").take()
+    pending = Member(broker, "orders", "b").begin_fetch(max_wait_ms=300)
+    assert not pending.is_done
+    broker.clock.advance(300)
+    assert pending.answer().error_code == 133
+
+
+def test_a_topic_that_is_made_anew_begins_anew() -> None:
+    broker = BrokerInMemory(topics={"orders": 1})
+    member = Member(broker, "orders")
+    member.produce(3)
+    member.take()
+    pending = member.begin_fetch(max_wait_ms=60_000)
+    broker.cluster.delete_topic("orders")
+    broker.clock.advance(0)
+    assert pending.answer().responses[0].partitions[0].error_code == 100
+    broker.cluster.create_topic("orders", partition_count=1)
+    again = Member(broker, "orders", "b")
+    again.produce(1)
+    assert again.take() == [(0, 0, 1)]
+
+
+def test_a_state_that_is_made_anew_is_read_anew() -> None:
+    broker = BrokerInMemory(topics={"orders": 1})
+    member = Member(broker, "orders")
+    member.produce(3)
+    member.take()
+    broker.services.coordinators.share_persister.initialize(GROUP, [InitialState(member.topic_id, 0, 2, 1)])
+    assert member.acknowledge((0, 2, [1])) == 3
+    assert member.take() == [(1, 2, 1)]
+
+
+@pytest.mark.parametrize(("where", "first"), [("earliest", 0), ("latest", None), ("by_duration:PT1H", 3), ("by_duration:PT0S", None)])
+def test_where_a_group_begins(where: str, first: int | None) -> None:
+    broker = BrokerInMemory(topics={"orders": 1})
+    config = k44.Config(name="share.auto.offset.reset", config_operation=0, value=where)
+    broker.ask(
+        k44.Request(resources=[k44.Resource(resource_type=TYPES["groups"], resource_name=GROUP, configs=[config])], validate_only=False)
+    )
+    producer = Member(broker, "orders", group="producer")
+    producer.produce(3)
+    broker.clock.advance(2 * 60 * 60 * 1_000)
+    producer.produce(2)
+    broker.clock.advance(10)
+    member = Member(broker, "orders", start_offset=-1)
+    taken = member.take()
+    assert (taken[0][0] if taken else None) == first
+
+
+def test_who_renews_fetches_nothing() -> None:
+    broker = BrokerInMemory(topics={"orders": 1})
+    member = Member(broker, "orders")
+    request = member.request(is_renew_ack=True, max_wait_ms=5)
+    assert broker.ask(request).error_code == 42

@@ -1,0 +1,36 @@
+"""InitializeShareGroupState: golden frames; what it does is told in the scene `states` of tests/golden/share_scenes.py."""
+
+from __future__ import annotations
+
+import pytest
+
+from minibroker.schemas import k83_initialize_share_group_state as k83
+from tests.golden import Golden
+from tests.support.broker_in_memory import BrokerInMemory
+from tests.support.share_states import answers_as_kafka, broker_for, requests_of
+
+
+@pytest.mark.parametrize("request_frame", requests_of("k83_initialize_share_group_state"))
+def test_kafkas_answers(request_frame: Golden, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert answers_as_kafka(broker_for(request_frame, monkeypatch, is_initialized=False), request_frame)
+
+
+def test_nothing_asked_is_nothing_answered() -> None:
+    broker = BrokerInMemory(topics={"orders": 1})
+    topic = k83.Topic(topic_id=broker.cluster.topics["orders"].topic_id, partitions=[])
+    asked = k83.Partition(partition=0, state_epoch=1, start_offset=0)
+    full = k83.Topic(topic_id=topic.topic_id, partitions=[asked])
+    assert broker.ask(k83.Request(group_id="", topics=[full])).results == []
+    assert broker.ask(k83.Request(group_id="g", topics=[])).results == []
+    assert broker.ask(k83.Request(group_id="g", topics=[full, topic])).results == []
+
+
+def test_it_is_answered_when_it_is_synced() -> None:
+    broker = BrokerInMemory(topics={"orders": 1}, config={"log.flush.interval.messages": "1"})
+    asked = k83.Topic(
+        topic_id=broker.cluster.topics["orders"].topic_id, partitions=[k83.Partition(partition=0, state_epoch=1, start_offset=0)]
+    )
+    pending = broker.begin(k83.Request(group_id="g", topics=[asked]))
+    assert not pending.is_done
+    broker.clock.advance(0)
+    assert pending.answer().results[0].partitions[0].error_code == 0

@@ -1,0 +1,14 @@
+"""DeleteShareGroupState: golden frames; what it does is told in the scene `states` of tests/golden/share_scenes.py."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.golden import Golden
+from tests.support.share_states import answers_as_kafka, broker_for, requests_of
+
+
+@pytest.mark.parametrize("is_initialized", [True, False])
+@pytest.mark.parametrize("request_frame", requests_of("k86_delete_share_group_state"))
+def test_kafkas_answers(request_frame: Golden, is_initialized: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert answers_as_kafka(broker_for(request_frame, monkeypatch, is_initialized=is_initialized), request_frame)
