@@ -244,13 +244,16 @@ class BrokerConfig:
 
     def set_stored(self, dynamic_default: Mapping[str, str], dynamic_broker: Mapping[str, str]) -> None:
         """At a start: take what was stored, without what cannot be altered here or is not valid (any more), which is warned of."""
-        self.set_dynamic({}, {})
+        wanted = _alterable(dynamic_default), _alterable(dynamic_broker)
+        try:
+            self.set_dynamic(*wanted)
+        except InvalidConfig:
+            self._set_one_by_one(wanted)
+
+    def _set_one_by_one(self, wanted: tuple[Mapping[str, str], Mapping[str, str]]) -> None:
         layers: tuple[dict[str, str], dict[str, str]] = ({}, {})
-        for layer, stored in zip(layers, (dynamic_default, dynamic_broker), strict=True):
-            for name, text in stored.items():
-                if name not in BROKER_PROPERTIES or not BROKER_PROPERTIES[name].is_dynamic:
-                    _LOG.warning("the stored broker config %s is ignored: it cannot be altered while minibroker runs", name)
-                    continue
+        for layer, texts in zip(layers, wanted, strict=True):
+            for name, text in texts.items():
                 layer[name] = text
                 try:
                     self.set_dynamic(*layers)
@@ -312,6 +315,14 @@ class BrokerConfig:
         advertised = parse_listeners("advertised.listeners", _items(values["advertised.listeners"]), protocols)
         self.advertised_listeners = tuple(listener for listener in advertised if listener.name not in controllers)
         check_listeners(self.listeners, self.advertised_listeners)
+
+
+def _alterable(stored: Mapping[str, str]) -> dict[str, str]:
+    """Of what is stored, what may change while the broker runs."""
+    found = {name: text for name, text in stored.items() if name in BROKER_PROPERTIES and BROKER_PROPERTIES[name].is_dynamic}
+    for name in stored.keys() - found.keys():
+        _LOG.warning("the stored broker config %s is ignored: it cannot be altered while minibroker runs", name)
+    return found
 
 
 def _first(values: Mapping[str, Value], choices: tuple[tuple[str, int], ...]) -> int:
