@@ -28,7 +28,7 @@ OWN_ID_SINCE: Final = 1
 @handles(schema)
 def consumer_group_heartbeat(ctx: RequestContext, request: schema.Request) -> Any:
     """Response, or Delayed where the log is to be synced first."""
-    from minibroker.coordinator.group.consumer.assignment import frozen  # noqa: PLC0415  a start does without
+    from minibroker.coordinator.group.assignment import frozen  # noqa: PLC0415  a start does without
     from minibroker.coordinator.group.consumer.requests import Heartbeat  # noqa: PLC0415  likewise
 
     check_served(ctx)

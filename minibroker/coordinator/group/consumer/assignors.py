@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
-from minibroker.coordinator.group.consumer.assignment import Assignment, MemberSpec
+from minibroker.coordinator.group.assignment import Assignment, MemberSpec
 from minibroker.coordinator.group.consumer.ranges import assign_ranges
 from minibroker.coordinator.group.consumer.uneven import assign_uneven
 from minibroker.coordinator.group.consumer.uniform import assign_uniform

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, TypeVar
 from uuid import UUID
 
-from minibroker.coordinator.group.consumer.assignment import Assignment, frozen
+from minibroker.coordinator.group.assignment import Assignment, frozen
 from minibroker.coordinator.group.topics import Topics
 from minibroker.errors import WireError
 from minibroker.schemas.internal.consumer_protocol import (

@@ -47,8 +47,8 @@ from typing import Final, NamedTuple
 from uuid import UUID, uuid4
 
 from minibroker.clock import Clock
+from minibroker.coordinator.group.assignment import without_epochs
 from minibroker.coordinator.group.commits import Membership
-from minibroker.coordinator.group.consumer.assignment import without_epochs
 from minibroker.coordinator.group.consumer.assignors import ASSIGNORS, preferred
 from minibroker.coordinator.group.consumer.image import GroupImage
 from minibroker.coordinator.group.consumer.members import JOINS, LEAVES, LEAVES_FOR_A_WHILE, Member, MemberState

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 from uuid import UUID
 
-from minibroker.coordinator.group.consumer.assignment import NO_EPOCHS, Assignment, Epochs, frozen
+from minibroker.coordinator.group.assignment import NO_EPOCHS, Assignment, Epochs, frozen
 from minibroker.coordinator.group.consumer.members import JOINS, Member, MemberState
 from minibroker.coordinator.group.consumer.subscriptions import ResolvedRegex
 from minibroker.coordinator.record_frame import CoordinatorRecord

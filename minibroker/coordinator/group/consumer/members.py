@@ -8,7 +8,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-from minibroker.coordinator.group.consumer.assignment import NO_EPOCHS, Epochs
+from minibroker.coordinator.group.assignment import NO_EPOCHS, Epochs
 from minibroker.schemas.internal.consumer_group_records import ClassicMemberMetadata
 
 JOINS: Final = 0  #: the member epoch of who joins

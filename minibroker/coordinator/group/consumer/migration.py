@@ -26,12 +26,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from minibroker.coordinator.group.assignment import NOTHING, Assignment
 from minibroker.coordinator.group.classic import members as classic
 from minibroker.coordinator.group.classic.answers import Join, Protocol
 from minibroker.coordinator.group.classic.group import ClassicGroup
 from minibroker.coordinator.group.classic.subscription import CONSUMER
 from minibroker.coordinator.group.consumer import records
-from minibroker.coordinator.group.consumer.assignment import NOTHING, Assignment
 from minibroker.coordinator.group.consumer.classic_protocol import partitions_of, read_assignment, read_subscription, write_assignment
 from minibroker.coordinator.group.consumer.image import NEVER, GroupImage
 from minibroker.coordinator.group.consumer.members import Member

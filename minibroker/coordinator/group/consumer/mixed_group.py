@@ -38,10 +38,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from minibroker.coordinator.group.assignment import without_epochs
 from minibroker.coordinator.group.classic.answers import UNKNOWN_MEMBER_ID, Join, JoinAnswer, Joined, Leave, Sync, SyncAnswer, Synced
 from minibroker.coordinator.group.classic.records import value_of_members
 from minibroker.coordinator.group.classic.subscription import CONSUMER
-from minibroker.coordinator.group.consumer.assignment import without_epochs
 from minibroker.coordinator.group.consumer.classic_protocol import partitions_of, read_subscription, write_assignment
 from minibroker.coordinator.group.consumer.group import ConsumerGroup
 from minibroker.coordinator.group.consumer.members import Member, MemberState

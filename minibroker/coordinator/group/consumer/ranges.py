@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from uuid import UUID
 
-from minibroker.coordinator.group.consumer.assignment import Assignment, MemberSpec
+from minibroker.coordinator.group.assignment import Assignment, MemberSpec
 
 
 def assign_ranges(members: Mapping[str, MemberSpec], partition_counts: Mapping[UUID, int]) -> dict[str, Assignment]:

@@ -27,7 +27,7 @@ from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 from uuid import UUID
 
-from minibroker.coordinator.group.consumer.assignment import NO_EPOCHS, NOTHING, Assignment, Epochs
+from minibroker.coordinator.group.assignment import NO_EPOCHS, NOTHING, Assignment, Epochs
 from minibroker.coordinator.group.consumer.members import Member, MemberState
 from minibroker.errors import FencedMemberEpoch
 

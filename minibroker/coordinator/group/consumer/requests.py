@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from minibroker.coordinator.group.consumer.assignment import Assignment
+from minibroker.coordinator.group.assignment import Assignment
 from minibroker.coordinator.group.consumer.assignors import ASSIGNORS, check_assignor
 from minibroker.coordinator.group.consumer.members import JOINS, LEAVES, LEAVES_FOR_A_WHILE
 from minibroker.coordinator.group.consumer.subscriptions import check_regex

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from minibroker.coordinator.group.assignment import NOTHING, Assignment, Epochs, MemberSpec
 from minibroker.coordinator.group.consumer import records
-from minibroker.coordinator.group.consumer.assignment import NOTHING, Assignment, Epochs, MemberSpec
 from minibroker.coordinator.group.consumer.assignors import assign, preferred
 from minibroker.coordinator.group.consumer.image import GroupImage
 from minibroker.coordinator.group.consumer.members import JOINS, LEAVES_FOR_A_WHILE, Member

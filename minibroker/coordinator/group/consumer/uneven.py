@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
-from minibroker.coordinator.group.consumer.assignment import Assignment, MemberSpec, frozen
+from minibroker.coordinator.group.assignment import Assignment, MemberSpec, frozen
 
 _MAX_ROUNDS: Final = 16
 _NOBODY: Final = -1

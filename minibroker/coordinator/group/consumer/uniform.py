@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from uuid import UUID
 
-from minibroker.coordinator.group.consumer.assignment import Assignment, MemberSpec, frozen
+from minibroker.coordinator.group.assignment import Assignment, MemberSpec, frozen
 
 
 def assign_uniform(members: Mapping[str, MemberSpec], partition_counts: Mapping[UUID, int]) -> dict[str, Assignment]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from minibroker.coordinator.group.consumer.assignment import Assignment, frozen
+from minibroker.coordinator.group.assignment import Assignment, frozen
 from minibroker.coordinator.group.share.members import Member
 from minibroker.coordinator.group.share.state_partitions import NamedAssignment, StatePartitions, named
 from minibroker.coordinator.record_frame import CoordinatorRecord

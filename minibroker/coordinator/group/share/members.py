@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from minibroker.coordinator.group.consumer.assignment import NOTHING, Assignment
+from minibroker.coordinator.group.assignment import NOTHING, Assignment
 
 JOINS: Final = 0  #: the member epoch of who joins
 LEAVES: Final = -1

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from minibroker.clock import Clock
-from minibroker.coordinator.group.consumer.assignment import Assignment
+from minibroker.coordinator.group.assignment import Assignment
 from minibroker.coordinator.group.kinds import Persist
 from minibroker.coordinator.group.share.image import GroupImage
 from minibroker.coordinator.group.share.state_partitions import NamedAssignment, StatePartitions, named

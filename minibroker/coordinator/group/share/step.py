@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from minibroker.coordinator.group.consumer.assignment import NOTHING, Assignment, MemberSpec, frozen
+from minibroker.coordinator.group.assignment import NOTHING, Assignment, MemberSpec, frozen
 from minibroker.coordinator.group.share import records
 from minibroker.coordinator.group.share.assignor import assign_simple
 from minibroker.coordinator.group.share.image import GroupImage

@@ -14,7 +14,7 @@ from uuid import UUID
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minibroker.coordinator.group.consumer.assignment import Assignment
+from minibroker.coordinator.group.assignment import Assignment
 from minibroker.coordinator.group.consumer.group import Limits
 from minibroker.coordinator.group.consumer.requests import Heartbeat
 from minibroker.errors import FencedInstanceId, FencedMemberEpoch, NotCoordinator, UnknownMemberId, UnreleasedInstanceId

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from minibroker.coordinator.group.consumer.assignment import NOTHING, Assignment, Epochs
+from minibroker.coordinator.group.assignment import NOTHING, Assignment, Epochs
 from minibroker.coordinator.group.consumer.members import Member, MemberState
 from minibroker.coordinator.group.consumer.reconciliation import Goal, Owners, is_part_of, reconcile
 from minibroker.errors import FencedMemberEpoch

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from minibroker.clock import ManualClock
-from minibroker.coordinator.group.consumer.assignment import Assignment, frozen
+from minibroker.coordinator.group.assignment import Assignment, frozen
 from minibroker.coordinator.group.consumer.group import ConsumerGroup, Limits
 from minibroker.coordinator.group.consumer.image import GroupImage
 from minibroker.coordinator.group.consumer.requests import Heartbeat, HeartbeatAnswer
