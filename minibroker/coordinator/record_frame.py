@@ -38,11 +38,11 @@ class RecordFrame:
     def __init__(self, record_types: Sequence[CoordinatorRecordType]) -> None:
         self._by_id = {each.type_id: each for each in record_types}
         self._by_key = {each.key: each for each in record_types}
+        self._key_prefixes = {each.key: each.type_id.to_bytes(_PREFIX_SIZE, "big") for each in record_types}
 
     def encode_key(self, key: object) -> bytes:
         """The key of a record."""
-        type_id = self._by_key[type(key)].type_id
-        return b"".join([type_id.to_bytes(_PREFIX_SIZE, "big"), *encoder(type(key), 0, flexible=False)(key)])
+        return b"".join([self._key_prefixes[type(key)], *encoder(type(key), 0, flexible=False)(key)])
 
     def encode_value(self, key: object, value: object, version: int) -> bytes:
         """The value that belongs to `key`, in a version that its readers know."""

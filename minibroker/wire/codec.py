@@ -12,6 +12,7 @@ here for what is rare: the exact complaint about a bad message, and tagged field
 
 from __future__ import annotations
 
+from functools import cache
 from struct import error as struct_error
 from typing import Any, TypeVar
 
@@ -49,6 +50,7 @@ def sent_fields(struct_type: type[Any], version: int) -> list[Field]:
     return [field for field in fields_of(struct_type) if field.tag is None and field.in_version(version)]
 
 
+@cache
 def tagged_fields(struct_type: type[Any], version: int) -> dict[int, Field]:
     """Tagged fields of this version by tag, ascending."""
     tagged = [field for field in fields_of(struct_type) if field.tag is not None and field.in_version(version)]
