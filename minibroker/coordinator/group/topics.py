@@ -6,7 +6,7 @@ count; a group without topics has 0. Hash of a topic:
     magic: int8 = 0, topic id: 2 x int64, name: text, partition count: int32,
     of each partition: its index: int32, and of each of its replicas that is in a rack: length: int32, rack: text
 
-All are little-endian; a text is UTF-16 and its length behind it: int32. Source: Utils.computeTopicHash and computeGroupHash of Apache
+The hash is XXH3 with 64 bits, seed 0; all is little-endian; a text is UTF-16 and its length behind it: int32. Source: Utils.computeTopicHash and computeGroupHash of Apache
 Kafka 4.3.1, whose HashStream64 defines the bytes.
 """
 
@@ -17,8 +17,6 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final, NamedTuple, Protocol
 from uuid import UUID
-
-from minibroker.coordinator.group.xxh3 import xxh3_64
 
 _MAGIC: Final = b"\0"
 _CACHED_TOPICS: Final = 1_024
@@ -50,7 +48,13 @@ class Topics(Protocol):
 def metadata_hash(names: Iterable[str], topics: Topics) -> int:
     """A number that changes when one of these topics does; 0 where none is there."""
     known = [(name, topic) for name in sorted(names) if (topic := topics.find(name)) is not None]
-    return _signed(xxh3_64(b"".join(_hash_of(*each) for each in known))) if known else 0
+    return _signed(_xxh3(b"".join(_hash_of(*each) for each in known))) if known else 0
+
+
+def _xxh3(data: bytes) -> int:
+    from xxhash import xxh3_64_intdigest  # noqa: PLC0415  a start does without
+
+    return xxh3_64_intdigest(data)
 
 
 @lru_cache(maxsize=_CACHED_TOPICS)
@@ -58,7 +62,7 @@ def _hash_of(name: str, topic: KnownTopic) -> bytes:
     high, low = divmod(topic.topic_id.int, 2**64)
     said = _MAGIC + struct.pack("<QQ", high, low) + _text(name) + struct.pack("<i", topic.partition_count)
     rack = b"" if topic.rack is None else _length(topic.rack) + _text(topic.rack)
-    return struct.pack("<Q", xxh3_64(said + b"".join(struct.pack("<i", index) + rack for index in range(topic.partition_count))))
+    return struct.pack("<Q", _xxh3(said + b"".join(struct.pack("<i", index) + rack for index in range(topic.partition_count))))
 
 
 def _text(text: str) -> bytes:
