@@ -6,8 +6,8 @@ count; a group without topics has 0. Hash of a topic:
     magic: int8 = 0, topic id: 2 x int64, name: text, partition count: int32,
     of each partition: its index: int32, and of each of its replicas that is in a rack: length: int32, rack: text
 
-The hash is XXH3 with 64 bits, seed 0; all is little-endian; a text is UTF-16 and its length behind it: int32. Source: Utils.computeTopicHash and computeGroupHash of Apache
-Kafka 4.3.1, whose HashStream64 defines the bytes.
+The hash is XXH3 with 64 bits, seed 0. All is little-endian; a text is UTF-16 and its length behind it: int32.
+Source: Utils.computeTopicHash and computeGroupHash of Apache Kafka 4.3.1, whose HashStream64 defines the bytes.
 """
 
 from __future__ import annotations
