@@ -1,7 +1,8 @@
 """Groups with members go minibroker -> Apache Kafka -> minibroker: generations, members, assignments and offsets are there each time.
 
 So do groups of KIP-848, with their epochs: one that began on minibroker, and one that began on Apache Kafka; groups with members of both
-protocols, and those that became classic again; and share groups, with what became of each record, and how often it was delivered.
+protocols, and those that became classic again; streams groups, whose epoch stays, since both brokers see the same topics; and share
+groups, with what became of each record, and how often it was delivered.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from minibroker.client.groups import DescribedGroup, describe_groups
 from minibroker.client.share_groups import share_offsets
 from minibroker.errors import KafkaError
 from tests.clients.share_reader import ACCEPT, REJECT, RELEASE, ShareReader
+from tests.golden import streams_scenes
 from tests.golden.capture_migrations import Sockets
 from tests.golden.migration_members import Classic, New, Scene
 from tests.support.broker_process import BrokerProcess
@@ -30,6 +32,10 @@ TOPIC = "shared"
 GROUPS = ["left", "alive"]
 OURS, THEIRS = "of-minibroker", "of-kafka"  #: groups of KIP-848
 SHARERS, QUEUE = "sharers", "queue"  #: a share group, and its topic
+COUNTERS = "counters"  #: a streams group
+KEEPING = streams_scenes.topology(
+    streams_scenes.subtopology("0", ["t"], state_changelog_topics=[streams_scenes.topic("counters-log", cleanup_policy="compact")])
+)
 NEXT: dict[str, Any] = {"group.protocol": "consumer", "group.instance.id": "one"}
 TIMEOUT_S = 60.0
 
@@ -41,6 +47,7 @@ def test_there_and_back(tmp_path: Path) -> None:
         members.append(joined(broker.bootstrap, OURS, **NEXT)[0])
         mixed = Mixed()
         mixed.begin("minibroker", broker.bootstrap)
+        counters = count(broker.bootstrap)
         before, ours = seen(broker.bootstrap), consumer_group(broker.bootstrap, OURS)
         assert before["alive"][:2] == ("STABLE", [("one", PARTITIONS)])
         assert before["left"] == ("EMPTY", [], dict.fromkeys(range(PARTITIONS), 1))
@@ -54,6 +61,7 @@ def test_there_and_back(tmp_path: Path) -> None:
     with KafkaProcess(tmp_path, data_dir=data_dir, static_voters=True) as kafka:
         assert seen(kafka.bootstrap) == before
         assert consumer_group(kafka.bootstrap, OURS) == ours
+        counters = count_on_kafka(kafka.bootstrap, counters)
         members.append(joined(kafka.bootstrap, THEIRS, **NEXT)[0])
         theirs = consumer_group(kafka.bootstrap, THEIRS)
         assert share_group(kafka.bootstrap) == shared
@@ -68,6 +76,7 @@ def test_there_and_back(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path) as broker:
         assert seen(broker.bootstrap) == before
         assert consumer_group(broker.bootstrap, THEIRS) == theirs
+        count_on(broker.bootstrap, counters)
         mixed.go_on(broker.bootstrap)
         again = share_group(broker.bootstrap)
         assert (again[0], start_and_lag(again[1])) == (shared[0], start_and_lag(shared[1]))
@@ -129,6 +138,40 @@ class Mixed:
             old.beat()
             assert scene.told[0].startswith(f"{old.name} joins: ok generation {old.generation_id} consumer range leader {old.name}")
             assert scene.told[2] == f"{old.name} beats: ok"
+
+
+def count(bootstrap: str) -> DescribedGroup:
+    """The streams group with its first member."""
+    assert tasks(bootstrap, "a", 0) == (2, {"0": [0, 1, 2, 3, 4, 5]})
+    group = consumer_group(bootstrap, COUNTERS)
+    assert (group.type, group.state, len(group.members[0].assignment)) == ("streams", "Stable", 6)
+    return group
+
+
+def count_on_kafka(bootstrap: str, before: DescribedGroup) -> DescribedGroup:
+    """The first member goes on, and shall give up what the second one is to have."""
+    assert consumer_group(bootstrap, COUNTERS) == before
+    assert tasks(bootstrap, "a", 2) == (2, None)
+    assert tasks(bootstrap, "b", 0) == (3, {})
+    assert tasks(bootstrap, "a", 2) == (2, {"0": [0, 1, 2]})
+    return consumer_group(bootstrap, COUNTERS)
+
+
+def count_on(bootstrap: str, before: DescribedGroup) -> None:
+    """It has, and the second one gets it."""
+    assert consumer_group(bootstrap, COUNTERS) == before
+    assert tasks(bootstrap, "a", 2, {"0": [0, 1, 2]}) == (3, None)
+    assert tasks(bootstrap, "b", 3) == (3, {"0": [3, 4, 5]})
+
+
+def tasks(bootstrap: str, member_id: str, epoch: int, owned: dict[str, list[int]] | None = None) -> tuple[int, dict[str, list[int]] | None]:
+    """Epoch and active tasks that a member of the streams group is told; with epoch 0 it joins."""
+    scene = streams_scenes.Scene(COUNTERS, sockets_to(bootstrap))
+    answer = scene.join(member_id, of=KEEPING) if epoch == 0 else scene.beat(member_id, epoch, owned)
+    assert answer.error_code == 0, scene.told
+    if answer.active_tasks is None:
+        return answer.member_epoch, None
+    return answer.member_epoch, {each.subtopology_id: each.partitions for each in answer.active_tasks}
 
 
 def sockets_to(bootstrap: str) -> Sockets:
