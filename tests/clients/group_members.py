@@ -9,6 +9,12 @@ A member polls all the time, by itself. It commits what it read before partition
                                              read TOPIC PARTITION OFFSET VALUE, trouble WHY
     commit MEMBER                            all that it read, done when the broker said so
     leave MEMBER
+
+And as an administrator, where the client has one:
+
+    sees GROUP                               STATE MEMBERS, then TOPIC PARTITION OFFSET for each committed one; nothing if there is no group
+    set GROUP TOPIC PARTITION OFFSET         of a group that nobody is in
+    delete GROUP
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from tests.clients.group_members import (
     Member,
     Programs,
     Writer,
+    of,
     settings,
     until,
     values,
@@ -108,3 +109,25 @@ def test_a_console_consumer_of_each_protocol_goes_on_where_the_other_ended(boots
         words = ["--bootstrap-server", bootstrap, "--topic", topic, "--group", topic, "--from-beginning", "--timeout-ms", "30000"]
         words += ["--max-messages", "3", "--command-property", f"group.protocol={protocol}"]
         assert Counter(java.run_tool(java.CONSOLE_CONSUMER, *words).split()) == written
+
+
+@pytest.mark.parametrize("make", ["kafka-python", "aiokafka", "franz-go", "sarama", "kafkajs"])
+def test_an_administrator_of_each_make(make: str, bootstrap: str, new_topic: Callable[..., str]) -> None:
+    """What it sees of a group and does to it (Java's and librdkafka's: in other tests). aiokafka's only sees, sarama's sets no offsets."""
+    topic = new_topic(2)
+    writer = Writer(bootstrap)
+    with Programs(bootstrap) as programs:
+        member = programs.join(of(make), topic, topic)
+        written = writer.write(topic, 2)
+        until(lambda: values(member) == written, member)
+        member.commit()
+        assert sorted(programs[make].ask("sees", topic)) == sorted(["Stable\t1", f"{topic}\t0\t3", f"{topic}\t1\t3"])
+        member.leave()
+        at = 3
+        if make not in {"aiokafka", "sarama"}:
+            at = 1
+            programs[make].ask("set", topic, topic, 0, at)
+        assert sorted(programs[make].ask("sees", topic)) == sorted(["Empty\t0", f"{topic}\t0\t{at}", f"{topic}\t1\t3"])
+        if make != "aiokafka":
+            programs[make].ask("delete", topic)
+            assert programs[make].ask("sees", topic) == []

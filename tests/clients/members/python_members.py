@@ -257,9 +257,55 @@ class AioKafkaMember(Member):
 MAKES: dict[str, type[Any]] = {"confluent-kafka": ConfluentMember, "kafka-python": KafkaPythonMember, "aiokafka": AioKafkaMember}
 
 
+def administer_by_kafka_python(bootstrap: str, command: str, group: str, *words: str) -> list[str]:
+    from kafka import KafkaAdminClient, TopicPartition
+    from kafka.structs import OffsetAndMetadata
+
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap)
+    try:
+        if command == "set":
+            topic, partition, offset = words
+            admin.alter_group_offsets(group, {TopicPartition(topic, int(partition)): OffsetAndMetadata(int(offset), "", -1)})
+        elif command == "delete":
+            admin.delete_groups([group])
+        elif any(each["group_id"] == group for each in admin.list_groups()):
+            found = admin.describe_groups([group])[group]
+            offsets = admin.list_group_offsets([group])[group]
+            state = f"{found['group_state']}\t{len(found['members'])}"
+            return [state, *(f"{place.topic}\t{place.partition}\t{each.offset}" for place, each in offsets.items())]
+        return []
+    finally:
+        admin.close()
+
+
+def administer_by_aiokafka(bootstrap: str, command: str, group: str, *words: str) -> list[str]:
+    from aiokafka.admin import AIOKafkaAdminClient
+
+    async def sees() -> list[str]:
+        admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
+        await admin.start()
+        try:
+            if not any(each[0] == group for each in await admin.list_consumer_groups()):
+                return []
+            (answer,) = await admin.describe_consumer_groups([group])
+            (found,) = answer.groups
+            offsets = await admin.list_consumer_group_offsets(group)
+            return [f"{found[2]}\t{len(found[5])}", *(f"{place[0]}\t{place[1]}\t{each.offset}" for place, each in offsets.items())]
+        finally:
+            await admin.close()
+
+    assert command == "sees", "aiokafka knows no other"
+    return asyncio.run(sees())
+
+
+ADMINISTRATORS: dict[str, Callable[..., list[str]]] = {"kafka-python": administer_by_kafka_python, "aiokafka": administer_by_aiokafka}
+
+
 def answer(members: dict[str, Member], make: str, bootstrap: str, words: list[str]) -> None:
     command, name, *rest = words
-    if command == "join":
+    if command in {"sees", "set", "delete"}:
+        print("".join(line + "\n" for line in ADMINISTRATORS[make](bootstrap, *words)), end="")
+    elif command == "join":
         group, topics, *settings = rest
         members[name] = MAKES[make](bootstrap, group, topics, dict(each.split("=", 1) for each in settings))
         members[name].start()

@@ -259,6 +259,47 @@ func lag(group string) error {
 	return nil
 }
 
+// What an administrator is told of a group; nothing when it is not among those that there are.
+func sees(ctx context.Context, admin *kadm.Client, group string) error {
+	listed, err := admin.ListGroups(ctx)
+	if err != nil || listed[group].Group != group {
+		return err
+	}
+	described, err := admin.DescribeGroups(ctx, group)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%s\t%d\n", described[group].State, len(described[group].Members))
+	offsets, err := admin.FetchOffsets(ctx, group)
+	for _, each := range offsets.Sorted() {
+		fmt.Printf("%s\t%d\t%d\n", each.Topic, each.Partition, each.At)
+	}
+	return err
+}
+
+func administer(words []string) error {
+	client, err := kgo.NewClient(kgo.SeedBrokers(bootstrap))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	admin, group := kadm.NewClient(client), words[1]
+	switch words[0] {
+	case "sees":
+		return sees(ctx, admin, group)
+	case "set":
+		partition, _ := strconv.Atoi(words[3])
+		offset, _ := strconv.Atoi(words[4])
+		offsets := kadm.Offsets{}
+		offsets.Add(kadm.Offset{Topic: words[2], Partition: int32(partition), At: int64(offset), LeaderEpoch: -1})
+		return admin.CommitAllOffsets(ctx, group, offsets)
+	}
+	_, err = admin.DeleteGroup(ctx, group)
+	return err
+}
+
 func answer(words []string) error {
 	switch words[0] {
 	case "join":
@@ -267,6 +308,8 @@ func answer(words []string) error {
 		return copyRecords(words[1], words[2:])
 	case "lag":
 		return lag(words[1])
+	case "sees", "set", "delete":
+		return administer(words)
 	}
 	m := members[words[1]]
 	switch words[0] {

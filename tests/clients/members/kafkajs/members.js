@@ -66,7 +66,30 @@ class Member {
 
 const members = new Map()
 
+// What an administrator is told of a group; nothing when it is not among those that there are.
+async function sees (admin, group) {
+  if (!(await admin.listGroups()).groups.some(each => each.groupId === group)) return []
+  const { groups: [found] } = await admin.describeGroups([group])
+  const topics = await admin.fetchOffsets({ groupId: group })
+  const offsets = topics.flatMap(({ topic, partitions }) => partitions.map(each => `${topic}\t${each.partition}\t${each.offset}`))
+  return [`${found.state}\t${found.members.length}`, ...offsets]
+}
+
+async function administer (command, group, [topic, partition, offset]) {
+  const admin = kafka.admin()
+  await admin.connect()
+  try {
+    if (command === 'sees') return await sees(admin, group)
+    if (command === 'set') await admin.setOffsets({ groupId: group, topic, partitions: [{ partition: Number(partition), offset }] })
+    if (command === 'delete') await admin.deleteGroups([group])
+    return []
+  } finally {
+    await admin.disconnect()
+  }
+}
+
 async function answer ([command, name, ...words]) {
+  if (['sees', 'set', 'delete'].includes(command)) return await administer(command, name, words)
   if (command === 'join') {
     const [group, topics, ...settings] = words
     members.set(name, new Member())

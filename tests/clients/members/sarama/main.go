@@ -184,9 +184,53 @@ func (m *member) leave() error {
 	}
 }
 
+// What an administrator is told of a group; nothing when it is not among those that there are.
+func sees(group string) error {
+	config, _ := settingsOf(nil)
+	admin, err := sarama.NewClusterAdmin([]string{bootstrap}, config)
+	if err != nil {
+		return err
+	}
+	defer admin.Close()
+	listed, err := admin.ListConsumerGroups()
+	if _, found := listed[group]; err != nil || !found {
+		return err
+	}
+	described, err := admin.DescribeConsumerGroups([]string{group})
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%s\t%d\n", described[0].State, len(described[0].Members))
+	offsets, err := admin.ListConsumerGroupOffsets(group, nil)
+	if err != nil {
+		return err
+	}
+	for topic, partitions := range offsets.Blocks {
+		for partition, each := range partitions {
+			fmt.Printf("%s\t%d\t%d\n", topic, partition, each.Offset)
+		}
+	}
+	return nil
+}
+
+func remove(group string) error {
+	config, _ := settingsOf(nil)
+	admin, err := sarama.NewClusterAdmin([]string{bootstrap}, config)
+	if err != nil {
+		return err
+	}
+	defer admin.Close()
+	return admin.DeleteConsumerGroup(group)
+}
+
 func answer(words []string) error {
-	if words[0] == "join" {
+	switch words[0] {
+	case "join":
 		return join(words[1], words[2], words[3], words[4:])
+	case "sees":
+		return sees(words[1])
+	case "delete":
+		return remove(words[1])
 	}
 	m := members[words[1]]
 	switch words[0] {
