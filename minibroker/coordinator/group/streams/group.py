@@ -248,10 +248,12 @@ class StreamsGroup:
 
     def _configure(self, topology: Topology) -> _Configured:
         known, version = self._configured, self._topics.version
-        if known is None or known.topics_version != version or not known.topology.is_same(topology):
+        if known is not None and known.topology is not topology and known.topology.is_same(topology):
+            known = known._replace(topology=topology)  # the next look is a short one
+        if known is None or known.topics_version != version or known.topology is not topology:
             names = topology.required_topics
             known = _Configured(topology, version, metadata_hash(names, self._topics), configure(topology, self._topics))
-            self._configured = known
+        self._configured = known
         return known
 
     def _make_topics(self, topology: Topology) -> tuple[_Configured, list[str]]:
