@@ -64,6 +64,7 @@ class SharePartition:
         self._clock = clock
         self._timer: Timer | None = None
         self._timer_ms = 0  #: when it runs
+        self._seen_ms = clock.now_ms()  #: the last time that anybody looked at the clock
         self._subscribers: dict[object, Callable[[], None]] = {}
         self.is_closed = False
 
@@ -78,7 +79,7 @@ class SharePartition:
         """Give a member what it wants of what was read at `fetch_offset`."""
         config = self._config()
         limits = Limits(config.share_delivery_count_limit, config.share_partition_max_record_locks)
-        expires_ms = self._clock.now_ms() + config.share_record_lock_duration_ms
+        expires_ms = self._now_ms() + config.share_record_lock_duration_ms
         acquired = Acquisition(self.records, extents, wanted, limits, lock_expires_ms=expires_ms).take(fetch_offset)
         if acquired:
             self._watch_locks(expires_ms)
@@ -112,7 +113,7 @@ class SharePartition:
             plan = acknowledging.plan(acknowledgements)
             self._change(plan.changes)
             if plan.renewed:
-                expires_ms = self._clock.now_ms() + config.share_record_lock_duration_ms
+                expires_ms = self._now_ms() + config.share_record_lock_duration_ms
                 for run in plan.renewed:
                     run.lock_expires_ms = expires_ms
                 self._watch_locks(expires_ms)
@@ -178,6 +179,17 @@ class SharePartition:
 
     # Locks
 
+    def _now_ms(self) -> int:
+        """The time. Locks go back with a clock that is set back, or they would last as much longer."""
+        now_ms = self._clock.now_ms()
+        if now_ms < self._seen_ms:
+            self._timer_ms -= self._seen_ms - now_ms
+            for run in self.records.runs():
+                if run.state is RecordState.ACQUIRED:
+                    run.lock_expires_ms -= self._seen_ms - now_ms
+        self._seen_ms = now_ms
+        return now_ms
+
     def _watch_locks(self, expires_ms: int) -> None:
         """Look again when a lock is over that was taken now; one timer does for all."""
         if self._timer is None or expires_ms < self._timer_ms:
@@ -188,7 +200,7 @@ class SharePartition:
 
     def _end_locks(self) -> None:
         self._timer = None
-        now_ms = self._clock.now_ms()
+        now_ms = self._now_ms()
         limit = self._config().share_delivery_count_limit
         locked = [run for run in self.records.runs() if run.state is RecordState.ACQUIRED]
         changes = [(run, released_state(run, limit)) for run in locked if run.lock_expires_ms <= now_ms]

@@ -162,9 +162,9 @@ class SharePartitions:
         """The member's session is over, if it has one: others may have its records."""
         if not self._sessions.end((group_id, member_id)):
             return
-        for key in [key for key in self._served if key.group_id == group_id]:
+        for key, share in [(key, share) for key, share in self._served.items() if key.group_id == group_id]:
             try:
-                self._served[key].release(member_id)
+                share.release(member_id)
             except KafkaError as error:
                 _LOG.warning("%s: what %s had is not released before its lock is over: %s", key.coordinator_key, member_id, error)
         if not self._sessions.has_group(group_id):

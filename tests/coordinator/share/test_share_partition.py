@@ -226,6 +226,19 @@ def test_a_lock_is_over_in_time() -> None:
     assert machine.share.records.start_offset == 4
 
 
+def test_a_clock_that_is_set_back_makes_locks_last_twice_as_long_at_most() -> None:
+    machine = Machine(2, 2)
+    machine.acquire("a", 2)
+    machine.clock.advance(10_000)
+    machine.clock.jump(-86_400_000)
+    machine.acquire("b", 2)
+    machine.clock.advance(LOCK_MS)
+    assert machine.offsets("c") == [0, 1, 2, 3]
+    machine.clock.jump(-86_400_000)
+    machine.clock.advance(2 * LOCK_MS)
+    assert machine.offsets("d") == [0, 1, 2, 3]
+
+
 def test_a_lock_is_over_though_nobody_can_write_it_down() -> None:
     machine = Machine(2)
     machine.acquire("a")
