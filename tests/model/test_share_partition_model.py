@@ -60,7 +60,13 @@ class ShareGroup(RuleBasedStateMachine):
 
     @rule(member=members, count=st.integers(1, 12), batches=st.integers(1, 4), is_strict=st.booleans(), batch_size=st.integers(1, 8))
     def acquire(self, member: str, count: int, batches: int, is_strict: bool, batch_size: int) -> None:
+        fetch_offset = self.machine.share.records.next_fetch_offset()
+        can_acquire = self.machine.share.can_acquire()
         found = self.machine.acquire(member, count, batches=batches, is_strict=is_strict, batch_size=batch_size)
+        first_offset = next((batch.first_offset for batch in self.machine.log if batch.last_offset >= fetch_offset), fetch_offset)
+        for offset, known in self.known.items() if can_acquire else ():
+            if fetch_offset <= offset < first_offset and known.owner is None:
+                known.is_done = True  # there is no such record
         assert found == sorted(found)
         taken = 0
         for each in found:

@@ -9,6 +9,7 @@ alone), and nobody waits for them.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Final
 
@@ -100,16 +101,13 @@ class InFlightBatch:
 
     def within(self, first_offset: int, last_offset: int) -> Iterator[Run]:
         """The runs of a range of offsets, cut at its ends where it must be."""
-        self._cut_at(first_offset)
-        self._cut_at(last_offset + 1)
-        for run in list(self.runs):
-            if first_offset <= run.first_offset and run.last_offset <= last_offset:
-                yield run
+        first = self._cut_at(first_offset)
+        end = self._cut_at(last_offset + 1)
+        yield from self.runs[first:end]
 
     def drop_below(self, offset: int) -> None:
         """Forget offsets below `offset`, which is not above the last one."""
-        self._cut_at(offset)
-        self.runs = [run for run in self.runs if run.first_offset >= offset]
+        del self.runs[: self._cut_at(offset)]
 
     def join_runs(self) -> None:
         """Make one of neighbours that say the same."""
@@ -125,8 +123,13 @@ class InFlightBatch:
         """Make two runs of one of its, the second from `offset` on."""
         self.runs.insert(self.runs.index(run) + 1, run.cut(offset))
 
-    def _cut_at(self, offset: int) -> None:
-        for index, run in enumerate(self.runs):
-            if run.first_offset < offset <= run.last_offset:
-                self.runs.insert(index + 1, run.cut(offset))
-                return
+    def _cut_at(self, offset: int) -> int:
+        """The index of the first run at or behind `offset`, which begins there if any offset of the batch is below."""
+        index = bisect_left(self.runs, offset, key=_first_offset)
+        if index and offset <= self.runs[index - 1].last_offset:
+            self.runs.insert(index, self.runs[index - 1].cut(offset))
+        return index
+
+
+def _first_offset(run: Run) -> int:
+    return run.first_offset

@@ -14,7 +14,7 @@ Source: ShareCoordinatorService of Apache Kafka 4.3.1.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 from uuid import UUID
 
@@ -78,13 +78,10 @@ class Persister:
         self.ensure_topic()
         self._check_all(group_id, [(each.topic_id, each.partition) for each in states])
 
-        def begin(initial: InitialState) -> None:
-            key = StateKey(group_id, initial.topic_id, initial.partition)
-            stored = self._stored(key)
-            self._append(stored, stored.states.initialize(group_id, initial, self._clock.now_ms()))
-            self._changed(key)
-
-        return [_outcome(begin, each) for each in states]
+        now_ms = self._clock.now_ms()
+        by_key = {StateKey(group_id, each.topic_id, each.partition): each for each in states}
+        failed = self._change(by_key, lambda stored, key: stored.states.initialize(group_id, by_key[key], now_ms))
+        return [failed.get(StateKey(group_id, each.topic_id, each.partition)) for each in states]
 
     def read_summary(self, group_id: str, partitions: Sequence[tuple[UUID, int]]) -> list[StateSummary | KafkaError]:
         """How far the group is; of what is not known an empty summary. UnknownTopicOrPartition, InvalidRequest."""
@@ -101,15 +98,9 @@ class Persister:
         self.ensure_topic()
         self._check_all(group_id, partitions)
 
-        def forget(partition: tuple[UUID, int]) -> None:
-            key = StateKey(group_id, *partition)
-            stored = self._stored(key)
-            tombstone = stored.states.delete(key)
-            if tombstone is not None:
-                self._append(stored, tombstone)
-                self._changed(key)
-
-        return [_outcome(forget, each) for each in partitions]
+        keys = [StateKey(group_id, *each) for each in partitions]
+        failed = self._change(dict.fromkeys(keys), lambda stored, key: stored.states.delete(key))
+        return [failed.get(key) for key in keys]
 
     def read(self, key: StateKey, leader_epoch: int) -> ShareState:
         """All that is known, for the leader of the partition; what States.read raises."""
@@ -131,8 +122,33 @@ class Persister:
         taken, self._unsynced = list(self._unsynced), {}
         return taken
 
-    def _append(self, stored: StoredStates, record: CoordinatorRecord) -> None:
-        unsynced = stored.append([record], self._clock.now_ms())
+    def _change(
+        self, keys: Iterable[StateKey], decide: Callable[[StoredStates, StateKey], CoordinatorRecord | None]
+    ) -> dict[StateKey, KafkaError]:
+        """Append what is decided of each, all of one log together; the errors of those that stay as they were."""
+        failed: dict[StateKey, KafkaError] = {}
+        decided: dict[StoredStates, dict[StateKey, CoordinatorRecord]] = {}
+        for key in keys:
+            try:
+                stored = self._stored(key)
+                record = decide(stored, key)
+            except KafkaError as error:
+                failed[key] = error
+                continue
+            if record is not None:
+                decided.setdefault(stored, {})[key] = record
+        for stored, records in decided.items():
+            try:
+                self._append(stored, *records.values())
+            except KafkaError as error:
+                failed |= dict.fromkeys(records, error)
+                continue
+            for key in records:
+                self._changed(key)
+        return failed
+
+    def _append(self, stored: StoredStates, *records: CoordinatorRecord) -> None:
+        unsynced = stored.append(records, self._clock.now_ms())
         if unsynced is not None:
             if not self._unsynced:
                 self._clock.call_later_ms(0, self._sync_rest)
@@ -190,11 +206,3 @@ def _value(work: Callable[[T], StateSummary], asked: T) -> StateSummary | KafkaE
         return work(asked)
     except KafkaError as error:
         return error
-
-
-def _outcome(work: Callable[[T], None], asked: T) -> KafkaError | None:
-    try:
-        work(asked)
-    except KafkaError as error:
-        return error
-    return None
