@@ -40,7 +40,7 @@ Source: GroupMetadataManager, StreamsGroup of Apache Kafka 4.3.1; KIP-1071.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from enum import Enum
 from functools import partial
 from typing import Final, NamedTuple
@@ -50,16 +50,16 @@ from minibroker.clock import Clock, Timer
 from minibroker.coordinator.group.commits import Membership
 from minibroker.coordinator.group.kinds import CheckCommit, GroupType, Persist, may_commit_all
 from minibroker.coordinator.group.member_timeouts import MemberTimeouts
+from minibroker.coordinator.group.streams.configuring import Configuring, MakeTopic
 from minibroker.coordinator.group.streams.endpoints import Located, locate
 from minibroker.coordinator.group.streams.image import FIRST_EPOCH, GroupImage
-from minibroker.coordinator.group.streams.internal_topics import ConfiguredTopology, InternalTopic, Status, StatusCode, configure
+from minibroker.coordinator.group.streams.internal_topics import ConfiguredTopology, Status, StatusCode
 from minibroker.coordinator.group.streams.members import JOINS, LEAVES, Member, MemberState
 from minibroker.coordinator.group.streams.records import group_tombstones
 from minibroker.coordinator.group.streams.requests import NOT_SAID, Heartbeat, HeartbeatAnswer
 from minibroker.coordinator.group.streams.step import Step
 from minibroker.coordinator.group.streams.tasks import Tasks, is_part_of
-from minibroker.coordinator.group.streams.topology import Topology
-from minibroker.coordinator.group.topics import Topics, metadata_hash
+from minibroker.coordinator.group.topics import Topics
 from minibroker.coordinator.record_frame import CoordinatorRecord
 from minibroker.errors import (
     FencedMemberEpoch,
@@ -73,13 +73,10 @@ from minibroker.errors import (
 )
 
 _INT_MAX: Final = 2**31 - 1
-_SHOWN_FAILURES: Final = 3
 _INITIAL_DELAY: Final = Status(StatusCode.ASSIGNMENT_DELAYED, "Assignment delayed due to the configured initial rebalance delay.")
 _INTERVAL: Final = Status(StatusCode.ASSIGNMENT_DELAYED, "Assignment delayed due to the configured assignment interval.")
 
 _LOG = logging.getLogger(__name__)
-
-MakeTopic = Callable[[InternalTopic], None]  #: KafkaError
 
 
 class GroupState(Enum):
@@ -101,15 +98,6 @@ class Limits(NamedTuple):
     assignment_interval_ms: int = 1_000
     initial_rebalance_delay_ms: int = 3_000
     num_standby_replicas: int = 0
-
-
-class _Configured(NamedTuple):
-    """What became of a topology with the topics of one moment."""
-
-    topology: Topology
-    topics_version: int
-    metadata_hash: int
-    result: ConfiguredTopology
 
 
 class StreamsGroup:
@@ -136,9 +124,8 @@ class StreamsGroup:
         self._clock = clock
         self._topics = topics
         self._persist = persist
-        self._make_topic = make_topic
+        self._configuring = Configuring(group_id, topics, make_topic)
         self._limits = limits  #: at the moment
-        self._configured: _Configured | None = None
         self._shutdown_asked_by: str | None = None  #: the member that wants all to shut down
         self._endpoint_epoch = 0  #: grows when somebody with an endpoint has other tasks
         self._sessions = MemberTimeouts(group_id, clock, self._remove, "its session timed out")
@@ -180,7 +167,7 @@ class StreamsGroup:
 
     def configured(self) -> ConfiguredTopology | None:
         """What becomes of the topology with the topics that there are; None of a group without one. StreamsInvalidTopology."""
-        return None if self.image.topology is None else self._configure(self.image.topology).result
+        return None if self.image.topology is None else self._configuring.look(self.image.topology).result
 
     # StreamsGroupHeartbeat
 
@@ -192,7 +179,7 @@ class StreamsGroup:
         before = self._find(asked, limits)
         step = Step(self.group_id, self.image, self._clock.now_ms())
         has_changed = step.update(_updated(before, asked))
-        configured, failures = self._make_topics(step.initialize(asked.topology))
+        configured = self._configuring.complete(step.initialize(asked.topology))
         _check_owned(asked.owned, configured.result)
         step.follow(configured.metadata_hash, configured.result, limits.num_standby_replicas, has_changed=has_changed)
         begins = self.is_empty and limits.initial_rebalance_delay_ms > 0
@@ -211,11 +198,12 @@ class StreamsGroup:
         if is_new and was_known and member.user_endpoint is not None:
             self._endpoint_epoch += 1
         delayed = () if is_assigned else (_INITIAL_DELAY if is_delayed else _INTERVAL,)
+        problems = () if configured.problem is None else (configured.problem,)
         return HeartbeatAnswer(
             member.member_id,
             member.member_epoch,
             limits.heartbeat_interval_ms,
-            statuses=(*self._stale(member), *delayed, *_problems(configured.result, failures), *self._shutdown()),
+            statuses=(*self._stale(member), *delayed, *problems, *self._shutdown()),
             tasks=member.assigned.tasks if is_told else None,
             endpoint_epoch=self._endpoint_epoch,
             located=self._locate(member, configured.result) if asked.endpoint_epoch != self._endpoint_epoch else None,
@@ -243,30 +231,6 @@ class StreamsGroup:
         if asked.shuts_down and not self.is_empty:
             self._shut_down(asked.member_id)
         return HeartbeatAnswer(asked.member_id, asked.member_epoch)
-
-    # Topics
-
-    def _configure(self, topology: Topology) -> _Configured:
-        known, version = self._configured, self._topics.version
-        if known is not None and known.topology is not topology and known.topology.is_same(topology):
-            known = known._replace(topology=topology)  # the next look is a short one
-        if known is None or known.topics_version != version or known.topology is not topology:
-            names = topology.required_topics
-            known = _Configured(topology, version, metadata_hash(names, self._topics), configure(topology, self._topics))
-        self._configured = known
-        return known
-
-    def _make_topics(self, topology: Topology) -> tuple[_Configured, list[str]]:
-        """The topology with its internal topics made, and what could not be made: its name and why."""
-        configured = self._configure(topology)
-        failures = []
-        for topic in configured.result.missing:
-            try:
-                self._make_topic(topic)
-            except KafkaError as error:
-                failures.append(f"{topic.name} ({error})")
-                _LOG.warning("group %s: topic %s cannot be made: %s", self.group_id, topic.name, error)
-        return (self._configure(topology) if configured.result.missing else configured), failures
 
     # What is told besides tasks
 
@@ -322,7 +286,7 @@ class StreamsGroup:
             return
         limits, step = self._limits(), Step(self.group_id, self.image, self._clock.now_ms())
         try:
-            step.assign(self._configure(self.image.topology).result, limits.num_standby_replicas, limits.assignment_interval_ms)
+            step.assign(self._configuring.look(self.image.topology).result, limits.num_standby_replicas, limits.assignment_interval_ms)
             self._store(step)
         except KafkaError as error:
             _LOG.warning("group %s: the first assignment cannot be made: %s", self.group_id, error)
@@ -441,17 +405,6 @@ def _check_owned(owned: Tasks | None, configured: ConfiguredTopology) -> None:
                     f"Task {partition} for subtopology {subtopology_id} is invalid. Number of tasks for this subtopology: "
                     f"{subtopology.task_count}"
                 )
-
-
-def _problems(configured: ConfiguredTopology, failures: Sequence[str]) -> tuple[Status, ...]:
-    """What is wrong with the topics."""
-    if configured.problem is None:
-        return ()
-    if not failures:
-        return (configured.problem,)
-    rest = len(failures) - _SHOWN_FAILURES
-    words = ", ".join(failures[:_SHOWN_FAILURES]) + (f" and {rest} more" if rest > 0 else "")
-    return (configured.problem._replace(detail=f"{configured.problem.detail}; Creation failed: {words}."),)
 
 
 def _check_since(member: Member, member_epoch: int, subtopologies: dict[UUID, str], topic_id: UUID, partition: int) -> KafkaError | None:

@@ -34,7 +34,7 @@ said = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.lists(st.tuples(st.lists(st.sampled_from([*SOURCES, "missing"]), max_size=2), said), max_size=3))
 def test_whatever_is_said(parts: list[tuple[list[str], dict[str, Any]]]) -> None:
     topics = KnownTopics(**SOURCES)

@@ -218,7 +218,7 @@ def take(model: Model, step: tuple[Any, ...]) -> None:
     model.check()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.sampled_from([0, 1_000, 5_000]), st.sampled_from([0, 1_500]), st.integers(0, 2), st.lists(STEPS, min_size=8, max_size=40))
 def test_whatever_happens(interval_ms: int, delay_ms: int, standbys: int, steps: list[tuple[Any, ...]]) -> None:
     model = Model(interval_ms, delay_ms, standbys)
