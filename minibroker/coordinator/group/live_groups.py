@@ -14,9 +14,9 @@ Source: GroupMetadataManager, GroupCoordinatorService of Apache Kafka 4.3.1.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from minibroker.clock import Clock
 from minibroker.cluster.cluster import Cluster
@@ -38,6 +38,8 @@ from minibroker.schemas.internal.offset_records import GroupMetadataValue
 
 if TYPE_CHECKING:
     from minibroker.coordinator.share.persister import Persister
+
+GROUPS_A_TURN: Final = 200  #: that are given their machines when a log is read: 10 ms
 
 T = TypeVar("T")
 G = TypeVar("G")
@@ -176,12 +178,14 @@ class LiveGroups:
 
     # Logs that come and go
 
-    def _resume(self, stored: StoredShard) -> None:
-        """A log was read: its members are given their session time-out to be heard of."""
+    def _resume(self, stored: StoredShard) -> Iterator[None]:
+        """A log was read: its members are given their session time-out to be heard of. A step is some groups."""
         stored.partition.subscribe(partial(self._unload_if_offline, stored))
-        for group_id, known in list(stored.shard.groups.items()):
+        for number, (group_id, known) in enumerate(list(stored.shard.groups.items()), 1):
+            if number % GROUPS_A_TURN == 0:
+                yield
             is_needed = not known.is_classic or (known.stored is not None and known.stored.members)
-            group = self.find(stored, group_id) if is_needed else None
+            group = self.find(stored, group_id) if is_needed and stored.partition.online_log is not None else None
             if isinstance(group, ClassicGroup):
                 group.resume(must_rebalance=known.is_heir)
             elif group is not None:

@@ -122,7 +122,7 @@ class StoredShard:
 class GroupStore:
     """All partitions of the topic, as long as it is the same topic."""
 
-    def __init__(self, cluster: Cluster, config: BrokerConfig, clock: Clock, *, on_loaded: Callable[[StoredShard], None]) -> None:
+    def __init__(self, cluster: Cluster, config: BrokerConfig, clock: Clock, *, on_loaded: Callable[[StoredShard], Iterator[None]]) -> None:
         self._cluster = cluster
         self._config = config
         self._clock = clock
@@ -210,7 +210,7 @@ class GroupStore:
         self._clock.call_later_ms(0, lambda: self._turn(stored, 1))
 
     def _load(self, stored: StoredShard) -> Iterator[None]:
-        """Every step is one read."""
+        """Every step is one read, or as long as one."""
         partition = stored.partition
         try:
             for batches in _read(partition):
@@ -223,7 +223,7 @@ class GroupStore:
             return
         partition.on_transaction_end = lambda producer_id, _, is_commit: stored.shard.end_transaction(producer_id, is_commit=is_commit)
         self._delete_offsets(stored, self._is_gone)
-        self._on_loaded(stored)
+        yield from self._on_loaded(stored)
 
     def _is_gone(self, topic: str, topic_id: UUID) -> bool:
         """Whether offsets of that topic, found in a log that was just read, are of one that was deleted."""

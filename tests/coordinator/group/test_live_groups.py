@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import errno
 
+import pytest
+
+from minibroker.coordinator.group import live_groups
 from minibroker.coordinator.group.store import StoredShard
 from tests.support.broker_in_memory import BrokerInMemory
 from tests.support.committed_offsets import TOPIC, commit, fetch, groups_of
@@ -79,3 +82,17 @@ def test_groups_go_with_their_topic() -> None:
     groups_of(broker)
     assert beat(broker, "a", 3).error_code == 69
     assert join(broker, "a").member_epoch == 2
+
+
+def test_many_groups_come_back_over_many_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = broker_with_consumers()
+    for number in range(20):
+        join(broker, "a", group=f"group {number}")
+    monkeypatch.setattr(live_groups, "GROUPS_A_TURN", 2)
+    again = broker.restart()
+    assert beat(again, "a", 2, group="group 19").error_code == 14  # COORDINATOR_LOAD_IN_PROGRESS
+    again.clock.advance(0)
+    assert beat(again, "a", 2, group="group 19").error_code == 0
+    assert len(stored_of(again).live) == 20
+    again.clock.advance(45_000)
+    assert {state for _, state, _ in listed(again).values()} == {"Empty"}

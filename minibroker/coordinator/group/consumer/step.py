@@ -120,15 +120,16 @@ class Step:
         is_due = not 0 <= self._now_ms - image.assignment_timestamp_ms < interval_ms
         if image.assignment_epoch >= image.epoch or not is_due:
             return
-        subscribed = {member_id: found(names_of(each, image.regexes), self._topics) for member_id, each in image.members.items()}
+        one_of_each = {each.subscription: each for each in image.members.values()}  # of a thousand members most want the same
+        wanted = {subscription: found(names_of(each, image.regexes), self._topics) for subscription, each in one_of_each.items()}
+        topics = {subscription: frozenset(each) for subscription, each in wanted.items()}
         specs = {
-            member_id: MemberSpec(frozenset(subscribed[member_id]), image.targets.get(member_id, NOTHING), each.instance_id)
+            member_id: MemberSpec(topics[each.subscription], image.targets.get(member_id, NOTHING), each.instance_id)
             for member_id, each in image.members.items()
         }
-        counts = {topic_id: count for each in subscribed.values() for topic_id, count in each.items()}
+        counts = {topic_id: count for each in wanted.values() for topic_id, count in each.items()}
         name = preferred((each.server_assignor for each in image.members.values()), assignors)
-        is_homogeneous = len({each.subscription for each in image.members.values()}) == 1
-        for member_id, target in assign(name, specs, counts, is_homogeneous=is_homogeneous).items():
+        for member_id, target in assign(name, specs, counts, is_homogeneous=len(wanted) == 1).items():
             if image.targets.get(member_id) != target:
                 self._write(records.target_record(self._group_id, member_id, target))
         self._write(records.target_epoch_record(self._group_id, image.epoch, self._now_ms))

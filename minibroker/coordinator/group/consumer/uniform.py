@@ -26,7 +26,7 @@ def assign_uniform(members: Mapping[str, MemberSpec], partition_counts: Mapping[
     for index, (member_id, member) in enumerate(members.items()):
         quota = share + (extra > 0)
         found[member_id] = {}
-        for topic_id in sorted(member.assignment.keys() & set(topics)):
+        for topic_id in sorted(member.assignment.keys() & member.topics):
             owned = sorted(member.assignment[topic_id])
             found[member_id][topic_id] = set(owned[:quota])
             free += [(topic_id, partition) for partition in owned[quota:]]
