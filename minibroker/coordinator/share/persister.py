@@ -14,7 +14,7 @@ Source: ShareCoordinatorService of Apache Kafka 4.3.1.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import TypeVar
 from uuid import UUID
 
@@ -30,7 +30,7 @@ from minibroker.errors import KafkaError
 from minibroker.log.partition_log import PartitionLog
 
 T = TypeVar("T")
-SyncLogs = Callable[[Sequence[PartitionLog], Callable[[object], None]], None]
+SyncLogs = Callable[[Sequence[PartitionLog], Callable[[Container[PartitionLog]], None]], None]
 
 _LOG = logging.getLogger(__name__)
 
@@ -169,11 +169,25 @@ class Persister:
         self._timers[what] = self._clock.call_later_ms(interval_ms, run)
 
     def _prune(self) -> None:
-        for stored in self._store.usable():
-            try:
-                stored.prune()
-            except KafkaError as error:
-                _LOG.warning("%s-%d could not be pruned: %s", SHARE_GROUP_STATE_TOPIC, stored.partition.index, error)
+        """What says it again must be safe first: the power may go behind the cut."""
+        found = {stored: stored.first_needed_offset() for stored in self._store.usable()}
+        logs = {
+            stored.partition.log: (stored, offset) for stored, offset in found.items() if offset > stored.partition.log.log_start_offset
+        }
+
+        def cut(failures: Container[PartitionLog]) -> None:
+            for log, (stored, offset) in logs.items():
+                if log not in failures and stored.is_usable:
+                    self._cut(stored, offset)
+
+        if logs:
+            self._sync([*logs], cut)
+
+    def _cut(self, stored: StoredStates, offset: int) -> None:
+        try:
+            stored.partition.advance_log_start_offset(offset)
+        except KafkaError as error:
+            _LOG.warning("%s-%d could not be pruned: %s", SHARE_GROUP_STATE_TOPIC, stored.partition.index, error)
 
     def _snapshot(self) -> None:
         interval_ms = self._config.share_coordinator_cold_partition_snapshot_interval_ms

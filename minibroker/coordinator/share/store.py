@@ -82,11 +82,10 @@ class StoredStates:
             unsynced = self._append(records[first : first + RECORDS_A_BATCH], now_ms)
         return unsynced
 
-    def prune(self) -> None:
-        """Forget what is said again further on; KafkaError."""
-        log = self.partition.log
+    def first_needed_offset(self) -> int:
+        """Of the log: what lies below is said again further on."""
         needed = self.states.first_needed_offset()
-        self.partition.advance_log_start_offset(log.log_end_offset if needed is None else needed)
+        return self.partition.log.log_end_offset if needed is None else needed
 
     def _append(self, records: Sequence[CoordinatorRecord], now_ms: int) -> PartitionLog | None:
         try:

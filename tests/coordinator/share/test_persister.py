@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from random import Random
 from uuid import UUID, uuid4
 
 import pytest
@@ -14,6 +16,7 @@ from minibroker.errors import FencedLeaderEpoch, FencedStateEpoch, InvalidReques
 from minibroker.records.batch import split_batches
 from minibroker.records.record import decode_records
 from tests.support.broker_in_memory import BrokerInMemory
+from tests.support.losing_files import LosingFiles, Loss
 
 PROPERTIES = {"share.coordinator.state.topic.num.partitions": "1", "share.coordinator.snapshot.update.records.per.snapshot": "3"}
 GROUP = "workers"
@@ -171,3 +174,19 @@ def test_states_of_a_topic_that_ended_unseen_end_with_the_load() -> None:
     persister_of(again).read_summary(GROUP, [(topic_id(again, "others"), 0)])
 
     assert state_log(again)[-1] == (1, 0, False)
+
+
+def test_pruning_takes_nothing_that_a_power_loss_can_make_needed(tmp_path: Path) -> None:
+    disk = LosingFiles(tmp_path / "data")
+    broker = BrokerInMemory(topics={"orders": 1}, config=PROPERTIES, folder=tmp_path / "data", files=disk)
+    key = begin(broker)
+    log = broker.cluster.partition(SHARE_GROUP_STATE_TOPIC, 0).log
+    log.flush()
+    for offset in range(5):
+        acknowledge(broker, key, offset, offset)
+    broker.clock.advance(300_000)
+    assert log.log_start_offset > 0
+    broker.clock.advance(120_000)  # what begins where is checkpointed
+    disk.lose_power(tmp_path / "later", Random(1), Loss.STRICT)
+    again = BrokerInMemory(config=PROPERTIES, folder=tmp_path / "later")
+    assert persister_of(again).read(key, -1).start_offset == 4
