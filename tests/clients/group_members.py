@@ -37,7 +37,11 @@ import pytest
 from tests.clients.spoken_clients import building
 from tests.clients.transactional import Place
 from tests.support.java import kafka_jars, require_java
+from tests.support.old_java import VERSIONS, old_members
+from tests.support.old_python import old_kafka_python
 from tests.support.told_program import ToldProgram
+
+OLD_MAKES = [*(f"java-{version}" for version in VERSIONS[1:]), "kafka-python-1.4.7", "kafka-python-2.0.2"]  #: they know "range"
 
 HERE = Path(__file__).parent
 SESSION_MS = 3_000
@@ -173,7 +177,12 @@ def command(make: str, bootstrap: str) -> list[str]:
     programs: dict[str, Callable[[], list[str]]] = {"java": java, "franz-go": franz_go, "sarama": sarama, "kafkajs": kafkajs}
     if make in programs:
         return [*programs[make](), bootstrap]
-    return [sys.executable, str(HERE / "members" / "python_members.py"), make, bootstrap]
+    if make.startswith("java-"):
+        return old_members(make.removeprefix("java-"), bootstrap)
+    program = [sys.executable, str(HERE / "members" / "python_members.py")]
+    if make.startswith("kafka-python-"):
+        return ["env", f"PYTHONPATH={old_kafka_python(make.removeprefix('kafka-python-'))}", *program, "kafka-python", bootstrap]
+    return [*program, make, bootstrap]
 
 
 @cache

@@ -89,6 +89,12 @@ def run_admin(version: str, bootstrap: str, topic: str) -> list[str]:
     return done.stdout.splitlines()
 
 
+def old_members(version: str, bootstrap: str) -> list[str]:
+    """What starts members of groups of 0.9 to 3.9 (OldGroupMembers.java)."""
+    require_java()
+    return _java(_program("OldGroupMembers", oldest="0.9.0.1"), version, "OldGroupMembers", bootstrap)
+
+
 class OldJavaClient(ToldProgram):
     """A client of `version` that speaks to HOST:PORT; it starts with its first command and ends with the context."""
 

@@ -151,20 +151,23 @@ class KafkaPythonMember(Member):
 
     def __init__(self, bootstrap: str, group: str, topics: str, settings: dict[str, str]) -> None:
         from kafka import KafkaConsumer
-        from kafka.coordinator.assignors import cooperative_sticky, roundrobin
         from kafka.coordinator.assignors import range as range_
+        from kafka.coordinator.assignors import roundrobin
 
         super().__init__()
         assignors = {
             "range": range_.RangePartitionAssignor,
             "roundrobin": roundrobin.RoundRobinPartitionAssignor,
-            "cooperative-sticky": cooperative_sticky.CooperativeStickyAssignor,
         }
+        if settings["assignor"] == "cooperative-sticky":
+            from kafka.coordinator.assignors import cooperative_sticky
+
+            assignors["cooperative-sticky"] = cooperative_sticky.CooperativeStickyAssignor
+        static = {"group_instance_id": settings["instance"]} if settings["instance"] else {}  # versions of before 3 know none
         self._consumer = KafkaConsumer(
             bootstrap_servers=bootstrap,
             group_id=group,
             client_id="kafka-python",
-            group_instance_id=settings["instance"] or None,
             auto_offset_reset="earliest",
             enable_auto_commit=False,
             heartbeat_interval_ms=int(HEARTBEAT_S * 1000),
@@ -173,6 +176,7 @@ class KafkaPythonMember(Member):
             fetch_max_wait_ms=100,
             reconnect_backoff_max_ms=200,
             partition_assignment_strategy=[assignors[settings["assignor"]]],
+            **static,
         )
         if topics.startswith("^"):
             self._consumer.subscribe(pattern=topics)
