@@ -4,8 +4,8 @@ Versions: 1 and 2, flexible; 2 renews locks (is_renew_ack: then nothing is fetch
 1). Sessions: coordinator/share/sessions.py; who gets what: coordinator/share/share_partition.py. Who is no member of the group is served
 like any other once the group's state is there, as with Kafka; before that the partition has UNKNOWN_SERVER_ERROR.
 The answer waits until there are min_bytes, or as much as max_records allow, for at most max_wait_ms; what is appended, released or over in
-time wakes it, and another request behind this one on its connection ends the wait. Where acknowledgements must be synced first, nothing is
-waited for.
+time wakes it. Another request behind this one on its connection ends the wait, and so does the end of the session. Where acknowledgements
+must be synced first, nothing is waited for.
 An unknown topic has UNKNOWN_TOPIC_ID (Kafka stumbles over it in the request that begins a session). Partitions are answered in the order in
 which they had their turn.
 """
@@ -21,7 +21,7 @@ from minibroker.dispatch.registry import handles
 from minibroker.dispatch.share_acknowledgements import acknowledge, unsafe
 from minibroker.dispatch.share_protocol import check_member_id, check_served
 from minibroker.dispatch.share_reading import Given, ShareReading
-from minibroker.errors import InvalidRequest, KafkaError, ShareSessionLimitReached
+from minibroker.errors import InvalidRequest, KafkaError, ShareSessionLimitReached, ShareSessionNotFound
 from minibroker.schemas import k78_share_fetch as schema
 from minibroker.wire.schema import replace
 
@@ -100,6 +100,8 @@ class _ShareFetch:
         return self._ctx.api_version >= RENEW_SINCE and self._request.is_renew_ack
 
     def _attempt(self, is_last: bool) -> schema.Response | None:
+        if self._session is not None and self._ctx.share_partitions.session(self._member) is not self._session:
+            raise ShareSessionNotFound  # it ended while this waited: its member shall get nothing
         given = self._reading.attempt(min_bytes=min(self._request.min_bytes, self._max_bytes), max_bytes=self._max_bytes, is_last=is_last)
         return None if given is None else self._response(given)
 

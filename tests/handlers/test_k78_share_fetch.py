@@ -139,6 +139,18 @@ def test_a_member_that_left_its_group_has_no_session() -> None:
     assert Member(broker, "orders", "b").take() == [(0, 0, 2)]
 
 
+def test_a_member_that_is_gone_gets_nothing_though_its_fetch_waits() -> None:
+    broker = BrokerInMemory(topics={"orders": 1})
+    one, two = Member(broker, "orders", "a"), Member(broker, "orders", "b")
+    one.produce(2)
+    assert one.take() == [(0, 1, 1)]
+    waiting = one.begin_fetch(max_wait_ms=60_000)
+    broker.services.coordinators.share_partitions.end_session(GROUP, "a")
+    broker.clock.advance(0)
+    assert waiting.answer().error_code == ShareSessionNotFound.code
+    assert two.take() == [(0, 1, 2)]
+
+
 def test_acknowledgements_that_come_with_a_fetch_are_synced_first() -> None:
     broker = BrokerInMemory(topics={"orders": 1}, config={"log.flush.interval.messages": "1"})
     member = Member(broker, "orders")
