@@ -21,6 +21,7 @@ from minibroker.schemas import (
     k47_offset_delete,
     k69_consumer_group_describe,
     k77_share_group_describe,
+    k89_streams_group_describe,
 )
 from minibroker.schemas.internal.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription, TopicPartitions
 from minibroker.wire.codec import encode
@@ -78,6 +79,16 @@ def share(group_id: str, error_code: int = 0) -> k77_share_group_describe.Group:
     )
 
 
+def no_streams(request: k89_streams_group_describe.Request, error_code: int) -> k89_streams_group_describe.Response:
+    groups = [
+        k89_streams_group_describe.Group(
+            error_code=error_code, group_id=group_id, group_state="", group_epoch=0, assignment_epoch=0, topology=None, members=[]
+        )
+        for group_id in request.group_ids
+    ]
+    return k89_streams_group_describe.Response(groups=groups)
+
+
 def test_list_asks_every_broker(broker: FakeBroker) -> None:
     def script(names: list[str]) -> Any:
         groups = [
@@ -125,6 +136,7 @@ def test_describe_asks_for_both_kinds(broker: FakeBroker, code: int) -> None:
     broker.on(k69_consumer_group_describe, new)
     broker.on(k15_describe_groups, old)
     broker.on(k77_share_group_describe, shared)
+    broker.on(k89_streams_group_describe, lambda request, _: no_streams(request, code))
     found = describe_groups(client_of(broker), ["new", "a", "none", "shared"])
     assert isinstance(found["none"], GroupIdNotFound)
     assert isinstance(found["shared"], DescribedGroup)
@@ -139,7 +151,7 @@ def test_describe_asks_for_both_kinds(broker: FakeBroker, code: int) -> None:
 
 
 def test_describe_without_the_new_kind(broker: FakeBroker) -> None:
-    del broker.versions[69], broker.versions[77]
+    del broker.versions[69], broker.versions[77], broker.versions[89]
     broker.versions[15] = (0, 5)
     member = k15_describe_groups.Member(
         member_id="m", client_id="c", client_host="/::1", member_metadata=subscription(3), member_assignment=ASSIGNMENT
