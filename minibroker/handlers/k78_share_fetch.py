@@ -19,6 +19,7 @@ from minibroker.dispatch.delayed import Delayed, when_done
 from minibroker.dispatch.flush_queue import Failures
 from minibroker.dispatch.registry import handles
 from minibroker.dispatch.share_acknowledgements import acknowledge, unsafe
+from minibroker.dispatch.share_leaders import endpoints, leader
 from minibroker.dispatch.share_protocol import check_member_id, check_served
 from minibroker.dispatch.share_reading import Given, ShareReading
 from minibroker.errors import InvalidRequest, KafkaError, ShareSessionLimitReached, ShareSessionNotFound
@@ -102,22 +103,41 @@ class _ShareFetch:
     def _attempt(self, is_last: bool) -> schema.Response | None:
         if self._session is not None and self._ctx.share_partitions.session(self._member) is not self._session:
             raise ShareSessionNotFound  # it ended while this waited: its member shall get nothing
+        if self._session is not None and not self._ctx.share_partitions.has_session(self._member, self._session):
+            return self._response({})  # it ended while this waited: nobody would speak of what is acquired now
         given = self._reading.attempt(min_bytes=min(self._request.min_bytes, self._max_bytes), max_bytes=self._max_bytes, is_last=is_last)
         return None if given is None else self._response(given)
 
     def _response(self, given: dict[TopicPartition, Given]) -> schema.Response:
-        results = {key: _result(key[1], each) for key, each in given.items() if self._is_told(key, each)}
+        results = {key: self._result(key, each) for key, each in given.items() if self._is_told(key, each)}
         for key, outcome in self._outcomes.items():
-            result = results.get(key) or _result(key[1], Given())
+            result = results.get(key) or self._result(key, Given())
             results[key] = replace(result, acknowledge_error_code=outcome.error_code, acknowledge_error_message=outcome.error_message)
         topics: dict[object, schema.TopicResult] = {}
         for (topic_id, _), result in results.items():
             topics.setdefault(topic_id, schema.TopicResult(topic_id=topic_id, partitions=[])).partitions.append(result)
         lock_ms = self._ctx.cluster.group_config(self._member[0]).share_record_lock_duration_ms
-        response = schema.Response(error_code=0, acquisition_lock_timeout_ms=lock_ms, responses=[*topics.values()], node_endpoints=[])
+        nodes = endpoints(self._ctx, schema, [each.error_code for each in results.values()])
+        response = schema.Response(error_code=0, acquisition_lock_timeout_ms=lock_ms, responses=[*topics.values()], node_endpoints=nodes)
         if self._ctx.services.quotas is not None:
             self._count(self._ctx.services.quotas, response)
         return response
+
+    def _result(self, partition: TopicPartition, given: Given) -> schema.PartitionResult:
+        error_code = 0 if given.error is None else given.error.code
+        return schema.PartitionResult(
+            partition_index=partition[1],
+            error_code=error_code,
+            error_message=None,
+            acknowledge_error_code=0,
+            acknowledge_error_message=None,
+            current_leader=leader(self._ctx, schema, partition, error_code),
+            records=given.records,
+            acquired_records=[
+                schema.AcquiredRecords(first_offset=each.first_offset, last_offset=each.last_offset, delivery_count=each.delivery_count)
+                for each in given.acquired
+            ],
+        )
 
     def _count(self, quotas: Quotas, response: schema.Response) -> None:
         from minibroker.dispatch.quotas import size_of  # noqa: PLC0415  a broker without quotas does without
@@ -159,20 +179,3 @@ def _has_acknowledgements(request: schema.Request) -> bool:
 
 def _is_empty(request: schema.Request) -> bool:
     return not (request.max_bytes or request.min_bytes or request.max_records or request.max_wait_ms)
-
-
-def _result(index: int, given: Given) -> schema.PartitionResult:
-    error = given.error
-    return schema.PartitionResult(
-        partition_index=index,
-        error_code=0 if error is None else error.code,
-        error_message=None,
-        acknowledge_error_code=0,
-        acknowledge_error_message=None,
-        current_leader=schema.CurrentLeader(),
-        records=given.records,
-        acquired_records=[
-            schema.AcquiredRecords(first_offset=each.first_offset, last_offset=each.last_offset, delivery_count=each.delivery_count)
-            for each in given.acquired
-        ],
-    )

@@ -15,6 +15,7 @@ from minibroker.dispatch.delayed import Delayed, when_done
 from minibroker.dispatch.flush_queue import Failures
 from minibroker.dispatch.registry import handles
 from minibroker.dispatch.share_acknowledgements import Outcome, acknowledge, unsafe
+from minibroker.dispatch.share_leaders import endpoints, leader
 from minibroker.dispatch.share_protocol import check_member_id, check_served
 from minibroker.errors import InvalidRequest, InvalidShareSessionEpoch, KafkaError
 from minibroker.schemas import k79_share_acknowledge as schema
@@ -66,8 +67,9 @@ def _response(ctx: RequestContext, request: schema.Request, outcomes: dict[Topic
                 partition_index=index,
                 error_code=outcome.error_code,
                 error_message=outcome.error_message,
-                current_leader=schema.CurrentLeader(),
+                current_leader=leader(ctx, schema, (topic_id, index), outcome.error_code),
             )
         )
     lock_ms = ctx.cluster.group_config(request.group_id or "").share_record_lock_duration_ms
-    return schema.Response(error_code=0, acquisition_lock_timeout_ms=lock_ms, responses=[*results.values()], node_endpoints=[])
+    nodes = endpoints(ctx, schema, [outcome.error_code for outcome in outcomes.values()])
+    return schema.Response(error_code=0, acquisition_lock_timeout_ms=lock_ms, responses=[*results.values()], node_endpoints=nodes)

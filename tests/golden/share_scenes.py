@@ -146,11 +146,14 @@ class Scene:
             response = sent.answer()
             parts = [
                 f"{self.named(topic.topic_id)}-{each.partition_index} {code(each.error_code, each.error_message)}"
-                f"{acknowledged(each)} {records_of(each.records)} {acquired(each.acquired_records)}"
+                f"{acknowledged(each)} {records_of(each.records)} {acquired(each.acquired_records)}{leader(each)}"
                 for topic in response.responses
                 for each in topic.partitions
             ]
-            self.note(what, f"{code(response.error_code, response.error_message)} {response.acquisition_lock_timeout_ms} {sorted(parts)}")
+            self.note(
+                what,
+                f"{code(response.error_code, response.error_message)} {response.acquisition_lock_timeout_ms} {sorted(parts)}{' with endpoints' * bool(response.node_endpoints)}",
+            )
 
         return answer
 
@@ -183,11 +186,12 @@ class Scene:
         )
         response = self.ask(member or "null", k79, request, version)
         parts = [
-            f"{self.named(topic.topic_id)}-{each.partition_index} {code(each.error_code, each.error_message)}"
+            f"{self.named(topic.topic_id)}-{each.partition_index} {code(each.error_code, each.error_message)}{leader(each)}"
             for topic in response.responses
             for each in topic.partitions
         ]
         told = f"{code(response.error_code, response.error_message)} {response.acquisition_lock_timeout_ms} {sorted(parts)}"
+        told += " with endpoints" * bool(response.node_endpoints)
         self.note(f"{member} acknowledges {epoch}{shown(asked)}{' renew' if is_renew else ''}", told)
 
     # What brokers ask
@@ -264,6 +268,11 @@ def shown(asked: Asked) -> str:
 
 def acknowledged(result: k78.PartitionResult) -> str:
     return f" acknowledged {code(result.acknowledge_error_code, result.acknowledge_error_message)}" if result.acknowledge_error_code else ""
+
+
+def leader(result: Any) -> str:
+    told = result.current_leader
+    return f" leader {told.leader_id} {told.leader_epoch}" if told.leader_id or told.leader_epoch else ""
 
 
 def records_of(data: Any) -> str:
@@ -513,8 +522,19 @@ def states(scene: Scene) -> None:
     scene.summary("nobodys")
 
 
+def fenced(scene: Scene) -> None:
+    """Another leader asked for the state."""
+    scene.topic()
+    scene.produce(4)
+    scene.take("a", 0)
+    scene.read(leader_epoch=7)
+    scene.acknowledge("a", 1, [(0, 1, [ACCEPT])])
+    scene.take("a", 2)
+    scene.acknowledge("a", 3, [(0, 1, [ACCEPT])])
+
+
 SCENES: Final = (
-    sessions, unknown_partitions, limits, in_flight, acknowledgements, renewals, deliveries, locks, ends, log_starts, waits, states
+    sessions, unknown_partitions, limits, in_flight, acknowledgements, renewals, deliveries, locks, ends, log_starts, waits, states, fenced
 )  # fmt: skip
 
 

@@ -219,3 +219,16 @@ def test_who_renews_fetches_nothing() -> None:
     member = Member(broker, "orders")
     request = member.request(is_renew_ack=True, max_wait_ms=5)
     assert broker.ask(request).error_code == 42
+
+
+def test_a_session_that_ended_takes_no_records_any_more() -> None:
+    broker = BrokerInMemory(topics={"orders": 1})
+    one, two = Member(broker, "orders", "a"), Member(broker, "orders", "b")
+    one.take()
+    two.take()
+    pending = one.begin_fetch(max_wait_ms=60_000)
+    broker.services.coordinators.share_partitions.end_session(GROUP, "a")
+    broker.clock.advance(0)
+    assert pending.answer().responses == []
+    two.produce(1)
+    assert two.take() == [(0, 0, 1)]

@@ -85,6 +85,10 @@ class ShareSessions:
             raise ShareSessionNotFound
         return session
 
+    def is_current(self, member: MemberKey, session: ShareSession) -> bool:
+        """Whether it is the member's still."""
+        return self._sessions.get(member) is session
+
     def end(self, member: MemberKey) -> bool:
         """Forget it; whether there was one."""
         session = self._sessions.pop(member, None)

@@ -123,7 +123,7 @@ class SharePartitions:
         try:
             self._persister.write(key, update)
         except KafkaError as error:
-            told = _told(error)
+            told = _told(error, "Error in write state RPC. ")
             if isinstance(told, NotLeaderOrFollower | UnknownTopicOrPartition):
                 self._forget(key)
             raise told from error
@@ -158,6 +158,10 @@ class SharePartitions:
         """The member's; ShareSessionNotFound."""
         return self._sessions.of(member)
 
+    def has_session(self, member: MemberKey, session: ShareSession) -> bool:
+        """Whether `session` is the member's still."""
+        return self._sessions.is_current(member, session)
+
     def end_session(self, group_id: str, member_id: str) -> None:
         """The member's session is over, if it has one: others may have its records."""
         if not self._sessions.end((group_id, member_id)):
@@ -172,12 +176,12 @@ class SharePartitions:
                 self._forget(key)
 
 
-def _told(error: KafkaError) -> KafkaError:
-    """What a member is told where the share coordinator refuses."""
+def _told(error: KafkaError, why: str = "") -> KafkaError:
+    """What a member is told where the share coordinator refuses, in Kafka's words."""
     if isinstance(error, NotCoordinator | CoordinatorLoadInProgress | CoordinatorNotAvailable):
-        return CoordinatorNotAvailable(str(error))
+        return CoordinatorNotAvailable(f"{why}{error}")
     if isinstance(error, FencedLeaderEpoch | FencedStateEpoch):
-        return NotLeaderOrFollower(str(error))
+        return NotLeaderOrFollower(f"{why}{error}")
     if isinstance(error, UnknownTopicOrPartition):
         return error
-    return UnknownServerError(str(error))
+    return UnknownServerError(f"{why}{error}")
