@@ -150,10 +150,8 @@ class Scene:
                 for topic in response.responses
                 for each in topic.partitions
             ]
-            self.note(
-                what,
-                f"{code(response.error_code, response.error_message)} {response.acquisition_lock_timeout_ms} {sorted(parts)}{' with endpoints' * bool(response.node_endpoints)}",
-            )
+            told = f"{code(response.error_code, response.error_message)} {response.acquisition_lock_timeout_ms} {sorted(parts)}"
+            self.note(what, told + " with endpoints" * bool(response.node_endpoints))
 
         return answer
 
