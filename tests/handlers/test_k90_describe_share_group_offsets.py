@@ -27,6 +27,12 @@ def test_a_deleted_topic_is_forgotten() -> None:
     assert known(broker) == {("u", 0): (1, -1)}
     broker.cluster.create_topic("t", partition_count=1)
     assert known(broker) == {("u", 0): (1, -1)}
+    group = broker.services.coordinators.groups.share.describe("s")
+    broker.clock.advance(0)
+    assert group.image.state_partitions.topic_ids == {broker.cluster.topic("u").topic_id}
+    broker.ask(alter("s", {"t": {0: 4}}))
+    broker.cluster.delete_topic("t")  # and the broker dies in the same turn
+    assert len(group.image.state_partitions.topic_ids) == 2
     broker = broker.restart(clean=False)
     group = broker.services.coordinators.groups.share.describe("s")
     assert group.image.state_partitions.topic_ids == {broker.cluster.topic("u").topic_id}

@@ -95,6 +95,7 @@ class GroupCoordinator(Memberships):
         self._timer: Timer | None = None
         self._consumer: ConsumerMemberships | None = None
         self._share: ShareMemberships | None = None
+        self._forgets_topics = False  #: of share groups, in the next turn
         self._streams: StreamsMemberships | None = None
 
     @property
@@ -136,6 +137,7 @@ class GroupCoordinator(Memberships):
         self.cluster.on_topic_deleted.remove(self._delete_topic)
         if self._timer is not None:
             self._timer.cancel()
+        self._forget_topics()
         self._store.stop()
         for stored in self._store.loaded:
             for group_id in list(stored.live):
@@ -143,6 +145,15 @@ class GroupCoordinator(Memberships):
 
     def _delete_topic(self, name: str) -> None:
         self._store.delete_topic(name)
+        if not self._forgets_topics:
+            self._forgets_topics = True
+            self.clock.call_later_ms(0, self._forget_topics)
+
+    def _forget_topics(self) -> None:
+        """Once for all topics of a turn. A broker that dies before that does it when it reads the log again."""
+        if not self._forgets_topics:
+            return
+        self._forgets_topics = False
         for stored in self._store.loaded:
             if stored.is_usable and any(group.group_type is GroupType.SHARE for group in stored.live.values()):
                 self.share.forget_deleted_topics(stored)

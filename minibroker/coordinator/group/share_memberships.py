@@ -91,7 +91,8 @@ class ShareMemberships:
         if topics is None:
             group = self._groups.find(stored, group_id)
             initialized = group.image.state_partitions.initialized if isinstance(group, ShareGroup) else {}
-            topics = {each.topic_name: sorted(each.partitions) for each in initialized.values()}
+            by_id = self._groups.cluster.image.topics_by_id
+            topics = {by_id[topic_id].name: sorted(each.partitions) for topic_id, each in initialized.items() if topic_id in by_id}
         known = [(topic, topics[name]) for name in topics if (topic := self._groups.cluster.topics.get(name)) is not None]
         return [(topic, self._offsets(group_id, topic, partitions)) for topic, partitions in known]
 
