@@ -23,7 +23,7 @@ Source: CurrentAssignmentBuilder of Apache Kafka 4.3.1.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 from minibroker.coordinator.group.streams.members import Member, MemberState
@@ -31,6 +31,7 @@ from minibroker.coordinator.group.streams.tasks import (
     NO_HELD_TASKS,
     NO_SETS,
     HeldTasks,
+    TaskEpochs,
     Tasks,
     TaskSets,
     frozen,
@@ -40,26 +41,33 @@ from minibroker.errors import FencedMemberEpoch
 
 
 class Owners:
-    """Which instances have each task: as theirs, or to give up."""
+    """Which instances have a task: as theirs, or to give up. Looked for among all members: few tasks move at a time."""
 
-    def __init__(self, members: Iterable[Member]) -> None:
-        self._active: dict[tuple[str, int], str] = {}
-        self._others: dict[tuple[str, int], set[str]] = {}
-        for member in members:
-            for held in (member.assigned, member.pending_revocation):
-                active, *others = held.tasks
-                for each, partitions in active.items():
-                    self._active |= dict.fromkeys(((each, partition) for partition in partitions), member.process_id)
-                for each, partition in (pair for tasks in others for pair in _pairs(tasks)):
-                    self._others.setdefault((each, partition), set()).add(member.process_id)
+    def __init__(self, members: Collection[Member]) -> None:
+        self._members = members
 
     def may_work(self, process_id: str, task: tuple[str, int]) -> bool:
         """Whether the task is free to be worked at in that instance."""
-        return task not in self._active and process_id not in self._others.get(task, ())
+        return not any(
+            _has(held.active, task) or (member.process_id == process_id and (_has(held.standby, task) or _has(held.warmup, task)))
+            for member in self._members
+            for held in (member.assigned, member.pending_revocation)
+        )
 
     def may_stand_by(self, process_id: str, task: tuple[str, int]) -> bool:
         """Whether it is free to be kept there."""
-        return self._active.get(task) != process_id and process_id not in self._others.get(task, ())
+        return not any(
+            _has(role, task)
+            for member in self._members
+            if member.process_id == process_id
+            for held in (member.assigned, member.pending_revocation)
+            for role in held
+        )
+
+
+def _has(tasks: TaskSets | TaskEpochs, task: tuple[str, int]) -> bool:
+    subtopology_id, partition = task
+    return partition in tasks.get(subtopology_id, ())
 
 
 class Goal(NamedTuple):
@@ -139,10 +147,6 @@ def _both(difference: _Difference) -> TaskSets:
     if not coming:
         return kept or NO_SETS
     return {each: kept.get(each, frozenset()) | coming.get(each, frozenset()) for each in (*kept, *(coming.keys() - kept.keys()))}
-
-
-def _pairs(tasks: TaskSets) -> Iterable[tuple[str, int]]:
-    return ((each, partition) for each, partitions in tasks.items() for partition in partitions)
 
 
 def _moved(member: Member, state: MemberState, epoch: int, assigned: HeldTasks, revoked: HeldTasks) -> Member:
