@@ -14,20 +14,20 @@ from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Delayed, when_done
 from minibroker.dispatch.flush_queue import Failures
 from minibroker.dispatch.registry import handles
-from minibroker.dispatch.share_acknowledgements import Outcome, acknowledge, unsafe
-from minibroker.dispatch.share_leaders import endpoints, leader
 from minibroker.dispatch.share_protocol import check_member_id, check_served
 from minibroker.errors import InvalidRequest, InvalidShareSessionEpoch, KafkaError
 from minibroker.schemas import k79_share_acknowledge as schema
 
 if TYPE_CHECKING:
     from minibroker.coordinator.share.sessions import TopicPartition
+    from minibroker.dispatch.share_acknowledgements import Outcome
 
 
 @handles(schema)
 def share_acknowledge(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
     """The session first, then each partition."""
     from minibroker.coordinator.share.sessions import FINAL_EPOCH, FIRST_EPOCH  # noqa: PLC0415  a start does without
+    from minibroker.dispatch.share_acknowledgements import acknowledge, unsafe  # noqa: PLC0415  a start does without
 
     check_served(ctx)
     if request.group_id is None:
@@ -59,6 +59,8 @@ def on_error(_ctx: RequestContext, _request: schema.Request, error: KafkaError) 
 
 
 def _response(ctx: RequestContext, request: schema.Request, outcomes: dict[TopicPartition, Outcome]) -> schema.Response:
+    from minibroker.dispatch.share_leaders import endpoints, leader  # noqa: PLC0415  a start does without
+
     results: dict[object, schema.TopicResult] = {}
     for (topic_id, index), outcome in outcomes.items():
         result = results.setdefault(topic_id, schema.TopicResult(topic_id=topic_id, partitions=[]))

@@ -10,7 +10,6 @@ from uuid import UUID
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Delayed
 from minibroker.dispatch.registry import handles
-from minibroker.dispatch.share_states import each_partition
 from minibroker.schemas import k83_initialize_share_group_state as schema
 
 
@@ -18,6 +17,7 @@ from minibroker.schemas import k83_initialize_share_group_state as schema
 def initialize_share_group_state(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
     """Each partition by itself."""
     from minibroker.coordinator.share.values import InitialState  # noqa: PLC0415  a start does without
+    from minibroker.dispatch.share_states import each_partition  # noqa: PLC0415  a start does without
 
     persister = ctx.services.coordinators.share_persister
 

@@ -10,7 +10,6 @@ from uuid import UUID
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Delayed
 from minibroker.dispatch.registry import handles
-from minibroker.dispatch.share_states import each_partition
 from minibroker.schemas import k85_write_share_group_state as schema
 
 
@@ -19,6 +18,7 @@ def write_share_group_state(ctx: RequestContext, request: schema.Request) -> sch
     """Each partition by itself."""
     from minibroker.coordinator.share.state_batches import StateBatch  # noqa: PLC0415  a start does without
     from minibroker.coordinator.share.values import StateKey, StateUpdate  # noqa: PLC0415  a start does without
+    from minibroker.dispatch.share_states import each_partition  # noqa: PLC0415  a start does without
 
     persister = ctx.services.coordinators.share_persister
 

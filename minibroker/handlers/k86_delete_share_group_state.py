@@ -10,13 +10,14 @@ from uuid import UUID
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Delayed
 from minibroker.dispatch.registry import handles
-from minibroker.dispatch.share_states import each_partition
 from minibroker.schemas import k86_delete_share_group_state as schema
 
 
 @handles(schema)
 def delete_share_group_state(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
     """Each partition by itself."""
+    from minibroker.dispatch.share_states import each_partition  # noqa: PLC0415  a start does without
+
     persister = ctx.services.coordinators.share_persister
 
     def answer(topic_id: UUID, asked: schema.Partition) -> schema.PartitionResult:

@@ -10,7 +10,6 @@ from uuid import UUID
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Delayed
 from minibroker.dispatch.registry import handles
-from minibroker.dispatch.share_states import each_partition
 from minibroker.errors import KafkaError
 from minibroker.schemas import k87_read_share_group_state_summary as schema
 
@@ -18,6 +17,8 @@ from minibroker.schemas import k87_read_share_group_state_summary as schema
 @handles(schema)
 def read_share_group_state_summary(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
     """Each partition by itself."""
+    from minibroker.dispatch.share_states import each_partition  # noqa: PLC0415  a start does without
+
     persister = ctx.services.coordinators.share_persister
 
     def answer(topic_id: UUID, asked: schema.Partition) -> schema.PartitionResult:
