@@ -15,7 +15,7 @@ from minibroker.dispatch.flush_queue import Failures
 from minibroker.dispatch.share_acknowledgements import RENEW_SINCE, acknowledge, unsafe
 from minibroker.dispatch.share_leaders import endpoints, leader
 from minibroker.dispatch.share_reading import Given, ShareReading
-from minibroker.errors import InvalidRequest
+from minibroker.errors import InvalidRequest, ShareSessionNotFound
 from minibroker.schemas import k78_share_fetch as schema
 from minibroker.wire.schema import replace
 
@@ -90,7 +90,7 @@ class ShareFetching:
 
     def _attempt(self, is_last: bool) -> schema.Response | None:
         if self._session is not None and not self._ctx.share_partitions.has_session(self._member, self._session):
-            return self._response({})  # it ended while this waited: nobody would speak of what is acquired now
+            raise ShareSessionNotFound  # it ended while this waited: nobody would speak of what is acquired now
         given = self._reading.attempt(min_bytes=min(self._request.min_bytes, self._max_bytes), max_bytes=self._max_bytes, is_last=is_last)
         return None if given is None else self._response(given)
 
