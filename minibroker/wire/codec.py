@@ -12,7 +12,6 @@ here for what is rare: the exact complaint about a bad message, and tagged field
 
 from __future__ import annotations
 
-from functools import cache
 from struct import error as struct_error
 from typing import Any, TypeVar
 
@@ -50,11 +49,17 @@ def sent_fields(struct_type: type[Any], version: int) -> list[Field]:
     return [field for field in fields_of(struct_type) if field.tag is None and field.in_version(version)]
 
 
-@cache
+_TAGGED: dict[tuple[type[Any], int], dict[int, Field]] = {}  #: by struct and version
+
+
 def tagged_fields(struct_type: type[Any], version: int) -> dict[int, Field]:
-    """Tagged fields of this version by tag, ascending."""
-    tagged = [field for field in fields_of(struct_type) if field.tag is not None and field.in_version(version)]
-    return {field.tag: field for field in sorted(tagged, key=lambda field: field.tag or 0) if field.tag is not None}
+    """Tagged fields of this version by tag, ascending; looked up once."""
+    known = _TAGGED.get((struct_type, version))
+    if known is None:
+        tagged = [field for field in fields_of(struct_type) if field.tag is not None and field.in_version(version)]
+        known = {field.tag: field for field in sorted(tagged, key=lambda field: field.tag or 0) if field.tag is not None}
+        _TAGGED[struct_type, version] = known
+    return known
 
 
 def has_records(struct_type: type[Any], version: int) -> bool:
