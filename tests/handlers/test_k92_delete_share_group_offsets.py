@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from minibroker.coordinator.share.values import StateSummary
 from tests.golden.share_scenario import A, alter, beat, delete, forget, listed, offsets
 from tests.support.broker_in_memory import records
 from tests.support.share_groups import known, share_broker, told
@@ -24,6 +25,17 @@ def test_a_group_goes_also_where_somebody_deleted_the_states() -> None:
     broker.cluster.delete_topic("__share_group_state")
     assert [each.error_code for each in broker.ask(delete("s")).results] == [0]
     assert broker.ask(listed()).groups == []
+
+
+def test_states_that_somebody_deleted_are_made_anew_after_the_next_start() -> None:
+    broker = share_broker()
+    broker.ask(alter("s", {"t": {0: 4}}))
+    broker.cluster.delete_topic("__share_group_state")
+    broker = broker.restart(clean=False)
+    assert told(broker.ask(beat(A, 0, "t"))) == (0, 2, [0, 1, 2, 3])
+    states = broker.services.coordinators.share_persister
+    found = states.read_summary("s", [(broker.cluster.topic("t").topic_id, index) for index in range(4)])
+    assert [each.state_epoch for each in found if isinstance(each, StateSummary)] == [2, 2, 2, 2]
 
 
 def test_a_group_that_nobody_needs_stays_until_it_is_deleted() -> None:

@@ -88,6 +88,7 @@ class ShareGroup:
         self._limits = limits
         self._on_member_gone = on_member_gone
         self.offsets = ShareOffsets(group_id, image=image, topics=topics, clock=clock, persist=self._append, states=states)
+        self._has_its_states = False  #: as far as anybody knows
         self._is_settled = False  #: nothing was stored since all partitions that members want had a state, and were given to somebody
         self._topics_version = -1  #: of the topics that the group's epoch is known to be right for
         self._sessions = MemberTimeouts(group_id, clock, self._remove, "its session timed out")
@@ -137,6 +138,7 @@ class ShareGroup:
             has_changed = step.follow_subscriptions(has_changed=has_changed)
         if not self._is_settled or step.records:
             self._is_settled = True  # unless something is stored
+            self._look_for_lost_states(step)
             step = self._initialize(step)
             if step.image.assignment_epoch >= step.image.epoch and step.is_anything_unassigned:
                 has_changed = step.follow_subscriptions(has_changed=True)
@@ -188,6 +190,18 @@ class ShareGroup:
 
     def _renew(self, member_id: str) -> None:
         self._sessions.arm(member_id, self._limits().session_timeout_ms)
+
+    def _look_for_lost_states(self, step: Step) -> None:
+        """When the log was read: states may have been lost with the power, though this log says that they were made."""
+        if self._has_its_states:
+            return
+        lost = self.offsets.lost()
+        self._has_its_states = lost == {}
+        if lost is None:
+            self._is_settled = False  # the next heartbeat looks again
+        elif lost:
+            _LOG.warning("group %s: states of share partitions were lost, and are made anew: %s", self.group_id, list(lost.values()))
+            step.store_state_partitions(step.image.state_partitions.lose(lost))
 
     def _initialize(self, step: Step) -> Step:
         """Have states made for what members subscribed to. Where that fails the next heartbeat tries again."""

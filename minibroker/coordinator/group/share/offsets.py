@@ -27,7 +27,7 @@ from minibroker.coordinator.group.share.states import States
 from minibroker.coordinator.group.share.step import Step
 from minibroker.coordinator.group.topics import KnownTopic, Topics
 from minibroker.coordinator.share.state_batches import NO_OFFSET
-from minibroker.coordinator.share.values import InitialState
+from minibroker.coordinator.share.values import InitialState, StateSummary
 from minibroker.errors import KafkaError, UnknownTopicOrPartition
 
 TopicIdPartition = tuple[UUID, int]
@@ -62,6 +62,20 @@ class ShareOffsets:
             InitialState(topic_id, index, epoch, NO_OFFSET) for topic_id, each in partitions.items() for index in sorted(each.partitions)
         ]
         return self._ask(partitions, asked)
+
+    def lost(self) -> NamedAssignment | None:
+        """What was initialized and has no state all the same; None while the share coordinator does not know."""
+        initialized = self._image.state_partitions.initialized
+        asked = [(topic_id, index) for topic_id, each in initialized.items() for index in sorted(each.partitions)]
+        if not asked:
+            return {}
+        try:
+            self._states.ensure_topic()
+            found = self._states.read_summary(self._group_id, asked)
+        except KafkaError:
+            return None
+        unknown = (partition for partition, summary in zip(asked, found, strict=True) if summary == StateSummary())
+        return named((topic_id, initialized[topic_id].topic_name, [index]) for topic_id, index in unknown)
 
     def alter(self, starts: Sequence[StartOffset]) -> list[KafkaError | None]:
         """Let the group begin elsewhere: UnknownTopicOrPartition, and what the share coordinator says, of each."""

@@ -8,6 +8,7 @@
                     deleting        the group's offsets of its topic, or the group itself, are deleted
     deleting        unknown         the share coordinator has forgotten it
     any             unknown         its topic is deleted (the share coordinator hears of that by itself)
+    initialized     unknown         the share coordinator lost the state with the power, or somebody deleted the topic of states
 
 Values of this class are never changed: each step makes another. Source: ShareGroup.ShareGroupStatePartitionMetadataInfo and its uses in
 GroupMetadataManager of Apache Kafka 4.3.1.
@@ -71,6 +72,10 @@ class StatePartitions(NamedTuple):
         """It was asked."""
         initializing = _without(_without(self.initializing, done), failed)
         return self._replace(initializing=initializing, initialized=_joined(self.initialized, done))
+
+    def lose(self, partitions: NamedAssignment) -> StatePartitions:
+        """It does not know of these, though they were initialized."""
+        return self._replace(initialized=_without(self.initialized, partitions))
 
     def delete(self, topic_ids: Collection[UUID]) -> StatePartitions:
         """It is about to be asked to forget these topics."""

@@ -197,6 +197,26 @@ def test_a_broker_that_died_while_states_were_made_asks_again() -> None:
     assert world.image.state_partitions.initializing == {}
 
 
+def test_states_that_were_lost_are_made_anew() -> None:
+    world = World()
+    world.join("a")
+    del world.states.known[world.id_of("t"), 1], world.states.known[world.id_of("t"), 3]
+    world.restart()
+    world.states.is_loading = True
+    assert world.beat("a", 2) == (2, None)
+    world.states.is_loading = False
+    world.fails = True
+    with pytest.raises(NotCoordinator):
+        world.beat("a", 2)
+    world.fails = False
+    assert world.beat("a", 2) == (2, None)
+    assert world.offsets("t") == dict.fromkeys(range(4), (2, -1))
+    assert world.image.state_partitions.initialized[world.id_of("t")].partitions == {0, 1, 2, 3}
+    count = len(world.stored)
+    assert world.beat("a", 2) == (2, None)
+    assert len(world.stored) == count
+
+
 def test_nothing_has_happened_where_it_cannot_be_stored() -> None:
     world = World()
     world.fails = True

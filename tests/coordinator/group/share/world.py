@@ -11,7 +11,7 @@ from minibroker.coordinator.group.share.group import Limits, ShareGroup
 from minibroker.coordinator.group.share.image import GroupImage
 from minibroker.coordinator.group.share.requests import Heartbeat, HeartbeatAnswer
 from minibroker.coordinator.record_frame import CONSUMER_OFFSETS, CoordinatorRecord
-from minibroker.coordinator.share.values import InitialState
+from minibroker.coordinator.share.values import InitialState, StateSummary
 from minibroker.errors import CoordinatorLoadInProgress, KafkaError, NotCoordinator, UnknownServerError
 from tests.coordinator.group.consumer.world import KnownTopics
 
@@ -29,6 +29,9 @@ class KnownStates:
         self.refused: set[tuple[UUID, int]] = set()
         self.is_loading = False
 
+    def ensure_topic(self) -> None:
+        pass
+
     def initialize(self, _: str, states: Sequence[InitialState]) -> list[KafkaError | None]:
         if self.is_loading:
             raise CoordinatorLoadInProgress
@@ -36,6 +39,12 @@ class KnownStates:
             if state[:2] not in self.refused:
                 self.known[state[:2]] = state[2:]
         return [UnknownServerError() if state[:2] in self.refused else None for state in states]
+
+    def read_summary(self, _: str, partitions: Sequence[tuple[UUID, int]]) -> list[StateSummary | KafkaError]:
+        if self.is_loading:
+            raise CoordinatorLoadInProgress
+        known = [self.known.get(partition) for partition in partitions]
+        return [StateSummary() if each is None else StateSummary(each[0], 0, each[1], 0) for each in known]
 
     def delete(self, _: str, partitions: Sequence[tuple[UUID, int]]) -> list[KafkaError | None]:
         if self.is_loading:
