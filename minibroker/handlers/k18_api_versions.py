@@ -5,7 +5,7 @@ From version 3 the client names its software; a name that is not letters, digits
 Produce, Fetch and ListOffsets are listed, and served, from 0: Apache Kafka 4 dropped the oldest (KIP-896). librdkafka looks for Produce 0
 before it compresses, and where it is missing it silently sends gzip and snappy uncompressed.
 Features: those of cluster/features.py, whose APIs are all served, at the levels that the metadata log has finalized. Clients act upon them:
-one that stands for API versions that we lack (share.version) would break them. Below version 4 a feature whose lowest
+one that stands for API versions that we lack would break them. Below version 4 a feature whose lowest
 level is 0 is not among the supported ones (KAFKA-17011).
 """
 

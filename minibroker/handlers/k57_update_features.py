@@ -6,8 +6,8 @@ are: cluster/features.py. A new level holds from the next request on; a client a
 As in Apache Kafka 4.3.1, allow_downgrade of version 0 allows nothing, the message of each update that went well is "NONE", and
 metadata.version cannot go below one that changed the records of the metadata log, not even by an unsafe downgrade.
 `timeout_ms` is never used.
-Not done: kraft.version, share.version, streams.version, eligible.leader.replicas.version, which are not served. Where
-Apache Kafka left one of them in the metadata log, it can be taken away.
+Not done: kraft.version and eligible.leader.replicas.version, which are for more nodes than one. Where Apache Kafka left the latter in the
+metadata log, it can be taken away.
 """
 
 from __future__ import annotations
