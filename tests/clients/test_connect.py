@@ -1,0 +1,122 @@
+"""Kafka Connect, standalone, a file as source and another as sink: what is written to the one is in the other, whoever ends meanwhile."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.support.broker_process import BrokerProcess
+from tests.support.java import KAFKA_VERSION, jars
+from tests.support.kafka_process import free_port
+from tests.support.old_java import LOGGING
+
+pytestmark = [pytest.mark.java, pytest.mark.crash, pytest.mark.slow]
+
+TOPIC = "connected"
+PATIENCE_S = 150.0
+MAIN = "org.apache.kafka.connect.cli.ConnectStandalone"
+
+WORKER = """bootstrap.servers={bootstrap}
+key.converter=org.apache.kafka.connect.storage.StringConverter
+value.converter=org.apache.kafka.connect.storage.StringConverter
+offset.storage.file.filename={folder}/offsets
+offset.flush.interval.ms=200
+listeners=http://127.0.0.1:{port}
+plugin.discovery=only_scan
+consumer.session.timeout.ms=6000
+consumer.heartbeat.interval.ms=500
+producer.reconnect.backoff.max.ms=200
+consumer.reconnect.backoff.max.ms=200
+"""
+SOURCE = """name=source
+connector.class=org.apache.kafka.connect.file.FileStreamSourceConnector
+file={folder}/source.txt
+topic={topic}
+"""
+SINK = """name=sink
+connector.class=org.apache.kafka.connect.file.FileStreamSinkConnector
+file={folder}/sink.txt
+topics={topic}
+"""
+
+
+class Connect:
+    """The worker with both connectors, in `folder`."""
+
+    def __init__(self, folder: Path, bootstrap: str) -> None:
+        group = "org.apache.kafka:"
+        libraries = jars(
+            f"kafka-connect-{KAFKA_VERSION}", *(f"{group}connect-{name}:{KAFKA_VERSION}" for name in ("runtime", "file")), LOGGING
+        )
+        places = {"folder": folder, "bootstrap": bootstrap, "topic": TOPIC, "port": free_port()}
+        files = []
+        for name, text in (("worker", WORKER), ("source", SOURCE), ("sink", SINK)):
+            files.append(str(folder / f"{name}.properties"))
+            Path(files[-1]).write_text(text.format(**places))
+        memory = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"]
+        self._command = ["java", *memory, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", f"{libraries}/*", MAIN, *files]
+        self._said = folder / "connect.txt"
+        self.start()
+
+    @property
+    def said(self) -> str:
+        return self._said.read_text(errors="replace")[-3000:]
+
+    def start(self) -> None:
+        with self._said.open("ab") as said:
+            self._process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT)
+
+    def stop(self) -> int:
+        """SIGTERM, and wait for the end; the exit code."""
+        self._process.terminate()
+        return self._process.wait(PATIENCE_S)
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
+def write(folder: Path, first: int, count: int) -> None:
+    with (folder / "source.txt").open("a") as file:
+        file.writelines(f"line {number}\n" for number in range(first, first + count))
+
+
+def read(folder: Path) -> list[str]:
+    path = folder / "sink.txt"
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def wait_for(folder: Path, connect: Connect, count: int) -> None:
+    """Until so many lines have come through, each after the one before it; a line may come again after a death (at least once)."""
+    deadline = time.monotonic() + PATIENCE_S
+    while (found := list(dict.fromkeys(read(folder)))) != [f"line {number}" for number in range(count)]:
+        assert time.monotonic() < deadline, f"{len(found)} of {count} lines:\n{connect.said}"
+        time.sleep(0.05)
+
+
+@pytest.mark.timeout(300)
+def test_file_to_file(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path, "--set", "group.min.session.timeout.ms=1000") as broker:
+        write(tmp_path, 0, 500)
+        connect = Connect(tmp_path, broker.bootstrap)
+        try:
+            wait_for(tmp_path, connect, 500)
+            assert len(read(tmp_path)) == 500
+            broker.kill()
+            write(tmp_path, 500, 500)
+            broker.restart()
+            wait_for(tmp_path, connect, 1000)
+            connect.stop()
+            size = len(read(tmp_path))
+            write(tmp_path, 1000, 500)
+            connect.start()
+            wait_for(tmp_path, connect, 1500)
+            assert len(read(tmp_path)) == size + 500, "stopped in order, nothing comes twice"
+            connect.stop()
+        finally:
+            connect.kill()
+        assert broker.stop() == 0, broker.output
+        assert "Traceback" not in broker.output
