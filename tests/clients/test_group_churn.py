@@ -24,7 +24,7 @@ PARTITIONS = 50
 STEPS = 15
 KILLS = {7}  #: steps in which a program is killed
 BROKER_KILLS = {11}
-SESSION_MS = 4_000
+SESSION_MS = 10_000  #: in a busy machine a living member may be silent for seconds; expelled, it leaves without knowing
 
 
 @pytest.fixture(scope="module")
