@@ -106,7 +106,8 @@ class LazyGroup(click.Group):
             code = super().main(args=args, prog_name=prog_name or "minibroker", standalone_mode=False, **extra)
         except click.UsageError as error:
             command = error.ctx.command_path if error.ctx else "minibroker"
-            click.echo(f"Error: {_one_line(error.format_message()).rstrip('.')}. Try '{command} --help'.", err=True)
+            words = _one_line(error.format_message()).rstrip(".")
+            click.echo(f"Error: {words}{'' if words.endswith('?') else '.'} Try '{command} --help'.", err=True)
             sys.exit(2)
         except click.ClickException as error:
             click.echo(f"Error: {_one_line(error.format_message())}", err=True)

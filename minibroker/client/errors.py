@@ -5,7 +5,10 @@ An error code in a response is not here: it is a `minibroker.errors.KafkaError`,
 
 from __future__ import annotations
 
-from minibroker.errors import BY_CODE, KafkaError, UnknownServerError
+from minibroker.errors import BY_CODE, KafkaError, UnknownServerError, UnknownTopicOrPartition
+
+#: Kafka's own words speak of servers and of one partition, where a user mostly misspelt a topic
+_PLAINER = {UnknownTopicOrPartition.code: "there is no such topic or partition"}
 
 
 class ClientError(Exception):
@@ -38,6 +41,8 @@ def refusal(code: int, what: str, message: str | None = None) -> KafkaError | No
         return None
     kind = BY_CODE.get(code, UnknownServerError)
     words = message or kind.__doc__ or kind.name
+    if words == kind.__doc__:
+        words = _PLAINER.get(code, words)
     if code not in BY_CODE:
         words = f"error code {code}, which this client does not know. {message or ''}".rstrip()
     return kind(f"{what}: {words}")

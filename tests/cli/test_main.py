@@ -47,6 +47,11 @@ def test_serve_pays_for_no_other_command() -> None:
     assert [name for name in loaded if name.startswith("minibroker.cli.")] == ["minibroker.cli.main", "minibroker.cli.serve"]
 
 
+def test_a_misspelt_option(offline: Commands) -> None:
+    said = offline("log-dirs", "--broker", "1", code=2).err
+    assert said == "Error: No such option '--broker'. Did you mean '--broker-id'? Try 'minibroker log-dirs --help'.\n"
+
+
 def test_as_a_module() -> None:
     ran = subprocess.run([sys.executable, "-m", "minibroker", "nonsense"], capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stdout) == (2, "")
