@@ -44,11 +44,12 @@ from tests.support.told_program import ToldProgram
 OLD_MAKES = [*(f"java-{version}" for version in VERSIONS[1:]), "kafka-python-1.4.7", "kafka-python-2.0.2"]  #: they know "range"
 
 HERE = Path(__file__).parent
-SESSION_MS = 3_000
+SESSION_MS = 30_000  #: of members that live: in a busy machine they may be silent for seconds
+SHORT_MS = 6_000  #: where some die
 TIMEOUT_S = 60.0
 CLASSIC, CONSUMER = "classic", "consumer"  #: Kafka's group.protocol
 
-#: A broker that finds out soon that a member is gone, of either protocol.
+#: A broker whose groups come to rest soon.
 SOON = {
     "group.min.session.timeout.ms": "1000",
     "group.consumer.min.session.timeout.ms": "1000",
@@ -56,6 +57,7 @@ SOON = {
     "group.consumer.min.heartbeat.interval.ms": "100",
     "group.consumer.heartbeat.interval.ms": "200",
 }
+SHORT = SOON | {"group.consumer.session.timeout.ms": str(SHORT_MS)}  #: the same, which finds out soon that a member is gone
 
 
 class Kind(NamedTuple):

@@ -10,8 +10,8 @@ import pytest
 from tests.clients.group_members import (
     CLASSIC_KINDS,
     CONSUMER_KINDS,
-    SESSION_MS,
-    SOON,
+    SHORT,
+    SHORT_MS,
     Kind,
     Member,
     Programs,
@@ -33,7 +33,7 @@ KINDS = [*CLASSIC_KINDS, *CONSUMER_KINDS]
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    with BrokerProcess(tmp_path_factory.mktemp("broker"), *NO_RETENTION, *settings(SOON)) as broker:
+    with BrokerProcess(tmp_path_factory.mktemp("broker"), *NO_RETENTION, *settings(SHORT)) as broker:
         yield broker
         assert broker.stop() == 0, broker.output
 
@@ -57,7 +57,7 @@ class Group:
         self.members: list[Member] = []
         self.written: Counter[str] = Counter()
 
-    def join(self, programs: Programs, *, session_ms: int = SESSION_MS) -> None:
+    def join(self, programs: Programs, *, session_ms: int = SHORT_MS) -> None:
         self.members.append(programs.join(self.kind, self.topic, self.topic, session_ms=session_ms))
 
     def write(self, writer: Writer) -> None:
@@ -123,7 +123,7 @@ def test_groups_outlive_the_broker(programs: Programs, groups: list[Group], writ
     """SIGKILL: members go on under the ids that they had; what was committed is not read again by others that come later."""
     for group in groups:
         group.write(writer)
-        patience_ms = SESSION_MS if group.kind.make == "kafkajs" else 60_000  # it joins anew, and what it was is in the way
+        patience_ms = SHORT_MS if group.kind.make == "kafkajs" else 60_000  # it joins anew, and what it was is in the way
         group.join(programs, session_ms=patience_ms)
         group.join(programs, session_ms=patience_ms)
     until(lambda: all_shared(groups) and all_read(groups), *all_members(groups))

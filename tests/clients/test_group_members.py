@@ -92,7 +92,7 @@ def test_members_share_what_there_is(kind: Kind, programs: Programs, writer: Wri
 
 
 STATIC = [of(make) for make in ("java", "confluent-kafka", "kafka-python", "aiokafka", "franz-go", "sarama")]
-STATIC += [of(make, CONSUMER_KINDS) for make in ("java", "confluent-kafka", "franz-go")]
+STATIC += [of(make, CONSUMER_KINDS) for make in ("java", "confluent-kafka")]  # franz-go does not tell that it goes for a while
 
 
 @each_of(STATIC)
@@ -100,15 +100,15 @@ def test_a_static_member_comes_back_to_what_it_had(
     kind: Kind, programs: Programs, writer: Writer, new_topic: Callable[..., str], admin: Any
 ) -> None:
     topic = new_topic(PARTITIONS)
-    one = programs.join(kind, topic, topic, instance="one", session_ms=60_000)
-    two = programs.join(kind, topic, topic, instance="two", session_ms=60_000)
+    one = programs.join(kind, topic, topic, instance="one")
+    two = programs.join(kind, topic, topic, instance="two")
     until(lambda: shared([one, two], topic, PARTITIONS), one, two)
     written = writer.write(topic)
     until(lambda: each_read(kind, written, one, two), one, two)
     had, instances = set(two.owned), member_ids(admin, topic)
     two.commit()
     two.leave()
-    again = programs.join(kind, topic, topic, instance="two", session_ms=60_000)
+    again = programs.join(kind, topic, topic, instance="two")
     until(lambda: again.owned == had and shared([one, again], topic, PARTITIONS), one, again)
     written += writer.write(topic)
     until(lambda: each_read(kind, written, one, two, again), one, again)
@@ -117,9 +117,7 @@ def test_a_static_member_comes_back_to_what_it_had(
     assert now["two"] != instances["two"], "it came back as another member"
     one.leave()
     again.leave()
-    if kind.make != "franz-go" or kind.protocol == CLASSIC:  # it does not tell that it goes for a while: its place is taken for a session
-        assert again.troubles == []
-    assert [one.troubles, two.troubles] == [[], []]
+    assert [one.troubles, two.troubles, again.troubles] == [[], [], []]
 
 
 def member_ids(admin: Any, group: str) -> dict[str, str]:
@@ -131,9 +129,9 @@ def member_ids(admin: Any, group: str) -> dict[str, str]:
 def test_an_instance_that_joins_twice(kind: Kind, programs: Programs, new_topic: Callable[..., str]) -> None:
     """Classic: the older one is fenced. KIP-848: the newer one is refused."""
     topic = new_topic(PARTITIONS)
-    one = programs.join(kind, topic, topic, instance="same", session_ms=60_000)
+    one = programs.join(kind, topic, topic, instance="same")
     until(lambda: shared([one], topic, PARTITIONS), one)
-    two = programs.join(kind, topic, topic, instance="same", session_ms=60_000)
+    two = programs.join(kind, topic, topic, instance="same")
     kept, refused = (two, one) if kind.protocol == CLASSIC else (one, two)
     until(lambda: bool(refused.troubles), one, two)
     until(lambda: shared([kept], topic, PARTITIONS), kept)
@@ -169,7 +167,7 @@ def test_makes_in_one_group(programs: Programs, writer: Writer, new_topic: Calla
     topic = new_topic(12)
     ranges = [each for each in CLASSIC_KINDS if each.assignor == "range"] + [of("aiokafka")._replace(assignor="range")]
     ranges = [each for each in ranges if is_here(each.make)]
-    members = [programs.join(kind, topic, topic, session_ms=30_000) for kind in ranges]
+    members = [programs.join(kind, topic, topic) for kind in ranges]
     written = Counter[str]()
 
     def they_share_and_read(rest: list[Member]) -> None:

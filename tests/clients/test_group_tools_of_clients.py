@@ -11,8 +11,8 @@ import pytest
 from tests.clients.group_members import (
     CLASSIC,
     CONSUMER,
-    SESSION_MS,
-    SOON,
+    SHORT,
+    SHORT_MS,
     TIMEOUT_S,
     Kind,
     Member,
@@ -34,19 +34,19 @@ FRANZ_GO = [Kind("franz-go", CLASSIC, "cooperative-sticky"), Kind("franz-go", CO
 
 @pytest.fixture(scope="module")
 def bootstrap(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A broker with the settings SOON; a Kafka that is given must have them, too."""
+    """A broker with the settings SHORT; a Kafka that is given must have them, too."""
     given = request.config.getoption("--bootstrap-server")
     if given:
         yield given
         return
-    with BrokerProcess(tmp_path_factory.mktemp("broker"), *NO_RETENTION, *settings(SOON)) as broker:
+    with BrokerProcess(tmp_path_factory.mktemp("broker"), *NO_RETENTION, *settings(SHORT)) as broker:
         yield broker.bootstrap
         assert broker.stop() == 0, broker.output
 
 
 def copier(programs: Programs, kind: Kind, name: str, source: str, target: str) -> Member:
     """A GroupTransactSession under the transactional id `name`."""
-    words = [f"protocol={kind.protocol}", f"assignor={kind.assignor}", "instance=", f"session_ms={SESSION_MS}"]
+    words = [f"protocol={kind.protocol}", f"assignor={kind.assignor}", "instance=", f"session_ms={SHORT_MS}"]
     programs["franz-go"].ask("copy", name, source, source, target, *words)
     return Member(programs["franz-go"], name)
 

@@ -12,7 +12,6 @@ from tests.support.old_versions import require_old_versions
 pytestmark = [pytest.mark.java, pytest.mark.timeout(900)]  # the first run fetches the jars of eight versions
 
 PARTITIONS = 22
-SESSION_MS = 30_000
 
 
 def test_they_share_and_inherit(bootstrap: str, new_topic: Callable[..., str]) -> None:
@@ -21,7 +20,7 @@ def test_they_share_and_inherit(bootstrap: str, new_topic: Callable[..., str]) -
     topic, writer = new_topic(PARTITIONS), Writer(bootstrap)
     makes = [make for make in [*OLD_MAKES, "java"] if is_here(make)]
     with Programs(bootstrap) as programs:
-        members = [programs.join(Kind(make, CLASSIC, "range"), topic, topic, session_ms=SESSION_MS) for make in makes]
+        members = [programs.join(Kind(make, CLASSIC, "range"), topic, topic) for make in makes]
         until(lambda: shared(members, topic, PARTITIONS), *members)
         written = writer.write(topic, PARTITIONS)
         until(lambda: not written - values(*members), *members)
@@ -39,6 +38,6 @@ def test_they_share_and_inherit(bootstrap: str, new_topic: Callable[..., str]) -
             member.leave()
         last = writer.write(topic, PARTITIONS)
         kinds = [Kind(make, CLASSIC, "range") for make in ("confluent-kafka", "kafka-python")]
-        modern = [programs.join(kind, topic, topic, session_ms=SESSION_MS) for kind in kinds]
+        modern = [programs.join(kind, topic, topic) for kind in kinds]
         until(lambda: not last - values(*modern), *modern)
         assert set(values(*modern)) == set(last), "what was committed is not read again"
