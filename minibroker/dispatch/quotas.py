@@ -23,13 +23,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from minibroker.cluster.client_quotas import CLIENT_ID, IP, USER
 from minibroker.cluster.cluster import Charge
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.dispatch.delayed import NO_RESPONSE
-from minibroker.dispatch.rates import Rate, TokenBucket, Window
+from minibroker.dispatch.rates import METERS_MAX, Client, Meters, Rate, TokenBucket, Window
 from minibroker.errors import ThrottlingQuotaExceeded
 from minibroker.schemas import k00_produce, k27_write_txn_markers
 from minibroker.schemas.internal.setting_records import ClientQuotaRecord
@@ -51,11 +51,8 @@ ENFORCED: Final = (PRODUCER_BYTES, CONSUMER_BYTES, REQUEST_TIME, MUTATIONS, CONN
 _EXEMPT: Final = frozenset({k27_write_txn_markers.API_KEY})  #: requests between brokers
 _PERCENT_OF_NS: Final = 100 / 1e9
 _SIZE_OF_FRAME: Final = 4
-_METERS_MAX: Final = 1_000  #: of one quota; from here on those of silent clients are dropped
 
-Client = tuple[str, str | None]  #: user, client_id; or an address, None
 Entity = frozenset[tuple[str, str | None]]
-Meter = TypeVar("Meter", Rate, TokenBucket)
 
 
 class Limits:
@@ -72,7 +69,7 @@ class Limits:
     def of(self, client: Client) -> tuple[Client, float] | None:
         """Who shares the quota that holds for a client, and the quota; None when there is none."""
         if client not in self._found:
-            if len(self._found) >= _METERS_MAX:
+            if len(self._found) >= METERS_MAX:
                 self._found.clear()
             self._found[client] = self._find(client[0], client[1] or None)
         return self._found[client]
@@ -116,8 +113,8 @@ class Quotas:
             if record.key in self._limits:
                 self._limits[record.key].set(frozenset((part.entity_type, part.entity_name) for part in record.entity), record.value)
         #: what clients did lately; goes on when quotas are altered
-        self.rates: dict[str, dict[Client, Rate]] = before.rates if before else {key: {} for key in ENFORCED}
-        self.buckets: dict[Client, TokenBucket] = before.buckets if before else {}
+        self.rates: dict[str, Meters[Rate]] = before.rates if before else {key: Meters(Rate) for key in ENFORCED}
+        self.buckets: Meters[TokenBucket] = before.buckets if before else Meters(TokenBucket)
 
     # -- called by the dispatcher ---------------------------------------------------------------------------------
 
@@ -194,7 +191,7 @@ class Quotas:
                 return
             client, quota = found
             now_ms = self._clock.now_ms()
-            bucket = _meter(self.buckets, client, now_ms, self._mutation_window, TokenBucket)
+            bucket = self.buckets.of(client, self._mutation_window, now_ms)
             if is_strict and (throttle_ms := bucket.throttle_ms(quota, now_ms)):
                 ctx.throttle_ms = throttle_ms
                 raise ThrottlingQuotaExceeded("The throttling quota has been exceeded.")
@@ -218,20 +215,9 @@ class Quotas:
         return rate.throttle_ms(quota, now_ms)
 
     def _rate(self, key: str, client: Client) -> Rate:
-        return _meter(self.rates[key], client, self._clock.now_ms(), self._window, Rate)
+        return self.rates[key].of(client, self._window, self._clock.now_ms())
 
 
 def size_of(schema: ModuleType, version: int, response: Any) -> int:
     """Bytes of an answer with its size, as they count; records are not copied for it."""
     return _SIZE_OF_FRAME + sum(map(len, encoder(schema.Response, version, version >= schema.FLEXIBLE_SINCE)(response)))
-
-
-def _meter(meters: dict[Client, Meter], client: Client, now_ms: int, window: Window, new: Callable[[Window], Meter]) -> Meter:
-    """A client's meter. Of one that was silent for all windows nothing is known that a new one would not know."""
-    meter = meters.get(client)
-    if meter is None:
-        if len(meters) >= _METERS_MAX:
-            for each in [each for each, known in meters.items() if now_ms - known.last_ms >= window.total_ms]:
-                del meters[each]
-        meter = meters[client] = new(window)
-    return meter

@@ -4,16 +4,22 @@ Rate          for bytes and time (Rate over WindowedSum of Apache Kafka): what w
               request is let through, and the wait behind it is what brings the rate down to the quota: (rate - quota) / quota * window.
 TokenBucket   for changes of topics (KIP-599): tokens come at the quota's rate, up to those of all windows; who has none left must wait.
 
-Times are milliseconds of the injected clock; one that goes back counts as one that stands still.
+Times are milliseconds of the injected clock. One that goes back a little counts as one that stands still; by more than all windows, and
+what was recorded before is forgotten: it would count until the clock is there again.
 """
 
 from __future__ import annotations
 
-from math import floor
-from typing import Final
+from collections.abc import Callable
+from math import floor, isnan
+from typing import Final, Generic, TypeVar
 
+LONGEST_MS: Final = 2**31 - 1  #: what throttle_time_ms can tell: 25 days
+METERS_MAX: Final = 1_000  #: of one quota; from here on those of silent clients are dropped
 _MS: Final = 1000.0
 _HALF: Final = 0.5  #: rounded up, as Java does
+
+Client = tuple[str, str | None]  #: user, client_id; or an address, None
 
 
 class Window:
@@ -52,6 +58,9 @@ class Rate:
     def record(self, value: float, now_ms: int) -> None:
         """Something was done; a negative value takes it back."""
         samples = self._samples
+        if now_ms < self.last_ms - self._window.total_ms:
+            samples.clear()
+            self.last_ms = now_ms
         if not samples or now_ms - samples[-1].start_ms >= self._window.window_ms:
             samples.append(_Sample(now_ms))
         self.last_ms = samples[-1].last_ms = max(now_ms, self.last_ms)
@@ -62,7 +71,7 @@ class Rate:
         self._forget(now_ms)
         window_ms = self._window_ms(now_ms)
         rate = sum(sample.value for sample in self._samples) / (window_ms / _MS)
-        return 0 if rate <= quota else floor((rate - quota) / quota * window_ms + _HALF)
+        return 0 if rate <= quota else _rounded_ms((rate - quota) / quota * window_ms)
 
     def _forget(self, now_ms: int) -> None:
         """Drop samples of which nothing lies within the windows any more."""
@@ -91,11 +100,44 @@ class TokenBucket:
 
     def throttle_ms(self, quota: float, now_ms: int) -> int:
         """How long until there is none missing."""
-        return max(floor(-self._refilled(quota, now_ms) / quota * _MS + _HALF), 0)
+        return _rounded_ms(-self._refilled(quota, now_ms) / quota * _MS)
 
     def _refilled(self, quota: float, now_ms: int) -> float:
         most = self._window.total_ms / _MS * quota
         passed_ms = max(now_ms - self.last_ms, 0)
-        self.last_ms = max(now_ms, self.last_ms)
+        self.last_ms = now_ms
         self._tokens = most if self._tokens is None else min(most, self._tokens + quota * passed_ms / _MS)
         return self._tokens
+
+
+Meter = TypeVar("Meter", Rate, TokenBucket)
+
+
+class Meters(Generic[Meter]):
+    """One of each client. Of one that was silent for all windows nothing is known but its debt of tokens, if it had one."""
+
+    def __init__(self, new: Callable[[Window], Meter]) -> None:
+        self._new: Callable[[Window], Meter] = new
+        self._by_client: dict[Client, Meter] = {}
+        self._count_max = METERS_MAX  #: more than are looked at for silence; twice as many as were found to be heard of then
+
+    def __len__(self) -> int:
+        return len(self._by_client)
+
+    def of(self, client: Client, window: Window, now_ms: int) -> Meter:
+        """A client's meter, be it new."""
+        meter = self._by_client.get(client)
+        if meter is None:
+            if len(self._by_client) >= self._count_max:
+                self._drop_silent(window, now_ms)
+            meter = self._by_client[client] = self._new(window)
+        return meter
+
+    def _drop_silent(self, window: Window, now_ms: int) -> None:
+        self._by_client = {client: meter for client, meter in self._by_client.items() if abs(now_ms - meter.last_ms) < window.total_ms}
+        self._count_max = max(METERS_MAX, 2 * len(self._by_client))
+
+
+def _rounded_ms(wait_ms: float) -> int:
+    """Math.round, for any quota that there may be: the least one makes an endless wait, and one that is no number makes none."""
+    return 0 if isnan(wait_ms) else floor(min(max(wait_ms, 0), LONGEST_MS) + _HALF)

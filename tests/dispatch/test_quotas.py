@@ -157,6 +157,21 @@ def test_time_spent_on_requests_is_held_for_one_window_at_the_most() -> None:
     assert held_ms(broker) == 0
 
 
+@pytest.mark.parametrize("value", [5e-324, float("nan"), float("inf")])
+def test_a_quota_that_leaves_nothing_can_be_taken_away_again(value: float) -> None:
+    broker = BrokerInMemory(topics={"orders": 1})
+    limit(broker, REQUEST_TIME, value, ((CLIENT_ID, None),))
+    assert broker.ask(k03.Request(topics=None), client_id="app").throttle_time_ms in {0, 1000}
+    limit(broker, REQUEST_TIME, None, ((CLIENT_ID, None),))
+    assert not has_quotas(broker)
+
+
+def test_a_wait_that_no_answer_could_tell_is_the_longest_that_one_can() -> None:
+    broker = BrokerInMemory(topics={"orders": 1})
+    limit(broker, PRODUCER_BYTES, 1)
+    assert max(produce(broker, 1_000_000) for _ in range(4)) == held_ms(broker) == 2**31 - 1
+
+
 def create(broker: BrokerInMemory, name: str, count: int, version: int = 7) -> tuple[int, str | None, int]:
     topic = k19.Topic(name=name, num_partitions=count, replication_factor=1, assignments=[], configs=[])
     answer = broker.ask(k19.Request(topics=[topic], timeout_ms=1000, validate_only=False), version, client_id="app")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import pytest
 
-from minibroker.dispatch.rates import Rate, TokenBucket, Window
+from minibroker.dispatch.rates import LONGEST_MS, METERS_MAX, Meters, Rate, TokenBucket, Window
 from tests.golden.capture_rates import FILE, START_MS
 
 CLIENTS: list[list[Any]] = json.loads(FILE.read_text())["clients"]
@@ -46,11 +47,44 @@ def test_silence_is_forgiveness() -> None:
     assert bucket.throttle_ms(100, 10_000_000) == 0
 
 
-def test_a_clock_that_goes_back_holds_nobody_for_longer() -> None:
+@pytest.mark.parametrize("back_ms", [5_000, 86_400_000])
+def test_a_clock_that_goes_back_holds_nobody_for_longer(back_ms: int) -> None:
+    window, now_ms = Window(11, 1000), 200_000_000
+    rate, bucket = Rate(window), TokenBucket(window)
+    rate.record(2000, now_ms)
+    bucket.spend(2000, 100, now_ms)
+    rate_ms, bucket_ms = rate.throttle_ms(100, now_ms), bucket.throttle_ms(100, now_ms)
+    now_ms -= back_ms
+    rate.record(0, now_ms)
+    assert (rate.throttle_ms(100, now_ms) <= rate_ms, bucket.throttle_ms(100, now_ms)) == (True, bucket_ms)
+    assert bucket.throttle_ms(100, now_ms + bucket_ms) == 0
+
+
+def test_who_stays_within_the_quota_is_not_held_however_far_the_clock_went_back() -> None:
+    rate, day_ms = Rate(Window(11, 1000)), 86_400_000
+    rate.record(100, 2 * day_ms)
+    for second in range(1_000):
+        rate.record(100, day_ms + second * 1000)
+        assert rate.throttle_ms(100, day_ms + second * 1000) <= 1000
+
+
+@pytest.mark.parametrize(("quota", "held_ms"), [(5e-324, LONGEST_MS), (0.001, LONGEST_MS), (math.inf, 0), (math.nan, 0)])
+def test_every_quota_makes_a_time_that_can_be_told(quota: float, held_ms: int) -> None:
     window = Window(11, 1000)
     rate, bucket = Rate(window), TokenBucket(window)
-    rate.record(2000, 100_000)
-    bucket.spend(2000, 100, 100_000)
-    before = rate.throttle_ms(100, 100_000), bucket.throttle_ms(100, 100_000)
-    rate.record(0, 5_000)
-    assert (rate.throttle_ms(100, 5_000), bucket.throttle_ms(100, 5_000)) == before
+    rate.record(1e8, 1000)
+    bucket.spend(1e8, quota, 1000)
+    assert (rate.throttle_ms(quota, 1000), bucket.throttle_ms(quota, 1000)) == (held_ms, held_ms)
+
+
+def test_meters_of_silent_clients_are_dropped() -> None:
+    window, meters = Window(11, 1000), Meters(Rate)
+    for number in range(3 * METERS_MAX):
+        meters.of(("", str(number)), window, 0).record(1, 0)
+    assert len(meters) == 3 * METERS_MAX
+    for number in range(2 * METERS_MAX):
+        meters.of(("later", str(number)), window, 20_000).record(1, 20_000)
+    assert len(meters) == 2 * METERS_MAX
+    for number in range(3 * METERS_MAX):
+        meters.of(("clock set back", str(number)), window, 1000).record(1, 1000)
+    assert len(meters) == 3 * METERS_MAX
