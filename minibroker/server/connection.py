@@ -39,8 +39,8 @@ class Connection(asyncio.BufferedProtocol):
     """Server side of one connection."""
 
     __slots__ = (
-        "_buffer", "_dispatcher", "_gathered", "_in_turn", "_is_closing", "_is_paused", "_is_reading", "_listener", "_mutes", "_out",
-        "_queue", "_queued_max", "_queued_size", "_transport", "info", "is_active", "silent_ms",
+        "_buffer", "_dispatcher", "_gathered", "_goes_on", "_in_turn", "_is_closing", "_is_paused", "_is_reading", "_listener", "_mutes",
+        "_out", "_queue", "_queued_max", "_queued_size", "_transport", "info", "is_active", "silent_ms",
     )  # fmt: skip
 
     def __init__(self, listener: Listener) -> None:
@@ -57,6 +57,7 @@ class Connection(asyncio.BufferedProtocol):
         self._queued_size = 0  #: bytes of answers in _queue
         self._out: list[Buffer] = []  #: chunks to be written at the end of this turn
         self._gathered = 0  #: bytes in _out
+        self._goes_on = False  #: frames are to be served when others had their turn
         self._in_turn = False  #: `_serve` runs: it writes, answers that complete meanwhile do not
         self._is_paused = False  #: the client does not take its answers; written by pause_writing, resume_writing
         self._mutes = 0  #: quotas that hold the client for a time
@@ -136,7 +137,7 @@ class Connection(asyncio.BufferedProtocol):
                 left -= 1
                 if not left:
                     self._hold()
-                    self._listener.at_end_of_turn(self._go_on)
+                    self._go_on_later()
                     break
         except WireError as error:
             self._reject(error)
@@ -145,8 +146,14 @@ class Connection(asyncio.BufferedProtocol):
         self._end_turn()
         self._listener.wakefulness.turn()
 
+    def _go_on_later(self) -> None:
+        if not self._goes_on:
+            self._goes_on = True
+            self._listener.at_end_of_turn(self._go_on)
+
     def _go_on(self) -> None:
         """Others had their turn."""
+        self._goes_on = False
         if not self._is_closing and not self._is_held():
             self._serve()
 
@@ -180,7 +187,10 @@ class Connection(asyncio.BufferedProtocol):
         self._advance()
 
     def _advance(self) -> None:
-        """An answer came: send it and those behind it, as far as the order allows; go on with what was held."""
+        """An answer came: send it and those behind it, as far as the order allows; go on with what was held.
+
+        Not at once: the answer may come in the middle of somebody else's request.
+        """
         queue = self._queue
         while queue:
             first = queue[0]
@@ -200,7 +210,7 @@ class Connection(asyncio.BufferedProtocol):
         if not self._in_turn:
             self._end_turn()
             if not self._is_reading and not self._is_closing and not self._is_held():
-                self._serve()
+                self._go_on_later()
 
     def _gather(self, chunks: list[Buffer]) -> None:
         self._out += chunks

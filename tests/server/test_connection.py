@@ -7,8 +7,11 @@ import logging
 
 import pytest
 
+from minibroker.dispatch.context import ConnectionInfo
+from minibroker.dispatch.dispatcher import InFlight
 from minibroker.server.connection import WRITE_HIGH_WATER
 from minibroker.server.listener import Limits
+from minibroker.wire.schema import Buffer
 from tests.server.serving import Client, OnLoop, Script, frame, listening, until
 
 
@@ -148,6 +151,33 @@ def test_many_waiting_requests_hold_the_client(on_loop: OnLoop) -> None:
                 await script.wait_for(number)
                 script.waiting[number].finish([frame(b"%d" % number)])
             assert [await client.receive() for _ in range(5)] == [b"0", b"1", b"2", b"3", b"4"]
+
+    on_loop(main())
+
+
+def test_what_was_held_is_not_served_inside_of_the_request_that_ends_the_wait(on_loop: OnLoop) -> None:
+    class Ending(Script):
+        """`end` answers what waits."""
+
+        is_busy = False
+
+        def dispatch(self, connection: ConnectionInfo, request: memoryview) -> list[Buffer] | InFlight:
+            assert not self.is_busy
+            self.is_busy = True
+            if bytes(request) == b"end":
+                self.waiting[0].finish([frame(b"synced")])
+            self.is_busy = False
+            return super().dispatch(connection, request)
+
+    async def main() -> None:
+        script = Ending()
+        async with listening(script, Limits(queued_max_requests=1)) as listener:
+            client, other = await Client.connect(listener), await Client.connect(listener)
+            client.send(b"fsync", b"held")
+            await script.wait_for(0)
+            other.send(b"end")
+            assert [await client.receive() for _ in range(2)] == [b"synced", b"held"]
+            assert await other.receive() == b"end"
 
     on_loop(main())
 
