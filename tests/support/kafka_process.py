@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import socket
 import subprocess
+import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
-from tests.support.java import kafka_jars
+from tests.support.java import CLASS_DATA, class_data, kafka_jars
 
 READY = "Kafka Server started"
 READY_TIMEOUT_S = 120.0
@@ -49,6 +51,7 @@ class KafkaProcess:
         features: Mapping[str, int] | None = None,
         static_voters: bool = False,
         port: int = 0,
+        jvm_options: Sequence[str] = (),
     ) -> None:
         self.data_dir = data_dir or folder / "data"
         self.port, controller_port = port or free_port(), free_port()
@@ -59,13 +62,14 @@ class KafkaProcess:
         properties = folder / "server.properties"
         text = PROPERTIES.format(quorum=quorum, port=self.port, controller_port=controller_port, data_dir=self.data_dir)
         properties.write_text(text + "".join(f"{name}={value}\n" for name, value in (settings or {}).items()))
-        java = ["java", "-Xmx512m", "-XX:TieredStopAtLevel=1", "-cp", f"{kafka_jars()}/*"]
+        _keep_class_data(kafka_jars())
+        java = ["java", "-Xmx512m", "-XX:TieredStopAtLevel=1", *class_data(kafka_jars()), "-cp", f"{kafka_jars()}/*"]
         if data_dir is None:
             tool = [*java, "kafka.tools.StorageTool", "format", "--standalone", "-t", CLUSTER_ID, "-c", str(properties)]
             for name, level in (features or {}).items():
                 tool += ["--feature", f"{name}={level}"]
             subprocess.run(tool, check=True, capture_output=True)
-        self._command = [*java, "kafka.Kafka", str(properties)]
+        self._command = [java[0], *jvm_options, *java[1:], "kafka.Kafka", str(properties)]
         self.start()
 
     def start(self) -> None:
@@ -106,6 +110,21 @@ class KafkaProcess:
                 self._process.kill()
                 raise AssertionError(f"Kafka is not ready within {READY_TIMEOUT_S} s:\n{words}")
             time.sleep(0.1)
+
+
+def _keep_class_data(jars: Path) -> None:
+    """Let a Kafka start and end once, by one process at a time, and keep its classes; where that does not work all do without."""
+    tried = jars / f".{CLASS_DATA}-tried"
+    with (jars / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if tried.exists():
+            return
+        tried.touch()  # the one that trains comes here again
+    new = jars / f"{CLASS_DATA}.new"
+    with tempfile.TemporaryDirectory() as folder, KafkaProcess(Path(folder), jvm_options=[f"-XX:ArchiveClassesAtExit={new}"]) as kafka:
+        kafka.stop()
+    if new.exists():
+        new.replace(jars / CLASS_DATA)
 
 
 def free_port() -> int:
