@@ -35,8 +35,8 @@ RULES: Final = (
     Rule(
         "security is not served yet; one node has no voters, brokers or replicas to move",
         r"^BrokerApiVersions",
-        rf"out: ({_UNSERVED})\(",
-        r" ",
+        rf"out:\s+({_UNSERVED})\(",
+        rf"out:\s+({_UNSERVED})\(",
     ),
     Rule(
         "delegation tokens are not served; neither are they on Kafka's plain listeners", r"^DelegationToken", r"Unsupported", r"Unsupported"
@@ -47,12 +47,15 @@ RULES: Final = (
     Rule("the quorum has one voter for good", r"remove-controller", r"REMOVE_RAFT_VOTER", r"Cannot remove voter"),
     Rule("the one broker cannot be unregistered, so nobody can", r"^ClusterTool unregister", r"does not support|exit 0", r""),
     Rule(
-        "eligible leader replicas are for more replicas than one", r"^FeatureCommand .*describe", r"$^", r"eligible.leader.replicas.version"
+        "what is for more nodes than one is no feature of ours",
+        r"^FeatureCommand .*describe",
+        r"$^",
+        r"(eligible\.leader\.replicas|kraft)\.version",
     ),
     Rule(
-        "eligible leader replicas are for more replicas than one, and an update is refused as a whole",
+        "what is for more nodes than one is no feature of ours, and an update is refused as a whole",
         r"^FeatureCommand .*--release-version",
-        r"eligible\.leader\.replicas\.version|exit 1|operation\(s\) failed",
+        r"feature (eligible\.leader\.replicas|kraft)\.version|exit 1|operation\(s\) failed",
         r"can be upgraded to|exit 0|Refusing to perform",
     ),
     Rule("a misspelt broker config is refused; Kafka keeps it", r"^ConfigCommand .*brokers.*no\.such\.config", r"", r"Completed|exit 0"),

@@ -25,6 +25,7 @@ _MASKS: Final = tuple(
         (r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", "UUID"),
         (r"\b1[6-9]\d{11}\b", "TIME"),
         (r"\bcrc: \d+", "crc: CRC"),  # of timestamps
+        (r"\bproducerId: \d+", "producerId: N"),
         (r"CONTROLLER://[\w.]+:\d+", "CONTROLLER://HOST:PORT"),
         (r"\b(Epoch|HighWatermark):\s+\d+", r"\1: N"),  # of the metadata log
         (r"\blocalhost\b", "127.0.0.1"),

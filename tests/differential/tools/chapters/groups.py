@@ -127,9 +127,7 @@ def _living(side: Side, name: str, *protocol: str) -> None:
     group, properties = f"{name}-group", [word for each in protocol for word in ("--command-property", each)]
     _fill(side, name)
     _begin(side, f"{name}-member", name, group, 12, *properties, "--command-property", "auto.commit.interval.ms=50")
-    side.until(
-        lambda said: sum(" 0 " in " ".join(line.split()) for line in said.out) == 2, TOOL, "--describe", "--group", group, ordered=False
-    )
+    side.until(lambda said: sum(line.split()[5:6] == ["0"] for line in said.out) == 2, TOOL, "--describe", "--group", group, ordered=False)
     _look(side, group)
     side.run(TOOL, "--list", "--state", "stable", ordered=False)
     side.run("GroupsCommand", "--list", "--consumer", ordered=False)
