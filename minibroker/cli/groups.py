@@ -71,12 +71,12 @@ def list_groups(client: Client, *, states: tuple[str, ...], types: tuple[str, ..
 @groups.command()
 @click.argument("names", nargs=-1, metavar="[GROUP]...", shell_complete=group_ids)
 @click.option("--group", "more_names", multiple=True, metavar="GROUP", help="Another way to name one, as in Kafka's tool.")
-@click.option("--offsets", "view", flag_value="offsets", default="offsets", help="Offsets and lag of each partition; so it is without it.")
-@click.option("--members", "view", flag_value="members", help="Members, what they subscribed to and were assigned.")
-@click.option("--state", "view", flag_value="state", help="The state of each group as a whole.")
+@click.option("--offsets", "views", flag_value="offsets", multiple=True, help="Offsets and lag of each partition; so it is without it.")
+@click.option("--members", "views", flag_value="members", multiple=True, help="Members, what they subscribed to and were assigned.")
+@click.option("--state", "views", flag_value="state", multiple=True, help="The state of each group as a whole.")
 @output_option(*FORMATS)
 @client_command
-def describe(client: Client, *, names: tuple[str, ...], more_names: tuple[str, ...], view: str, output: str) -> None:
+def describe(client: Client, *, names: tuple[str, ...], more_names: tuple[str, ...], views: tuple[str, ...], output: str) -> None:
     """Show how far groups have read, and who reads.
 
     Without a GROUP: of all. LAG is how many offsets lie between the committed one and the log
@@ -85,6 +85,9 @@ def describe(client: Client, *, names: tuple[str, ...], more_names: tuple[str, .
     Of a share group COMMITTED OFFSET is where it begins, LAG how many records behind that are still to be delivered, and partitions have no
     one OWNER: --members shows who reads them.
     """
+    view, *others = dict.fromkeys(views or ["offsets"])
+    if others:
+        raise click.UsageError(f"--{view} and --{others[0]} exclude each other")
     described, errors = _described(client, [*names, *more_names])
     items: list[dict[str, Any]] = []
     columns, name = OFFSET_COLUMNS, "name"
@@ -138,6 +141,8 @@ def delete_committed(client: Client, *, group: str, scopes: tuple[tuple[str, fro
     Its members may go on; a topic that one of them subscribed to is refused. A share group must have no members, and forgets whole topics.
     """
     (described,) = admin.describe_groups(client, [group]).values()
+    if isinstance(described, GroupIdNotFound):
+        raise described
     group_type = type_of(described)
     (committed,) = offsets_by_type(client, {group: group_type}).values()
     if isinstance(committed, KafkaError):

@@ -105,6 +105,9 @@ class LazyGroup(click.Group):
         try:
             code = super().main(args=args, prog_name=prog_name or "minibroker", standalone_mode=False, **extra)
         except click.UsageError as error:
+            if _is_help(error):  # `minibroker` and `minibroker groups` alone
+                click.echo(error.format_message(), err=True)
+                sys.exit(2)
             command = error.ctx.command_path if error.ctx else "minibroker"
             words = _one_line(error.format_message()).rstrip(".")
             click.echo(f"Error: {words}{'' if words.endswith('?') else '.'} Try '{command} --help'.", err=True)
@@ -121,6 +124,11 @@ class LazyGroup(click.Group):
 @click.version_option(minibroker.__version__, prog_name="minibroker", message="%(prog)s %(version)s")
 def main() -> None:
     """A Kafka broker in one process, and commands that speak to any Kafka broker."""
+
+
+def _is_help(error: click.UsageError) -> bool:
+    """Whether a command that only has commands was called without one: click's newer versions call its help an error."""
+    return error.ctx is not None and error.message == error.ctx.get_help()
 
 
 def _one_line(message: str) -> str:

@@ -12,7 +12,10 @@ def epoch_ms(text: str) -> int:
     """`1357034400000`, `2013-01-01`, `2013-01-01T10:00:00Z`, `...+01:00`; without a zone it is UTC. ValueError for another text."""
     if text.isascii() and text.isdigit():
         return int(text)
-    moment = datetime.fromisoformat(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is no time: epoch ms, or an ISO date such as 2013-06-01 or 2013-06-01T05:15:00Z") from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     since_1970 = moment - datetime(1970, 1, 1, tzinfo=UTC)

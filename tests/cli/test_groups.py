@@ -133,6 +133,9 @@ def test_offsets_and_owners(cli: Commands, cluster: Cluster, fresh: Callable[...
     assert len({row["owner"] for row in rows}) == 4
     assert sorted(row["client_id"] for row in rows) == ["client-0", "client-1", "client-2", "client-3"]
     assert {row["host"] for row in rows} == {"127.0.0.1"}
+    assert cli("groups", "describe", group, "--members", "--state", code=2).err.startswith(
+        "Error: --members and --state exclude each other."
+    )
     assert cli("groups", "describe", group, "-o", "name").lines == [f"{topic}:{index}" for index in range(3)]
     header, *lines = cli("groups", "describe", group).lines
     assert re.split(r"  +", header) == [
@@ -259,6 +262,7 @@ def test_delete_offsets(cli: Commands, cluster: Cluster, fresh: Callable[..., st
     nothing = f"Error: group {group} committed nothing of topic {left} [UNKNOWN_TOPIC_OR_PARTITION]\n"
     assert cli("groups", "delete-offsets", group, "-t", left, code=1).err == nothing
     assert cli("groups", "delete-offsets", "nobody", "-t", f"{left}:0", code=1).err.endswith("[GROUP_ID_NOT_FOUND]\n")
+    assert cli("groups", "delete-offsets", "nobody", "-t", left, code=1).err.endswith("[GROUP_ID_NOT_FOUND]\n")
 
 
 @pytest.mark.java

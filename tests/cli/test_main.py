@@ -52,6 +52,12 @@ def test_a_misspelt_option(offline: Commands) -> None:
     assert said == "Error: No such option '--broker'. Did you mean '--broker-id'? Try 'minibroker log-dirs --help'.\n"
 
 
+@pytest.mark.parametrize("words", [(), ("groups",), ("storage",)])
+def test_a_command_that_only_has_commands_shows_them(offline: Commands, words: tuple[str, ...]) -> None:
+    said = offline(*words, code=2)
+    assert (said.out, said.err) == ("", offline(*words, "--help").out)
+
+
 def test_as_a_module() -> None:
     ran = subprocess.run([sys.executable, "-m", "minibroker", "nonsense"], capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stdout) == (2, "")
