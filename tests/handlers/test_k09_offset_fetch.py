@@ -11,7 +11,9 @@ import pytest
 
 from minibroker.coordinator.group.commits import Membership, NewOffset
 from minibroker.coordinator.group.offsets import CommittedOffset
-from minibroker.coordinator.group.records import batch_of, offset_record
+from minibroker.coordinator.group.records import offset_record
+from minibroker.coordinator.record_frame import CONSUMER_OFFSETS
+from minibroker.coordinator.stored_topic import batch_of
 from minibroker.coordinator.transaction.metadata import NO_IDS, ProducerIdAndEpoch
 from minibroker.schemas import k09_offset_fetch as schema
 from minibroker.wire.schema import NIL_UUID
@@ -61,7 +63,7 @@ def know(broker: BrokerInMemory, group_id: str, topic: str, partitions: Iterable
         if each.committed_offset < 0 and ids is NO_IDS:
             continue
         committed = CommittedOffset(each.committed_offset, each.committed_leader_epoch, each.metadata, broker.clock.now_ms())
-        log.append_own(batch_of([offset_record(group_id, (topic, each.partition_index), committed)], 0, ids))
+        log.append_own(batch_of(CONSUMER_OFFSETS, [offset_record(group_id, (topic, each.partition_index), committed)], 0, ids))
 
 
 @pytest.mark.parametrize("name", REQUESTS)

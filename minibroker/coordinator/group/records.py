@@ -8,14 +8,10 @@ and epoch. Source: GroupCoordinatorRecordHelpers, CoordinatorRuntime of Apache K
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 from minibroker.coordinator.group.offsets import NO_TIMESTAMP, CommittedOffset, TopicPartition
-from minibroker.coordinator.record_frame import CONSUMER_OFFSETS, CoordinatorRecord
-from minibroker.coordinator.transaction.metadata import NO_IDS, ProducerIdAndEpoch
-from minibroker.records.builder import build_batch
-from minibroker.records.record import Record
+from minibroker.coordinator.record_frame import CoordinatorRecord
 from minibroker.schemas.internal.offset_records import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -84,23 +80,4 @@ def committed_offset(record: CoordinatorRecord, record_offset: int) -> Committed
         expire_timestamp_ms=value.expire_timestamp,
         topic_id=value.topic_id,
         record_offset=record_offset,
-    )
-
-
-def batch_of(records: Sequence[CoordinatorRecord], timestamp_ms: int, ids: ProducerIdAndEpoch = NO_IDS) -> bytearray:
-    """One batch of them; with `ids` it is part of that producer's transaction."""
-    return build_batch(
-        [
-            Record(
-                index,
-                timestamp_ms,
-                CONSUMER_OFFSETS.encode_key(record.key),
-                None if record.value is None else CONSUMER_OFFSETS.encode_value(record.key, record.value, record.version),
-            )
-            for index, record in enumerate(records)
-        ],
-        producer_id=ids.producer_id,
-        producer_epoch=ids.producer_epoch,
-        base_sequence=0,
-        is_transactional=ids != NO_IDS,
     )

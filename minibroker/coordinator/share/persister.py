@@ -148,7 +148,7 @@ class Persister:
         return failed
 
     def _append(self, stored: StoredStates, *records: CoordinatorRecord) -> None:
-        unsynced = stored.append(records, self._clock.now_ms())
+        unsynced = stored.append_all(records, self._clock.now_ms())
         if unsynced is not None:
             if not self._unsynced:
                 self._clock.call_later_ms(0, self._sync_rest)
@@ -194,7 +194,7 @@ class Persister:
         for stored in self._store.usable():
             now_ms = self._clock.now_ms()
             try:
-                stored.append(stored.states.cold_snapshots(now_ms, interval_ms), now_ms)
+                stored.append_all(stored.states.cold_snapshots(now_ms, interval_ms), now_ms)
             except KafkaError as error:
                 _LOG.warning("%s-%d has no new snapshots: %s", SHARE_GROUP_STATE_TOPIC, stored.partition.index, error)
 

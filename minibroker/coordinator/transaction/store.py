@@ -25,17 +25,17 @@ from minibroker.cluster.cluster import Cluster
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.topic import TRANSACTION_STATE_TOPIC, Topic
 from minibroker.config.broker_config import BrokerConfig
+from minibroker.coordinator.log_pieces import READ_BYTES, read_pieces
 from minibroker.coordinator.placement import partition_of
 from minibroker.coordinator.transaction import records
 from minibroker.coordinator.transaction.metadata import TransactionMetadata
 from minibroker.coordinator.transaction.transactions import Transactions
-from minibroker.errors import CoordinatorLoadInProgress, CorruptMessage, KafkaError, NotCoordinator, WireError
+from minibroker.errors import CoordinatorLoadInProgress, KafkaError, NotCoordinator, WireError
 from minibroker.log.partition_log import PartitionLog
-from minibroker.records.batch import split_batches
 from minibroker.records.builder import build_batch
 from minibroker.records.record import Record, decode_records
 
-READ_BYTES: Final = 64 * 1024  #: at one time, and in one turn: some 5 ms
+BYTES_A_TURN: Final = READ_BYTES  #: some 5 ms
 DECODED_AT_ONCE: Final = 500  #: ids
 BYTES_AT_START: Final = 512 * 1024  #: before anything is served: some 2,000 ids
 _RECORD_BYTES: Final = 140  #: decoding a record is as much work as reading it
@@ -84,19 +84,8 @@ class StatePartition:
 
     def read(self) -> Iterator[tuple[int, list[Record]]]:
         """The records of the log, a piece at a time, and its size in bytes; KafkaError, CorruptMessage where a byte is wrong."""
-        offset = self._partition.log.log_start_offset
-        while offset < self._partition.log.log_end_offset:
-            data = self._partition.log.read(offset, READ_BYTES, isolation=None)
-            found: list[Record] = []
-            for batch in split_batches(data):
-                if not batch.check_crc():  # of a log that was closed cleanly nobody has looked at it
-                    raise CorruptMessage(f"the batch at offset {batch.base_offset} is damaged")
-                offset = batch.next_offset
-                if not batch.is_control:
-                    found += decode_records(batch)
-            if not data:
-                break
-            yield len(data), found
+        for size, batches in read_pieces(self._partition):
+            yield size, [record for batch in batches if not batch.is_control for record in decode_records(batch)]
 
 
 class StateStore:
@@ -178,7 +167,7 @@ class StateStore:
         for size in self._loading:
             max_bytes -= size
             if max_bytes <= 0:
-                self._timer = self._clock.call_later_ms(0, lambda: self._turn(READ_BYTES))
+                self._timer = self._clock.call_later_ms(0, lambda: self._turn(BYTES_A_TURN))
                 return
         self._loading = None
         self._on_loaded()

@@ -12,7 +12,9 @@ from uuid import UUID
 import pytest
 
 from minibroker.coordinator.group.classic import group as classic_group
-from minibroker.coordinator.group.records import batch_of, group_record
+from minibroker.coordinator.group.records import group_record
+from minibroker.coordinator.record_frame import CONSUMER_OFFSETS
+from minibroker.coordinator.stored_topic import batch_of
 from minibroker.schemas.internal.offset_records import GroupMetadataValue, MemberMetadata
 from tests.golden import Golden, all_golden
 from tests.support.broker_in_memory import BrokerInMemory
@@ -33,7 +35,7 @@ def broker_that_knows(**groups: GroupMetadataValue) -> BrokerInMemory:
     groups_of(broker)
     log = broker.cluster.partition(TOPIC, 0)
     for group_id, value in groups.items():
-        log.append_own(batch_of([group_record(group_id, value)], broker.clock.now_ms()))
+        log.append_own(batch_of(CONSUMER_OFFSETS, [group_record(group_id, value)], broker.clock.now_ms()))
     return broker
 
 

@@ -11,8 +11,9 @@ from uuid import UUID
 import pytest
 
 from minibroker.coordinator.group.offsets import NO_TIMESTAMP, CommittedOffset
-from minibroker.coordinator.group.records import batch_of, committed_offset, group_tombstone, offset_record, offset_tombstone
+from minibroker.coordinator.group.records import committed_offset, group_tombstone, offset_record, offset_tombstone
 from minibroker.coordinator.record_frame import CONSUMER_OFFSETS, CoordinatorRecord
+from minibroker.coordinator.stored_topic import batch_of
 from minibroker.coordinator.transaction.metadata import NO_IDS, ProducerIdAndEpoch
 from minibroker.records.batch import CRC_POSITION, RecordBatch, split_batches
 from minibroker.records.record import decode_records
@@ -48,7 +49,7 @@ def test_the_same_commits_are_the_same_bytes(batch: RecordBatch) -> None:
         ours.append(offset_record(record.key.group, (record.key.topic, record.key.partition), committed))
 
     # What stands before the CRC is the log's to write: base offset and leader epoch.
-    assert batch_of(ours, batch.base_timestamp, ids)[CRC_POSITION:] == bytes(batch.data[CRC_POSITION:])
+    assert batch_of(CONSUMER_OFFSETS, ours, batch.base_timestamp, ids)[CRC_POSITION:] == bytes(batch.data[CRC_POSITION:])
 
 
 def test_a_whole_topic_of_kafka_is_understood(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,10 +9,11 @@ import pytest
 from minibroker.coordinator.group import coordinator
 from minibroker.coordinator.group.commits import Membership, NewOffset
 from minibroker.coordinator.group.offsets import CommittedOffset
-from minibroker.coordinator.group.records import batch_of, group_tombstone, offset_record, offset_tombstone
+from minibroker.coordinator.group.records import group_tombstone, offset_record, offset_tombstone
 from minibroker.coordinator.group.retention import expired
 from minibroker.coordinator.group.shard import Shard
 from minibroker.coordinator.record_frame import CONSUMER_OFFSETS, CoordinatorRecord
+from minibroker.coordinator.stored_topic import batch_of
 from minibroker.records.batch import split_batches
 from minibroker.records.record import decode_records
 from minibroker.schemas import k26_end_txn as k26
@@ -161,7 +162,7 @@ def test_groups_that_are_gone() -> None:
 
 
 def test_a_batch_of_tombstones_is_small() -> None:
-    assert len(batch_of(GONE, 0)) < 150
+    assert len(batch_of(CONSUMER_OFFSETS, GONE, 0)) < 150
 
 
 def test_a_stable_group_keeps_what_it_is_subscribed_to() -> None:

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from minibroker.cluster.partition import Partition
-from minibroker.coordinator.group import store
+from minibroker.coordinator import log_pieces, stored_topic
 from minibroker.coordinator.group.coordinator import GroupCoordinator
 from minibroker.coordinator.group.offsets import Offsets
-from minibroker.coordinator.group.records import batch_of
 from minibroker.coordinator.placement import partition_of
-from minibroker.coordinator.record_frame import CoordinatorRecord
+from minibroker.coordinator.record_frame import CoordinatorRecord, RecordFrame
+from minibroker.coordinator.stored_topic import batch_of
 from minibroker.errors import CoordinatorLoadInProgress, NotCoordinator
 from minibroker.records.batch import RecordBatch
 from minibroker.records.builder import build_batch
@@ -55,11 +55,11 @@ def test_a_start_reads_nothing_before_it_is_asked(monkeypatch: pytest.MonkeyPatc
     commit(broker, {("a", 0): 1}, group="one")
     reads: list[int] = []
 
-    def read(partition: Partition) -> Iterator[Iterator[RecordBatch]]:
+    def read(partition: Partition) -> Iterator[tuple[int, list[RecordBatch]]]:
         reads.append(partition.index)
         return iter(())
 
-    monkeypatch.setattr(store, "_read", read)
+    monkeypatch.setattr(stored_topic, "read_pieces", read)
     again = broker.restart()
     groups_of(again)
     assert reads == []
@@ -77,7 +77,7 @@ def test_a_large_log_is_loaded_over_many_turns(monkeypatch: pytest.MonkeyPatch) 
     large_log(broker, 20)
     ids = init_producer(broker)
     commit_in_transaction(broker, ids, {("a", 0): 99})
-    monkeypatch.setattr(store, "READ_BYTES", 4_000)
+    monkeypatch.setattr(log_pieces, "READ_BYTES", 4_000)
     again = broker.restart()
     groups = groups_of(again)
 
@@ -96,7 +96,7 @@ def test_a_large_log_is_loaded_over_many_turns(monkeypatch: pytest.MonkeyPatch) 
 def test_loading_ends_with_the_coordinator(monkeypatch: pytest.MonkeyPatch) -> None:
     broker = broker_with_groups({"a": 1})
     large_log(broker, 20)
-    monkeypatch.setattr(store, "READ_BYTES", 4_000)
+    monkeypatch.setattr(log_pieces, "READ_BYTES", 4_000)
     again = broker.restart()
     assert fetch(again) == {("error", 14): None}
     again.services.coordinators.stop()
@@ -249,13 +249,13 @@ def test_many_tombstones_are_built_once(monkeypatch: pytest.MonkeyPatch) -> None
     first_offset = partition.log.log_end_offset
     built: list[int] = []
 
-    def counting(records: Sequence[CoordinatorRecord], *arguments: Any) -> bytearray:
+    def counting(frame: RecordFrame, records: Sequence[CoordinatorRecord], *arguments: Any) -> bytearray:
         built.append(len(records))
-        return batch_of(records, *arguments)
+        return batch_of(frame, records, *arguments)
 
-    monkeypatch.setattr(store, "batch_of", counting)
+    monkeypatch.setattr(stored_topic, "batch_of", counting)
     broker.cluster.delete_topic("a")
     broker.clock.advance(0)
 
     assert partition.log.log_end_offset - first_offset == sum(built) == 2500
-    assert max(built) <= store.RECORDS_A_BATCH
+    assert max(built) <= stored_topic.RECORDS_A_BATCH

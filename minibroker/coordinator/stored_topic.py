@@ -1,0 +1,234 @@
+"""A topic of a coordinator: each partition has what its records say in memory, from when it is first asked for.
+
+    unread --asked for--> loading --its last record is read--> loaded       COORDINATOR_LOAD_IN_PROGRESS while loading: clients retry
+       |                     |--its log is damaged--> broken                NOT_COORDINATOR
+       '---- any of them, when its log goes offline or the topic is another one: forgotten, NOT_COORDINATOR until the next start
+
+A small log is loaded by the request that asks for it, a large one over many turns of the loop. (Transactions are not asked for: their
+topic is read at the start, because those that are open go on.)
+
+Invariant: what a partition says is in its log. Records are appended first, and replayed by the code that loads them.
+
+Source: CoordinatorRuntime, CoordinatorLoaderImpl of Apache Kafka 4.3.1.
+"""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, Generic, TypeVar
+
+from minibroker.clock import Clock
+from minibroker.cluster.cluster import Cluster
+from minibroker.cluster.partition import Partition
+from minibroker.cluster.topic import Topic
+from minibroker.coordinator.log_pieces import read_pieces
+from minibroker.coordinator.record_frame import CoordinatorRecord, RecordFrame
+from minibroker.coordinator.transaction.metadata import NO_IDS, NO_PRODUCER_ID, ProducerIdAndEpoch
+from minibroker.errors import (
+    CoordinatorLoadInProgress,
+    KafkaError,
+    KafkaStorageError,
+    MessageTooLarge,
+    NotCoordinator,
+    RecordListTooLarge,
+    UnknownServerError,
+    WireError,
+)
+from minibroker.log.partition_log import PartitionLog
+from minibroker.records.batch import RecordBatch
+from minibroker.records.builder import build_batch
+from minibroker.records.record import Record, decode_records
+
+READS_AT_ONCE: Final = 4  #: by the request that asks first
+RECORDS_A_BATCH: Final = 1_000  #: of those that need not be in one
+
+_END: Final = object()
+
+_LOG = logging.getLogger(__name__)
+
+
+class StoredPartition(ABC):
+    """One partition of the topic. Written by StoredTopic."""
+
+    __slots__ = ("_frame", "is_broken", "loading", "partition")
+
+    def __init__(self, partition: Partition, frame: RecordFrame) -> None:
+        self.partition = partition
+        self._frame = frame
+        self.loading: Iterator[None] | None = None
+        self.is_broken = False
+
+    @abstractmethod
+    def replay(self, record: CoordinatorRecord, record_offset: int, producer_id: int) -> None:
+        """Take one record; NO_PRODUCER_ID where it is in no transaction."""
+
+    def replay_control(self, batch: RecordBatch) -> None:  # noqa: B027  one topic of two has no transactions
+        """Take the end of a transaction, where there are some."""
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether what it says is known, and can be written."""
+        return self.loading is None and not self.is_broken and self.partition.online_log is not None
+
+    def check(self) -> None:
+        """Refuse where that is not known: CoordinatorLoadInProgress, NotCoordinator."""
+        if self.is_broken or self.partition.online_log is None:
+            raise NotCoordinator
+        if self.loading is not None:
+            raise CoordinatorLoadInProgress
+
+    def append(self, records: Sequence[CoordinatorRecord], now_ms: int, ids: ProducerIdAndEpoch = NO_IDS) -> PartitionLog | None:
+        """Append one batch of `records` and replay them; the log, if it must be synced before anybody is told.
+
+        Raises what PartitionLog.append_own raises, in the words of a coordinator: NotCoordinator, UnknownServerError for too many.
+        """
+        return self._append(records, batch_of(self._frame, records, now_ms, ids), ids)
+
+    def append_all(self, records: Sequence[CoordinatorRecord], now_ms: int) -> PartitionLog | None:
+        """Append records that need not be in one batch: tombstones."""
+        unsynced = None
+        limit = self.partition.log.config.max_message_bytes
+        while records:
+            count = min(len(records), RECORDS_A_BATCH)
+            data = batch_of(self._frame, records[:count], now_ms)
+            while count > 1 and len(data) > limit:
+                count //= 2
+                data = batch_of(self._frame, records[:count], now_ms)
+            unsynced = self._append(records[:count], data, NO_IDS)
+            records = records[count:]
+        return unsynced
+
+    def _append(self, records: Sequence[CoordinatorRecord], data: bytearray, ids: ProducerIdAndEpoch) -> PartitionLog | None:
+        try:
+            log = self.partition.log
+            _check_size(data, log)
+            base_offset = self.partition.append_own(data).base_offset
+        except KafkaStorageError as error:
+            raise NotCoordinator from error
+        except (MessageTooLarge, RecordListTooLarge) as error:
+            _LOG.warning("%s-%d: %s", self.partition.topic, self.partition.index, error)
+            raise UnknownServerError from error  # Kafka's answer, too
+        for index, record in enumerate(records):
+            self.replay(record, base_offset + index, ids.producer_id)
+        return log if log.wants_sync else None
+
+    def replay_batch(self, batch: RecordBatch) -> None:
+        """Take one batch of the log; InvalidRecord, WireError."""
+        if batch.is_control:
+            self.replay_control(batch)
+            return
+        producer_id = batch.producer_id if batch.is_transactional else NO_PRODUCER_ID
+        for record in decode_records(batch):
+            decoded = self._frame.decode(record.key, record.value)
+            if decoded is not None:
+                self.replay(decoded, record.offset, producer_id)
+
+
+P = TypeVar("P", bound=StoredPartition)
+
+
+class StoredTopic(Generic[P]):
+    """All partitions of the topic, as long as it is the same topic."""
+
+    def __init__(
+        self,
+        name: str,
+        cluster: Cluster,
+        clock: Clock,
+        *,
+        what: str,
+        make: Callable[[Partition], P],
+        finish: Callable[[P], Iterable[None]],
+    ) -> None:
+        self._name = name
+        self._what = what  #: lives there, for the log: "groups"
+        self._cluster = cluster
+        self._clock = clock
+        self._make = make
+        self._finish = finish  #: the rest of a load, once all records are read; every step may be as long as a read
+        self._topic: Topic | None = None  #: whose partitions these are
+        self._stored: dict[int, P] = {}  #: by index of the partition, once asked for
+        self._is_stopped = False
+
+    def stop(self) -> None:
+        """Load no further."""
+        self._is_stopped = True
+
+    def follow(self) -> Topic | None:
+        """The topic as it is now; what was known of another one is forgotten."""
+        topic = self._cluster.topics.get(self._name)
+        if topic is not self._topic:
+            self._topic = topic
+            self._stored = {}
+        return topic
+
+    @property
+    def loaded(self) -> list[P]:
+        """Those that were read, whatever became of them."""
+        return list(self._stored.values())
+
+    def at(self, index: int) -> P:
+        """One partition, loaded; CoordinatorLoadInProgress, NotCoordinator."""
+        topic = self.follow()
+        if topic is None:
+            raise NotCoordinator
+        found = self._stored.get(index)
+        if found is None:
+            found = self._stored[index] = self._make(topic.partitions[index])
+            found.loading = self._load(found)
+            self._turn(found, READS_AT_ONCE)
+        found.check()
+        return found
+
+    def _turn(self, stored: P, reads: int) -> None:
+        loading = stored.loading
+        if loading is None or self._is_stopped or self._stored.get(stored.partition.index) is not stored:
+            return
+        for _ in range(reads):
+            if next(loading, _END) is _END:
+                stored.loading = None
+                return
+        self._clock.call_later_ms(0, lambda: self._turn(stored, 1))
+
+    def _load(self, stored: P) -> Iterator[None]:
+        """Every step is one read, or as long as one."""
+        try:
+            for _, batches in read_pieces(stored.partition):
+                for batch in batches:
+                    stored.replay_batch(batch)
+                yield
+        except (KafkaError, WireError) as error:
+            _LOG.error("%s-%d cannot be read, its %s are not served: %s", self._name, stored.partition.index, self._what, error)
+            stored.is_broken = True
+            return
+        yield from self._finish(stored)
+
+
+def batch_of(frame: RecordFrame, records: Sequence[CoordinatorRecord], timestamp_ms: int, ids: ProducerIdAndEpoch = NO_IDS) -> bytearray:
+    """One batch of them; with `ids` it is part of that producer's transaction.
+
+    Without a producer its base sequence is 0 all the same, as Apache Kafka's coordinators write it.
+    """
+    return build_batch(
+        [
+            Record(
+                index,
+                timestamp_ms,
+                frame.encode_key(record.key),
+                None if record.value is None else frame.encode_value(record.key, record.value, record.version),
+            )
+            for index, record in enumerate(records)
+        ],
+        producer_id=ids.producer_id,
+        producer_epoch=ids.producer_epoch,
+        base_sequence=0,
+        is_transactional=ids != NO_IDS,
+    )
+
+
+def _check_size(data: bytearray, log: PartitionLog) -> None:
+    limit = log.config.max_message_bytes
+    if len(data) > limit:
+        raise MessageTooLarge(f"a batch of {len(data)} bytes, {limit} are allowed")
