@@ -51,6 +51,6 @@ def check_client_metrics(configs: Mapping[str, str]) -> dict[str, str]:
 def _compiles(pattern: str) -> bool:
     try:
         re.compile(pattern)
-    except re.error:
+    except (re.error, RecursionError, OverflowError):  # the latter two: too deep, and too often
         return False
     return True

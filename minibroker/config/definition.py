@@ -29,6 +29,7 @@ TYPE_NAMES = {
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
 _INTEGER_LIMITS = {INT: 2**31, SHORT: 2**15, LONG: 2**63}
+_DIGITS_MAX = len(str(2**63))
 
 # Where a value comes from, numbered as DescribeConfigs reports it (DescribeConfigsResponse.ConfigSource).
 SOURCE_DYNAMIC_TOPIC = 1
@@ -98,10 +99,10 @@ def _parse(prop: Property, text: str) -> Value:
         return trimmed.lower() == "true"
     if kind in _INTEGER_LIMITS:
         limit = _INTEGER_LIMITS[kind]
-        digits = trimmed[1:] if trimmed[:1] in {"-", "+"} else trimmed
-        if not (digits.isascii() and digits.isdigit() and -limit <= int(trimmed) < limit):
+        number = _integer(trimmed)
+        if number is None or not -limit <= number < limit:
             refuse(prop.name, text, f"Not a number of type {TYPE_NAMES[kind]}")
-        return int(trimmed)
+        return number
     if kind == DOUBLE:
         try:
             if not trimmed.strip("0123456789.eE+-"):  # what Python takes and Java does not, and NaN, which no limit refuses
@@ -112,6 +113,15 @@ def _parse(prop: Property, text: str) -> Value:
     if kind == LIST:
         return tuple(item.strip() for item in trimmed.split(",")) if trimmed else ()
     return trimmed
+
+
+def _integer(text: str) -> int | None:
+    """None for what Java does not read, and for what no type can hold: Python refuses thousands of digits in its own way."""
+    digits = text[1:] if text[:1] in {"-", "+"} else text
+    if not (digits.isascii() and digits.isdigit()) or len(digits.lstrip("0")) > _DIGITS_MAX:
+        return None
+    number = int(digits.lstrip("0") or "0")
+    return -number if text[0] == "-" else number
 
 
 def _shown(value: Value) -> str | None:

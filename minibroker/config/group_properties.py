@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 
-from minibroker.config.definition import BOOLEAN, INT, STRING, Property, Row, Value, at_least, one_of
+from minibroker.config.definition import BOOLEAN, INT, LONG_MAX, STRING, Property, Row, Value, at_least, one_of
 
 _DURATION = (
     r"by_duration:[+]?P(?=.)(?:[+]?(?P<d>\d+)D)?(?:T(?=.)(?:[+]?(?P<h>\d+)H)?(?:[+]?(?P<m>\d+)M)?(?:[+]?(?P<s>\d+(?:[.,]\d{0,9})?)S)?)?"
 )
 BY_DURATION = "by_duration:"
+_LONG_DIGITS = len(str(LONG_MAX))
 
 
 def duration_ms(text: str) -> int | None:
@@ -21,8 +22,13 @@ def duration_ms(text: str) -> int | None:
     found = re.fullmatch(_DURATION, text, re.ASCII | re.IGNORECASE) if text.startswith(BY_DURATION) else None
     if found is None:
         return None
-    days, hours, minutes = (int(found[part] or 0) for part in "dhm")
-    return ((days * 24 + hours) * 60 + minutes) * 60_000 + int(float((found["s"] or "0").replace(",", ".")) * 1000)
+    whole, _, fraction = (found["s"] or "0").replace(",", ".").partition(".")
+    numbers = [(found[part] or "0").lstrip("0") for part in "dhm"] + [whole.lstrip("0")]
+    if any(len(each) > _LONG_DIGITS for each in numbers):
+        return None
+    days, hours, minutes, seconds = (int(each or "0") for each in numbers)
+    seconds += ((days * 24 + hours) * 60 + minutes) * 60
+    return seconds * 1000 + int(fraction.ljust(3, "0")[:3]) if seconds <= LONG_MAX else None
 
 
 def _offset_reset(value: Value) -> str | None:

@@ -22,6 +22,7 @@ def prop(kind: int) -> Property:
     [
         (BOOLEAN, " True ", True),
         (INT, "+5", 5),
+        (INT, "-" + "0" * 5_000 + "7", -7),
         (LONG, "-9223372036854775808", -(2**63)),
         (DOUBLE, "1e3", 1000.0),
         (LIST, " a , b,c ", ("a", "b", "c")),
@@ -40,7 +41,7 @@ def test_what_is_no_double(text: str) -> None:
         prop(DOUBLE).parse(text)
 
 
-@pytest.mark.parametrize("text", ["", "1.0", "0x1", "1_000", "٣", "--1", "2147483648", "-2147483649"])
+@pytest.mark.parametrize("text", ["", "1.0", "0x1", "1_000", "٣", "--1", "2147483648", "-2147483649", "9" * 5_000])
 def test_what_is_no_int(text: str) -> None:
     with pytest.raises(InvalidConfig, match="Not a number of type INT"):
         prop(INT).parse(text)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from minibroker.config.definition import SOURCE_DYNAMIC_DEFAULT_BROKER, SOURCE_GROUP
+from minibroker.errors import InvalidConfig
 from minibroker.schemas import k32_describe_configs as k32
 from minibroker.schemas import k33_alter_configs as k33
 from minibroker.schemas import k44_incremental_alter_configs as k44
@@ -109,6 +110,23 @@ def test_what_was_stored_is_held_to_limits_that_were_drawn_later(caplog: pytest.
     assert (config.share_delivery_count_limit, config.streams_num_standby_replicas) == (5, 1)
     assert "share.delivery.count.limit=10 of group billing is held to the broker's limits: 5" in caplog.text
     assert describe(again, GROUP, "billing")["share.delivery.count.limit"].value == "10"
+
+
+@pytest.mark.parametrize(
+    ("resource_type", "name", "value"),
+    [
+        (GROUP, "share.auto.offset.reset", "by_duration:PT" + "9" * 400 + "S"),
+        (GROUP, "share.auto.offset.reset", "by_duration:P" + "9" * 5_000 + "D"),
+        (GROUP, "share.auto.offset.reset", "by_duration:P106751991167301D"),
+        (GROUP, SESSION, "9" * 5_000),
+        (METRICS, "match", "client_id=" + "(" * 5_000 + ")" * 5_000),
+        (METRICS, "match", "client_id=a{99999999999999999999}"),
+    ],
+)
+def test_what_is_too_large_is_refused(resource_type: int, name: str, value: str) -> None:
+    broker = BrokerInMemory()
+    code, message = alter(broker, resource_type, "r", (name, value))
+    assert (code, message is None) == (InvalidConfig.code, False)
 
 
 def test_alter_configs_replaces_all() -> None:
