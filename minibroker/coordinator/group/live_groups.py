@@ -27,6 +27,7 @@ from minibroker.coordinator.group.classic.rebalance import Limits
 from minibroker.coordinator.group.classic.records import never_stored
 from minibroker.coordinator.group.cluster_topics import ClusterTopics
 from minibroker.coordinator.group.kinds import GroupType, LiveGroup, Persist, load_kind
+from minibroker.coordinator.group.membership_log import telling
 from minibroker.coordinator.group.records import group_record
 from minibroker.coordinator.group.shard import Group
 from minibroker.coordinator.group.store import GroupStore, StoredShard
@@ -117,7 +118,11 @@ class LiveGroups:
             self.forget(stored, group_id)
             stored.live[group_id] = group
 
-        group = self._make_classic(group_id, None, persist) if kind is None else kind.make(self, group_id, image, persist)
+        group = (
+            self._make_classic(group_id, None, persist)
+            if kind is None
+            else kind.make(self, group_id, image, telling(group_id, image, persist))
+        )
         return group
 
     def take_over(self, group_id: str, members: Members, *, must_rebalance: bool) -> None:
@@ -159,7 +164,7 @@ class LiveGroups:
         persist = partial(self._persist, stored)
         if known.is_classic:
             return self._make_classic(group_id, known.stored or never_stored(), persist)
-        return load_kind(known.group_type).make(self, group_id, known.image, persist)
+        return load_kind(known.group_type).make(self, group_id, known.image, telling(group_id, known.image, persist))
 
     def _make_classic(
         self, group_id: str, stored: GroupMetadataValue | None, persist: Persist, members: Members | None = None

@@ -37,6 +37,7 @@ from minibroker.clock import Clock, Timer
 from minibroker.coordinator.group.classic.answers import UNKNOWN_MEMBER_ID, JoinAnswer, JoinedMember, SyncAnswer
 from minibroker.coordinator.group.classic.members import Member, Members
 from minibroker.coordinator.group.classic.records import members_of, value_of
+from minibroker.coordinator.group.membership_log import is_told, tell
 from minibroker.errors import KafkaError, NotCoordinator, RebalanceInProgress, UnknownMemberId
 from minibroker.schemas.internal.offset_records import GroupMetadataValue
 
@@ -95,11 +96,13 @@ class Rebalance:
         self._unsynced: set[str] = set()  #: members of this generation whose SyncGroup has not come
         self._joining: Timer | None = None
         self._syncing: Timer | None = None
+        self._told: frozenset[str] = frozenset()  #: who was there when the log was told of the group last
         if stored is not None:
             self.generation_id = stored.generation
             self.protocol_name = stored.protocol
             self.members = members or members_of(stored)
             self.state = GroupState.STABLE if len(self.members) else GroupState.EMPTY
+            self._told = frozenset(member.member_id for member in self.members)
             if stored.current_state_timestamp >= 0:
                 self.state_timestamp_ms = stored.current_state_timestamp
 
@@ -178,6 +181,7 @@ class Rebalance:
         _cancel(self._joining)
         for member in self.members:
             if member.joined is None and not member.is_static:
+                self._tell_gone(member.member_id, "it did not join again in time")
                 self._forget(member.member_id)
         if len(self.members) and not self.members.elect():
             self._wait_for_joins()  # static members, and none of them is there
@@ -188,6 +192,7 @@ class Rebalance:
             self._begin_generation()
         else:
             self._become_empty()
+        self._tell()
 
     def _begin_generation(self) -> None:
         self.protocol_name = self.members.select()
@@ -235,12 +240,24 @@ class Rebalance:
 
     def _sync_is_over(self) -> None:
         for member_id in list(self._unsynced):
+            self._tell_gone(member_id, "it did not sync in time")
             self._forget(member_id)
         self._prepare()
 
     def _move_to(self, state: GroupState) -> None:
         self.state = state
         self.state_timestamp_ms = self._clock.now_ms()
+
+    # What the broker's log says
+
+    def _tell(self) -> None:
+        if is_told():
+            members = {member.member_id: member for member in self.members}
+            tell(self.group_id, f"generation {self.generation_id}", self._told, members)
+            self._told = frozenset(members)
+
+    def _tell_gone(self, member_id: str, why: str) -> None:
+        _LOG.info("group %s: member %s is gone: %s", self.group_id, member_id, why)
 
     # Members that come and go
 
@@ -264,6 +281,7 @@ class Rebalance:
     def _session_is_over(self, member: Member) -> None:
         if not member.is_new and (member.joined is not None or member.synced is not None):
             return  # it waits for us; the answer begins another session
+        self._tell_gone(member.member_id, "its session timed out")
         self._forget(member.member_id)
         self._rebalance()
 
