@@ -68,7 +68,7 @@ def telling(
             return
         epoch, before = image.epoch, dict.fromkeys(image.members)
         persist(records)
-        if image.epoch < epoch:
+        if before and not image.members and image.epoch <= epoch:  # members that leave end in an epoch of their own
             _LOG.info("group %s: it goes on as a classic group", group_id)
         elif (image.epoch, image.members.keys()) != (epoch, before.keys()):
             tell(group_id, f"epoch {image.epoch}", before, image.members)

@@ -77,7 +77,7 @@ def test_a_group_that_becomes_classic(caplog: pytest.LogCaptureFixture) -> None:
     image.epoch, image.members = 3, {"a": Member("a")}
 
     def end(_: object) -> None:
-        image.epoch, image.members = 0, {}
+        image.members = {}
 
     with caplog.at_level(logging.INFO):
         membership_log.telling("g", image, end)([])
