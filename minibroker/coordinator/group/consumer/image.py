@@ -9,14 +9,14 @@ Source: GroupMetadataManager.replay, ConsumerGroup of Apache Kafka 4.3.1.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Any, ClassVar, Final, Self
 from uuid import UUID
 
 from minibroker.coordinator.group.assignment import NO_EPOCHS, Assignment, Epochs, frozen
 from minibroker.coordinator.group.consumer.members import JOINS, Member, MemberState
 from minibroker.coordinator.group.consumer.subscriptions import ResolvedRegex
-from minibroker.coordinator.record_frame import CoordinatorRecord
+from minibroker.coordinator.group.modern import ModernImage, Replays
 from minibroker.schemas.internal.consumer_group_records import (
     AssignedPartitions,
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -27,63 +27,30 @@ from minibroker.schemas.internal.consumer_group_records import (
     ConsumerGroupTargetAssignmentMetadataKey,
 )
 
-FIRST_EPOCH: Final = 1  #: of a group that has no records yet, and of its target assignment: the first member makes it 2
-NEVER: Final = 0  #: the time of an assignment that there was not
 _STATES: Final = {state.value: state for state in MemberState}
 
 
-class GroupImage:
+class GroupImage(ModernImage[Member, Assignment]):
     """One group. Attributes are for reading; `replay` writes them."""
 
-    __slots__ = (
-        "assignment_epoch",
-        "assignment_timestamp_ms",
-        "epoch",
-        "instances",
-        "members",
-        "metadata_hash",
-        "owners",
-        "regexes",
-        "targets",
-    )
+    __slots__ = ("instances", "owners", "regexes")
 
     def __init__(self) -> None:
-        self.epoch = FIRST_EPOCH
-        self.metadata_hash = 0
-        self.assignment_epoch = FIRST_EPOCH
-        self.assignment_timestamp_ms = NEVER
-        self.members: dict[str, Member] = {}  #: in the order in which they came
+        super().__init__()
         self.instances: dict[str, str] = {}  #: member ids of static members
-        self.targets: dict[str, Assignment] = {}
         self.owners: dict[tuple[UUID, int], str] = {}
         self.regexes: dict[str, ResolvedRegex] = {}
 
-    def copy(self) -> GroupImage:
+    def copy(self) -> Self:
         """To be changed without this one."""
-        copied = GroupImage()
-        copied.epoch, copied.metadata_hash = self.epoch, self.metadata_hash
-        copied.assignment_epoch, copied.assignment_timestamp_ms = self.assignment_epoch, self.assignment_timestamp_ms
-        copied.members, copied.instances = dict(self.members), dict(self.instances)
-        copied.targets, copied.owners, copied.regexes = dict(self.targets), dict(self.owners), dict(self.regexes)
+        copied = super().copy()
+        copied.instances, copied.owners, copied.regexes = dict(self.instances), dict(self.owners), dict(self.regexes)
         return copied
 
-    def replay(self, record: CoordinatorRecord) -> None:
-        """Take one record of the group; those of other kinds are passed over. Compaction may have changed their order."""
-        if (take := _REPLAYS.get(type(record.key))) is not None:
-            take(self, record.key, record.value)
-
-    def _replay_epoch(self, _: Any, value: Any) -> None:
-        self.epoch, self.metadata_hash = (FIRST_EPOCH, 0) if value is None else (value.epoch, value.metadata_hash)
-
-    def _replay_target_epoch(self, _: Any, value: Any) -> None:
-        found = (FIRST_EPOCH, NEVER) if value is None else (value.assignment_epoch, value.assignment_timestamp)
-        self.assignment_epoch, self.assignment_timestamp_ms = found
-
-    def _replay_target(self, key: Any, value: Any) -> None:
-        if value is None:
-            self.targets.pop(key.member_id, None)
-        else:
-            self.targets[key.member_id] = frozen({each.topic_id: each.partitions for each in value.topic_partitions})
+    @staticmethod
+    def target_of(value: Any) -> Assignment:
+        """What its record says."""
+        return frozen({each.topic_id: each.partitions for each in value.topic_partitions})
 
     def _replay_regex(self, key: Any, value: Any) -> None:
         if value is None:
@@ -139,6 +106,15 @@ class GroupImage:
             if self.owners.get(partition) == member.member_id:
                 del self.owners[partition]
 
+    replays: ClassVar[Replays] = {
+        ConsumerGroupMetadataKey: ModernImage.replay_epoch,
+        ConsumerGroupMemberMetadataKey: _replay_member,
+        ConsumerGroupRegularExpressionKey: _replay_regex,
+        ConsumerGroupTargetAssignmentMetadataKey: ModernImage.replay_target_epoch,
+        ConsumerGroupTargetAssignmentMemberKey: ModernImage.replay_target,
+        ConsumerGroupCurrentMemberAssignmentKey: _replay_current,
+    }
+
 
 def _partitions(member: Member) -> list[tuple[UUID, int]]:
     both = (member.assigned, member.pending_revocation)
@@ -152,13 +128,3 @@ def _epochs(stored: Sequence[AssignedPartitions]) -> Epochs:
         for each in stored
         if each.partitions
     } or NO_EPOCHS
-
-
-_REPLAYS: Final[dict[type, Callable[[GroupImage, Any, Any], None]]] = {
-    ConsumerGroupMetadataKey: GroupImage._replay_epoch,  # noqa: SLF001  its own
-    ConsumerGroupMemberMetadataKey: GroupImage._replay_member,  # noqa: SLF001
-    ConsumerGroupRegularExpressionKey: GroupImage._replay_regex,  # noqa: SLF001
-    ConsumerGroupTargetAssignmentMetadataKey: GroupImage._replay_target_epoch,  # noqa: SLF001
-    ConsumerGroupTargetAssignmentMemberKey: GroupImage._replay_target,  # noqa: SLF001
-    ConsumerGroupCurrentMemberAssignmentKey: GroupImage._replay_current,  # noqa: SLF001
-}

@@ -33,8 +33,9 @@ from minibroker.coordinator.group.classic.group import ClassicGroup
 from minibroker.coordinator.group.classic.subscription import CONSUMER
 from minibroker.coordinator.group.consumer import records
 from minibroker.coordinator.group.consumer.classic_protocol import partitions_of, read_assignment, read_subscription, write_assignment
-from minibroker.coordinator.group.consumer.image import NEVER, GroupImage
+from minibroker.coordinator.group.consumer.image import GroupImage
 from minibroker.coordinator.group.consumer.members import Member
+from minibroker.coordinator.group.modern import NEVER
 from minibroker.coordinator.group.topics import Topics, metadata_hash
 from minibroker.coordinator.record_frame import CoordinatorRecord
 from minibroker.errors import GroupIdNotFound, WireError

@@ -25,26 +25,17 @@ from minibroker.coordinator.group.consumer.subscriptions import (
     names_of,
     resolve,
 )
+from minibroker.coordinator.group.modern import ModernStep
 from minibroker.coordinator.group.topics import Topics, metadata_hash
 from minibroker.coordinator.record_frame import CoordinatorRecord
 
 
-class Step:
+class Step(ModernStep[GroupImage]):
     """Records so far, and the group after them."""
 
     def __init__(self, group_id: str, image: GroupImage, topics: Topics, now_ms: int) -> None:
-        self.records: list[CoordinatorRecord] = []
-        self.image = image
-        self._group_id = group_id
+        super().__init__(group_id, image, now_ms)
         self._topics = topics
-        self._now_ms = now_ms
-
-    def _write(self, *written: CoordinatorRecord) -> None:
-        if not self.records:
-            self.image = self.image.copy()
-        for record in written:
-            self.image.replay(record)
-        self.records += written
 
     # Members
 

@@ -15,31 +15,21 @@ from __future__ import annotations
 from uuid import UUID
 
 from minibroker.coordinator.group.assignment import NOTHING, Assignment, MemberSpec, frozen
+from minibroker.coordinator.group.modern import ModernStep
 from minibroker.coordinator.group.share import records
 from minibroker.coordinator.group.share.assignor import assign_simple
 from minibroker.coordinator.group.share.image import GroupImage
 from minibroker.coordinator.group.share.members import Member
 from minibroker.coordinator.group.share.state_partitions import NamedAssignment, StatePartitions, named
 from minibroker.coordinator.group.topics import KnownTopic, Topics, metadata_hash
-from minibroker.coordinator.record_frame import CoordinatorRecord
 
 
-class Step:
+class Step(ModernStep[GroupImage]):
     """Records so far, and the group after them."""
 
     def __init__(self, group_id: str, image: GroupImage, topics: Topics, now_ms: int) -> None:
-        self.records: list[CoordinatorRecord] = []
-        self.image = image
-        self._group_id = group_id
+        super().__init__(group_id, image, now_ms)
         self._topics = topics
-        self._now_ms = now_ms
-
-    def _write(self, *written: CoordinatorRecord) -> None:
-        if not self.records:
-            self.image = self.image.copy()
-        for record in written:
-            self.image.replay(record)
-        self.records += written
 
     def _find(self, name: str) -> dict[str, KnownTopic]:
         topic = self._topics.find(name)

@@ -50,9 +50,10 @@ from minibroker.clock import Clock, Timer
 from minibroker.coordinator.group.commits import Membership
 from minibroker.coordinator.group.kinds import CheckCommit, GroupType, Persist, may_commit_all
 from minibroker.coordinator.group.member_timeouts import MemberTimeouts
+from minibroker.coordinator.group.modern import FIRST_EPOCH
 from minibroker.coordinator.group.streams.configuring import Configuring, MakeTopic
 from minibroker.coordinator.group.streams.endpoints import Located, locate
-from minibroker.coordinator.group.streams.image import FIRST_EPOCH, GroupImage
+from minibroker.coordinator.group.streams.image import GroupImage
 from minibroker.coordinator.group.streams.internal_topics import ConfiguredTopology, Status, StatusCode
 from minibroker.coordinator.group.streams.members import JOINS, LEAVES, Member, MemberState
 from minibroker.coordinator.group.streams.records import group_tombstones

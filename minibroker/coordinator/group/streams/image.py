@@ -5,13 +5,13 @@ Invariant: epochs of a group grow. Source: GroupMetadataManager.replay, StreamsG
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Final
 
+from minibroker.coordinator.group.modern import ModernImage, Replays
 from minibroker.coordinator.group.streams.members import Member, MemberState
 from minibroker.coordinator.group.streams.tasks import HeldTasks, TaskEpochs, Tasks, TaskSets, frozen
 from minibroker.coordinator.group.streams.topology import Topology
-from minibroker.coordinator.record_frame import CoordinatorRecord
 from minibroker.schemas.internal.streams_group_records import (
     CurrentTasks,
     StreamsGroupCurrentMemberAssignmentKey,
@@ -23,71 +23,34 @@ from minibroker.schemas.internal.streams_group_records import (
     TargetTasks,
 )
 
-FIRST_EPOCH: Final = 1  #: of a group that has no records yet, and of its target assignment: the first member makes it 2
-NEVER: Final = 0  #: the time of an assignment that there was not
 NOT_VALIDATED: Final = -1  #: the epoch of a topology whose topics are not as they must be
 _STATES: Final = {state.value: state for state in MemberState}
 
 
-class GroupImage:
+class GroupImage(ModernImage[Member, Tasks]):
     """One group. Attributes are for reading; `replay` writes them."""
 
-    __slots__ = (
-        "assignment_configs",
-        "assignment_epoch",
-        "assignment_timestamp_ms",
-        "epoch",
-        "members",
-        "metadata_hash",
-        "targets",
-        "topology",
-        "validated_topology_epoch",
-    )
+    __slots__ = ("assignment_configs", "topology", "validated_topology_epoch")
 
     def __init__(self) -> None:
-        self.epoch = FIRST_EPOCH
-        self.metadata_hash = 0
+        super().__init__()
         self.validated_topology_epoch = NOT_VALIDATED
         self.assignment_configs: Mapping[str, str] = {}  #: settings that the epoch is of
-        self.assignment_epoch = FIRST_EPOCH
-        self.assignment_timestamp_ms = NEVER
-        self.members: dict[str, Member] = {}  #: in the order in which they came
-        self.targets: dict[str, Tasks] = {}
         self.topology: Topology | None = None
 
-    def copy(self) -> GroupImage:
-        """To be changed without this one."""
-        copied = GroupImage()
-        for name in self.__slots__:
-            setattr(copied, name, getattr(self, name))
-        copied.members, copied.targets = dict(self.members), dict(self.targets)
-        return copied
+    @staticmethod
+    def target_of(value: Any) -> Tasks:
+        """What its record says."""
+        return Tasks(_sets(value.active_tasks), _sets(value.standby_tasks), _sets(value.warmup_tasks))
 
-    def replay(self, record: CoordinatorRecord) -> None:
-        """Take one record of the group; those of other kinds are passed over. Compaction may have changed their order."""
-        if (take := _REPLAYS.get(type(record.key))) is not None:
-            take(self, record.key, record.value)
-
-    def _replay_epoch(self, _: Any, value: Any) -> None:
-        if value is None:
-            self.epoch, self.metadata_hash, self.validated_topology_epoch, self.assignment_configs = FIRST_EPOCH, 0, NOT_VALIDATED, {}
-            return
-        self.epoch, self.metadata_hash = value.epoch, value.metadata_hash
-        self.validated_topology_epoch = value.validated_topology_epoch
-        self.assignment_configs = {each.key: each.value for each in value.last_assignment_configs or ()}
+    def _replay_epoch(self, key: Any, value: Any) -> None:
+        self.replay_epoch(key, value)
+        self.validated_topology_epoch = NOT_VALIDATED if value is None else value.validated_topology_epoch
+        configs = None if value is None else value.last_assignment_configs
+        self.assignment_configs = {each.key: each.value for each in configs or ()}
 
     def _replay_topology(self, _: Any, value: Any) -> None:
         self.topology = None if value is None else Topology(value)
-
-    def _replay_target_epoch(self, _: Any, value: Any) -> None:
-        found = (FIRST_EPOCH, NEVER) if value is None else (value.assignment_epoch, value.assignment_timestamp)
-        self.assignment_epoch, self.assignment_timestamp_ms = found
-
-    def _replay_target(self, key: Any, value: Any) -> None:
-        if value is None:
-            self.targets.pop(key.member_id, None)
-        else:
-            self.targets[key.member_id] = Tasks(_sets(value.active_tasks), _sets(value.standby_tasks), _sets(value.warmup_tasks))
 
     def _replay_member(self, key: Any, value: Any) -> None:
         if value is None:
@@ -127,6 +90,15 @@ class GroupImage:
             ),
         )
 
+    replays: ClassVar[Replays] = {
+        StreamsGroupMetadataKey: _replay_epoch,
+        StreamsGroupTopologyKey: _replay_topology,
+        StreamsGroupMemberMetadataKey: _replay_member,
+        StreamsGroupTargetAssignmentMetadataKey: ModernImage.replay_target_epoch,
+        StreamsGroupTargetAssignmentMemberKey: ModernImage.replay_target,
+        StreamsGroupCurrentMemberAssignmentKey: _replay_current,
+    }
+
 
 def _sets(stored: Sequence[TargetTasks | CurrentTasks]) -> TaskSets:
     return frozen({each.subtopology_id: each.partitions for each in stored})
@@ -142,13 +114,3 @@ def _epochs(stored: Sequence[CurrentTasks], member_epoch: int) -> TaskEpochs:
         if each.partitions:
             found[each.subtopology_id] = dict(zip(each.partitions, epochs, strict=True))
     return found
-
-
-_REPLAYS: Final[dict[type, Callable[[GroupImage, Any, Any], None]]] = {
-    StreamsGroupMetadataKey: GroupImage._replay_epoch,  # noqa: SLF001  its own
-    StreamsGroupTopologyKey: GroupImage._replay_topology,  # noqa: SLF001
-    StreamsGroupMemberMetadataKey: GroupImage._replay_member,  # noqa: SLF001
-    StreamsGroupTargetAssignmentMetadataKey: GroupImage._replay_target_epoch,  # noqa: SLF001
-    StreamsGroupTargetAssignmentMemberKey: GroupImage._replay_target,  # noqa: SLF001
-    StreamsGroupCurrentMemberAssignmentKey: GroupImage._replay_current,  # noqa: SLF001
-}

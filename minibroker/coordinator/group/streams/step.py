@@ -15,35 +15,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from minibroker.coordinator.group.modern import NEVER, ModernStep
 from minibroker.coordinator.group.streams import records
-from minibroker.coordinator.group.streams.image import NEVER, NOT_VALIDATED, GroupImage
+from minibroker.coordinator.group.streams.image import NOT_VALIDATED, GroupImage
 from minibroker.coordinator.group.streams.internal_topics import ConfiguredTopology
 from minibroker.coordinator.group.streams.members import Member
 from minibroker.coordinator.group.streams.reconciliation import Goal, Owners, reconcile
 from minibroker.coordinator.group.streams.sticky import MemberSpec, assign_sticky
 from minibroker.coordinator.group.streams.tasks import NO_TASKS, Tasks
 from minibroker.coordinator.group.streams.topology import Topology
-from minibroker.coordinator.record_frame import CoordinatorRecord
 from minibroker.errors import InvalidRequest
 
 NUM_STANDBY_REPLICAS: Final = "num.standby.replicas"  #: the setting of the assignment
 
 
-class Step:
+class Step(ModernStep[GroupImage]):
     """Records so far, and the group after them."""
-
-    def __init__(self, group_id: str, image: GroupImage, now_ms: int) -> None:
-        self.records: list[CoordinatorRecord] = []
-        self.image = image
-        self._group_id = group_id
-        self._now_ms = now_ms
-
-    def _write(self, *written: CoordinatorRecord) -> None:
-        if not self.records:
-            self.image = self.image.copy()
-        for record in written:
-            self.image.replay(record)
-        self.records += written
 
     # Members and topology
 
