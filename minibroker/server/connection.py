@@ -8,7 +8,8 @@ and no queue unless an answer has to wait. All answers of one call leave with on
               `queued.max.requests`. A Fetch that waits steps aside as soon as a request arrives behind it.
     held      the client does not read its answers (pause_writing), or too many requests wait: frames stay in the buffer and
               the socket is not read, so what a client can make us keep is bounded by one buffer and one answer.
-    muted     held for a time because of a quota (dispatch/quotas.py), as the answer says that was sent
+    muted     held for a time because of a quota (dispatch/quotas.py), as the answer says that was sent. Nobody would notice that the
+              client is gone: it may be closed as idle meanwhile, as by Apache Kafka
     closing   nothing is read any more; answers that are due are still sent
 """
 
@@ -18,6 +19,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final, cast
 
+from minibroker.clock import Timer
 from minibroker.dispatch.context import ConnectionInfo
 from minibroker.dispatch.dispatcher import InFlight
 from minibroker.errors import WireError
@@ -60,7 +62,7 @@ class Connection(asyncio.BufferedProtocol):
         self._goes_on = False  #: frames are to be served when others had their turn
         self._in_turn = False  #: `_serve` runs: it writes, answers that complete meanwhile do not
         self._is_paused = False  #: the client does not take its answers; written by pause_writing, resume_writing
-        self._mutes = 0  #: quotas that hold the client for a time
+        self._mutes: list[Timer] = []  #: quotas that hold the client for a time
         self._is_reading = True
         self._is_closing = False
 
@@ -83,6 +85,9 @@ class Connection(asyncio.BufferedProtocol):
                 answer.cancel()
         self._queue.clear()
         self._out.clear()
+        for timer in self._mutes:
+            timer.cancel()
+        self._mutes.clear()
         self.info.closed()
         self._listener.forget(self)
 
@@ -158,7 +163,7 @@ class Connection(asyncio.BufferedProtocol):
             self._serve()
 
     def _is_held(self) -> bool:
-        return self._is_paused or self._mutes > 0 or len(self._queue) >= self._queued_max or self._queued_size >= WRITE_HIGH_WATER
+        return self._is_paused or bool(self._mutes) or len(self._queue) >= self._queued_max or self._queued_size >= WRITE_HIGH_WATER
 
     def _enqueue(self, answer: InFlight | list[Buffer]) -> None:
         """Give an answer its place in the order: at once when nothing waits before it."""
@@ -252,15 +257,16 @@ class Connection(asyncio.BufferedProtocol):
     def _mute(self) -> None:
         """Serve no request of this client for as long as its quotas say."""
         throttle_ms, self.info.throttle_ms = self.info.throttle_ms, 0
-        self._mutes += 1
-        self._hold()
-        self._listener.after(throttle_ms, self._unmute)
 
-    def _unmute(self) -> None:
-        self._mutes -= 1
-        self.is_active = True
-        if not self._mutes and self._transport is not None and not self._in_turn and not self._is_held():
-            self._serve()
+        def is_over() -> None:
+            self._mutes.remove(timer)
+            self.is_active = True
+            if not self._in_turn and not self._is_held():
+                self._serve()
+
+        timer = self._listener.after(throttle_ms, is_over)
+        self._mutes.append(timer)
+        self._hold()
 
     def _unhold(self) -> None:
         if not self._is_reading and not self._is_closing and self._transport is not None and not self._transport.is_closing():
@@ -292,8 +298,8 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the client waits for an answer or is muted, so that its silence is ours."""
-        return bool(self._queue) or self._mutes > 0
+        """Whether the client waits for an answer, so that its silence is ours."""
+        return bool(self._queue)
 
     def release_memory(self) -> None:
         """Give an unused buffer back."""

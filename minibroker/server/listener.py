@@ -1,7 +1,7 @@
 """A listening socket and its connections: admission, and the sweep that closes idle ones.
 
-Idle means: no whole request for `connections.max.idle.ms`, while no answer of ours is due and the client has taken all
-answers, or has stopped taking them. One timer a listener looks at all its connections; none has a timer of its own.
+Idle means: no whole request was served for `connections.max.idle.ms`, while no answer of ours is due and the client has taken all
+answers, or has stopped taking them, or is muted. One timer a listener looks at all its connections; none has a timer of its own.
 A connection is closed between one and one and a quarter of the limit after its last request.
 """
 
@@ -88,9 +88,9 @@ class Listener:
         """Call back when every connection that is ready has been served."""
         self._clock.call_later_ms(0, callback)
 
-    def after(self, delay_ms: int, callback: Callable[[], None]) -> None:
+    def after(self, delay_ms: int, callback: Callable[[], None]) -> Timer:
         """Call back behind so much time."""
-        self._clock.call_later_ms(delay_ms, callback)
+        return self._clock.call_later_ms(delay_ms, callback)
 
     async def open(self, host: str, port: int, backlog: int) -> None:
         """Listen on `host` (empty: every interface, IPv4 and IPv6) and `port` (0: a free one, the same for all addresses).

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from minibroker.clock import Timer
 from minibroker.dispatch.context import ConnectionInfo
 from minibroker.dispatch.dispatcher import InFlight
+from minibroker.server.listener import Limits
 from minibroker.server.loop_clock import LoopClock
 from minibroker.wire.schema import Buffer
 from tests.server.serving import Client, OnLoop, Script, frame, listening, until
@@ -29,12 +30,14 @@ class StandingClock(LoopClock):
     def __init__(self) -> None:
         super().__init__(asyncio.get_running_loop())
         self.held: list[Callable[[], None]] = []
+        self.timers: list[Timer] = []
 
     def call_later_ms(self, delay_ms: int, callback: Callable[[], None]) -> Timer:
         if delay_ms != 70:
             return super().call_later_ms(delay_ms, callback)
         self.held.append(callback)
-        return super().call_later_ms(3_600_000, callback)
+        self.timers.append(super().call_later_ms(3_600_000, callback))
+        return self.timers[-1]
 
 
 def test_requests_wait_until_the_time_is_over(on_loop: OnLoop) -> None:
@@ -119,7 +122,7 @@ def test_a_connection_too_many_is_not_served_and_closed_in_time(on_loop: OnLoop)
     on_loop(main())
 
 
-def test_a_muted_client_is_not_idle_and_may_go(on_loop: OnLoop) -> None:
+def test_nothing_is_left_of_a_muted_client_that_is_gone(on_loop: OnLoop) -> None:
     async def main() -> None:
         clock = StandingClock()
         async with listening(Quota(), clock=clock) as listener:
@@ -127,9 +130,27 @@ def test_a_muted_client_is_not_idle_and_may_go(on_loop: OnLoop) -> None:
             client.send(b"much")
             assert await client.receive() == b"much"
             (connection,) = listener.connections
-            assert connection.is_waiting
             connection.abort()
             await until(lambda: not listener.connections)
-            clock.held.pop()()
+            (timer,) = clock.timers
+            assert "cancelled" in repr(timer)  # both loops say so
+
+    on_loop(main())
+
+
+def test_a_muted_client_is_closed_when_it_was_idle_for_too_long(on_loop: OnLoop) -> None:
+    """It is not read, so that nobody notices when it goes."""
+
+    async def main() -> None:
+        clock = StandingClock()
+        async with listening(Quota(), Limits(max_idle_ms=1000), clock=clock) as listener:
+            client = await Client.connect(listener)
+            client.send(b"much")
+            assert await client.receive() == b"much"
+            for _ in range(4):
+                listener.sweep()
+            assert listener.connections
+            listener.sweep()
+            assert await client.is_closed()
 
     on_loop(main())
