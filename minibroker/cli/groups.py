@@ -15,6 +15,7 @@ from minibroker.cli.reset_offsets import offsets_by_type, reset_offsets, type_of
 from minibroker.cli.topic_partitions import TopicPartitions, partitions_of
 from minibroker.client import groups as admin
 from minibroker.client.client import Client
+from minibroker.client.described_groups import DescribedGroup, describe_groups
 from minibroker.client.group_offsets import Committed, Offsets, Results, delete_offsets
 from minibroker.client.leaders import TopicPartition
 from minibroker.client.offsets import LATEST, list_offsets
@@ -140,7 +141,7 @@ def delete_committed(client: Client, *, group: str, scopes: tuple[tuple[str, fro
 
     Its members may go on; a topic that one of them subscribed to is refused. A share group must have no members, and forgets whole topics.
     """
-    (described,) = admin.describe_groups(client, [group]).values()
+    (described,) = describe_groups(client, [group]).values()
     if isinstance(described, GroupIdNotFound):
         raise described
     group_type = type_of(described)
@@ -178,12 +179,12 @@ def _delete(client: Client, group: str, group_type: str, wanted: list[TopicParti
     return {key: topics.get(key[0]) for key in wanted}
 
 
-def _described(client: Client, names: list[str]) -> tuple[list[admin.DescribedGroup], list[Exception]]:
+def _described(client: Client, names: list[str]) -> tuple[list[DescribedGroup], list[Exception]]:
     everything = not names
     if everything:
         names = [each.group for each in admin.list_groups(client)]
-    answers = admin.describe_groups(client, names)
-    found = [answer for _, answer in sorted(answers.items()) if isinstance(answer, admin.DescribedGroup)]
+    answers = describe_groups(client, names)
+    found = [answer for _, answer in sorted(answers.items()) if isinstance(answer, DescribedGroup)]
     errors: list[Exception] = [
         answer
         for answer in answers.values()
@@ -192,7 +193,7 @@ def _described(client: Client, names: list[str]) -> tuple[list[admin.DescribedGr
     return found, errors
 
 
-def _offset_items(client: Client, described: Iterable[admin.DescribedGroup], errors: list[Exception]) -> list[dict[str, Any]]:
+def _offset_items(client: Client, described: Iterable[DescribedGroup], errors: list[Exception]) -> list[dict[str, Any]]:
     """Rows of all groups; what cannot be told becomes an error, and its cells stay empty."""
     committed: dict[str, Offsets] = {}
     for name, answer in offsets_by_type(client, {group.group: group.type for group in described}).items():

@@ -17,10 +17,11 @@ from minibroker.cli.times import duration_ms, epoch_ms
 from minibroker.cli.topic_partitions import Scope, TopicPartitions, partitions_of
 from minibroker.client import group_resets
 from minibroker.client.client import Client
+from minibroker.client.described_groups import DescribedGroup, describe_groups
 from minibroker.client.errors import refusal
 from minibroker.client.group_offsets import Offsets, commit_offsets, committed_offsets
 from minibroker.client.group_resets import Planned, Reset
-from minibroker.client.groups import CLASSIC, EMPTY, DescribedGroup, describe_groups
+from minibroker.client.groups import CLASSIC, EMPTY
 from minibroker.client.leaders import TopicPartition
 from minibroker.client.share_groups import SHARE, alter_share_offsets, share_offsets
 from minibroker.errors import GroupIdNotFound, KafkaError, NonEmptyGroup, UnknownTopicOrPartition

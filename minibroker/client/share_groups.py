@@ -17,7 +17,6 @@ from minibroker.client.group_offsets import Committed, Offsets, Results, by_topi
 from minibroker.client.leaders import TopicPartition
 from minibroker.errors import KafkaError
 from minibroker.schemas import (
-    k77_share_group_describe,
     k90_describe_share_group_offsets,
     k91_alter_share_group_offsets,
     k92_delete_share_group_offsets,
@@ -25,15 +24,6 @@ from minibroker.schemas import (
 from minibroker.schemas.k10_find_coordinator import GROUP
 
 SHARE: Final = "share"  #: the type and the protocol type of these groups
-
-
-def ask_for_share_groups(
-    connection: Connection, groups: list[str], deadline: Deadline
-) -> dict[str, k77_share_group_describe.Group | KafkaError]:
-    """One coordinator's own groups; GroupIdNotFound for those of other types."""
-    request = k77_share_group_describe.Request(group_ids=groups, include_authorized_operations=False)
-    response: k77_share_group_describe.Response = connection.ask(k77_share_group_describe, request, deadline)
-    return {each.group_id: refusal(each.error_code, f"group {each.group_id}", each.error_message) or each for each in response.groups}
 
 
 def share_offsets(client: Client, groups: Iterable[str]) -> dict[str, Offsets | KafkaError]:

@@ -9,21 +9,11 @@ from collections.abc import Mapping
 from typing import Final
 
 from minibroker.client.client import Client
-from minibroker.client.connection import Connection
 from minibroker.client.deadline import Deadline
-from minibroker.client.errors import refusal
 from minibroker.client.leaders import TopicPartition
-from minibroker.errors import KafkaError
 from minibroker.schemas import k89_streams_group_describe as k89
 
 STREAMS: Final = "streams"  #: the type and the protocol type of these groups
-
-
-def ask_for_streams_groups(connection: Connection, groups: list[str], deadline: Deadline) -> dict[str, k89.Group | KafkaError]:
-    """One coordinator's own groups; GroupIdNotFound for those of other types."""
-    request = k89.Request(group_ids=groups, include_authorized_operations=False)
-    response: k89.Response = connection.ask(k89, request, deadline)
-    return {each.group_id: refusal(each.error_code, f"group {each.group_id}", each.error_message) or each for each in response.groups}
 
 
 def topics_read(group: k89.Group) -> dict[str, list[str]]:

@@ -1,0 +1,254 @@
+"""Groups of all kinds as their coordinators describe them, made one: DescribedGroup.
+
+A group is asked for as each kind that there is: consumer (KIP-848), whose coordinator assigns partitions; classic, whose members do and
+tell each other by the bytes of an embedded protocol, through the coordinator; share (KIP-932), whose coordinator may give a partition to
+several members; and streams (KIP-1071), whose coordinator gives out the tasks of an application.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from types import ModuleType
+from typing import Any, Final, NamedTuple
+
+from minibroker.client.client import Client
+from minibroker.client.connection import Connection
+from minibroker.client.coordinators import ask_coordinators
+from minibroker.client.deadline import Deadline
+from minibroker.client.errors import refusal
+from minibroker.client.groups import CLASSIC, CONSUMER, DEAD
+from minibroker.client.leaders import TopicPartition
+from minibroker.client.share_groups import SHARE
+from minibroker.client.streams_groups import STREAMS, partition_counts, partitions_read, topics_read
+from minibroker.errors import GroupIdNotFound, KafkaError, UnsupportedVersion, WireError
+from minibroker.schemas import (
+    k15_describe_groups,
+    k69_consumer_group_describe,
+    k77_share_group_describe,
+    k89_streams_group_describe,
+)
+from minibroker.schemas.internal.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from minibroker.schemas.k10_find_coordinator import GROUP
+from minibroker.wire.compiled import decoder
+
+_VERSION_SIZE: Final = 2
+
+MembersOf = Callable[[Any], "list[GroupMember]"]
+
+
+class GroupMember(NamedTuple):
+    """A member and its partitions."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    host: str  #: "127.0.0.1"
+    protocol: str  #: what the member speaks: "classic", "consumer", "share" or "streams"
+    member_epoch: int | None  #: None in classic groups
+    topics: tuple[str, ...]  #: that it subscribed to by name; none while a classic group is not stable
+    topic_regex: str | None
+    assignment: tuple[TopicPartition, ...]
+    target_assignment: tuple[TopicPartition, ...] | None  #: None in classic groups and share groups
+
+
+class DescribedGroup(NamedTuple):
+    """A group of any type."""
+
+    group: str
+    type: str
+    state: str
+    coordinator: int
+    protocol_type: str
+    assignor: str | None  #: None while a classic group is not stable
+    group_epoch: int | None  #: None for classic groups, whose generation coordinators keep to themselves
+    assignment_epoch: int | None
+    members: tuple[GroupMember, ...]
+
+
+def describe_groups(client: Client, groups: Iterable[str]) -> dict[str, DescribedGroup | KafkaError]:
+    """What the coordinators know of each group, or why they do not."""
+    deadline = client.deadline()
+
+    def streams_members(group: k89_streams_group_describe.Group) -> list[GroupMember]:
+        return _streams_members(group, client, deadline)
+
+    def ask(connection: Connection, keys: list[str]) -> Mapping[str, DescribedGroup | KafkaError]:
+        node_id = next((node_id for node_id, address in client.brokers.items() if address == connection.address), -1)
+
+        def as_kind(kind: str, schema: ModuleType, members: MembersOf, groups: list[str]) -> dict[str, DescribedGroup | KafkaError]:
+            """Groups of that kind: the newer ones are all asked for alike."""
+            if not groups or not _serves(connection, schema):
+                return {}
+            answers = _ask(connection, schema, groups, deadline)
+            return {
+                group: answer if isinstance(answer, KafkaError) else _described(kind, answer, members(answer), node_id)
+                for group, answer in answers.items()
+                if not isinstance(answer, GroupIdNotFound | UnsupportedVersion)
+            }
+
+        found = as_kind(CONSUMER, k69_consumer_group_describe, _consumer_members, keys)
+        others = [key for key in keys if key not in found]
+        if others:
+            found |= _describe_classic(connection, others, node_id, deadline)
+        found |= as_kind(SHARE, k77_share_group_describe, _share_members, _unknown(found))
+        return found | as_kind(STREAMS, k89_streams_group_describe, streams_members, _unknown(found))
+
+    return ask_coordinators(client, GROUP, groups, ask, deadline)
+
+
+def _serves(connection: Connection, schema: ModuleType) -> bool:
+    return any(api.api_key == schema.API_KEY for api in connection.api_versions.api_keys)
+
+
+def _unknown(found: Mapping[str, DescribedGroup | KafkaError]) -> list[str]:
+    return [group for group, answer in found.items() if isinstance(answer, GroupIdNotFound)]
+
+
+def _ask(connection: Connection, schema: ModuleType, groups: list[str], deadline: Deadline) -> dict[str, Any]:
+    response = connection.ask(schema, schema.Request(group_ids=groups, include_authorized_operations=False), deadline)
+    return {each.group_id: refusal(each.error_code, f"group {each.group_id}", each.error_message) or each for each in response.groups}
+
+
+def _described(kind: str, group: Any, members: list[GroupMember], node_id: int) -> DescribedGroup:
+    return DescribedGroup(
+        group=group.group_id,
+        type=kind,
+        state=group.group_state,
+        coordinator=node_id,
+        protocol_type=kind,
+        assignor=None if kind == STREAMS else group.assignor_name or None,
+        group_epoch=group.group_epoch,
+        assignment_epoch=group.assignment_epoch,
+        members=_sorted(members),
+    )
+
+
+def _sorted(members: Iterable[GroupMember]) -> tuple[GroupMember, ...]:
+    return tuple(sorted(members, key=lambda member: member.member_id))
+
+
+def _consumer_members(group: k69_consumer_group_describe.Group) -> list[GroupMember]:
+    return [
+        GroupMember(
+            member_id=member.member_id,
+            group_instance_id=member.instance_id,
+            client_id=member.client_id,
+            host=member.client_host.lstrip("/"),
+            protocol=CLASSIC if member.member_type == 0 else CONSUMER,
+            member_epoch=member.member_epoch,
+            topics=tuple(sorted(member.subscribed_topic_names)),
+            topic_regex=member.subscribed_topic_regex or None,
+            assignment=_partitions(member.assignment),
+            target_assignment=_partitions(member.target_assignment),
+        )
+        for member in group.members
+    ]
+
+
+def _share_members(group: k77_share_group_describe.Group) -> list[GroupMember]:
+    return [
+        GroupMember(
+            member_id=member.member_id,
+            group_instance_id=None,
+            client_id=member.client_id,
+            host=member.client_host.lstrip("/"),
+            protocol=SHARE,
+            member_epoch=member.member_epoch,
+            topics=tuple(sorted(member.subscribed_topic_names)),
+            topic_regex=None,
+            assignment=_partitions(member.assignment),
+            target_assignment=None,
+        )
+        for member in group.members
+    ]
+
+
+def _streams_members(group: k89_streams_group_describe.Group, client: Client, deadline: Deadline) -> list[GroupMember]:
+    topics = topics_read(group)
+    counts = partition_counts(client, topics, deadline)
+    return [
+        GroupMember(
+            member_id=member.member_id,
+            group_instance_id=member.instance_id,
+            client_id=member.client_id,
+            host=member.client_host.lstrip("/"),
+            protocol=CLASSIC if member.is_classic else STREAMS,
+            member_epoch=member.member_epoch,
+            topics=tuple(sorted({name for each in topics.values() for name in each})),
+            topic_regex=None,
+            assignment=partitions_read(member.assignment, topics, counts),
+            target_assignment=partitions_read(member.target_assignment, topics, counts),
+        )
+        for member in group.members
+    ]
+
+
+def _partitions(assignment: k69_consumer_group_describe.Assignment | k77_share_group_describe.Assignment) -> tuple[TopicPartition, ...]:
+    return tuple(sorted((topic.topic_name, partition) for topic in assignment.topic_partitions for partition in topic.partitions))
+
+
+def _describe_classic(
+    connection: Connection, groups: list[str], node_id: int, deadline: Deadline
+) -> dict[str, DescribedGroup | KafkaError]:
+    request = k15_describe_groups.Request(groups=groups)
+    response: k15_describe_groups.Response = connection.ask(k15_describe_groups, request, deadline)
+    found: dict[str, DescribedGroup | KafkaError] = {}
+    for group in response.groups:
+        error = refusal(group.error_code, f"group {group.group_id}", group.error_message)
+        if error is None and group.group_state == DEAD:  # how a broker below DescribeGroups 6 says so
+            error = GroupIdNotFound(f"group {group.group_id}: there is no such group")
+        found[group.group_id] = error or _classic_group(group, node_id)
+    return found
+
+
+def _classic_group(group: k15_describe_groups.Group, node_id: int) -> DescribedGroup:
+    members = []
+    for member in group.members:
+        reads_topics = group.protocol_type == CONSUMER
+        members.append(
+            GroupMember(
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                client_id=member.client_id,
+                host=member.client_host.lstrip("/"),
+                protocol=CLASSIC,
+                member_epoch=None,
+                topics=subscribed_topics(member.member_metadata) if reads_topics else (),
+                topic_regex=None,
+                assignment=assigned_partitions(member.member_assignment) if reads_topics else (),
+                target_assignment=None,
+            )
+        )
+    return DescribedGroup(
+        group=group.group_id,
+        type=CLASSIC,
+        state=group.group_state,
+        coordinator=node_id,
+        protocol_type=group.protocol_type,
+        assignor=group.protocol_data or None,
+        group_epoch=None,
+        assignment_epoch=None,
+        members=_sorted(members),
+    )
+
+
+def assigned_partitions(data: bytes) -> tuple[TopicPartition, ...]:
+    """The partitions in a member's assignment; none where the bytes are no ConsumerProtocolAssignment."""
+    if len(data) <= _VERSION_SIZE:
+        return ()
+    try:
+        assignment, _ = decoder(ConsumerProtocolAssignment, 0, flexible=False)(data, _VERSION_SIZE)
+    except WireError:
+        return ()
+    return tuple(sorted((each.topic, partition) for each in assignment.assigned_partitions for partition in each.partitions))
+
+
+def subscribed_topics(data: bytes) -> tuple[str, ...]:
+    """The topics in a member's subscription; none where the bytes are no ConsumerProtocolSubscription. All versions begin like 0."""
+    if len(data) <= _VERSION_SIZE:
+        return ()
+    try:
+        subscription, _ = decoder(ConsumerProtocolSubscription, 0, flexible=False)(data, _VERSION_SIZE)
+    except WireError:
+        return ()
+    return tuple(sorted(subscription.topics))
