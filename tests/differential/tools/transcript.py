@@ -78,7 +78,16 @@ class Side:
         """
         said = self._tools.run(tool, *self._arguments(arguments, offline), stdin=stdin)
         self._keep(tool, arguments, said, ordered, free, drop=r"\d+(\.\d+)?" if figures else drop)
+        if tool == "TopicCommand" and "--create" in arguments and said.exit_code == 0:
+            self._wait_for_topic(arguments[arguments.index("--topic") + 1])
         return said
+
+    def _wait_for_topic(self, topic: object) -> None:
+        """Kafka answers before its broker has taken in what the controller decided."""
+        words = ("--bootstrap-server", self.bootstrap, "--describe", "--topic", topic)
+        deadline = time.monotonic() + PATIENCE_S
+        while self._tools.run("TopicCommand", *words).exit_code != 0 and time.monotonic() < deadline:
+            pass
 
     def until(self, enough: Until, tool: str, *arguments: object, ordered: bool = True, free: Sequence[str] = ()) -> Said:
         """Run a tool again and again until it says what is waited for; only the last time is kept."""

@@ -121,7 +121,7 @@ def deleting(side: Side) -> None:
 def log_dirs(side: Side) -> None:
     side.run("TopicCommand", "--create", "--topic", "placed", "--partitions", 2)
     side.run(PRODUCER, "--topic", "placed", "--reader-property", "parse.key=true", stdin="a\tb\n")
-    side.run("LogDirsCommand", "--describe", "--topic-list", "placed")
+    side.until(lambda said: "placed-1" in str(said.out), "LogDirsCommand", "--describe", "--topic-list", "placed")
     side.run("LogDirsCommand", "--describe", "--topic-list", "placed", "--broker-list", side.node_id)
     side.run("LogDirsCommand", "--describe", "--topic-list", "absent")
     side.run("LogDirsCommand", "--describe", "--broker-list", 9)
