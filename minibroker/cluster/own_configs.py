@@ -5,7 +5,7 @@ A group need not be there to have configs; client metrics are kept and told, and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from minibroker.cluster.metadata_image import CLIENT_METRICS_RESOURCE, GROUP_RESOURCE
@@ -20,7 +20,6 @@ class OwnConfigs:
     """Of one cluster. A start imports nothing for it."""
 
     def __init__(self, config: BrokerConfig, store: MetadataStore) -> None:
-        self.on_group_changed: list[Callable[[str], None]] = []  #: told the id of each group whose configs were altered
         self._config = config
         self._store = store
         self._groups: GroupConfigs | None = None  #: made when the first is asked for
@@ -41,8 +40,6 @@ class OwnConfigs:
         if not validate_only:
             self._store.commit_config(GROUP_RESOURCE, group_id, checked)
             self.forget(group_id)
-            for hear in self.on_group_changed:
-                hear(group_id)
 
     def alter_client_metrics(self, name: str, overrides: Mapping[str, str], *, validate_only: bool = False) -> None:
         """Replace configs of client metrics; InvalidConfig, InvalidRequest."""

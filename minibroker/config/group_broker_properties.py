@@ -18,6 +18,7 @@ from typing import NoReturn
 from minibroker.config.definition import INT, INT_MAX, LIST, STRING, Check, Row, Value, at_least, between, one_of, one_of_any_case
 from minibroker.errors import ConfigurationError
 
+_PROTOCOLS = "group.coordinator.rebalance.protocols"
 _KINDS = ("consumer", "share", "streams")
 _INTERVALS = ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms")
 _SHARE_LIMITED = ("delivery.count.limit", "record.lock.duration.ms", "partition.max.record.locks")
@@ -120,7 +121,7 @@ _STREAMS: tuple[Row, ...] = (
 
 STATIC_ROWS: tuple[Row, ...] = (
     (
-        "group.coordinator.rebalance.protocols",
+        _PROTOCOLS,
         LIST,
         "classic,consumer,streams",
         one_of("consumer", "classic", "share", "streams"),
@@ -144,6 +145,10 @@ def check_groups(values: Mapping[str, Value]) -> None:
         session, heartbeat = (f"group.{kind}.{name}" for name in _INTERVALS[:2])
         if _number(values, heartbeat) >= _number(values, session):
             _refuse(f"{heartbeat} must be less than {session}")
+    for name in ("group.consumer.assignors", _PROTOCOLS):
+        _check_items(name, _items(values, name))
+    if "classic" not in _items(values, _PROTOCOLS):
+        _refuse("Disabling the 'classic' protocol is not supported.")
     if len(_items(values, "group.share.assignors")) != 1:
         _refuse("group.share.assignors must contain exactly one assignor")
     _not_below(values, "group.share.max.share.sessions", "group.share.max.size")
@@ -158,6 +163,13 @@ def _not_below(values: Mapping[str, Value], name: str, limit: str) -> None:
 def _not_above(values: Mapping[str, Value], name: str, limit: str) -> None:
     if _number(values, name) > _number(values, limit):
         _refuse(f"{name} must be less than or equal to {limit}")
+
+
+def _check_items(name: str, items: tuple[str, ...]) -> None:
+    if not items:
+        _refuse(f"Configuration '{name}' must not be empty.")
+    if len(set(items)) < len(items):
+        _refuse(f"Configuration '{name}' values must not be duplicated.")
 
 
 def _refuse(problem: str) -> NoReturn:

@@ -148,6 +148,9 @@ def test_environment_that_is_not_configuration(variable: str) -> None:
             "no listener of that name",
         ),
         ({"advertised.listeners": "PLAINTEXT://0.0.0.0:1"}, "clients cannot connect to 0.0.0.0"),
+        ({"group.consumer.assignors": ""}, "Configuration 'group.consumer.assignors' must not be empty."),
+        ({"group.consumer.assignors": "range,range"}, "Configuration 'group.consumer.assignors' values must not be duplicated."),
+        ({"group.coordinator.rebalance.protocols": "consumer"}, "Disabling the 'classic' protocol is not supported."),
     ],
 )
 def test_mistakes_are_one_clear_line(properties: dict[str, str], line: str) -> None:

@@ -43,7 +43,7 @@ def _make(groups: LiveGroups, group_id: str, image: GroupImage, persist: Persist
 
 def migration_of(config: BrokerConfig) -> Migration:
     """What the configuration says of upgrade and downgrade."""
-    return Migration(config.group_consumer_migration_policy, config.group_max_size)
+    return Migration(config.group_consumer_migration_policy.lower(), config.group_max_size)  # written in any case
 
 
 KIND: Final = Kind(GroupImage, _make)

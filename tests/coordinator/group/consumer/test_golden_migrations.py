@@ -64,6 +64,7 @@ def test_the_records_of_a_scene(scene: Callable[[Scene], None]) -> None:
     assert len(theirs) - len(ours) <= 1  # a session that was over before the log was read
 
 
-@pytest.mark.parametrize("migration_policy", POLICIES)
+@pytest.mark.parametrize("migration_policy", [*POLICIES, "DISABLED", "Upgrade"])
 def test_a_policy(migration_policy: str) -> None:
-    assert play(policy, InMemory(migration_policy)) == KAFKA_SAID[f"policy {migration_policy}"]
+    """In capitals or not."""
+    assert play(policy, InMemory(migration_policy)) == KAFKA_SAID[f"policy {migration_policy.lower()}"]
