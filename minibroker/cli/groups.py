@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from minibroker.cli.completions import group_ids
+from minibroker.cli.completions import group_ids, topic_names
 from minibroker.cli.group_rows import MEMBER_COLUMNS, OFFSET_COLUMNS, STATE_COLUMNS, member_row, offset_rows, state_row
 from minibroker.cli.options import client_command, fail_with, output_option
 from minibroker.cli.output import FORMATS, emit
@@ -71,7 +71,9 @@ def list_groups(client: Client, *, states: tuple[str, ...], types: tuple[str, ..
 
 @groups.command()
 @click.argument("names", nargs=-1, metavar="[GROUP]...", shell_complete=group_ids)
-@click.option("--group", "more_names", multiple=True, metavar="GROUP", help="Another way to name one, as in Kafka's tool.")
+@click.option(
+    "--group", "more_names", multiple=True, metavar="GROUP", shell_complete=group_ids, help="Another way to name one, as in Kafka's tool."
+)
 @click.option("--offsets", "views", flag_value="offsets", multiple=True, help="Offsets and lag of each partition; so it is without it.")
 @click.option("--members", "views", flag_value="members", multiple=True, help="Members, what they subscribed to and were assigned.")
 @click.option("--state", "views", flag_value="state", multiple=True, help="The state of each group as a whole.")
@@ -132,6 +134,7 @@ def delete(client: Client, *, names: tuple[str, ...], if_exists: bool, output: s
     multiple=True,
     type=TopicPartitions(),
     metavar="TOPIC[:PARTITIONS]",
+    shell_complete=topic_names,
     help="Of this topic, or only of partitions such as orders:0,2,5-7; may be given several times.",
 )
 @output_option(*FORMATS)

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from minibroker.cli.completions import topic_names
 from minibroker.cli.options import client_command, fail_with, output_option
 from minibroker.cli.output import FORMATS, emit
 from minibroker.client import transactions as admin
@@ -35,7 +36,7 @@ partition_option = click.option("--partition", required=True, type=click.IntRang
 
 
 @click.command("describe-producers", short_help="Show the producers of a partition.")
-@click.option("--topic", required=True, metavar="TOPIC", help="A topic.")
+@click.option("--topic", required=True, metavar="TOPIC", shell_complete=topic_names, help="A topic.")
 @partition_option
 @click.option("--broker-id", type=int, metavar="ID", help="Ask the replica on this broker instead of the leader.")
 @output_option(*FORMATS)
@@ -58,7 +59,7 @@ def describe_producers(client: Client, *, topic: str, partition: int, broker_id:
 
 @click.command()
 @click.option("--transactional-id", metavar="ID", help="Whose open transaction to abort, in all its partitions.")
-@click.option("--topic", metavar="TOPIC", help="Instead of an id: the topic in which a transaction hangs.")
+@click.option("--topic", metavar="TOPIC", shell_complete=topic_names, help="Instead of an id: the topic in which a transaction hangs.")
 @click.option("--partition", type=click.IntRange(min=0), metavar="N", help="Its partition.")
 @click.option("--start-offset", type=click.IntRange(min=0), metavar="OFFSET", help="Where the transaction begins there.")
 @click.option(
@@ -108,7 +109,7 @@ def abort(
 
 
 @click.command("find-hanging", short_help="Find transactions that nobody will end.")
-@click.option("--topic", metavar="TOPIC", help="Only this topic; else all, those of Kafka itself too.")
+@click.option("--topic", metavar="TOPIC", shell_complete=topic_names, help="Only this topic; else all, those of Kafka itself too.")
 @click.option("--partition", type=click.IntRange(min=0), metavar="N", help="Only this partition of it.")
 @click.option("--broker-id", type=int, metavar="ID", help="Ask this broker's replicas instead of the leaders.")
 @click.option(

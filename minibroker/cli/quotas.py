@@ -80,10 +80,21 @@ def describe(client: Client, *, entity: Entity, only: bool, output: str) -> None
     emit(items, output, columns=COLUMNS)
 
 
+def _names(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Names of quotas, for the shell."""
+    return [name for name in admin.KEYS if name.startswith(incomplete)]
+
+
+def _assignable(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    return [f"{name}=" for name in _names(ctx, param, incomplete)]
+
+
 @quotas.command()
 @entity_options
-@click.option("--set", "assigned", multiple=True, metavar="NAME=NUMBER", help=f"Set a quota: {', '.join(admin.KEYS)}.")
-@click.option("--delete", "deleted", multiple=True, metavar="NAME", help="Remove a quota.")
+@click.option(
+    "--set", "assigned", multiple=True, metavar="NAME=NUMBER", shell_complete=_assignable, help=f"Set a quota: {', '.join(admin.KEYS)}."
+)
+@click.option("--delete", "deleted", multiple=True, metavar="NAME", shell_complete=_names, help="Remove a quota.")
 @click.option("--dry-run", is_flag=True, help="Only have the broker check the change.")
 @client_command
 def alter(client: Client, *, entity: Entity, assigned: tuple[str, ...], deleted: tuple[str, ...], dry_run: bool) -> None:

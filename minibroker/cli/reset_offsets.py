@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from minibroker.cli.completions import group_ids
+from minibroker.cli.completions import group_ids, topic_names
 from minibroker.cli.options import client_command, fail_with, output_option
 from minibroker.cli.output import FORMATS, emit
 from minibroker.cli.times import duration_ms, epoch_ms
@@ -44,7 +44,9 @@ class Request(NamedTuple):
 
 @click.command("reset-offsets", short_help="Have a group go on from other offsets.")
 @click.argument("names", nargs=-1, metavar="[GROUP]...", shell_complete=group_ids)
-@click.option("--group", "more_names", multiple=True, metavar="GROUP", help="Another way to name one, as in Kafka's tool.")
+@click.option(
+    "--group", "more_names", multiple=True, metavar="GROUP", shell_complete=group_ids, help="Another way to name one, as in Kafka's tool."
+)
 @click.option(
     "-t",
     "--topic",
@@ -52,6 +54,7 @@ class Request(NamedTuple):
     multiple=True,
     type=TopicPartitions(),
     metavar="TOPIC[:PARTITIONS]",
+    shell_complete=topic_names,
     help="This topic, or only partitions such as orders:0,2,5-7; may be given several times.",
 )
 @click.option("--all-topics", is_flag=True, help="Every partition of which the group committed an offset.")

@@ -53,6 +53,12 @@ def test_names_of_configs_need_no_broker() -> None:
     found = tab("minibroker", "configs", "alter", "groups", "billing", "--delete-config", "share.r")
     assert found == ["share.record.lock.duration.ms", "share.renew.acknowledge.enable"]
     assert tab("minibroker", "configs", "alter", "brokers", "1", "-c", "node") == []
+    assert tab("minibroker", "quotas", "alter", "--set", "prod") == ["producer_byte_rate="]
+    assert tab("minibroker", "quotas", "alter", "--delete", "con") == [
+        "consumer_byte_rate",
+        "controller_mutation_rate",
+        "connection_creation_rate",
+    ]
 
 
 def test_names_of_the_cluster(cli: Commands, cluster: Cluster, fresh: Callable[..., str]) -> None:
@@ -62,6 +68,12 @@ def test_names_of_the_cluster(cli: Commands, cluster: Cluster, fresh: Callable[.
     )
     assert tab("minibroker", "configs", "describe", "brokers", "", bootstrap=cluster.bootstrap) == ["1"]
     assert topic in tab("minibroker", "consume", "-b", cluster.bootstrap, topic)
+    for words in (
+        ["groups", "reset-offsets", "g", "--topic"],
+        ["groups", "delete-offsets", "g", "-t"],
+        ["transactions", "find-hanging", "--topic"],
+    ):
+        assert topic in tab("minibroker", *words, topic, bootstrap=cluster.bootstrap)
 
 
 def test_without_a_broker_there_are_no_names_and_no_words() -> None:
