@@ -7,7 +7,8 @@ import pytest
 from minibroker.coordinator.group.commits import Membership
 from minibroker.coordinator.group.consumer.group import Limits
 from minibroker.errors import NotCoordinator, StaleMemberEpoch, UnknownMemberId, UnsupportedVersion
-from tests.coordinator.group.consumer.world import REBALANCE_MS, SESSION_MS, KnownTopics, World
+from tests.coordinator.group.consumer.world import REBALANCE_MS, World
+from tests.coordinator.group.modern_world import SESSION_MS, KnownTopics
 
 ALL = {"t": [0, 1, 2, 3]}
 FULL = {"rebalance_timeout_ms": REBALANCE_MS, "topic_names": ("t",), "owned": {}}

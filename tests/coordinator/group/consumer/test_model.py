@@ -18,7 +18,8 @@ from minibroker.coordinator.group.assignment import Assignment
 from minibroker.coordinator.group.consumer.group import Limits
 from minibroker.coordinator.group.consumer.requests import Heartbeat
 from minibroker.errors import FencedInstanceId, FencedMemberEpoch, NotCoordinator, UnknownMemberId, UnreleasedInstanceId
-from tests.coordinator.group.consumer.world import KnownTopics, World
+from tests.coordinator.group.consumer.world import World
+from tests.coordinator.group.modern_world import KnownTopics, facts
 
 NAMES = ("a1", "a2", "b")
 REGEXES = ("", "", "a.*", "b|a1")
@@ -149,7 +150,7 @@ class Model:
 
     def check_log(self) -> None:
         replayed, image = self.world.replayed(), self.world.group.image
-        assert all(getattr(replayed, name) == getattr(image, name) for name in image.__slots__)
+        assert facts(replayed) == facts(image)
 
     def settle(self) -> None:
         self.world.fails = False

@@ -16,9 +16,7 @@ from minibroker.coordinator.group.consumer.records import group_tombstones, rege
 from minibroker.coordinator.group.consumer.requests import Heartbeat
 from minibroker.coordinator.group.consumer.subscriptions import ResolvedRegex
 from minibroker.coordinator.group.modern import FIRST_EPOCH
-from minibroker.coordinator.record_frame import CONSUMER_OFFSETS, CoordinatorRecord
-from minibroker.records.batch import split_batches
-from minibroker.records.record import decode_records
+from minibroker.coordinator.record_frame import CoordinatorRecord
 from minibroker.schemas.internal.consumer_group_records import (
     AssignedPartitions,
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -29,7 +27,8 @@ from minibroker.schemas.internal.consumer_group_records import (
     ConsumerGroupTargetAssignmentMemberKey,
     ConsumerGroupTargetAssignmentMetadataKey,
 )
-from tests.coordinator.group.consumer.world import KnownTopics, World
+from tests.coordinator.group.consumer.world import World
+from tests.coordinator.group.modern_world import KnownTopics, raw, records_of
 from tests.golden import FRAMES
 
 SEGMENTS = json.loads((FRAMES.parent / "records" / "groups_kafka_4.3.1.json").read_text())["segments"]
@@ -41,33 +40,14 @@ KINDS = (
     ConsumerGroupTargetAssignmentMemberKey,
     ConsumerGroupTargetAssignmentMetadataKey,
 )
-Raw = tuple[bytes, bytes | None]
 
 
-def of_kafka() -> dict[str, list[tuple[CoordinatorRecord, Raw]]]:
-    """Records of consumer groups by group, in the order of the log."""
-    found: dict[str, list[tuple[CoordinatorRecord, Raw]]] = {}
-    for segment in SEGMENTS.values():
-        for batch in split_batches(memoryview(bytes.fromhex(segment["segment"]))):
-            for each in [] if batch.is_control else decode_records(batch):
-                record = CONSUMER_OFFSETS.decode(each.key, each.value)
-                if record is not None and isinstance(record.key, KINDS):
-                    raw = bytes(each.key or b""), None if each.value is None else bytes(each.value)
-                    found.setdefault(record.key.group_id, []).append((record, raw))
-    return found
-
-
-KAFKA = of_kafka()
+KAFKA = records_of((each["segment"] for each in SEGMENTS.values()), KINDS)
 TOPIC_ID = next(
     found.value.topic_partitions[0].topic_id
     for found, _ in KAFKA["consumer-of-java-groups"]
     if isinstance(found.key, ConsumerGroupTargetAssignmentMemberKey) and found.value is not None
 )
-
-
-def raw(record: CoordinatorRecord) -> Raw:
-    key = CONSUMER_OFFSETS.encode_key(record.key)
-    return key, None if record.value is None else CONSUMER_OFFSETS.encode_value(record.key, record.value, record.version)
 
 
 def again(group_id: str, image: GroupImage, record: CoordinatorRecord) -> CoordinatorRecord:

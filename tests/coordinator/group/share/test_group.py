@@ -6,8 +6,8 @@ import pytest
 
 from minibroker.coordinator.group.share.group import Limits
 from minibroker.errors import CoordinatorLoadInProgress, NonEmptyGroup, NotCoordinator
-from tests.coordinator.group.consumer.world import KnownTopics
-from tests.coordinator.group.share.world import SESSION_MS, World
+from tests.coordinator.group.modern_world import SESSION_MS, KnownTopics
+from tests.coordinator.group.share.world import World
 
 ALL = {"t": [0, 1, 2, 3]}
 GREATER = "greater member epoch (4) than the one known by the group coordinator (3). The member must abandon all its partitions and rejoin."

@@ -18,7 +18,7 @@ from minibroker.coordinator.group.share.group import Limits
 from minibroker.coordinator.group.share.offsets import StartOffset
 from minibroker.coordinator.group.share.requests import Heartbeat
 from minibroker.errors import FencedMemberEpoch, GroupMaxSizeReached, KafkaError, NonEmptyGroup, UnknownMemberId
-from tests.coordinator.group.consumer.world import KnownTopics
+from tests.coordinator.group.modern_world import KnownTopics, facts
 from tests.coordinator.group.share.world import World
 
 NAMES = ("a", "b", "c")
@@ -115,7 +115,7 @@ class Model:
 
     def check_log(self) -> None:
         replayed, image = self.world.replayed(), self.world.image
-        assert all(getattr(replayed, name) == getattr(image, name) for name in image.__slots__)
+        assert facts(replayed) == facts(image)
 
     def settle(self) -> None:
         world = self.world

@@ -10,7 +10,7 @@ import pytest
 from minibroker.coordinator.group.share.offsets import StartOffset
 from minibroker.coordinator.group.share.state_partitions import NamedPartitions, StatePartitions, named
 from minibroker.errors import CoordinatorLoadInProgress, KafkaError
-from tests.coordinator.group.consumer.world import KnownTopics
+from tests.coordinator.group.modern_world import KnownTopics
 from tests.coordinator.group.share.world import World
 
 A, B = UUID(int=1), UUID(int=2)

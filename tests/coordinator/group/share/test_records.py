@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 from uuid import UUID
 
 import pytest
@@ -13,9 +12,7 @@ from minibroker.coordinator.group.share import records as of_group
 from minibroker.coordinator.group.share.image import GroupImage
 from minibroker.coordinator.group.share.members import Member
 from minibroker.coordinator.group.share.state_partitions import StatePartitions, named
-from minibroker.coordinator.record_frame import CONSUMER_OFFSETS, CoordinatorRecord
-from minibroker.records.batch import split_batches
-from minibroker.records.record import decode_records
+from minibroker.coordinator.record_frame import CoordinatorRecord
 from minibroker.schemas.internal.share_group_records import (
     ShareGroupCurrentMemberAssignmentKey,
     ShareGroupMemberMetadataKey,
@@ -24,6 +21,7 @@ from minibroker.schemas.internal.share_group_records import (
     ShareGroupTargetAssignmentMemberKey,
     ShareGroupTargetAssignmentMetadataKey,
 )
+from tests.coordinator.group.modern_world import facts, raw, records_of
 from tests.golden import FRAMES
 
 SEGMENTS = json.loads((FRAMES.parent / "records" / "groups_kafka_4.3.1.json").read_text())["segments"]
@@ -35,29 +33,10 @@ KINDS = (
     ShareGroupTargetAssignmentMemberKey,
     ShareGroupTargetAssignmentMetadataKey,
 )
-Raw = tuple[bytes, bytes | None]
 TOPIC = UUID(int=1)
 
 
-def of_kafka() -> dict[str, list[tuple[CoordinatorRecord, Raw]]]:
-    """Records of share groups by group, in the order of the log."""
-    found: dict[str, list[tuple[CoordinatorRecord, Raw]]] = {}
-    for segment in SEGMENTS.values():
-        for batch in split_batches(memoryview(bytes.fromhex(segment["segment"]))):
-            for each in [] if batch.is_control else decode_records(batch):
-                record = CONSUMER_OFFSETS.decode(each.key, each.value)
-                if record is not None and isinstance(record.key, KINDS):
-                    raw = bytes(each.key or b""), None if each.value is None else bytes(each.value)
-                    found.setdefault(record.key.group_id, []).append((record, raw))
-    return found
-
-
-KAFKA = of_kafka()
-
-
-def raw(record: CoordinatorRecord) -> Raw:
-    key = CONSUMER_OFFSETS.encode_key(record.key)
-    return key, None if record.value is None else CONSUMER_OFFSETS.encode_value(record.key, record.value, record.version)
+KAFKA = records_of((each["segment"] for each in SEGMENTS.values()), KINDS)
 
 
 def again(group_id: str, image: GroupImage, record: CoordinatorRecord) -> CoordinatorRecord:
@@ -116,10 +95,6 @@ def every_record() -> list[CoordinatorRecord]:
     ]
 
 
-def said(image: GroupImage) -> dict[str, Any]:
-    return {name: getattr(image, name) for name in image.__slots__}
-
-
 @pytest.mark.parametrize("turn", range(6))
 def test_a_compacted_log_tells_it_in_any_order(turn: int) -> None:
     expected, image = GroupImage(), GroupImage()
@@ -128,7 +103,7 @@ def test_a_compacted_log_tells_it_in_any_order(turn: int) -> None:
         expected.replay(record)
     for record in records[turn:] + records[:turn]:
         image.replay(record)
-    assert said(image) == said(expected)
+    assert facts(image) == facts(expected)
     assert image.members["a"].assigned == {TOPIC: {0}}
     assert image.state_partitions.deleting == {UUID(int=2): "gone"}
     assert image.subscribed == {"t"}
@@ -138,7 +113,7 @@ def test_a_group_that_is_gone() -> None:
     image = GroupImage()
     for record in [*every_record(), *of_group.member_tombstones("g", "a"), *of_group.group_tombstones("g")]:
         image.replay(record)
-    assert said(image) == said(GroupImage())
+    assert facts(image) == facts(GroupImage())
     assert image.epoch == image.assignment_epoch == FIRST_EPOCH
 
 
@@ -147,7 +122,7 @@ def test_a_copy_is_another() -> None:
     for record in every_record():
         image.replay(record)
     copied = image.copy()
-    assert said(copied) == said(image)
+    assert facts(copied) == facts(image)
     for tombstone in [*of_group.member_tombstones("g", "a"), *of_group.group_tombstones("g")]:
         copied.replay(tombstone)
     assert image.members.keys() == image.targets.keys() == {"a"}

@@ -10,20 +10,8 @@ from minibroker.coordinator.group.commits import Membership
 from minibroker.coordinator.group.streams.group import Limits
 from minibroker.errors import NonEmptyGroup, NotCoordinator, StaleMemberEpoch, UnknownMemberId, UnsupportedVersion
 from minibroker.schemas import k88_streams_group_heartbeat as k88
-from tests.coordinator.group.consumer.world import KnownTopics
-from tests.coordinator.group.streams.world import (
-    AT_ONCE,
-    COUNTING,
-    READING,
-    REBALANCE_MS,
-    SESSION_MS,
-    Told,
-    World,
-    owned,
-    subtopology,
-    topic,
-    topology,
-)
+from tests.coordinator.group.modern_world import SESSION_MS, KnownTopics
+from tests.coordinator.group.streams.world import AT_ONCE, COUNTING, READING, REBALANCE_MS, Told, World, owned, subtopology, topic, topology
 
 NO_NUMBER = "Failed to compute number of partitions for all repartition topics"
 FENCED, UNKNOWN, INVALID, FULL, TOPOLOGY = 110, 25, 42, 81, 130

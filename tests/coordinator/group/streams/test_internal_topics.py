@@ -11,7 +11,7 @@ from minibroker.coordinator.group.streams.internal_topics import StatusCode, con
 from minibroker.coordinator.group.streams.topology import topology_of
 from minibroker.errors import StreamsInvalidTopology
 from minibroker.schemas import k88_streams_group_heartbeat as k88
-from tests.coordinator.group.consumer.world import KnownTopics
+from tests.coordinator.group.modern_world import KnownTopics
 from tests.coordinator.group.streams.world import subtopology, topic, topology
 
 SOURCES = {"a": 1, "b": 3, "c": 3}

@@ -18,7 +18,7 @@ from minibroker.coordinator.group.streams.requests import Heartbeat
 from minibroker.coordinator.group.streams.tasks import NO_TASKS, Tasks
 from minibroker.coordinator.group.streams.topology import topology_of
 from minibroker.errors import FencedMemberEpoch, InvalidRequest, NotCoordinator, UnknownMemberId
-from tests.coordinator.group.consumer.world import KnownTopics
+from tests.coordinator.group.modern_world import KnownTopics, facts
 from tests.coordinator.group.streams.world import World, subtopology, topic, topology
 
 SESSION_MS = 10_000
@@ -150,7 +150,7 @@ class Model:
 
     def check_log(self) -> None:
         replayed, image = self.world.replayed(), self.world.group.image
-        for name in set(image.__slots__) - {"topology"}:
+        for name in facts(image).keys() - {"topology"}:
             assert getattr(replayed, name) == getattr(image, name), name
 
     def settle(self) -> None:

@@ -13,6 +13,7 @@ from minibroker.coordinator.record_frame import CONSUMER_OFFSETS, CoordinatorRec
 from minibroker.records.batch import split_batches
 from minibroker.records.record import decode_records
 from minibroker.schemas.internal import streams_group_records as stored
+from tests.coordinator.group.modern_world import facts
 from tests.golden.capture_streams import LOGS
 
 GROUP = "word-count"
@@ -81,5 +82,5 @@ def test_records_of_a_compacted_log_in_any_order() -> None:
     compacted = GroupImage()
     for record in reversed(last.values()):
         compacted.replay(record)
-    for name in set(image.__slots__) - {"topology"}:
+    for name in facts(image).keys() - {"topology"}:
         assert getattr(compacted, name) == getattr(image, name), name

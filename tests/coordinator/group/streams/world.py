@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from minibroker.clock import ManualClock
 from minibroker.coordinator.group.streams.group import Limits, StreamsGroup
 from minibroker.coordinator.group.streams.image import GroupImage
 from minibroker.coordinator.group.streams.internal_topics import InternalTopic
 from minibroker.coordinator.group.streams.requests import Heartbeat, HeartbeatAnswer, heartbeat_of
 from minibroker.coordinator.group.streams.tasks import Tasks, TaskSets, frozen
-from minibroker.coordinator.record_frame import CONSUMER_OFFSETS, CoordinatorRecord
-from minibroker.errors import InvalidConfig, KafkaError, NotCoordinator
+from minibroker.errors import InvalidConfig
 from minibroker.schemas import k88_streams_group_heartbeat as k88
-from tests.coordinator.group.consumer.world import KnownTopics
+from tests.coordinator.group.modern_world import KnownTopics, ModernWorld
 
-SESSION_MS = 45_000
 REBALANCE_MS = 60_000
 AT_ONCE = Limits(assignment_interval_ms=0, initial_rebalance_delay_ms=0)
 
@@ -59,64 +56,33 @@ COUNTING = topology(
 READING = topology(subtopology("0", ["t"]))
 
 
-class World:
+class World(ModernWorld[StreamsGroup, GroupImage]):
     """One group; topic `t` has four partitions."""
 
     def __init__(self, *, limits: Limits = AT_ONCE, topics: KnownTopics | None = None) -> None:
-        self.clock = ManualClock()
-        self.topics = topics or KnownTopics(t=4)
-        self.stored: list[CoordinatorRecord] = []
         self.limits = limits
-        self.fails = False
         self.refused_topics: set[str] = set()
-        self.group = self._group(GroupImage())
+        super().__init__(GroupImage(), topics)
 
-    def _group(self, image: GroupImage) -> StreamsGroup:
+    def make(self) -> StreamsGroup:
         return StreamsGroup(
             "app",
             clock=self.clock,
             topics=self.topics,
-            persist=self._persist,
+            persist=self.persist,
             make_topic=self._make_topic,
             limits=lambda: self.limits,
-            image=image,
+            image=self.image,
         )
-
-    def _persist(self, records: Sequence[CoordinatorRecord]) -> None:
-        if self.fails:
-            raise NotCoordinator
-        for record in records:
-            value = None if record.value is None else CONSUMER_OFFSETS.encode_value(record.key, record.value, record.version)
-            found = CONSUMER_OFFSETS.decode(CONSUMER_OFFSETS.encode_key(record.key), value)
-            assert found is not None
-            self.stored.append(found)
-            self.group.image.replay(found)
 
     def _make_topic(self, wanted: InternalTopic) -> None:
         if wanted.name in self.refused_topics:
             raise InvalidConfig("no such setting")
         self.topics.create(wanted.name, wanted.partition_count)
 
-    def replayed(self) -> GroupImage:
-        """What the log says."""
-        image = GroupImage()
-        for record in self.stored:
-            image.replay(record)
-        return image
-
-    def restart(self) -> None:
-        """Another group object, made of the log."""
-        self.group.unload()
-        self.group = self._group(self.replayed())
-        self.group.resume()
-
-    @property
-    def state(self) -> str:
-        return self.group.state.value
-
-    def ask(self, member_id: str, epoch: int, **said: Any) -> HeartbeatAnswer:
+    def ask(self, member_id: str, member_epoch: int, **said: Any) -> HeartbeatAnswer:
         known: dict[str, Any] = {"group_id": "app", "endpoint_information_epoch": -1}
-        return self.group.heartbeat(asked(k88.Request(member_id=member_id, member_epoch=epoch, **(known | said))))
+        return self.group.heartbeat(asked(k88.Request(member_id=member_id, member_epoch=member_epoch, **(known | said))))
 
     def join(self, member_id: str, process_id: str = "", *, of: k88.Topology = READING, **said: Any) -> Told:
         known: dict[str, Any] = {
@@ -132,17 +98,6 @@ class World:
 
     def leave(self, member_id: str, **said: Any) -> Told:
         return told(self.ask(member_id, -1, **said))
-
-    def refused(self, member_id: str, epoch: int, **said: Any) -> tuple[int, str]:
-        """Code and message."""
-        try:
-            answer = self.ask(member_id, epoch, **said)
-        except KafkaError as error:
-            return error.code, str(error)
-        raise AssertionError(answer)
-
-    def let_pass(self, delta_ms: int) -> None:
-        self.clock.advance(delta_ms)
 
 
 def asked(request: k88.Request) -> Heartbeat:
