@@ -42,8 +42,14 @@ def page() -> str:
     lines += ["\n## Topic configs\n", "All are dynamic. Without an override the broker property holds.\n"]
     lines += ["| config | type | default | broker property | |", "|---|---|---|---|---|"]
     lines += [_topic_row(prop) for prop in TOPIC_PROPERTIES.values()]
-    lines += ["\n## Group configs\n", "What a group may have for itself (`minibroker configs alter groups GROUP`): all are dynamic."]
-    lines += ["Without one the broker property holds; `group.*.min.*` and `group.*.max.*` are the limits of what groups may have.\n"]
+    lines += [
+        "\n## Group configs\n",
+        "What a group of KIP-848 (`consumer.*`), a share or a streams group may have for itself (`minibroker configs alter groups GROUP`): all are dynamic.",
+    ]
+    lines += [
+        "Without one the broker property holds; `group.*.min.*` and `group.*.max.*` are the limits of what groups may have.",
+        "Members of classic groups name their time-outs themselves.\n",
+    ]
     lines += ["| config | type | default | broker property | |", "|---|---|---|---|---|"]
     lines += [_group_row(prop) for prop in GROUP_PROPERTIES.values()]
     lines += ["\n## Client metrics configs\n", "Kept and told; telemetry is not served, so no client acts on them.\n"]
@@ -55,7 +61,8 @@ def page() -> str:
 def _group_row(prop: Property) -> str:
     behind = GROUP_SYNONYMS.get(prop.name)
     note = "" if _is_read(prop.name) else " *No effect yet.*"
-    return f"| `{prop.name}` | {_type(prop)} | {_default(prop)} | {f'`{behind}`' if behind else ''} | {prop.documentation}{note} |"
+    default = _default(BROKER_PROPERTIES[behind] if behind else prop)  # the broker property's is the one in force
+    return f"| `{prop.name}` | {_type(prop)} | {default} | {f'`{behind}`' if behind else ''} | {prop.documentation}{note} |"
 
 
 def _broker_row(prop: Property) -> str:
