@@ -44,7 +44,8 @@ def page() -> str:
     lines += [_topic_row(prop) for prop in TOPIC_PROPERTIES.values()]
     lines += [
         "\n## Group configs\n",
-        "What a group of KIP-848 (`consumer.*`), a share or a streams group may have for itself (`minibroker configs alter groups GROUP`): all are dynamic.",
+        "What a group of KIP-848 (`consumer.*`), a share or a streams group may have for itself (`minibroker configs alter groups GROUP`):",
+        "all are dynamic.",
     ]
     lines += [
         "Without one the broker property holds; `group.*.min.*` and `group.*.max.*` are the limits of what groups may have.",
