@@ -17,7 +17,7 @@ from minibroker.coordinator.group.assignment import NOTHING, Assignment, Epochs,
 from minibroker.coordinator.group.consumer import records
 from minibroker.coordinator.group.consumer.assignors import assign, preferred
 from minibroker.coordinator.group.consumer.image import GroupImage
-from minibroker.coordinator.group.consumer.members import JOINS, LEAVES_FOR_A_WHILE, Member
+from minibroker.coordinator.group.consumer.members import Member
 from minibroker.coordinator.group.consumer.reconciliation import Goal, reconcile
 from minibroker.coordinator.group.consumer.subscriptions import (
     REFRESH_INTERVAL_MS,
@@ -25,6 +25,7 @@ from minibroker.coordinator.group.consumer.subscriptions import (
     names_of,
     resolve,
 )
+from minibroker.coordinator.group.member_epochs import JOINS, LEAVES_FOR_A_WHILE
 from minibroker.coordinator.group.modern import ModernStep
 from minibroker.coordinator.group.topics import Topics, metadata_hash
 from minibroker.coordinator.record_frame import CoordinatorRecord
@@ -129,6 +130,8 @@ class Step(ModernStep[GroupImage]):
         """Take the member towards its target, as far as it may go."""
         image = self.image
         member = image.members[member_id]
+        if image.epoch == image.assignment_epoch and member.is_reconciled(image.epoch):
+            return member  # as most heartbeats find it: what it is subscribed to is not looked up
         goal = Goal(
             epoch=image.assignment_epoch,
             target=image.targets.get(member_id, NOTHING),

@@ -63,6 +63,13 @@ def test_nothing_is_stored_when_nothing_happens() -> None:
     assert len(world.stored) == count
 
 
+def test_nothing_is_looked_up_when_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A group may be subscribed to thousands of topics."""
+    world = two_members()
+    monkeypatch.setattr(world.topics, "find", None)
+    assert world.beat("a", 3) == (3, None)
+
+
 def test_a_full_request_is_told_everything() -> None:
     world = two_members()
     owned = {"t": [0, 1]}
