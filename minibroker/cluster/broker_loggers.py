@@ -23,6 +23,8 @@ LEVELS: Final[Mapping[str, int]] = {
     "ERROR": logging.ERROR,
     "FATAL": logging.CRITICAL,
 }
+#: rooms that are imported when they are first needed: their levels can be set before
+LAZY_ROOMS: Final = tuple(f"minibroker.coordinator.{room}" for room in ("group", "share", "transaction"))
 _SET, _DELETE, _APPEND = 0, 1, 2
 _OPERATIONS: Final = ("SET", "DELETE", "APPEND", "SUBTRACT")
 
@@ -31,6 +33,8 @@ _LOG = logging.getLogger(__name__)
 
 def levels() -> dict[str, str]:
     """Of every logger the level from which it logs, its own or that of the nearest above it that has one; by name, root first."""
+    for room in LAZY_ROOMS:
+        logging.getLogger(room)
     names = sorted(logging.root.manager.loggerDict)
     return {ROOT: _name_of(logging.root.level)} | {name: _name_of(logging.getLogger(name).getEffectiveLevel()) for name in names}
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.util
 import logging
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
 
+from minibroker.cluster.broker_loggers import LAZY_ROOMS
 from minibroker.schemas import k32_describe_configs as k32
 from minibroker.schemas import k33_alter_configs as k33
 from minibroker.schemas import k44_incremental_alter_configs as k44
@@ -117,3 +121,11 @@ def test_alter_configs_knows_no_loggers() -> None:
     resource = k33.Resource(resource_type=LOGGER, resource_name="1", configs=[k33.Config(name="root", value="INFO")])
     answer = BrokerInMemory().ask(k33.Request(resources=[resource], validate_only=False)).responses[0]
     assert (answer.error_code, answer.error_message) == (42, "Unknown resource type 8")
+
+
+def test_loggers_of_rooms_that_are_not_imported_yet() -> None:
+    program = "import sys; from minibroker.cluster import broker_loggers as b; print(*b.levels()); print(*sys.modules)"
+    loggers, loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.splitlines()
+    assert set(LAZY_ROOMS) <= set(loggers.split())
+    assert not set(LAZY_ROOMS) & set(loaded.split())
+    assert all(importlib.util.find_spec(room) for room in LAZY_ROOMS)
