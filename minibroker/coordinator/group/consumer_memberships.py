@@ -18,11 +18,11 @@ from minibroker.coordinator.group.classic.group import ClassicGroup
 from minibroker.coordinator.group.consumer.group import ConsumerGroup
 from minibroker.coordinator.group.consumer.image import GroupImage
 from minibroker.coordinator.group.consumer.kind import migration_of
-from minibroker.coordinator.group.consumer.members import JOINS
 from minibroker.coordinator.group.consumer.migration import check_upgrade, upgraded
 from minibroker.coordinator.group.consumer.requests import Heartbeat, HeartbeatAnswer, check_heartbeat
 from minibroker.coordinator.group.kinds import GroupType
 from minibroker.coordinator.group.live_groups import LiveGroups
+from minibroker.coordinator.group.member_epochs import JOINS
 from minibroker.coordinator.group.store import StoredShard
 from minibroker.coordinator.record_frame import CoordinatorRecord
 from minibroker.errors import GroupIdNotFound, KafkaError

@@ -21,8 +21,8 @@ from typing import NamedTuple, TypeVar, cast
 from minibroker.cluster.topic import SHARE_GROUP_STATE_TOPIC, Topic
 from minibroker.coordinator.group.kinds import GroupType
 from minibroker.coordinator.group.live_groups import LiveGroups
+from minibroker.coordinator.group.member_epochs import JOINS
 from minibroker.coordinator.group.share.group import ShareGroup
-from minibroker.coordinator.group.share.members import JOINS
 from minibroker.coordinator.group.share.offsets import StartOffset
 from minibroker.coordinator.group.share.requests import Heartbeat, HeartbeatAnswer, check_heartbeat
 from minibroker.coordinator.group.store import StoredShard

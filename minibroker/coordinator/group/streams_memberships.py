@@ -14,9 +14,9 @@ from typing import cast
 
 from minibroker.coordinator.group.kinds import GroupType
 from minibroker.coordinator.group.live_groups import LiveGroups
+from minibroker.coordinator.group.member_epochs import JOINS
 from minibroker.coordinator.group.store import StoredShard
 from minibroker.coordinator.group.streams.group import StreamsGroup
-from minibroker.coordinator.group.streams.members import JOINS
 from minibroker.coordinator.group.streams.requests import Heartbeat, HeartbeatAnswer
 from minibroker.errors import GroupIdNotFound, KafkaError
 

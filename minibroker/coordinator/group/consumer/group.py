@@ -51,19 +51,29 @@ from minibroker.coordinator.group.assignment import without_epochs
 from minibroker.coordinator.group.commits import Membership
 from minibroker.coordinator.group.consumer.assignors import ASSIGNORS, preferred
 from minibroker.coordinator.group.consumer.image import GroupImage
-from minibroker.coordinator.group.consumer.members import JOINS, LEAVES, LEAVES_FOR_A_WHILE, Member, MemberState
+from minibroker.coordinator.group.consumer.members import Member, MemberState
 from minibroker.coordinator.group.consumer.reconciliation import is_part_of
 from minibroker.coordinator.group.consumer.records import group_tombstones
 from minibroker.coordinator.group.consumer.requests import NOT_SAID, Heartbeat, HeartbeatAnswer, check_heartbeat
 from minibroker.coordinator.group.consumer.step import Step
 from minibroker.coordinator.group.consumer.subscriptions import names_of
 from minibroker.coordinator.group.kinds import CheckCommit, GroupType, Persist, may_commit_all
+from minibroker.coordinator.group.member_epochs import (
+    JOINS,
+    LEAVES_FOR_A_WHILE,
+    check_epoch,
+    check_fetch,
+    is_current,
+    known_member,
+    unknown_member,
+    who_commits,
+    who_fetches,
+)
 from minibroker.coordinator.group.member_timeouts import MemberTimeouts
 from minibroker.coordinator.group.topics import Topics
 from minibroker.coordinator.record_frame import CoordinatorRecord
 from minibroker.errors import (
     FencedInstanceId,
-    FencedMemberEpoch,
     GroupMaxSizeReached,
     IllegalGeneration,
     KafkaError,
@@ -196,10 +206,10 @@ class ConsumerGroup:
                 self._check_instance(owner, asked)
         member = self.image.members.get(asked.member_id)
         if member is not None:
-            _check_epoch(member, asked)
+            check_epoch("consumer", member, asked.member_epoch, lambda: is_part_of(asked.owned, member.assigned))
             return member
         if asked.member_epoch != JOINS:
-            raise self._unknown(asked.member_id)
+            raise unknown_member(self.group_id, asked.member_id)
         if len(self.image.members) >= self._limits().max_size:
             raise GroupMaxSizeReached(f"The consumer group has reached its maximum capacity of {self._limits().max_size} members.")
         return Member(asked.member_id)
@@ -227,15 +237,10 @@ class ConsumerGroup:
                 f"Static member {asked.member_id} with instance id {asked.instance_id} was fenced by member {owner.member_id}."
             )
 
-    def _unknown(self, member_id: str) -> UnknownMemberId:
-        return UnknownMemberId(f"Member {member_id} is not a member of group {self.group_id}.")
-
     def _leave(self, asked: Heartbeat) -> HeartbeatAnswer:
         if asked.instance_id is not None:
             self._check_instance(self._of_instance(asked.instance_id), asked)
-        member = self.image.members.get(asked.member_id)
-        if member is None:
-            raise self._unknown(asked.member_id)
+        member = known_member(self.group_id, self.image.members, asked.member_id)
         if asked.member_epoch == LEAVES_FOR_A_WHILE:
             step = self._step()
             step.rest(member)
@@ -309,31 +314,19 @@ class ConsumerGroup:
         A member may commit with an older epoch what has been its own since then (KIP-1251). UnsupportedVersion: a member that joined by
         the protocol of KIP-848 cannot commit by a version that does not know its epochs.
         """
-        member_epoch, member_id, _ = membership
-        is_of_nobody = is_transactional and member_epoch == LEAVES and not member_id
-        if is_of_nobody or (member_epoch < JOINS and not self.image.members):
-            return may_commit_all
-        member = self.image.members.get(member_id)
+        member = who_commits(self.group_id, self.image.members, membership, is_transactional=is_transactional)
         if member is None:
-            raise self._unknown(member_id)
+            return may_commit_all
         if not has_member_epoch and not is_transactional and member.classic is None:
             raise UnsupportedVersion("OffsetCommit version 9 or above must be used by members using the modern group protocol")
-        if member_epoch == member.member_epoch:
-            return may_commit_all
-        if member_epoch > member.member_epoch:
-            raise _stale(member)(f"Received member epoch {member_epoch} is newer than current member epoch {member.member_epoch}.")
-        return partial(_check_since, member, member_epoch)
+        member_epoch = membership.generation_id
+        return may_commit_all if is_current(member, member_epoch, _stale(member)) else partial(_check_since, member, member_epoch)
 
     def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
         """Whether a member may ask for offsets: UnknownMemberId, StaleMemberEpoch. Who is no member may."""
-        if member_id is None and member_epoch < JOINS:
-            return
-        member = self.image.members.get(member_id or "")
-        if member is None:
-            raise self._unknown(member_id or "")
-        if member_epoch != member.member_epoch:
-            text = f"The received member epoch {member_epoch} does not match the expected member epoch {member.member_epoch}."
-            raise _stale(member)(text)
+        member = who_fetches(self.group_id, self.image.members, member_id, member_epoch)
+        if member is not None:
+            check_fetch(member, member_epoch, _stale(member))
 
     def check_offset_delete(self) -> None:
         """At any time: what is subscribed to stays."""
@@ -382,17 +375,4 @@ def _updated(before: Member, asked: Heartbeat) -> Member:
         rebalance_timeout_ms=asked.rebalance_timeout_ms if is_new_timeout else before.rebalance_timeout_ms,
         server_assignor=before.server_assignor if asked.server_assignor is None else asked.server_assignor,
         classic=None,
-    )
-
-
-def _check_epoch(member: Member, asked: Heartbeat) -> None:
-    epoch, known = asked.member_epoch, member.member_epoch
-    if epoch in {JOINS, known}:
-        return
-    if epoch == member.previous_member_epoch and epoch < known and is_part_of(asked.owned, member.assigned):
-        return
-    size = "greater" if epoch > known else "smaller"
-    raise FencedMemberEpoch(
-        f"The consumer group member has a {size} member epoch ({epoch}) than the one known by the group coordinator ({known}). "
-        "The member must abandon all its partitions and rejoin."
     )

@@ -14,8 +14,9 @@ from typing import Any, ClassVar, Final, Self
 from uuid import UUID
 
 from minibroker.coordinator.group.assignment import NO_EPOCHS, Assignment, Epochs, frozen
-from minibroker.coordinator.group.consumer.members import JOINS, Member, MemberState
+from minibroker.coordinator.group.consumer.members import Member, MemberState
 from minibroker.coordinator.group.consumer.subscriptions import ResolvedRegex
+from minibroker.coordinator.group.member_epochs import JOINS
 from minibroker.coordinator.group.modern import ModernImage, Replays
 from minibroker.schemas.internal.consumer_group_records import (
     AssignedPartitions,

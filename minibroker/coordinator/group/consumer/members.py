@@ -6,14 +6,11 @@ Members are values: a step of a group makes new ones. Source: ConsumerGroupMembe
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from minibroker.coordinator.group.assignment import NO_EPOCHS, Epochs
+from minibroker.coordinator.group.member_epochs import JOINS
 from minibroker.schemas.internal.consumer_group_records import ClassicMemberMetadata
-
-JOINS: Final = 0  #: the member epoch of who joins
-LEAVES: Final = -1
-LEAVES_FOR_A_WHILE: Final = -2  #: of a static member that means to come back; it keeps its partitions until its session is over
 
 
 class MemberState(IntEnum):

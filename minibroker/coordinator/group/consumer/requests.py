@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 
 from minibroker.coordinator.group.assignment import Assignment
 from minibroker.coordinator.group.consumer.assignors import ASSIGNORS, check_assignor
-from minibroker.coordinator.group.consumer.members import JOINS, LEAVES, LEAVES_FOR_A_WHILE
 from minibroker.coordinator.group.consumer.subscriptions import check_regex
+from minibroker.coordinator.group.member_epochs import JOINS, LEAVES, LEAVES_FOR_A_WHILE
 from minibroker.errors import InvalidRequest
 
 NOT_SAID: Final = -1

@@ -33,9 +33,10 @@ from typing import NamedTuple, NoReturn
 from minibroker.clock import Clock
 from minibroker.coordinator.group.commits import Membership
 from minibroker.coordinator.group.kinds import GroupType, Persist
+from minibroker.coordinator.group.member_epochs import JOINS, LEAVES, unknown_member
 from minibroker.coordinator.group.member_timeouts import MemberTimeouts
 from minibroker.coordinator.group.share.image import GroupImage
-from minibroker.coordinator.group.share.members import JOINS, LEAVES, Member
+from minibroker.coordinator.group.share.members import Member
 from minibroker.coordinator.group.share.offsets import ShareOffsets
 from minibroker.coordinator.group.share.records import group_tombstones
 from minibroker.coordinator.group.share.requests import Heartbeat, HeartbeatAnswer, check_heartbeat
@@ -43,7 +44,7 @@ from minibroker.coordinator.group.share.states import States
 from minibroker.coordinator.group.share.step import Step
 from minibroker.coordinator.group.topics import Topics
 from minibroker.coordinator.record_frame import CoordinatorRecord
-from minibroker.errors import FencedMemberEpoch, GroupIdNotFound, GroupMaxSizeReached, KafkaError, NonEmptyGroup, UnknownMemberId
+from minibroker.errors import FencedMemberEpoch, GroupIdNotFound, GroupMaxSizeReached, KafkaError, NonEmptyGroup
 
 _LOG = logging.getLogger(__name__)
 
@@ -164,7 +165,7 @@ class ShareGroup:
 
     def _check_member(self, member_id: str) -> None:
         if member_id not in self.image.members:
-            raise UnknownMemberId(f"Member {member_id} is not a member of group {self.group_id}.")
+            raise unknown_member(self.group_id, member_id)
 
     # Steps
 

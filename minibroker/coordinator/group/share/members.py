@@ -5,12 +5,10 @@ Source: ShareGroupMember of Apache Kafka 4.3.1.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from minibroker.coordinator.group.assignment import NOTHING, Assignment
-
-JOINS: Final = 0  #: the member epoch of who joins
-LEAVES: Final = -1
+from minibroker.coordinator.group.member_epochs import JOINS
 
 
 class Member(NamedTuple):

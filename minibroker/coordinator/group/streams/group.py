@@ -49,13 +49,22 @@ from uuid import UUID
 from minibroker.clock import Clock, Timer
 from minibroker.coordinator.group.commits import Membership
 from minibroker.coordinator.group.kinds import CheckCommit, GroupType, Persist, may_commit_all
+from minibroker.coordinator.group.member_epochs import (
+    JOINS,
+    check_epoch,
+    check_fetch,
+    is_current,
+    unknown_member,
+    who_commits,
+    who_fetches,
+)
 from minibroker.coordinator.group.member_timeouts import MemberTimeouts
 from minibroker.coordinator.group.modern import FIRST_EPOCH
 from minibroker.coordinator.group.streams.configuring import Configuring, MakeTopic
 from minibroker.coordinator.group.streams.endpoints import Located, locate
 from minibroker.coordinator.group.streams.image import GroupImage
 from minibroker.coordinator.group.streams.internal_topics import ConfiguredTopology, Status, StatusCode
-from minibroker.coordinator.group.streams.members import JOINS, LEAVES, Member, MemberState
+from minibroker.coordinator.group.streams.members import Member, MemberState
 from minibroker.coordinator.group.streams.records import group_tombstones
 from minibroker.coordinator.group.streams.requests import NOT_SAID, Heartbeat, HeartbeatAnswer
 from minibroker.coordinator.group.streams.step import Step
@@ -63,13 +72,11 @@ from minibroker.coordinator.group.streams.tasks import Tasks, is_part_of
 from minibroker.coordinator.group.topics import Topics
 from minibroker.coordinator.record_frame import CoordinatorRecord
 from minibroker.errors import (
-    FencedMemberEpoch,
     GroupMaxSizeReached,
     InvalidRequest,
     KafkaError,
     NonEmptyGroup,
     StaleMemberEpoch,
-    UnknownMemberId,
     UnsupportedVersion,
 )
 
@@ -214,20 +221,17 @@ class StreamsGroup:
         """The member that asks; a blank one where it is new."""
         member = self.image.members.get(asked.member_id)
         if member is not None:
-            _check_epoch(member, asked)
+            check_epoch("streams", member, asked.member_epoch, lambda: _has_all(member, asked.owned))
             return member
         if asked.member_epoch != JOINS:
-            raise self._unknown(asked.member_id)
+            raise unknown_member(self.group_id, asked.member_id)
         if len(self.image.members) >= limits.max_size:
             raise GroupMaxSizeReached(f"The streams group has reached its maximum capacity of {limits.max_size} members.")
         return Member(asked.member_id)
 
-    def _unknown(self, member_id: str) -> UnknownMemberId:
-        return UnknownMemberId(f"Member {member_id} is not a member of group {self.group_id}.")
-
     def _leave(self, asked: Heartbeat) -> HeartbeatAnswer:
         if asked.member_id not in self.image.members:
-            raise self._unknown(asked.member_id)
+            raise unknown_member(self.group_id, asked.member_id)
         self._remove(asked.member_id)
         if asked.shuts_down and not self.is_empty:
             self._shut_down(asked.member_id)
@@ -314,20 +318,14 @@ class StreamsGroup:
 
         A member may commit with an older epoch what it has been working at since then (KIP-1251).
         """
-        member_epoch, member_id, _ = membership
-        is_of_nobody = is_transactional and member_epoch == LEAVES and not member_id
-        if is_of_nobody or (member_epoch < JOINS and self.is_empty):
-            return may_commit_all
-        member = self.image.members.get(member_id)
+        member = who_commits(self.group_id, self.image.members, membership, is_transactional=is_transactional)
         if member is None:
-            raise self._unknown(member_id)
+            return may_commit_all
         if not has_member_epoch and not is_transactional:
             raise UnsupportedVersion("OffsetCommit version 9 or above must be used by members using the streams group protocol")
-        if member_epoch == member.member_epoch:
+        if is_current(member, membership.generation_id):
             return may_commit_all
-        if member_epoch > member.member_epoch:
-            raise StaleMemberEpoch(f"Received member epoch {member_epoch} is newer than current member epoch {member.member_epoch}.")
-        return partial(_check_since, member, member_epoch, self._subtopologies_by_topic_id())
+        return partial(_check_since, member, membership.generation_id, self._subtopologies_by_topic_id())
 
     def _subtopologies_by_topic_id(self) -> dict[UUID, str]:
         """Of the topics that are read, and there."""
@@ -336,15 +334,9 @@ class StreamsGroup:
 
     def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
         """Whether a member may ask for offsets: UnknownMemberId, StaleMemberEpoch. Who is no member may."""
-        if member_id is None and member_epoch < JOINS:
-            return
-        member = self.image.members.get(member_id or "")
-        if member is None:
-            raise self._unknown(member_id or "")
-        if member_epoch != member.member_epoch:
-            raise StaleMemberEpoch(
-                f"The received member epoch {member_epoch} does not match the expected member epoch {member.member_epoch}."
-            )
+        member = who_fetches(self.group_id, self.image.members, member_id, member_epoch)
+        if member is not None:
+            check_fetch(member, member_epoch)
 
     def check_offset_delete(self) -> None:
         """At any time: what is subscribed to stays."""
@@ -378,18 +370,8 @@ def _updated(before: Member, asked: Heartbeat) -> Member:
     )
 
 
-def _check_epoch(member: Member, asked: Heartbeat) -> None:
-    epoch, known = asked.member_epoch, member.member_epoch
-    if epoch in {JOINS, known}:
-        return
-    was_lost = epoch == member.previous_member_epoch and epoch < known
-    if was_lost and asked.owned is not None and is_part_of(asked.owned, member.assigned.tasks):
-        return
-    size = "greater" if epoch > known else "smaller"
-    raise FencedMemberEpoch(
-        f"The streams group member has a {size} member epoch ({epoch}) than the one known by the group coordinator ({known}). "
-        "The member must abandon all its partitions and rejoin."
-    )
+def _has_all(member: Member, owned: Tasks | None) -> bool:
+    return owned is not None and is_part_of(owned, member.assigned.tasks)
 
 
 def _check_owned(owned: Tasks | None, configured: ConfiguredTopology) -> None:

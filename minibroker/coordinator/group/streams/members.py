@@ -7,13 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
+from minibroker.coordinator.group.member_epochs import JOINS
 from minibroker.coordinator.group.streams.tasks import NO_HELD_TASKS, HeldTasks
-
-JOINS: Final = 0  #: the member epoch of who joins
-LEAVES: Final = -1
-LEAVES_FOR_A_WHILE: Final = -2  #: of a static member, which Apache Kafka 4.3.1 does not know in streams groups
 
 
 class MemberState(IntEnum):

@@ -10,9 +10,9 @@ from typing import Final, NamedTuple
 
 from minibroker.cluster.topic import INTERNAL_TOPICS
 from minibroker.cluster.topic_rules import check_name
+from minibroker.coordinator.group.member_epochs import JOINS, LEAVES_FOR_A_WHILE
 from minibroker.coordinator.group.streams.endpoints import Located
 from minibroker.coordinator.group.streams.internal_topics import Status
-from minibroker.coordinator.group.streams.members import JOINS, LEAVES_FOR_A_WHILE
 from minibroker.coordinator.group.streams.tasks import Tasks, TaskSets, frozen
 from minibroker.coordinator.group.streams.topology import Topology, topics_named_by, topology_of
 from minibroker.errors import InvalidRequest, InvalidTopicException, StreamsInvalidTopology
