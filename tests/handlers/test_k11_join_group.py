@@ -8,9 +8,10 @@ from __future__ import annotations
 import pytest
 
 from minibroker.schemas import k11_join_group as schema
+from minibroker.schemas import k76_share_group_heartbeat as k76
 from tests.support.broker_in_memory import BrokerInMemory
 from tests.support.committed_offsets import broker_with_groups, commit
-from tests.support.group_members import SUBSCRIPTION, begin_join, enter, heartbeat, join, stable, sync
+from tests.support.group_members import GROUP, SUBSCRIPTION, begin_join, enter, heartbeat, join, stable, sync
 
 VERSIONS = range(schema.VERSIONS[0], schema.VERSIONS[1] + 1)
 MEMBER_ID_REQUIRED = 79
@@ -40,6 +41,14 @@ def test_two_members() -> None:
     second = waits.answer()
     assert (told.generation_id, len(told.members), second.generation_id, second.members) == (2, 2, 2, [])
     assert second.leader == first.member_id
+
+
+def test_a_group_of_another_kind_knows_nobody() -> None:
+    broker = broker_with_groups()
+    member = k76.Request(group_id=GROUP, member_id="m" * 22, member_epoch=0, subscribed_topic_names=["t"])
+    assert broker.ask(member).error_code == 0
+    answer = join(broker, "somebody")
+    assert (answer.error_code, answer.member_id, answer.generation_id) == (23, "", -1)
 
 
 @pytest.mark.parametrize(("version", "skip"), [(5, False), (8, False), (9, True)])

@@ -68,6 +68,9 @@ class Memberships(LiveGroups):
             self._check_join(group_id, join)
             stored = self.shard_of(group_id)
             group = self._group_to_join(stored, group_id, join.member_id)
+        except InconsistentGroupProtocol as error:
+            joined(JoinAnswer(UNKNOWN_MEMBER_ID, error=type(error)))
+            return
         except KafkaError as error:
             joined(refused(type(error)))
             return
