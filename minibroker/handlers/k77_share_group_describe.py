@@ -6,13 +6,14 @@ no ACLs: all operations that a group has are allowed. UNSUPPORTED_VERSION where 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
-from minibroker.cluster.authorized_operations import GROUP_OPERATIONS, NOT_ASKED_FOR
 from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.group_descriptions import describe_each
 from minibroker.dispatch.registry import handles
 from minibroker.dispatch.share_protocol import check_served
-from minibroker.errors import GroupIdNotFound, InvalidGroupId, KafkaError
+from minibroker.errors import GroupIdNotFound, KafkaError
 from minibroker.schemas import k77_share_group_describe as schema
 
 if TYPE_CHECKING:
@@ -23,8 +24,7 @@ if TYPE_CHECKING:
 def share_group_describe(ctx: RequestContext, request: schema.Request) -> schema.Response:
     """Each group on its own."""
     check_served(ctx)
-    operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED_FOR
-    return schema.Response(groups=[_describe(ctx, group_id, operations) for group_id in request.group_ids])
+    return schema.Response(groups=describe_each(request, partial(_describe, ctx), _refused))
 
 
 def on_error(_ctx: RequestContext, request: schema.Request, error: KafkaError) -> schema.Response:
@@ -35,12 +35,7 @@ def on_error(_ctx: RequestContext, request: schema.Request, error: KafkaError) -
 def _describe(ctx: RequestContext, group_id: str, operations: int) -> schema.Group:
     from minibroker.coordinator.group.share.assignor import SIMPLE  # noqa: PLC0415  a start does without
 
-    if not group_id:
-        return _refused(group_id, InvalidGroupId())
-    try:
-        group = ctx.groups.share.describe(group_id)
-    except KafkaError as error:
-        return _refused(group_id, error)
+    group = ctx.groups.share.describe(group_id)
     return schema.Group(
         error_code=0,
         group_id=group_id,

@@ -8,14 +8,15 @@ authorized: there are no ACLs.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
-from minibroker.cluster.authorized_operations import GROUP_OPERATIONS, NOT_ASKED_FOR
 from minibroker.cluster.features import STREAMS_VERSION_FEATURE
 from minibroker.dispatch.consumer_protocol import check_served
 from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.group_descriptions import describe_each
 from minibroker.dispatch.registry import handles
-from minibroker.errors import InvalidGroupId, KafkaError
+from minibroker.errors import KafkaError
 from minibroker.schemas import k89_streams_group_describe as schema
 
 if TYPE_CHECKING:
@@ -30,8 +31,7 @@ if TYPE_CHECKING:
 def streams_group_describe(ctx: RequestContext, request: schema.Request) -> schema.Response:
     """Each group on its own."""
     check_served(ctx, STREAMS_VERSION_FEATURE, "streams")
-    operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED_FOR
-    return schema.Response(groups=[_describe(ctx, group_id, operations) for group_id in request.group_ids])
+    return schema.Response(groups=describe_each(request, partial(_describe, ctx), _refused))
 
 
 def on_error(_ctx: RequestContext, request: schema.Request, error: KafkaError) -> schema.Response:
@@ -40,12 +40,7 @@ def on_error(_ctx: RequestContext, request: schema.Request, error: KafkaError) -
 
 
 def _describe(ctx: RequestContext, group_id: str, operations: int) -> schema.Group:
-    try:
-        if not group_id:
-            raise InvalidGroupId
-        group = ctx.groups.streams.describe(group_id)
-    except KafkaError as error:
-        return _refused(group_id, error)
+    group = ctx.groups.streams.describe(group_id)
     image = group.image
     return schema.Group(
         error_code=0,
