@@ -3,6 +3,8 @@
     text    2026-11-21 09:27:04,123 WARNING minibroker.server.connection: closing the connection of 127.0.0.1 ...
     json    {"time": "2026-11-21T09:27:04.123Z", "level": "WARNING", "logger": "minibroker.server.connection", "message": "..."}
 
+A message is one line, whatever client ids, group ids or names of members are in it: what cannot be printed is written as in Python's texts.
+
 WARNING and above is what an operator must know; INFO tells what the broker does; DEBUG also what clients do.
 """
 
@@ -14,6 +16,18 @@ from typing import Final, TextIO
 
 FORMATS: Final = ("text", "json")
 LEVELS: Final = ("debug", "info", "warning", "error")
+
+
+class TextFormatter(logging.Formatter):
+    """One line a message, and the lines of its traceback."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  as logging calls it
+        """The line, without what is behind it."""
+        line = super().formatMessage(record)
+        return line if line.isprintable() else "".join(each if each.isprintable() else ascii(each)[1:-1] for each in line)
 
 
 class JsonFormatter(logging.Formatter):
@@ -38,7 +52,7 @@ class JsonFormatter(logging.Formatter):
 def set_up(log_format: str = "text", level: str = "warning", stream: TextIO | None = None) -> None:
     """Send what the package logs to `stream` (stderr), in one of FORMATS, from one of LEVELS on."""
     handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(JsonFormatter() if log_format == "json" else logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)

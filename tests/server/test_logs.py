@@ -46,6 +46,17 @@ def test_text() -> None:
     assert "everyday" not in text
 
 
+@pytest.mark.parametrize("log_format", logs.FORMATS)
+def test_clients_write_no_lines_of_their_own(log_format: str) -> None:
+    stream = io.StringIO()
+    logs.set_up(log_format, "info", stream)
+    logging.getLogger("minibroker.test").info("group %s", "g\n2026-11-21 ERROR all is lost\x1b[2J\u2028é")
+    (line,) = stream.getvalue().splitlines() if log_format == "text" else stream.getvalue().rstrip("\n").split("\n")
+    assert "g\\n2026-11-21 ERROR all is lost\\" in line
+    assert "é" in line
+    assert "\x1b" not in line
+
+
 def test_levels() -> None:
     assert "INFO minibroker.test: an everyday thing" in written("text", "info")
     assert len(written("json", "info").splitlines()) == 2
