@@ -44,6 +44,11 @@ class KafkaError(Exception):
     def __str__(self) -> str:
         return super().__str__() if self.args else self.__doc__ or self.name
 
+    @property
+    def given_message(self) -> str | None:
+        """The message, where it is not Kafka's own words: a client knows those by the code."""
+        return str(self) if self.args else None
+
 
 class UnknownServerError(KafkaError, code=-1):
     """The server experienced an unexpected error when processing the request."""

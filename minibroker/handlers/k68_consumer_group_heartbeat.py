@@ -58,7 +58,7 @@ def on_error(_ctx: RequestContext, _request: schema.Request, error: KafkaError) 
 def _answer(told: HeartbeatAnswer | KafkaError) -> schema.Response:
     if isinstance(told, KafkaError):
         return schema.Response(
-            error_code=told.code, error_message=told.args[0] if told.args else None, member_id=None, member_epoch=0, heartbeat_interval_ms=0
+            error_code=told.code, error_message=told.given_message, member_id=None, member_epoch=0, heartbeat_interval_ms=0
         )
     return schema.Response(
         error_code=0,

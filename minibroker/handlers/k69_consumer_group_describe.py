@@ -89,7 +89,7 @@ def _assignment(ctx: RequestContext, partitions: Iterable[tuple[UUID, int]]) -> 
 def _refused(group_id: str, error: KafkaError) -> schema.Group:
     return schema.Group(
         error_code=error.code,
-        error_message=error.args[0] if error.args else None,
+        error_message=error.given_message,
         group_id=group_id,
         group_state="",
         group_epoch=0,

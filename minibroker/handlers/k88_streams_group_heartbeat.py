@@ -43,7 +43,7 @@ def _answer(told: HeartbeatAnswer | KafkaError) -> schema.Response:
     if isinstance(told, KafkaError):
         return schema.Response(
             error_code=told.code,
-            error_message=told.args[0] if told.args else None,
+            error_message=told.given_message,
             member_id="",
             member_epoch=0,
             heartbeat_interval_ms=0,
