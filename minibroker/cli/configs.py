@@ -48,7 +48,7 @@ def configs() -> None:
     """Show and change configs of topics, brokers, groups and more."""
 
 
-@configs.command("list")
+@configs.command("list", short_help="List entities that have configs.")
 @kind_argument
 @output_option(*FORMATS)
 @client_command

@@ -108,7 +108,7 @@ def describe(client: Client, *, names: tuple[str, ...], more_names: tuple[str, .
     fail_with(errors)
 
 
-@groups.command()
+@groups.command(short_help="Delete groups without members, and their offsets.")
 @click.argument("names", nargs=-1, required=True, metavar="GROUP...", shell_complete=group_ids)
 @click.option("--if-exists", is_flag=True, help="Be content when a group is not there.")
 @output_option(*FORMATS)

@@ -109,7 +109,7 @@ class LazyGroup(click.Group):
                 click.echo(error.format_message(), err=True)
                 sys.exit(2)
             command = error.ctx.command_path if error.ctx else "minibroker"
-            words = _one_line(error.format_message()).rstrip(".")
+            words = _plain(error.format_message()).rstrip(".")
             click.echo(f"Error: {words}{'' if words.endswith('?') else '.'} Try '{command} --help'.", err=True)
             sys.exit(2)
         except click.ClickException as error:
@@ -129,6 +129,12 @@ def main() -> None:
 def _is_help(error: click.UsageError) -> bool:
     """Whether a command that only has commands was called without one: click's newer versions call its help an error."""
     return error.ctx is not None and error.message == error.ctx.get_help()
+
+
+def _plain(message: str) -> str:
+    """In words that know nothing of click's types."""
+    words = _one_line(message)
+    return words.replace("is not a valid integer range", "is not a whole number").replace("is not a valid float range", "is not a number")
 
 
 def _one_line(message: str) -> str:

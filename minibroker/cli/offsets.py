@@ -148,7 +148,8 @@ def offsets(
             if time >= 0 or time == TIMES["max-timestamp"]
             else ("topic", "partition", "offset")
         )
-        emit(items, output, columns=columns)
+        if items or output == "json" or not errors:
+            emit(items, output, columns=columns)
     fail_with(errors)
 
 
@@ -161,7 +162,8 @@ def _show_bounds(client: Client, wanted: list[TopicPartition], errors: list[Exce
             items.append({"name": f"{topic}:{partition}", "topic": topic, "partition": partition, **answer._asdict()})
     if output != "name":
         items = [{field: item[field] for field in BOUND_COLUMNS} for item in items]
-    emit(items, output, columns=BOUND_COLUMNS)
+    if items or output == "json" or not errors:
+        emit(items, output, columns=BOUND_COLUMNS)
     fail_with(errors)
 
 

@@ -62,7 +62,7 @@ def quotas() -> None:
     """Show and change how much users and clients may do."""
 
 
-@quotas.command()
+@quotas.command(short_help="Show quotas of users, clients and addresses.")
 @click.option("--only", is_flag=True, help="Leave out quotas that are of something else, too.")
 @entity_options
 @output_option(*FORMATS)
@@ -89,7 +89,7 @@ def _assignable(ctx: click.Context, param: click.Parameter, incomplete: str) -> 
     return [f"{name}=" for name in _names(ctx, param, incomplete)]
 
 
-@quotas.command()
+@quotas.command(short_help="Change quotas of users, clients and addresses.")
 @entity_options
 @click.option(
     "--set", "assigned", multiple=True, metavar="NAME=NUMBER", shell_complete=_assignable, help=f"Set a quota: {', '.join(admin.KEYS)}."

@@ -16,6 +16,7 @@ from minibroker.storage.files import RealFiles
 
 @click.command(
     "format",
+    short_help="Prepare log directories for a first start.",
     epilog="""\b
 Examples:
   minibroker storage format ./data

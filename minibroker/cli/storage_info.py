@@ -38,6 +38,7 @@ group.initial.rebalance.delay.ms=0
 
 @click.command(
     "info",
+    short_help="Show whose log directories these are.",
     epilog="""\b
 Examples:
   minibroker storage info ./data

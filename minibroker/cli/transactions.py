@@ -33,7 +33,7 @@ def transactions() -> None:
     """Show transactions, and end those that nobody ends."""
 
 
-@transactions.command("list")
+@transactions.command("list", short_help="List transactional ids with their states.")
 @click.option(
     "--state",
     "states",

@@ -23,6 +23,10 @@ def test_the_help_on_the_page_is_that_of_the_commands() -> None:
     assert with_help(TEXT) == TEXT, "run: python -m tests.cli.help_pages"
 
 
+def test_each_listing_says_it_whole() -> None:
+    assert re.findall(r"^  [a-z-]+ .*\.\.\.$", TEXT, re.MULTILINE) == []
+
+
 def examples() -> list[str]:
     """Calls of minibroker in the page's shell blocks, with a pipe's other commands cut off."""
     lines = [line for block in re.findall(r"```sh\n(.*?)```", TEXT, re.DOTALL) for line in block.splitlines()]

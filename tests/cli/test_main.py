@@ -58,6 +58,11 @@ def test_a_command_that_only_has_commands_shows_them(offline: Commands, words: t
     assert (said.out, said.err) == ("", offline(*words, "--help").out)
 
 
+def test_not_a_number(offline: Commands) -> None:
+    assert "'x' is not a whole number. Try " in offline("topics", "create", "t", "-p", "x", code=2).err
+    assert "'x' is not a number. Try " in offline("topics", "list", "--timeout", "x", code=2).err
+
+
 def test_as_a_module() -> None:
     ran = subprocess.run([sys.executable, "-m", "minibroker", "nonsense"], capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stdout) == (2, "")
