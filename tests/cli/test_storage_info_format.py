@@ -61,7 +61,8 @@ def test_info_tells_what_is_there(tmp_path: Path) -> None:
     metadata = report["metadata"]
     assert metadata["log_end_offset"] == broker.cluster.metadata_offset + 1
     assert (metadata["voters"], metadata["kraft_version"], metadata["next_producer_id"]) == ([1], 1, 1000)
-    assert report["features"] == {"metadata.version": 30, "transaction.version": 2}
+    newest = {"metadata.version": 30, "transaction.version": 2, "group.version": 1, "share.version": 1, "streams.version": 1}
+    assert report["features"] == newest
     text = run("info", broker.folder).stdout
     for word in (broker.cluster.cluster_id, "30 (4.3-IV0)", "configured", "retention.ms=-1", "newest snapshot   -"):
         assert word in text
@@ -139,7 +140,7 @@ def test_what_is_formatted_is_begun_with(tmp_path: Path) -> None:
     assert result.stdout.count("formatted for node 3 of cluster " + CLUSTER_ID) == 2
     report = told(a, b)
     assert (report["cluster_id"], report["node_id"]) == (CLUSTER_ID, 3)
-    assert report["features"] == {"metadata.version": 25, "transaction.version": 2}
+    assert report["features"] == {"metadata.version": 25, "transaction.version": 2, "group.version": 1}
     assert report["metadata"]["voters"] == [3]
 
     cluster = opened(a, b, **{"node.id": "3"})
