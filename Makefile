@@ -13,8 +13,8 @@ $(VENV)/.ready: requirements.lock pyproject.toml
 	$(BIN)/pip install --quiet --no-deps --no-build-isolation -e .
 	touch $@
 
-test: setup  ## each file in one process, several files at a time
-	$(BIN)/pytest -n auto --maxprocesses 4 --dist loadfile
+test: setup  ## each file in one process, several files at a time, those that take long first
+	$(BIN)/pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 lint: setup
 	$(BIN)/ruff format --check .

@@ -7,11 +7,14 @@ import os
 import re
 import signal
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.broker_process import BrokerProcess
+
+TESTS = Path(__file__).parent
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -20,6 +23,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=os.environ.get("MINIBROKER_TEST_BOOTSTRAP"),
         help="run the tests of clients against this broker, e.g. an Apache Kafka, instead of a minibroker of their own",
     )
+
+
+#: Folders of which single files run for minutes: they go first, so that no worker is left alone with one of them at the end.
+LONG = ("crash", "clients", "spark", "demo", "differential", "cli", "benchmarks", "cluster", "coordinator")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long files first; otherwise as they were."""
+    items.sort(key=lambda item: LONG.index(folder) if (folder := item.path.relative_to(TESTS).parts[0]) in LONG else len(LONG))
 
 
 def pytest_configure() -> None:
