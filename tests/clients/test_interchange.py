@@ -440,5 +440,11 @@ def test_what_storage_format_prepares_kafka_begins_with(tmp_path: Path) -> None:
         assert described(broker.bootstrap, list(TOPICS)) == before
         assert broker.stop() == 0
     report = json.loads(CliRunner().invoke(storage, ["info", str(data_dir), "-o", "json"]).stdout)
-    assert report["features"] == {"metadata.version": 30, "group.version": 1, "transaction.version": 2}
+    assert report["features"] == {
+        "metadata.version": 30,
+        "group.version": 1,
+        "share.version": 1,
+        "streams.version": 1,
+        "transaction.version": 2,
+    }
     assert report["problems"] == []
