@@ -14,7 +14,7 @@ $(VENV)/.ready: requirements.lock pyproject.toml
 	touch $@
 
 test: setup  ## each file in one process, several files at a time, those that take long first
-	$(BIN)/pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+	$(BIN)/pytest -n 4 --dist loadfile --no-loadscope-reorder
 
 lint: setup
 	$(BIN)/ruff format --check .
