@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import pytest
 from click.testing import CliRunner
 
-from minibroker.cli.storage import storage
+from minibroker.cli.main import main
 from minibroker.client.client import Client
 from minibroker.client.errors import check
 from minibroker.records.builder import build_batch
@@ -227,7 +227,7 @@ class Story:
 
 def check_files(data_dir: Path) -> None:
     """Kafka's own tool over everything that a stopped broker left, and ours."""
-    checked = CliRunner().invoke(storage, ["check", "--jobs", "1", "--deep", str(data_dir)], catch_exceptions=False)
+    checked = CliRunner().invoke(main, ["storage", "check", "--jobs", "1", "--deep", str(data_dir)], catch_exceptions=False)
     assert checked.exit_code == 0, checked.output
     folders = sorted(folder for folder in data_dir.iterdir() if folder.is_dir() and not folder.name.startswith("__cluster_metadata"))
     gapless, others = ([log for folder in folders if gaps(folder) == has for log in sorted(folder.glob("*.log"))] for has in (False, True))
@@ -427,8 +427,10 @@ def create_and_delete(bootstrap: str) -> None:
 def test_what_storage_format_prepares_kafka_begins_with(tmp_path: Path) -> None:
     """And with the properties that `storage info` prints, but for the ports."""
     data_dir = tmp_path / "data"
-    CliRunner().invoke(storage, ["format", str(data_dir), "-f", "transaction.version=2", "-f", "group.version=1"], catch_exceptions=False)
-    printed = CliRunner().invoke(storage, ["info", str(data_dir), "--server-properties"], catch_exceptions=False).stdout
+    CliRunner().invoke(
+        main, ["storage", "format", str(data_dir), "-f", "transaction.version=2", "-f", "group.version=1"], catch_exceptions=False
+    )
+    printed = CliRunner().invoke(main, ["storage", "info", str(data_dir), "--server-properties"], catch_exceptions=False).stdout
     properties = dict(line.split("=", 1) for line in printed.splitlines() if line and not line.startswith("#"))
     own = {name: value for name, value in properties.items() if "listeners" not in name and not name.startswith("controller.quorum")}
     (tmp_path / "kafka").mkdir()
@@ -439,7 +441,7 @@ def test_what_storage_format_prepares_kafka_begins_with(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path) as broker:
         assert described(broker.bootstrap, list(TOPICS)) == before
         assert broker.stop() == 0
-    report = json.loads(CliRunner().invoke(storage, ["info", str(data_dir), "-o", "json"]).stdout)
+    report = json.loads(CliRunner().invoke(main, ["storage", "info", str(data_dir), "-o", "json"]).stdout)
     assert report["features"] == {
         "metadata.version": 30,
         "group.version": 1,
