@@ -26,8 +26,8 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple, Self
@@ -36,6 +36,8 @@ import pytest
 
 from tests.clients.spoken_clients import building
 from tests.clients.transactional import Place
+from tests.conftest import NO_RETENTION
+from tests.support.broker_process import BrokerProcess
 from tests.support.java import kafka_jars, require_java
 from tests.support.old_java import VERSIONS, old_members
 from tests.support.old_python import old_kafka_python
@@ -291,6 +293,18 @@ class Writer:
 def settings(found: Mapping[str, str]) -> list[str]:
     """As arguments of `minibroker serve`."""
     return [word for name, value in found.items() for word in ("--set", f"{name}={value}")]
+
+
+@contextmanager
+def broker_of_soon(request: pytest.FixtureRequest, folder: Path) -> Iterator[str]:
+    """HOST:PORT of a broker with the settings SOON; a Kafka that is given must have them, too."""
+    given = request.config.getoption("--bootstrap-server")
+    if given:
+        yield given
+        return
+    with BrokerProcess(folder, *NO_RETENTION, *settings(SOON)) as broker:
+        yield broker.bootstrap
+        assert broker.stop() == 0, broker.output
 
 
 def unique(name: str) -> str:

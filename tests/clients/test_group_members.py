@@ -12,23 +12,20 @@ from tests.clients.group_members import (
     CLASSIC,
     CLASSIC_KINDS,
     CONSUMER_KINDS,
-    SOON,
     Kind,
     Member,
     Programs,
     Writer,
+    broker_of_soon,
     each_of,
     is_here,
     of,
-    settings,
     shared,
     unique,
     until,
     values,
 )
 from tests.clients.transactional import Place
-from tests.conftest import NO_RETENTION
-from tests.support.broker_process import BrokerProcess
 
 PARTITIONS = 4
 COMMIT_IN_TIME = {"java", "confluent-kafka", "franz-go", "sarama"}
@@ -36,14 +33,8 @@ COMMIT_IN_TIME = {"java", "confluent-kafka", "franz-go", "sarama"}
 
 @pytest.fixture(scope="module")
 def bootstrap(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A broker with the settings SOON; a Kafka that is given must have them, too."""
-    given = request.config.getoption("--bootstrap-server")
-    if given:
-        yield given
-        return
-    with BrokerProcess(tmp_path_factory.mktemp("broker"), *NO_RETENTION, *settings(SOON)) as broker:
-        yield broker.bootstrap
-        assert broker.stop() == 0, broker.output
+    with broker_of_soon(request, tmp_path_factory.mktemp("broker")) as bootstrap:
+        yield bootstrap
 
 
 @pytest.fixture(scope="module")

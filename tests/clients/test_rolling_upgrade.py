@@ -12,9 +12,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.clients.group_members import CLASSIC, CONSUMER, SOON, Kind, Member, Programs, Writer, settings, shared, until, values
-from tests.conftest import NO_RETENTION
-from tests.support.broker_process import BrokerProcess
+from tests.clients.group_members import CLASSIC, CONSUMER, Kind, Member, Programs, Writer, broker_of_soon, shared, until, values
 
 PARTITIONS = 4
 
@@ -31,14 +29,8 @@ WAYS = [
 
 @pytest.fixture(scope="module")
 def bootstrap(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A broker with the settings SOON; a Kafka that is given must have them, too."""
-    given = request.config.getoption("--bootstrap-server")
-    if given:
-        yield given
-        return
-    with BrokerProcess(tmp_path_factory.mktemp("broker"), *NO_RETENTION, *settings(SOON)) as broker:
-        yield broker.bootstrap
-        assert broker.stop() == 0, broker.output
+    with broker_of_soon(request, tmp_path_factory.mktemp("broker")) as bootstrap:
+        yield bootstrap
 
 
 @pytest.fixture(scope="module")
