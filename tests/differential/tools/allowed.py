@@ -75,6 +75,12 @@ RULES: Final = (
     Rule(
         "a share group's epoch counts what happened to it", r"^ShareGroupCommand .*--verbose", r"out: sharers .* \d", r"out: sharers .* \d"
     ),
+    Rule(
+        "whether the first answer to a KIP-848 member has its partitions already, or none yet, is a race with the assignor",
+        r"^VerifiableConsumer .*--group-protocol consumer",
+        r'"partitions_(assigned|revoked)","partitions":\[\]',
+        r'"partitions_(assigned|revoked)","partitions":\[\]',
+    ),
 )
 
 
