@@ -12,7 +12,7 @@ import sys
 import time
 from pathlib import Path
 
-from peers import CACHE, START_TIMEOUT_S, Peer, Unavailable
+from peers import CACHE, START_TIMEOUT_S, Need, Peer, Unavailable
 
 KFAKE = Path(__file__).parent / "kfake"
 MOCK_PARTITIONS = 4  #: of each topic; the mock cluster makes them when a client first asks
@@ -22,7 +22,7 @@ class Kfake(Peer):
     """kfake with its data in a folder."""
 
     name = "kfake"
-    loads = ("idle", "produce 64", "produce 1 ", "fetch", "ListOffsets", "latency", "transactions", "group")
+    gives = frozenset({Need.KEEPS, Need.TOPICS, Need.SYNC, Need.GROUPS, Need.TRANSACTIONS})
 
     def prepare(self) -> None:
         """Build it once for these sources."""
@@ -56,7 +56,7 @@ class MockCluster(Peer):
 
     name = "librdkafka mock"
     has_create_topics = False
-    loads = ("idle", "produce 64", "produce 1 ", "ListOffsets", "latency")  # it keeps 5 MB a partition; a group waits 3 s for members
+    gives = frozenset()  # it keeps 5 MB a partition; a group waits 3 s for members
 
     def command(self) -> list[str]:
         """Run the end of this file."""

@@ -16,12 +16,14 @@ import tempfile
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from enum import Enum
 from pathlib import Path
 
 KAFKA_VERSION = "4.3.1"
 CACHE = Path(os.environ.get("MINIBROKER_BENCH_CACHE", Path.home() / ".cache" / "minibroker-bench"))
 JVM_FLAGS = ["-Xmx1G", "-Xms1G", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35"]
 START_TIMEOUT_S = 60.0
+CPU_CLOCK_OF_PROCESS = 2  #: CPUCLOCK_SCHED of clock_getcpuclockid(3)
 #: An ApiVersions v0 request, which every broker answers: size, key 18, version 0, correlation 1, no client id.
 API_VERSIONS_V0 = bytes.fromhex("0000000a 0012 0000 00000001 ffff")
 
@@ -59,12 +61,26 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+class Need(Enum):
+    """What a load may need of a broker, beyond Produce, ListOffsets and topics of its own."""
+
+    KEEPS = "it keeps gigabytes, and gives them back"
+    TOPICS = "topics of any size, with configs"
+    RESTART = "it comes up with what it had"
+    LOG_FILES = "Apache Kafka's own files in data_dir"
+    COMPACTION = "it compacts logs"
+    SYNC = "it can be told to sync each record to the disk"
+    GROUPS = "classic consumer groups"
+    TRANSACTIONS = "transactions"
+    CLIENTS = "real clients of every kind, Spark and Kafka's tools work with it"
+
+
 class Peer(ABC):
     """One broker process."""
 
     name: str
+    gives: frozenset[Need] = frozenset(Need)
     has_create_topics = True  #: otherwise they are there once somebody asks for them
-    loads: tuple[str, ...] | None = None  #: how the names of those begin that it can take; None: all
 
     def __init__(self, properties: Mapping[str, str] | None = None) -> None:
         self.properties = dict(properties or {})
@@ -84,11 +100,6 @@ class Peer(ABC):
         if self._process is None:
             raise Unavailable(f"{self.name} is not running")
         return self._process.pid
-
-    @classmethod
-    def takes(cls, load: str) -> bool:
-        """Whether the load means anything to it."""
-        return cls.loads is None or load.startswith(cls.loads)
 
     @property
     def address(self) -> tuple[str, int]:
@@ -144,9 +155,8 @@ class Peer(ABC):
             self._process = None
 
     def cpu_seconds(self) -> float:
-        """User and system time that the process has spent, all its threads included."""
-        fields = Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        """User and system time that the process has spent, all its threads included; to the nanosecond, by Linux's clock of a process."""
+        return time.clock_gettime(~self.pid << 3 | CPU_CLOCK_OF_PROCESS)
 
     def tree_cpu_seconds(self) -> float:
         """The same with the processes that it has started: those that are there and those that have ended."""

@@ -13,34 +13,17 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import click
-import compaction
-import groups
-import restart
-import transactions
-from loads import LOADS as SERVING
-from loads import Figures
+from loads import LOADS
+from loads.declaration import Figures
 from other_peers import Kfake, KfakeInMemory, MockCluster
 from peers import ApacheKafka, Minibroker, Peer, Unavailable
 from pump import LoadError
 from tabulate import tabulate
 
 RESULTS = Path(__file__).parent / "results"
-#: Settling time before memory is read: a JVM still compiles, an allocator still gives back.
-SETTLE_S = 2.0
-LOADS: dict[str, Callable[[Peer, float], Figures]] = SERVING | {
-    "compaction": compaction.compaction,
-    "produce under compaction": compaction.produce_under_compaction,
-    "recovery 1 GB": restart.recovery,
-    "recovery 200 MB in 1 kB": restart.recovery_small,
-    "1,000 partitions": restart.many_partitions,
-    "check 1 GB": restart.check,
-    **transactions.LOADS,
-    **groups.LOADS,
-}
 PEERS: dict[str, type[Peer]] = {
     "minibroker": Minibroker,
     "kafka": ApacheKafka,
@@ -48,8 +31,6 @@ PEERS: dict[str, type[Peer]] = {
     "kfake-memory": KfakeInMemory,
     "mock": MockCluster,
 }
-#: What brokers are told for a load; otherwise they run with their defaults.
-PROPERTIES = {"compaction": compaction.PROPERTIES, "produce under compaction": compaction.PROPERTIES}
 #: (peer, load, figure) to the values of all rounds.
 Measured = dict[tuple[str, str, str], list[float]]
 
@@ -66,7 +47,7 @@ def main(rounds: int, scale: float, peers: tuple[str, ...], loads: tuple[str, ..
     names = []
     for key in peers or tuple(PEERS):
         try:
-            _cold_starts(PEERS[key], rounds, measured)
+            _starts(PEERS[key])
             names.append(key)
         except Unavailable as reason:
             click.echo(f"{key} is left out: {reason}", err=True)
@@ -78,28 +59,26 @@ def main(rounds: int, scale: float, peers: tuple[str, ...], loads: tuple[str, ..
         _save(measured, text)
 
 
-def _cold_starts(kind: type[Peer], rounds: int, measured: Measured) -> None:
-    """From exec to the first answer on a fresh directory, and the memory of a broker that has nothing to do."""
-    for _ in range(rounds):
-        peer = kind()
-        try:
-            peer.start()
-            time.sleep(SETTLE_S)
-            _add(measured, peer, "start", {"cold start ms": peer.cold_start_ms, "idle memory MB": peer.memory_mb()})
-        finally:
-            peer.stop()
+def _starts(kind: type[Peer]) -> None:
+    """It can be had on this machine."""
+    peer = kind()
+    try:
+        peer.start()
+    finally:
+        peer.stop()
 
 
 def _rounds(load: str, names: list[str], rounds: int, scale: float, measured: Measured) -> None:
     """One load, the brokers in turn: A B A B; only the one that is measured runs."""
-    names = [name for name in names if PEERS[name].takes(load)]
+    declared = LOADS[load]
+    names = [name for name in names if declared.needs <= PEERS[name].gives]
     with click.progressbar(length=rounds * len(names), label=f"{load:20}", file=sys.stderr) as bar:
         for _ in range(rounds):
             for name in names:
-                peer = PEERS[name](PROPERTIES.get(load))
+                peer = PEERS[name](declared.properties)
                 try:
                     peer.start()
-                    _add(measured, peer, load, LOADS[load](peer, scale))
+                    _add(measured, peer, load, declared.run(peer, scale))
                 except LoadError as error:  # the figures of the other loads are worth keeping
                     click.echo(f"\n{peer.name}, {load}, a round is left out: {error}", err=True)
                 finally:

@@ -14,9 +14,11 @@ import sys
 import time
 
 import frames
-from loads import Figures, check_produced, new_topic, pumping
-from peers import ApacheKafka, Peer
+from peers import ApacheKafka, Need, Peer
 from pump import LoadError, call, connect
+
+from loads.common import check_produced, new_topic, pumping
+from loads.declaration import Figures, Load
 
 PARTITIONS = 1000
 READY_TIMEOUT_S = 120.0
@@ -108,3 +110,12 @@ def _run(command: list[str]) -> None:
     done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False)
     if done.returncode:
         raise LoadError(f"{command[:5]} failed: {done.stderr.decode(errors='replace')[-500:]}")
+
+
+_NEEDS = frozenset({Need.KEEPS, Need.RESTART})
+LOADS = (
+    Load("recovery 1 GB", recovery, "Restart", seconds=20, needs=_NEEDS),
+    Load("recovery 200 MB in 1 kB", recovery_small, "Restart", seconds=25, needs=_NEEDS),
+    Load("1,000 partitions", many_partitions, "Partitions", seconds=20, needs=_NEEDS),
+    Load("check 1 GB", check, "Restart", seconds=15, needs=frozenset({Need.LOG_FILES})),
+)

@@ -14,9 +14,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import frames
-from loads import Figures, check_produced, new_topic, percentile_us, pumping
-from peers import Peer
+from peers import Need, Peer
 from pump import Link, LoadError, call, connect
+
+from loads.common import check_produced, new_topic, percentile_us, pumping
+from loads.declaration import Figures, Load
 
 #: So that neither broker waits before it begins.
 PROPERTIES = {"log.cleaner.backoff.ms": "100"}
@@ -157,3 +159,10 @@ def _peak_memory(peer: Peer) -> Iterator[list[float]]:
     finally:
         done.set()
         watcher.join()
+
+
+_NEEDS = frozenset({Need.LOG_FILES, Need.COMPACTION})
+LOADS = (
+    Load("compaction", compaction, "Compaction", seconds=25, properties=PROPERTIES, needs=_NEEDS),
+    Load("produce under compaction", produce_under_compaction, "Compaction", seconds=35, properties=PROPERTIES, needs=_NEEDS),
+)

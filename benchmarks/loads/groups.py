@@ -17,9 +17,11 @@ from typing import Any, Self
 
 import frames
 import group_frames
-from loads import FETCH_BYTES, LINKS, READY_TIMEOUT_S, Figures, new_topic, percentile_us, pumping
-from peers import Peer
+from peers import Need, Peer
 from pump import Link, LoadError, call, connect, read_answer
+
+from loads.common import FETCH_BYTES, LINKS, READY_TIMEOUT_S, new_topic, percentile_us, pumping
+from loads.declaration import Figures, Load
 
 NOT_YET = (14, 15, 16)  #: what a coordinator says that has just begun: loading, not available, not the coordinator (yet)
 MEMBERS = 20
@@ -267,9 +269,10 @@ def _subscribed_s(consumer: Any, topic: str, poll: Callable[[], object]) -> floa
         consumer.close()
 
 
-LOADS: dict[str, Callable[[Peer, float], Figures]] = {
-    "group, first message": first_message,
-    "group, clients": clients,
-    "group of 20": rebalance,
-    "group, commits": commits,
-}
+_NEEDS = frozenset({Need.GROUPS})
+LOADS = (
+    Load("group, first message", first_message, "Groups", quick=0.2, needs=_NEEDS),
+    Load("group, clients", clients, "Groups", seconds=20, needs=_NEEDS),
+    Load("group of 20", rebalance, "Groups", quick=0.2, needs=_NEEDS),
+    Load("group, commits", commits, "Groups", needs=_NEEDS),
+)

@@ -16,9 +16,11 @@ from itertools import count
 
 import frames
 import transaction_frames
-from loads import FETCH_BYTES, LINKS, READY_TIMEOUT_S, Figures, new_topic, percentile_us, pumping
-from peers import Peer
+from peers import Need, Peer
 from pump import Link, LoadError, call, connect
+
+from loads.common import FETCH_BYTES, LINKS, READY_TIMEOUT_S, new_topic, percentile_us, pumping
+from loads.declaration import Figures, Load
 
 CONCURRENT_TRANSACTIONS = 51
 FIRST_IDS = 400  #: some of each of the 50 partitions of a new `__transaction_state`: Kafka loads each before it answers
@@ -269,10 +271,26 @@ def _restart(peer: Peer, ids: list[bytes], before: dict[bytes, int]) -> float:
     return time.perf_counter() - started
 
 
-LOADS: dict[str, Callable[[Peer, float], Figures]] = {
-    "transactions 4 x 16 kB": partial(transactions, version=2, records=16, size=1000, batches=4),
-    "transactions 1 x 100 B": partial(transactions, version=2, records=1, size=100, batches=1),
-    "transactions of old clients 4 x 16 kB": partial(transactions, version=1, records=16, size=1000, batches=4),
-    "fetch committed 1 MiB": fetch_committed,
-    "10,000 transactional ids": many_ids,
-}
+_NEEDS = frozenset({Need.KEEPS, Need.TRANSACTIONS})
+LOADS = (
+    Load(
+        "transactions 4 x 16 kB",
+        partial(transactions, version=2, records=16, size=1000, batches=4),
+        "Transactions",
+        seconds=20,
+        quick=0.2,
+        needs=_NEEDS,
+    ),
+    Load(
+        "transactions 1 x 100 B", partial(transactions, version=2, records=1, size=100, batches=1), "Transactions", seconds=20, needs=_NEEDS
+    ),
+    Load(
+        "transactions of old clients 4 x 16 kB",
+        partial(transactions, version=1, records=16, size=1000, batches=4),
+        "Transactions",
+        seconds=25,
+        needs=_NEEDS,
+    ),
+    Load("fetch committed 1 MiB", fetch_committed, "Transactions", needs=_NEEDS),
+    Load("10,000 transactional ids", many_ids, "Transactions", seconds=60, needs=_NEEDS | {Need.RESTART}),
+)

@@ -1,0 +1,91 @@
+"""Every figure that loads give: its unit, and in which direction it is better.
+
+Names are without what stands behind ` @ `. A figure that explains others (how large, how often) has no better direction.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+from loads.declaration import AT
+
+
+class Better(Enum):
+    """In which direction a figure is better."""
+
+    HIGHER = "higher"
+    LOWER = "lower"
+    NEITHER = "neither"
+
+
+class Figure(NamedTuple):
+    """How a figure is to be read."""
+
+    name: str
+    unit: str
+    better: Better
+
+
+def better(figure: str) -> Better:
+    """Of a figure, or of a point of a curve; one that nobody declared is left without a direction."""
+    found = FIGURES.get(figure.split(AT, maxsplit=1)[0])
+    return found.better if found else Better.NEITHER
+
+
+def _table(direction: Better, *figures: tuple[str, str]) -> dict[str, Figure]:
+    return {name: Figure(name, unit, direction) for name, unit in figures}
+
+
+FIGURES: dict[str, Figure] = {
+    **_table(
+        Better.HIGHER,
+        ("requests/s", "requests/s"),
+        ("MB/s", "MB/s"),
+        ("transactions/s", "transactions/s"),
+        ("commits/s", "commits/s"),
+        ("recovery MB/s", "MB/s"),
+        ("check MB/s", "MB/s"),
+    ),
+    **_table(
+        Better.LOWER,
+        ("cold start ms", "ms"),
+        ("idle memory MB", "MB"),
+        ("CPU us/request", "us"),
+        ("CPU s/GB", "s/GB"),
+        ("acknowledged p50 us", "us"),
+        ("acknowledged p99 us", "us"),
+        ("delivered p50 us", "us"),
+        ("delivered p99 us", "us"),
+        ("MB for 1,000 connections", "MB"),
+        ("compaction s/GB", "s/GB"),
+        ("compaction CPU s/GB", "s/GB"),
+        ("compaction peak memory MB", "MB"),
+        ("compaction memory added MB", "MB"),
+        ("GB left of 1", "GB"),
+        ("acknowledged p50 us under compaction", "us"),
+        ("acknowledged p99 us under compaction", "us"),
+        ("acknowledged max us under compaction", "us"),
+        ("compaction s/GB under produce", "s/GB"),
+        ("recovered after s", "s"),
+        ("recovery CPU s", "s"),
+        ("start after a stop s", "s"),
+        ("start after SIGKILL s", "s"),
+        ("check s", "s"),
+        ("CPU us/transaction", "us"),
+        ("EndTxn p50 us", "us"),
+        ("EndTxn p99 us", "us"),
+        ("asked again/transaction", "requests"),
+        ("memory MB", "MB"),
+        ("first group ms", "ms"),
+        ("first message p50 us", "us"),
+        ("first message p99 us", "us"),
+        ("CPU us/group", "us"),
+        ("rebalance of 20 p50 us", "us"),
+        ("rebalance of 20 p99 us", "us"),
+        ("CPU us/rebalance", "us"),
+        ("CPU us/commit", "us"),
+        ("first message, confluent-kafka p50 ms", "ms"),
+        ("first message, kafka-python p50 ms", "ms"),
+    ),
+}
