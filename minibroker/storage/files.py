@@ -234,7 +234,8 @@ class HandlePool:
             try:
                 return self._files.open(path, flags)
             except OSError as error:
-                self._make_room(error)
+                if not self._makes_room(error):
+                    raise
 
     def duplicate(self, handle: FileHandle) -> int:
         """Another descriptor of a handle's file, outside the pool."""
@@ -243,14 +244,19 @@ class HandlePool:
             try:
                 return self._files.duplicate(descriptor)
             except OSError as error:
-                self._make_room(error, keep=handle)
+                if not self._makes_room(error, keep=handle):
+                    raise
 
-    def _make_room(self, error: OSError, keep: FileHandle | None = None) -> None:
-        """Close one that is not `keep`, or give up with `error`: the pool shrinks each time, so nobody tries for ever."""
+    def _makes_room(self, error: OSError, keep: FileHandle | None = None) -> bool:
+        """Close one that is not `keep`, if that may help: the pool shrinks each time, so nobody tries for ever.
+
+        It does not raise `error` itself: one that a frame of its traceback names is left to the garbage collector, and that stops the loop.
+        """
         spare = len(self._queue) - (keep is not None)
         if error.errno not in OUT_OF_DESCRIPTORS or spare <= 0 or get_ident() != self._owner:
-            raise error
+            return False
         self._close_one(keep)
+        return True
 
     def close(self, handle: FileHandle) -> None:
         """Close one, if it is open."""

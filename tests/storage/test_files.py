@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import gc
 from pathlib import Path
 
 import pytest
@@ -70,3 +72,19 @@ def test_a_duplicate_keeps_its_original_and_gives_up_in_the_end(tmp_path: Path) 
         files.handles.duplicate(wanted)
     assert wanted.descriptor == first
     wanted.close()
+
+
+def test_a_file_that_is_not_there_leaves_nothing_to_the_garbage_collector(tmp_path: Path) -> None:
+    handles = RealFiles(max_open_files=3).handles
+
+    def look() -> None:
+        with contextlib.suppress(FileNotFoundError):
+            handles.open_path(str(tmp_path / "absent"), READ_ONLY)
+
+    gc.collect()
+    gc.disable()
+    try:
+        look()
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
