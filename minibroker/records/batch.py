@@ -133,8 +133,9 @@ class RecordBatch:
     data: memoryview  #: exactly this batch
 
     def __init__(self, data: Buffer, position: int = 0) -> None:
-        view = memoryview(data)
-        if len(view) - position < HEADER_SIZE:
+        view = data if type(data) is memoryview else memoryview(data)
+        available = len(view) - position
+        if available < HEADER_SIZE:
             raise _unreadable(view, position)
         (
             self.base_offset,
@@ -152,9 +153,9 @@ class RecordBatch:
             self.record_count,
         ) = _unpack_header(view, position)
         self.size = size = LOG_OVERHEAD + self.batch_length
-        if self.magic != MAGIC_V2 or size < HEADER_SIZE or position + size > len(view):
+        if self.magic != MAGIC_V2 or not HEADER_SIZE <= size <= available:
             raise _unreadable(view, position)
-        self.data = view[position : position + size]
+        self.data = view if size == available and not position else view[position : position + size]
 
     @property
     def payload(self) -> memoryview:

@@ -39,6 +39,7 @@ from minibroker.errors import CorruptMessage, InvalidRecord, InvalidTimestamp, K
 from minibroker.records.batch import (
     ATTRIBUTES_POSITION,
     COMPRESSION_MASK,
+    CONTROL_FLAG,
     CRC_POSITION,
     HEADER_SIZE,
     LOG_APPEND_TIME_FLAG,
@@ -100,9 +101,10 @@ def validate_produced(data: memoryview, rules: ProduceRules, *, now_ms: int, pro
 
         return upgrade_produced(data, rules, now_ms=now_ms)
     batch = _only_batch(data, produce_version)
-    _check_batch(batch, rules)
-    payload: bytes | memoryview = batch.payload
-    if batch.is_compressed:
+    if not _is_sound(batch, rules):
+        raise _why_unsound(batch, rules)
+    payload: bytes | memoryview = batch.data[HEADER_SIZE:]
+    if batch.attributes & COMPRESSION_MASK:
         payload = decompress(batch.compression, payload, max_bytes=rules.max_decompressed_bytes)
     record_count = batch.record_count
     deep = record_count <= DEEP_RECORD_COUNT or rules.deep or rules.is_compacted
@@ -116,9 +118,8 @@ def validate_produced(data: memoryview, rules: ProduceRules, *, now_ms: int, pro
         batch = _recompress(batch, payload, rules.compression, rules)
     if rules.timestamp_type:
         return _stamp(batch, batch.attributes | LOG_APPEND_TIME_FLAG, now_ms)
-    most = max(most, NO_TIMESTAMP)
-    if most != batch.max_timestamp or batch.attributes & LOG_APPEND_TIME_FLAG:
-        return _stamp(batch, batch.attributes & ~LOG_APPEND_TIME_FLAG, most)
+    if most != batch.max_timestamp or most < NO_TIMESTAMP or batch.attributes & LOG_APPEND_TIME_FLAG:
+        return _stamp(batch, batch.attributes & ~LOG_APPEND_TIME_FLAG, max(most, NO_TIMESTAMP))
     return batch
 
 
@@ -161,22 +162,33 @@ def _size_of_batch(data: memoryview, position: int) -> int:
     return LOG_OVERHEAD + batch_length if LOG_OVERHEAD + batch_length <= remaining else 0
 
 
-def _check_batch(batch: RecordBatch, rules: ProduceRules) -> None:
+def _is_sound(batch: RecordBatch, rules: ProduceRules) -> bool:
     """Steps 2 and 3: everything that the header tells, and the CRC."""
+    return (
+        batch.base_offset == 0
+        and batch.size <= rules.max_message_bytes
+        and crc32c(batch.data[ATTRIBUTES_POSITION:]) == batch.crc
+        and 0 <= batch.last_offset_delta == batch.record_count - 1
+        and not batch.attributes & CONTROL_FLAG
+        and (batch.producer_id < 0 or batch.base_sequence >= 0)
+    )
+
+
+def _why_unsound(batch: RecordBatch, rules: ProduceRules) -> KafkaError:
+    """Kafka's answer to a batch that is not sound: the first reason of its order."""
     if batch.base_offset != 0:
-        raise InvalidRecord(f"the base offset of a produced record batch should be 0, but it is {batch.base_offset}")
+        return InvalidRecord(f"the base offset of a produced record batch should be 0, but it is {batch.base_offset}")
     if batch.size > rules.max_message_bytes:
-        raise too_large(batch.size, rules)
+        return too_large(batch.size, rules)
     if not batch.check_crc():
-        raise CorruptMessage(f"record batch is corrupt (stored crc = {batch.crc})")
+        return CorruptMessage(f"record batch is corrupt (stored crc = {batch.crc})")
     if batch.last_offset_delta < 0:
-        raise InvalidRecord(f"record batch has an invalid offset range: [0, {batch.last_offset_delta}]")
+        return InvalidRecord(f"record batch has an invalid offset range: [0, {batch.last_offset_delta}]")
     if batch.record_count != batch.last_offset_delta + 1:
-        raise InvalidRecord(f"inconsistent offset range [0, {batch.last_offset_delta}] and count of records {batch.record_count}")
+        return InvalidRecord(f"inconsistent offset range [0, {batch.last_offset_delta}] and count of records {batch.record_count}")
     if batch.is_control:
-        raise InvalidRecord("clients are not allowed to write control records")
-    if batch.producer_id >= 0 and batch.base_sequence < 0:
-        raise InvalidRecord(f"invalid sequence number {batch.base_sequence} in record batch with producer id {batch.producer_id}")
+        return InvalidRecord("clients are not allowed to write control records")
+    return InvalidRecord(f"invalid sequence number {batch.base_sequence} in record batch with producer id {batch.producer_id}")
 
 
 def too_large(size: int, rules: ProduceRules) -> MessageTooLarge:

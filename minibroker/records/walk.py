@@ -86,17 +86,21 @@ def _read_number(data: bytes | memoryview, position: int, max_bits: int = 35) ->
 
 def check_fields(data: bytes | memoryview, position: int, stop: int) -> bool:
     """Check key, value and headers of one record, which fill it up to `stop`; whether its key is null."""
-    key_length, position = _skip_bytes(data, position)
-    number = data[position]  # the value's length, read in place: most records end behind it
-    if number >= 0x80:
-        _, position = _skip_bytes(data, position)
-    else:
-        if number & 1 and number != 1:
-            raise InvalidRecord("a value of a negative length")
+    number = data[position]  # the key's length, then the value's, read in place where it is null or takes one byte: most do
+    if number == 1 or not number & 0x81:
         position += 1 + (number >> 1)
-    if position != stop - 1 or data[position]:
+        is_keyless = number == 1
+    else:
+        length, position = _skip_bytes(data, position)
+        is_keyless = length < 0
+    number = data[position]
+    if number == 1 or not number & 0x81:
+        position += 1 + (number >> 1)
+    else:
+        _, position = _skip_bytes(data, position)
+    if position != stop - 1 or data[position]:  # most records end behind a count of no headers
         _check_headers(data, position, stop)
-    return key_length < 0
+    return is_keyless
 
 
 def _check_headers(data: bytes | memoryview, position: int, stop: int) -> None:
