@@ -21,6 +21,8 @@ BODY = 4
 BATCH_HEADER = 61
 #: The bit in a batch's attributes.
 TRANSACTIONAL = 0x10
+#: Types of config resources.
+TOPIC, GROUP = 2, 32
 
 
 def frame(api_key: int, version: int, body: bytes) -> bytes:
@@ -98,13 +100,13 @@ def metadata(topic: bytes) -> bytes:
     return frame(3, 4, struct.pack(">i", 1) + string(topic) + b"\1")
 
 
-def alter_topic(topic: bytes, name: bytes, value: bytes) -> bytes:
-    """IncrementalAlterConfigs v0: set one config of a topic."""
+def alter_config(kind: int, resource: bytes, name: bytes, value: bytes) -> bytes:
+    """IncrementalAlterConfigs v0: set one config of a topic or a group."""
     setting = struct.pack(">i", 1) + string(name) + b"\0" + string(value)
-    return frame(44, 0, struct.pack(">ib", 1, 2) + string(topic) + setting + b"\0")
+    return frame(44, 0, struct.pack(">ib", 1, kind) + string(resource) + setting + b"\0")
 
 
-def alter_topic_error(answer: bytearray) -> int:
+def alter_config_error(answer: bytearray) -> int:
     """The error code of the one resource."""
     return int(struct.unpack_from(">h", answer, BODY + 4 + 4)[0])
 

@@ -27,13 +27,14 @@ CPU_CLOCK_OF_PROCESS = 2  #: CPUCLOCK_SCHED of clock_getcpuclockid(3)
 #: An ApiVersions v0 request, which every broker answers: size, key 18, version 0, correlation 1, no client id.
 API_VERSIONS_V0 = bytes.fromhex("0000000a 0012 0000 00000001 ffff")
 
+NO_LOGGING = "org.slf4j:slf4j-nop:1.7.36"
+KAFKA_JARS = (f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}", f"org.apache.kafka:kafka-tools:{KAFKA_VERSION}", NO_LOGGING)
 POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
-<groupId>bench</groupId><artifactId>kafka</artifactId><version>1</version><dependencies>
-<dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{version}</version></dependency>
-<dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-tools</artifactId><version>{version}</version></dependency>
-<dependency><groupId>org.slf4j</groupId><artifactId>slf4j-nop</artifactId><version>1.7.36</version></dependency>
+<groupId>bench</groupId><artifactId>jars</artifactId><version>1</version><dependencies>
+{dependencies}
 </dependencies></project>
 """
+DEPENDENCY = "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>"
 
 SERVER_PROPERTIES = """process.roles=broker,controller
 node.id=1
@@ -46,6 +47,8 @@ log.dirs={folder}
 offsets.topic.replication.factor=1
 transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
 group.initial.rebalance.delay.ms=0
 """
 
@@ -211,15 +214,11 @@ class ApacheKafka(Peer):
 
     def __init__(self, properties: Mapping[str, str] | None = None) -> None:
         super().__init__(properties)
-        self._libraries = CACHE / f"kafka-{KAFKA_VERSION}"
         self._properties = self.folder / "server.properties"
 
     def prepare(self) -> None:
         """Fetch the jars once, write the properties and format the directory."""
         super().prepare()
-        if shutil.which("java") is None:
-            raise Unavailable("no java on this machine")
-        self._fetch()
         data = self.data_dir
         if data.exists():
             return
@@ -231,33 +230,37 @@ class ApacheKafka(Peer):
 
     @property
     def _class_path(self) -> str:
-        return f"{self._libraries}/*"
-
-    def _fetch(self) -> None:
-        done = self._libraries / ".done-with-tools"
-        if done.exists():
-            return
-        if shutil.which("mvn") is None:
-            raise Unavailable("no mvn on this machine, and Kafka's jars are not in the cache")
-        self._libraries.mkdir(parents=True, exist_ok=True)
-        (self._libraries / "pom.xml").write_text(POM.format(version=KAFKA_VERSION))
-        goal = [
-            "mvn",
-            "-B",
-            "-q",
-            f"-Dmaven.repo.local={CACHE / 'm2'}",
-            "dependency:copy-dependencies",
-            f"-DoutputDirectory={self._libraries}",
-        ]
-        fetched = subprocess.run(goal, cwd=self._libraries, capture_output=True, text=True, check=False)
-        if fetched.returncode:
-            raise Unavailable(f"Maven could not fetch Kafka: {fetched.stdout.strip().splitlines()[-1:]}")
-        done.touch()
+        return f"{kafka_jars()}/*"
 
     def command(self) -> list[str]:
         """The server's main class."""
         return ["java", *JVM_FLAGS, "-cp", self._class_path, "kafka.Kafka", str(self._properties)]
 
-    def tool(self, main_class: str, *arguments: str) -> list[str]:
-        """The command line of one of Kafka's tools."""
-        return ["java", "-Xmx1G", "-cp", self._class_path, main_class, *arguments]
+
+def kafka_jars() -> Path:
+    """The folder with Apache Kafka and its tools."""
+    return fetch_jars(f"kafka-{KAFKA_VERSION}", *KAFKA_JARS)
+
+
+def java_tool(main_class: str, *arguments: str) -> list[str]:
+    """The command line of one of Kafka's tools."""
+    return ["java", "-Xmx1G", "-cp", f"{kafka_jars()}/*", main_class, *arguments]
+
+
+def fetch_jars(name: str, *coordinates: str) -> Path:
+    """The folder `name` of the cache with these jars (group:artifact:version) and what they need, by Maven at the first call."""
+    if shutil.which("java") is None:
+        raise Unavailable("no java on this machine")
+    folder = CACHE / name
+    done = folder / ".done-with-tools"
+    if not done.exists():
+        if shutil.which("mvn") is None:
+            raise Unavailable(f"no mvn on this machine, and the jars of {name} are not in the cache")
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "pom.xml").write_text(POM.format(dependencies="\n".join(DEPENDENCY.format(*each.split(":")) for each in coordinates)))
+        goal = ["mvn", "-B", "-q", f"-Dmaven.repo.local={CACHE / 'm2'}", "dependency:copy-dependencies", f"-DoutputDirectory={folder}"]
+        fetched = subprocess.run(goal, cwd=folder, capture_output=True, text=True, check=False)
+        if fetched.returncode:
+            raise Unavailable(f"Maven could not fetch {name}: {fetched.stdout.strip().splitlines()[-1:]}")
+        done.touch()
+    return folder

@@ -118,7 +118,7 @@ def _compact(peer: Peer, topic: bytes, meanwhile: Callable[[], object]) -> float
     """Seconds from the change of the policy until the log is clean."""
     with contextlib.closing(connect(peer.address)) as connection:
         started = time.perf_counter()
-        error = frames.alter_topic_error(call(connection, frames.alter_topic(topic, b"cleanup.policy", b"compact")))
+        error = frames.alter_config_error(call(connection, frames.alter_config(frames.TOPIC, topic, b"cleanup.policy", b"compact")))
         if error:
             raise LoadError(f"IncrementalAlterConfigs error {error}")
         while not _cleaned_offset(peer, topic):

@@ -14,7 +14,7 @@ import sys
 import time
 
 import frames
-from peers import ApacheKafka, Need, Peer
+from peers import ApacheKafka, Need, Peer, java_tool
 from pump import LoadError, call, connect
 
 from loads.common import check_produced, new_topic, pumping
@@ -55,7 +55,7 @@ def check(peer: Peer, scale: float) -> Figures:
     started = time.perf_counter()
     if isinstance(peer, ApacheKafka):
         files = sorted((peer.data_dir / f"{topic.decode()}-0").glob("*.log"))
-        _run(peer.tool("org.apache.kafka.tools.DumpLogSegments", "--files", ",".join(map(str, files))))
+        _run(java_tool("org.apache.kafka.tools.DumpLogSegments", "--files", ",".join(map(str, files))))
     else:
         _run([sys.executable, "-m", "minibroker", "storage", "check", str(peer.data_dir)])
     seconds = time.perf_counter() - started

@@ -1,0 +1,122 @@
+"""One Spark session for all brokers of a run: a JVM that is warm, and that none of them waits for.
+
+A command is a line of JSON on standard input, `{"do": NAME, ...}`; its answer a line of JSON on standard output, `{"failed": WHY}` if it
+failed. The program ends with its input. Spark is local with two threads, and has its connector's defaults but for idle consumers, which it
+forgets soon: the broker that they know is gone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from typing import Any
+
+from minibroker.spark.session import kafka_session
+
+CONF = {
+    "spark.driver.memory": "1g",
+    "spark.kafka.consumer.cache.timeout": "5s",
+    "spark.kafka.consumer.cache.evictorThreadRunInterval": "2s",
+}
+PATIENCE_S = 300
+
+
+def ranges(spark: Any, said: dict[str, Any]) -> dict[str, Any]:
+    """Read each range, {partition: offset} from and to, and count what came; seconds of each read."""
+    seconds = []
+    for start, end in said["ranges"]:
+        began = time.perf_counter()
+        offsets = {"startingOffsets": json.dumps({said["topic"]: start}), "endingOffsets": json.dumps({said["topic"]: end})}
+        rows = _source(spark.read, said, offsets).load().select("offset", "value").collect()
+        seconds.append(time.perf_counter() - began)
+        if len(rows) != said["records"]:
+            raise ValueError(f"{len(rows)} rows instead of {said['records']}")
+    return {"seconds": seconds}
+
+
+def whole(spark: Any, said: dict[str, Any]) -> dict[str, Any]:
+    """Read all records into nowhere; seconds."""
+    began = time.perf_counter()
+    _source(spark.read, said, {"startingOffsets": "earliest"}).load().write.format("noop").mode("overwrite").save()
+    return {"seconds": time.perf_counter() - began}
+
+
+def available(spark: Any, said: dict[str, Any]) -> dict[str, Any]:
+    """A query that takes what is there in batches of `records`, and ends: seconds, and the time of each batch."""
+    began = time.perf_counter()
+    query = _query(spark, said, {"maxOffsetsPerTrigger": str(said["records"])}).trigger(availableNow=True).start()
+    query.awaitTermination(PATIENCE_S)
+    seconds = time.perf_counter() - began
+    if query.exception() is not None:
+        raise ValueError(str(query.exception()))
+    batches = [each for each in query.recentProgress if each["numInputRows"]]
+    triggers_ms = [each["durationMs"]["triggerExecution"] for each in batches]
+    return {"seconds": seconds, "rows": sum(each["numInputRows"] for each in batches), "triggers_ms": triggers_ms}
+
+
+class Running:
+    """The query that goes on between commands."""
+
+    def __init__(self) -> None:
+        self.query: Any = None
+
+    def begin(self, spark: Any, said: dict[str, Any]) -> dict[str, Any]:
+        """A query without a pause between its batches; returns when it has taken what is there."""
+        self.query = _query(spark, said, {"startingOffsets": "earliest"}).trigger(processingTime="0 seconds").start()
+        self.query.processAllAvailable()
+        return {}
+
+    def catch_up(self, _spark: Any, _said: dict[str, Any]) -> dict[str, Any]:
+        """Return when the query has taken what was there before."""
+        self.query.processAllAvailable()
+        return {}
+
+    def end(self, _spark: Any, _said: dict[str, Any]) -> dict[str, Any]:
+        """Stop it; the time of each batch."""
+        batches = [each for each in self.query.recentProgress if each["numInputRows"]]
+        self.query.stop()
+        return {"triggers_ms": [each["durationMs"]["triggerExecution"] for each in batches]}
+
+
+def _source(reader: Any, said: dict[str, Any], options: dict[str, str]) -> Any:
+    return reader.format("kafka").options(**{"kafka.bootstrap.servers": said["at"], "subscribe": said["topic"], **options})
+
+
+def _query(spark: Any, said: dict[str, Any], options: dict[str, str]) -> Any:
+    stream = _source(spark.readStream, said, {"startingOffsets": "earliest", **options}).load()
+    folder = tempfile.mkdtemp(prefix="checkpoint-", dir=said["folder"])
+    return stream.writeStream.format("noop").option("checkpointLocation", folder)
+
+
+def main() -> None:
+    """Answer until the input ends."""
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # what Spark prints is no answer
+    spark = kafka_session("minibroker-bench", master="local[2]", conf=CONF)
+    spark.sparkContext.setLogLevel("OFF")
+    running = Running()
+    commands: dict[str, Callable[[Any, dict[str, Any]], dict[str, Any]]] = {
+        "ranges": ranges,
+        "whole": whole,
+        "available": available,
+        "begin": running.begin,
+        "catch_up": running.catch_up,
+        "end": running.end,
+    }
+    print(json.dumps({}), file=answers)
+    for line in sys.stdin:
+        said = json.loads(line)
+        try:
+            answer = commands[said["do"]](spark, said)
+        except Exception as error:  # noqa: BLE001  told to who asked, whatever it is
+            answer = {"failed": f"{type(error).__name__}: {str(error).splitlines()[0]}"}
+        print(json.dumps(answer), file=answers)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()
