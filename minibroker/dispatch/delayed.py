@@ -66,6 +66,7 @@ class Delayed:
     def finished(self) -> None:
         """Called by the owner when there is an answer, and by cancel: let go of timers and subscriptions."""
         self.done = True
+        self._owner = None  # the two hold each other no more: no work for the garbage collector
 
     def step_aside(self) -> None:
         """Another request waits behind this one: answer now with what there is, if that is an honest answer."""

@@ -59,8 +59,9 @@ class InFlight:
             log.warning("closing a connection from %s: %s", self._ctx.connection.client_host, error)
         self.is_done = True
         self._delayed.finished()
-        if self._on_done is not None:
-            self._on_done()
+        on_done, self._on_done = self._on_done, None
+        if on_done is not None:
+            on_done()
 
     def on_done(self, callback: Callable[[], None]) -> None:
         """Call `callback` once when the answer is there; at once if it is."""
@@ -130,7 +131,7 @@ class Dispatcher:
             except WireError:
                 raise
             except KafkaError as error:
-                failure = error
+                failure = error.with_traceback(None)  # which holds this frame, which holds it: garbage that takes a collector
             except Exception:
                 log.exception(
                     "%s version %d of client %r at %s failed", plan.api.name, plan.version, ctx.client_id, ctx.connection.client_host

@@ -440,6 +440,7 @@ class Segment:
     def mark_deleted(self) -> list[str]:
         """Rename the files out of the way; what is to be removed later."""
         self.release()
+        self.log.on_close = None  # the two hold each other no more: no work for the garbage collector
         renamed = []
         for path in self.paths():
             if self._files.exists(path):
