@@ -16,7 +16,7 @@ import click
 
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.errors import ConfigurationError
-from minibroker.server import logs
+from minibroker.server import garbage, logs
 
 _IMPORTED = time.perf_counter()
 _DESCRIPTORS_MAX = 1 << 20
@@ -39,6 +39,7 @@ def serve(  # noqa: PLR0917  one for each option; click passes them by name
     Properties have Kafka's names. They come from --config, then from the environment (KAFKA_NUM_PARTITIONS means
     num.partitions), then from --set and the other options: later ones win.
     """
+    garbage.put_off()
     logs.set_up(log_format, log_level)
     _raise_descriptor_limit()
     arguments = {}
@@ -79,6 +80,7 @@ async def _serve(config: BrokerConfig) -> None:
 
     broker = Broker(config)
     await broker.start()
+    garbage.settle()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, told_to_stop)

@@ -9,7 +9,6 @@ Stop: no new connections; requests that were read are answered, parked ones at o
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 from typing import Final
 
@@ -31,7 +30,6 @@ log = logging.getLogger(__name__)
 STOP_TIMEOUT_S: Final = 10  #: connections that do not take their last answers by then are cut
 _BACKGROUND_THREADS: Final = 4
 _BACKLOG: Final = 1024  #: Kafka's default of 50 lets a burst of connections wait a second for their second SYN
-_GC_THRESHOLD: Final = 50_000  #: new containers between collections: requests leave no cycles behind
 
 
 class Broker:
@@ -86,9 +84,6 @@ class Broker:
             await self.stop()
             raise
         self._flush_timer = FlushTimer(self._cluster, clock, services.flush_queue, self.config.log_flush_scheduler_interval_ms)
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(_GC_THRESHOLD, 20, 100)
 
     async def _listen(self, dispatcher: Dispatcher, clock: LoopClock) -> None:
         census = Census()
