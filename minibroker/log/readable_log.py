@@ -96,8 +96,12 @@ class ReadableLog(LogFailures):
 
     def offset_for_timestamp(self, timestamp_ms: int) -> TimestampOffset | None:
         """The first record whose timestamp is `timestamp_ms` or later; the caller compares its offset with the reader's end."""
-        with self._watched():
+        if self.offline_cause is not None:
+            raise self._offline_error()
+        try:
             return timestamps.first_at_or_after(self.segments, timestamp_ms, self.log_start_offset)
+        except OSError as error:
+            raise self._failed(error) from error
 
     def max_timestamp_offset(self) -> TimestampOffset | None:
         """The record with the largest timestamp; None when there is none with a timestamp."""

@@ -25,6 +25,7 @@ from minibroker.records.batch import (
 )
 from minibroker.storage.files import FileHandle, Files
 
+FIRST_CHUNK = 4 * 1024
 HEADER_CHUNK = 32 * 1024
 BATCH_CHUNK = 1024 * 1024
 TRANSACTIONAL_CHUNK = 128 * 1024
@@ -56,13 +57,22 @@ class BatchHeader(NamedTuple):
     leader_epoch: int
 
 
-def read_headers(files: Files, handle: FileHandle, position: int, end: int, *, chunk_size: int = HEADER_CHUNK) -> Iterator[BatchHeader]:
-    """The headers of all batches from `position` up to `end`; payloads of large batches are skipped, not read."""
-    chunk, chunk_position = b"", position
+def read_headers(
+    files: Files, handle: FileHandle, position: int, end: int, *, chunk_size: int = HEADER_CHUNK, chunk: bytes = b""
+) -> Iterator[BatchHeader]:
+    """The headers of all batches from `position` up to `end`; payloads of large batches are skipped, not read.
+
+    Look-ups end within a few batches, so the first chunk is small; chunks grow to `chunk_size` while batches are small beside them.
+    `chunk` is what lies at `position`, as far as the caller has read it.
+    """
+    chunk_position = position
+    size_to_read = min(FIRST_CHUNK, chunk_size)
     while position < end:
         index = position - chunk_position
         if index + HEAD_SIZE > len(chunk):
-            chunk = files.read_at(handle.opened(), min(chunk_size, end - position), position)
+            if index:
+                size_to_read = min(2 * size_to_read if index < 2 * len(chunk) else FIRST_CHUNK, chunk_size)
+            chunk = files.read_at(handle.opened(), min(size_to_read, end - position), position)
             chunk_position, index = position, 0
             if len(chunk) < HEAD_SIZE:
                 yield (header := _old_header(handle, chunk, 0, position, end))

@@ -13,12 +13,14 @@ must begin.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from minibroker.errors import CorruptMessage
 from minibroker.records.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC_V2, MIN_LEGACY_SIZE, RecordBatch, read_batch
 from minibroker.storage.batch_scan import (
+    FIRST_CHUNK,
     HEAD_SIZE,
     BatchHeader,
     TransactionalHeader,
@@ -302,25 +304,30 @@ class Segment:
     def find(self, offset: int, end: int | None = None) -> BatchHeader | None:
         """The first batch below position `end` whose last offset reaches `offset`; None when all lie below."""
         end = self.size if end is None else end
-        for header in read_headers(self._files, self.log, self._start_for(offset), end):
+        for header in self._headers_to(offset, end):
             if header.last_offset >= offset:
                 return header
         return None
 
-    def _start_for(self, offset: int) -> int:
-        """Where a walk to `offset` may begin: an index entry that its batch confirms."""
+    def _headers_to(self, offset: int, end: int) -> Iterator[BatchHeader]:
+        """Batches below position `end` on the way to `offset`, and on: from an index entry that its batch confirms."""
+        position, chunk = self._start_for(offset)
+        return read_headers(self._files, self.log, position, end, chunk=chunk)
+
+    def _start_for(self, offset: int) -> tuple[int, bytes]:
+        """Where that is, and what lies there, as far as it was read."""
         index = self.offset_index
         if not index.in_memory and not index.loaded() and self.size > 2 * self.index_interval_bytes:
             self._rebuild("is missing or empty", logging.WARNING if index.is_damaged else logging.DEBUG)
         entry = self.offset_index.lookup(offset)
         if entry.position == 0:
-            return 0
+            return 0, b""
         if entry.position + MIN_LEGACY_SIZE <= self.size:
-            head = self._files.read_at(self.log.opened(), min(HEAD_SIZE, self.size - entry.position), entry.position)
-            if self._agrees(head, 0, entry.offset):
-                return entry.position
+            chunk = self._files.read_at(self.log.opened(), min(FIRST_CHUNK, self.size - entry.position), entry.position)
+            if self._agrees(chunk, 0, entry.offset):
+                return entry.position, chunk
         self._rebuild(f"has a wrong entry {entry}")
-        return self.offset_index.lookup(offset).position
+        return self.offset_index.lookup(offset).position, b""
 
     def _rebuild(self, why: str, level: int = logging.WARNING) -> None:
         logger.log(level, "%s %s: rebuilding the indexes of this segment", self.offset_index.path, why)
@@ -333,7 +340,7 @@ class Segment:
         """The offset after the last batch: read from the last index entry on."""
         next_offset = self.base_offset
         if self.size:
-            for header in read_headers(self._files, self.log, self._start_for(self.base_offset + MAX_RELATIVE_OFFSET), self.size):
+            for header in self._headers_to(self.base_offset + MAX_RELATIVE_OFFSET, self.size):
                 next_offset = header.last_offset + 1
         return next_offset
 
@@ -363,16 +370,19 @@ class Segment:
         """Batches from a place on before which none that ends at or above `start_offset` reaches `timestamp`."""
         self.trust_time_index()
         entry = self.time_index.lookup(timestamp)
-        if entry.timestamp != NO_TIMESTAMP and not self._time_entry_agrees(entry):
-            self._rebuild(f"or the time index beside it has a wrong entry {entry}")
-            entry = self.time_index.lookup(timestamp)
-        return read_headers(self._files, self.log, self._start_for(max(entry.offset, start_offset)), self.size)
+        if entry.timestamp != NO_TIMESTAMP:
+            headers = self._headers_to(entry.offset, self.size)
+            found = next((header for header in headers if header.last_offset >= entry.offset), None)
+            if found is None or not _is_of(entry, found):
+                self._rebuild(f"or the time index beside it has a wrong entry {entry}")
+                entry = self.time_index.lookup(timestamp)
+            elif entry.offset >= start_offset:
+                return chain((found,), headers)
+        return self._headers_to(max(entry.offset, start_offset), self.size)
 
     def headers_from(self, offset: int) -> Iterable[BatchHeader]:
         """Batches from the one that holds `offset` on."""
-        return (
-            header for header in read_headers(self._files, self.log, self._start_for(offset), self.size) if header.last_offset >= offset
-        )
+        return (header for header in self._headers_to(offset, self.size) if header.last_offset >= offset)
 
     def batches_from(self, offset: int) -> Iterable[RecordBatch]:
         """Batches from the one that holds `offset` on, whole, their CRC unchecked; CorruptMessage at a place where none is."""
@@ -391,7 +401,11 @@ class Segment:
 
     def batch_at(self, header: BatchHeader | TransactionalHeader) -> RecordBatch:
         """A batch, whole."""
-        return read_batch(self._files.read_at(self.log.opened(), header.size, header.position))
+        return read_batch(self.bytes_of(header))
+
+    def bytes_of(self, header: BatchHeader | TransactionalHeader, max_size: int = MAX_SEGMENT_SIZE) -> bytes:
+        """A batch, or the first `max_size` bytes of it."""
+        return self._files.read_at(self.log.opened(), min(header.size, max_size), header.position)
 
     def trust_time_index(self) -> None:
         """See once that the time index ends as the `.log` does: its last entry is what look-ups skip segments by."""
@@ -407,7 +421,7 @@ class Segment:
         if entry.timestamp == NO_TIMESTAMP:
             return False
         header = self.find(entry.offset)
-        return header is not None and header.max_timestamp == entry.timestamp and header.last_offset == entry.offset
+        return header is not None and _is_of(entry, header)
 
     @property
     def modified_ms(self) -> int:
@@ -447,3 +461,7 @@ class Segment:
                 self._files.rename(path, path + DELETED)
                 renamed.append(path + DELETED)
         return renamed
+
+
+def _is_of(entry: TimestampEntry, header: BatchHeader) -> bool:
+    return header.max_timestamp == entry.timestamp and header.last_offset == entry.offset
