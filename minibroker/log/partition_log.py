@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 from minibroker.background import Background
@@ -38,7 +38,7 @@ from minibroker.log.rolling import is_overdue, must_roll, random_jitter_ms
 from minibroker.log.shrinking_log import ShrinkingLog
 from minibroker.log.transactions import OpenTransaction
 from minibroker.log.write_times import WriteTimes
-from minibroker.records.batch import NO_TIMESTAMP, RecordBatch, assign_offsets, split_batches, stamp_log_append_time
+from minibroker.records.batch import NO_TIMESTAMP, RecordBatch, assign_offsets, stamp_log_append_time
 from minibroker.records.control import EndTransactionMarker, build_end_transaction_batch
 from minibroker.records.validate import validate_produced
 from minibroker.storage.files import Files
@@ -109,7 +109,7 @@ class PartitionLog(ShrinkingLog):
         """Validate what a producer sent, give it offsets, and write it at once with one call; `data` is written into.
 
         That the coordinator knows of a transactional batch's transaction is the caller's to see to. Raises what records/validate.py and
-        `append_batches` raise, with nothing appended.
+        `append_batch` raise, with nothing appended.
         """
         if self.offline_cause is not None:
             raise self._offline_error()
@@ -118,49 +118,45 @@ class PartitionLog(ShrinkingLog):
             data = memoryview(bytearray(data))
         rules = self._rules
         batch = validate_produced(data, rules, now_ms=now_ms, produce_version=produce_version)
-        if batch.is_transactional and produce_version is not None and produce_version >= IMPLICIT_SINCE:
+        if produce_version is not None and produce_version >= IMPLICIT_SINCE and batch.is_transactional:
             self._producers.check_first_sequence(batch)
-        log_append_time_ms = now_ms if rules.timestamp_type else NO_TIMESTAMP
-        return self.append_batches(batch.data, (batch,), log_append_time_ms=log_append_time_ms)
+        return self.append_batch(batch, now_ms if rules.timestamp_type else NO_TIMESTAMP)
 
-    def append_batches(self, data: memoryview, batches: Sequence[RecordBatch], *, log_append_time_ms: int = NO_TIMESTAMP) -> Appended:
-        """Append validated `batches`, which `data` is end to end: offsets and leader epoch are written into it in place.
+    def append_batch(self, batch: RecordBatch, log_append_time_ms: int = NO_TIMESTAMP) -> Appended:
+        """Append a validated batch: offsets and leader epoch are written into its bytes in place.
 
-        A batch that its producer sent before is answered with its offsets of then. Raises what log/producer_state.py refuses,
+        One that its producer sent before is answered with its offsets of then. Raises what log/producer_state.py refuses,
         RecordListTooLarge (larger than a segment); KafkaStorageError.
         """
         if self.offline_cause is not None:
             raise self._offline_error()
-        if len(data) > self.config.segment_bytes:
-            raise self._too_large(data)
-        for batch in batches:
-            if batch.producer_id >= 0:
-                duplicate = self._producers.check(batches)
-                if duplicate is not None:
-                    time_ms = NO_TIMESTAMP if log_append_time_ms < 0 else duplicate.timestamp
-                    return Appended(duplicate.base_offset, duplicate.last_offset, time_ms, self.log_start_offset, duplicate=True)
-                break
-        return self._write(data, batches, log_append_time_ms)
+        if batch.size > self.config.segment_bytes:
+            raise self._too_large(batch)
+        if batch.producer_id >= 0:
+            duplicate = self._producers.check(batch)
+            if duplicate is not None:
+                time_ms = NO_TIMESTAMP if log_append_time_ms < 0 else duplicate.timestamp
+                return Appended(duplicate.base_offset, duplicate.last_offset, time_ms, self.log_start_offset, duplicate=True)
+        return self._write(batch, log_append_time_ms)
 
     def append_own(self, data: bytearray | memoryview) -> Appended:
-        """Append batches of the broker itself: records of the coordinators, and offsets that are committed in a transaction.
+        """Append a batch of the broker itself: records of the coordinators, and offsets that are committed in a transaction.
 
         `data` is written into. Nothing of it is validated but the producer's epoch and transaction. Raises InvalidProducerEpoch,
         InvalidTxnState, RecordListTooLarge; KafkaStorageError.
         """
         if self.offline_cause is not None:
             raise self._offline_error()
-        data = memoryview(data)
-        if len(data) > self.config.segment_bytes:
-            raise self._too_large(data)
         log_append_time_ms = NO_TIMESTAMP
         if self._rules.timestamp_type:
             log_append_time_ms = self._clock.now_ms()
-            for batch in split_batches(data):
-                stamp_log_append_time(batch.data, log_append_time_ms)
-        batches = list(split_batches(data))
-        self._producers.check_own(batches)
-        return self._write(data, batches, log_append_time_ms)
+            stamp_log_append_time(memoryview(data), log_append_time_ms)
+        batch = RecordBatch(data)
+        if batch.size > self.config.segment_bytes:
+            raise self._too_large(batch)
+        if batch.producer_id >= 0:
+            self._producers.check_own(batch)
+        return self._write(batch, log_append_time_ms)
 
     def end_transaction(self, marker: EndTransactionMarker, *, producer_id: int, producer_epoch: int, transaction_version: int) -> Appended:
         """Append the marker that ends a transaction, whether the producer has one open here or not.
@@ -178,46 +174,32 @@ class PartitionLog(ShrinkingLog):
         if self._rules.timestamp_type:
             log_append_time_ms = now_ms
             stamp_log_append_time(data, now_ms)
-        return self._write(data, (RecordBatch(data),), log_append_time_ms)
+        return self._write(RecordBatch(data), log_append_time_ms)
 
-    def _too_large(self, data: memoryview) -> RecordListTooLarge:
-        return RecordListTooLarge(f"{len(data)} bytes do not fit into a segment of {self.config.segment_bytes}")
+    def _too_large(self, batch: RecordBatch) -> RecordListTooLarge:
+        return RecordListTooLarge(f"{batch.size} bytes do not fit into a segment of {self.config.segment_bytes}")
 
-    def _write(self, data: memoryview, batches: Sequence[RecordBatch], log_append_time_ms: int) -> Appended:
-        base_offset = next_offset = self.log_end_offset
-        max_timestamp = NO_TIMESTAMP
-        has_producer = False
-        position = 0
-        for batch in batches:
-            assign_offsets(data[position:] if position else data, next_offset, self.leader_epoch)
-            position += batch.size
-            next_offset += batch.last_offset_delta + 1
-            if batch.producer_id >= 0:
-                has_producer = True
-            max_timestamp = max(max_timestamp, batch.max_timestamp)
+    def _write(self, batch: RecordBatch, log_append_time_ms: int) -> Appended:
+        base_offset = self.log_end_offset
+        last_offset = base_offset + batch.last_offset_delta
+        assign_offsets(batch.data, base_offset, self.leader_epoch)
         try:
             if not self._epoch_is_saved:
                 self._save_epoch()
             segment = self.segments.active
-            if segment.size and must_roll(segment, self.config, position, next_offset - 1, max_timestamp, clock=self._clock):
+            if segment.size and must_roll(segment, self.config, batch, last_offset, self._clock):
                 segment = self._roll()
-            segment.append(data, batches, base_offset)
+            segment.append(batch, base_offset, last_offset)
         except OSError as error:
             raise self._failed(error, is_fatal=hasattr(error, "__notes__")) from error
-        if has_producer:
-            self._note_producers(batches, base_offset)
-        self.log_end_offset = next_offset
+        if batch.producer_id >= 0:
+            aborted = self._producers.update(batch, base_offset)
+            if aborted is not None:
+                self._note_aborted(aborted)
+        self.log_end_offset = last_offset + 1
         if not self._is_held:
             self._follow_log_end()
-        return Appended(base_offset, next_offset - 1, log_append_time_ms, self.log_start_offset)
-
-    def _note_producers(self, batches: Sequence[RecordBatch], offset: int) -> None:
-        for batch in batches:
-            if batch.producer_id >= 0:
-                aborted = self._producers.update(batch, offset)
-                if aborted is not None:
-                    self._note_aborted(aborted)
-            offset += batch.last_offset_delta + 1
+        return Appended(base_offset, last_offset, log_append_time_ms, self.log_start_offset)
 
     def _note_aborted(self, aborted: AbortedTxn) -> None:
         """Its marker is in the log: without its entry readers would take the records for committed, so the log must not go on."""

@@ -76,15 +76,6 @@ class Producer:
         """Of the last batch; -1 when none is known."""
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
 
-    def copy(self) -> Producer:
-        """A copy to try appends on."""
-        other = Producer(self.producer_epoch)
-        other.batches = list(self.batches)
-        other.last_timestamp = self.last_timestamp
-        other.coordinator_epoch = self.coordinator_epoch
-        other.current_txn_first_offset = self.current_txn_first_offset
-        return other
-
     def duplicate_of(self, batch: RecordBatch) -> BatchMetadata | None:
         """The retained batch that `batch` repeats."""
         if batch.producer_epoch == self.producer_epoch:
@@ -179,37 +170,23 @@ class ProducerState:
         self.open_transactions = OpenTransactions()
         self.end_offset = 0
 
-    def check(self, batches: Sequence[RecordBatch]) -> BatchMetadata | None:
-        """The earlier batch that these repeat, or None when they may be appended; KafkaError when neither.
+    def check(self, batch: RecordBatch) -> BatchMetadata | None:
+        """The earlier batch that this one repeats, or None when it may be appended; KafkaError when neither."""
+        producer = self.producers.get(batch.producer_id)
+        if producer is None:
+            if self.is_allocated is not None and not self.is_allocated(batch.producer_id):
+                raise UnknownProducerId(f"producer id {batch.producer_id} was never given out by this cluster")
+            return None
+        duplicate = producer.duplicate_of(batch)
+        if duplicate is None:
+            producer.check(batch)
+        return duplicate
 
-        Several batches of one producer are checked each after the other; only a single one can be a duplicate, as in Kafka.
-        """
-        tried: dict[int, Producer] = {}
-        for batch in batches:
-            producer_id = batch.producer_id
-            if producer_id < 0:
-                continue
-            producer = tried.get(producer_id) or self.producers.get(producer_id)
-            if producer is None:
-                if self.is_allocated is not None and not self.is_allocated(producer_id):
-                    raise UnknownProducerId(f"producer id {producer_id} was never given out by this cluster")
-                producer = Producer()
-            else:
-                duplicate = producer.duplicate_of(batch)
-                if duplicate is not None:
-                    return duplicate
-                producer.check(batch)
-            if len(batches) > 1:
-                tried[producer_id] = producer = producer.copy()
-                producer.update(batch, 0)
-        return None
-
-    def check_own(self, batches: Sequence[RecordBatch]) -> None:
-        """Whether batches of the broker itself may be appended; of one producer there is one."""
-        for batch in batches:
-            producer = self.producers.get(batch.producer_id)
-            if producer is not None:
-                producer.check(batch, has_sequence=False)
+    def check_own(self, batch: RecordBatch) -> None:
+        """Whether a batch of the broker itself may be appended."""
+        producer = self.producers.get(batch.producer_id)
+        if producer is not None:
+            producer.check(batch, has_sequence=False)
 
     def check_marker(self, marker: EndTransactionMarker, *, producer_id: int, producer_epoch: int, transaction_version: int) -> None:
         """Whether `marker` may be appended, for whatever producer."""

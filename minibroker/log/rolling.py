@@ -18,23 +18,23 @@ import random
 
 from minibroker.clock import Clock
 from minibroker.log.log_config import LogConfig
+from minibroker.records.batch import RecordBatch
 from minibroker.storage.files import Files
 from minibroker.storage.segment import MAX_RELATIVE_OFFSET, Segment
 
 
-def must_roll(segment: Segment, config: LogConfig, size: int, last_offset: int, max_timestamp: int, *, clock: Clock) -> bool:
-    """Whether a batch of `size` bytes must go into a new segment; `segment` is not empty."""
+def must_roll(segment: Segment, config: LogConfig, batch: RecordBatch, last_offset: int, clock: Clock) -> bool:
+    """Whether a batch, which is to end with `last_offset`, must go into a new segment; `segment` is not empty."""
     if (
-        segment.size > config.segment_bytes - size
+        segment.size > config.segment_bytes - batch.size
         or last_offset - segment.base_offset > MAX_RELATIVE_OFFSET
-        or segment.offset_index.is_full
-        or segment.time_index.is_full
+        or (segment.index_room <= 0 and segment.count_index_room() <= 0)
     ):
         return True
     first_timestamp = segment.first_timestamp
     if first_timestamp is None:
         first_timestamp = segment.first_batch_timestamp()
-    waited_ms = max_timestamp - first_timestamp if first_timestamp >= 0 else clock.now_ms() - segment.created_ms
+    waited_ms = batch.max_timestamp - first_timestamp if first_timestamp >= 0 else clock.now_ms() - segment.created_ms
     if waited_ms > config.segment_ms - segment.roll_jitter_ms:
         return True
     return config.max_compaction_lag_ms < config.segment_ms and waited_ms > config.max_segment_ms - segment.roll_jitter_ms

@@ -35,9 +35,9 @@ class OffsetIndex(IndexFile):
     __slots__ = ()
 
     @property
-    def is_full(self) -> bool:
-        """Whether segment.index.bytes allows no further entry: the segment rolls."""
-        return len(self.loaded()) // 8 >= self.max_count
+    def room(self) -> int:
+        """How many further entries segment.index.bytes allows; where it is 0, the segment rolls."""
+        return self.max_count - len(self.loaded()) // 8
 
     def append(self, offset: int, position: int) -> None:
         """Add an entry; both grow."""

@@ -13,9 +13,8 @@ must begin.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import TYPE_CHECKING
 
 from minibroker.errors import CorruptMessage
 from minibroker.records.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC_V2, MIN_LEGACY_SIZE, RecordBatch, read_batch
@@ -35,9 +34,6 @@ from minibroker.storage.log_file_names import DELETED, LOG, OFFSET_INDEX, TIME_I
 from minibroker.storage.offset_index import OffsetIndex
 from minibroker.storage.time_index import NO_TIMESTAMP, TimeIndex, TimestampEntry
 from minibroker.storage.transaction_index import TransactionIndex
-
-if TYPE_CHECKING:
-    from typing_extensions import Buffer
 
 logger = logging.getLogger(__name__)
 
@@ -60,6 +56,7 @@ class Segment:
         "directory",
         "first_timestamp",
         "index_interval_bytes",
+        "index_room",
         "log",
         "offset_index",
         "positions",
@@ -87,6 +84,7 @@ class Segment:
         self.base_offset = base_offset
         self.size = size
         self.index_interval_bytes = index_interval_bytes
+        self.index_room = 0  #: so many further index entries are surely allowed; 0: to be counted
         self.created_ms = created_ms  #: rolls by it while no batch has a timestamp
         self.roll_jitter_ms = roll_jitter_ms  #: taken off segment.ms
         self.log = files.handles.handle(f"{directory}/{file_name(base_offset, LOG)}", APPEND)
@@ -116,8 +114,8 @@ class Segment:
 
     # Writing
 
-    def append(self, data: Buffer, batches: Sequence[RecordBatch], base_offset: int) -> None:
-        """Write `data`, which is `batches` with their offsets from `base_offset` on, by one call; then note their positions.
+    def append(self, batch: RecordBatch, base_offset: int, last_offset: int) -> None:
+        """Write a batch, which has these offsets, by one call; then note its position.
 
         OSError: nothing was appended; when even the cut back failed, it has `__notes__` and the segment must not be used any more.
         """
@@ -127,32 +125,35 @@ class Segment:
         if descriptor < 0:
             descriptor = handle.opened()
         handle.used = True
-        position = self.size
-        size = len(data)  # type: ignore[arg-type]  # bytes, bytearray or a memoryview of bytes
+        size = batch.size
         try:
-            written = self._files.write(descriptor, data)
+            written = self._files.write(descriptor, batch.data)
             if written != size:
-                write_all(self._files, descriptor, memoryview(data)[written:])
+                write_all(self._files, descriptor, batch.data[written:])
         except OSError as error:
             self._cut_back(error)
             raise
+        position = self.size
         if position == 0:
-            self.first_timestamp = batches[0].max_timestamp
+            self.first_timestamp = batch.max_timestamp
         self.size = position + size
-        for batch in batches:
-            last_offset = base_offset + batch.last_offset_delta
-            if len(self.positions) >= RECENT_POSITIONS:
-                self._older_positions, self.positions = self.positions, {}
-            self.positions[base_offset] = position
-            if batch.max_timestamp > largest[0]:
-                self._largest = largest = TimestampEntry(batch.max_timestamp, last_offset)
-            if self._bytes_since_index_entry > self.index_interval_bytes:
-                self.offset_index.append(last_offset, position)
-                self.time_index.maybe_append(*largest)
-                self._bytes_since_index_entry = 0
-            position += batch.size
-            self._bytes_since_index_entry += batch.size
-            base_offset = last_offset + 1
+        if len(self.positions) >= RECENT_POSITIONS:
+            self._older_positions, self.positions = self.positions, {}
+        self.positions[base_offset] = position
+        if batch.max_timestamp > largest[0]:
+            self._largest = largest = TimestampEntry(batch.max_timestamp, last_offset)
+        if self._bytes_since_index_entry > self.index_interval_bytes:
+            self.offset_index.append(last_offset, position)
+            self.time_index.maybe_append(*largest)
+            self.index_room -= 1
+            self._bytes_since_index_entry = size
+        else:
+            self._bytes_since_index_entry += size
+
+    def count_index_room(self) -> int:
+        """How many further index entries segment.index.bytes allows; where it is 0, the segment rolls."""
+        self.index_room = min(self.offset_index.room, self.time_index.room)
+        return self.index_room
 
     def _prepare_to_append(self) -> TimestampEntry:
         """Read what an append continues: nothing may fail any more once its bytes are in the file."""
@@ -171,6 +172,7 @@ class Segment:
         self.size = size
         self.positions, self._older_positions = {}, {}
         self._largest = self.first_timestamp = None
+        self.index_room = 0
 
     def rebuild_indexes(self) -> int:
         """Make both indexes anew from the batches, as Kafka's recovery does; the next offset.
@@ -204,6 +206,7 @@ class Segment:
         self.time_index.reset()
         self._time_index_trusted = True
         self._bytes_since_index_entry = 0
+        self.index_room = 0
 
     def end_rebuild(self, largest: TimestampEntry, first_timestamp: int | None) -> None:
         """The walk is over: the largest timestamp with the last offset of its batch, and that of the first batch."""

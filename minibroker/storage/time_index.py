@@ -37,9 +37,9 @@ class TimeIndex(IndexFile):
     __slots__ = ()
 
     @property
-    def is_full(self) -> bool:
-        """Whether only the slot for the last entry is left: the segment rolls."""
-        return len(self.loaded()) // 12 >= self.max_count - 1
+    def room(self) -> int:
+        """How many further entries there may be; where it is 0, only the slot for the last entry is left, and the segment rolls."""
+        return self.max_count - 1 - len(self.loaded()) // 12
 
     def maybe_append(self, timestamp: int, offset: int) -> None:
         """Add an entry if the timestamp grew."""

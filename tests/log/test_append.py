@@ -120,7 +120,7 @@ def test_rolls_before_relative_offsets_overflow(open_log: OpenLog) -> None:
     log = open_log()
     for _ in range(3):
         data = batch_of(b"x", last_offset_delta=INT32_MAX // 2)
-        log.append_batches(data, [RecordBatch(data)])
+        log.append_batch(RecordBatch(data))
     assert [segment.base_offset for segment in log.segments] == [0, INT32_MAX // 2 * 2 + 2]
 
 
@@ -158,14 +158,6 @@ def test_indexes_of_idle_segments_leave_the_memory(open_log: OpenLog) -> None:
     *closed, active = log.segments
     assert sum(segment.offset_index.in_memory for segment in closed) <= 2
     assert active.offset_index.in_memory
-
-
-def test_one_call_appends_several_batches(open_log: OpenLog) -> None:
-    log = open_log()
-    data = memoryview(bytearray(batch_of(b"a", b"b")) + bytearray(batch_of(b"c")))
-    batches = [RecordBatch(data), RecordBatch(data, len(batch_of(b"a", b"b")))]
-    assert log.append_batches(data, batches)[:2] == (0, 2)
-    assert read_values(log) == {0: b"a", 1: b"b", 2: b"c"}
 
 
 # Producers

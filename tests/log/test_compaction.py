@@ -14,7 +14,7 @@ from minibroker.errors import CorruptMessage
 from minibroker.log.log_config import DAY_MS, LogConfig
 from minibroker.log.offset_map import BYTES_A_KEY
 from minibroker.log.partition_log import PartitionLog
-from minibroker.records.batch import CRC_POSITION, NO_TIMESTAMP, TimestampType, split_batches
+from minibroker.records.batch import CRC_POSITION, NO_TIMESTAMP, RecordBatch, TimestampType
 from minibroker.records.builder import build_batch
 from minibroker.records.compression import Compression
 from minibroker.records.control import ControlType
@@ -202,7 +202,7 @@ def test_a_commit_marker_stays_as_long_as_its_records(log: PartitionLog) -> None
 def test_a_transaction_across_segments_whose_marker_is_not_compacted_yet(log: PartitionLog) -> None:
     batch = keyed_batch((A, b"void"), is_transactional=True, producer_id=1, producer_epoch=0, base_sequence=0)
     put(log, (A, b"stays"), roll=True)
-    log.append_batches(batch, list(split_batches(batch)))
+    log.append_batch(RecordBatch(batch))
     log._roll()
     put(log, (B, b"1"), roll=True)
     end_transaction(log, 1, ControlType.ABORT)

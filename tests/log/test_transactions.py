@@ -229,8 +229,8 @@ def test_a_coordinator_that_was_replaced_is_fenced(open_log: OpenLog) -> None:
 
 def test_own_batches_have_no_sequences(open_log: OpenLog) -> None:
     log = open_log()
-    data = bytearray(b"".join(batch_of(b"a") for _ in range(2)))
-    assert log.append_own(data)[:2] == (0, 1)
+    for offset in (0, 1):
+        assert log.append_own(batch_of(b"a")).base_offset == offset
     for offset in (2, 3):
         assert log.append_own(idempotent_batch(1, 0, epoch=1, is_transactional=True)).base_offset == offset
     assert log.last_stable_offset == 2

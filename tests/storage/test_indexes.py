@@ -90,12 +90,12 @@ def test_layouts_byte_for_byte(tmp_path: Path) -> None:
 def test_limits_are_kafkas() -> None:
     """8 and 12 bytes an entry; the time index keeps its last slot for the entry made when the segment rolls."""
     offsets, times = offset_index("", is_new=True, max_bytes=31), time_index("", is_new=True, max_bytes=47)
-    fullness = []
+    rooms = []
     for number in range(1, 4):
         offsets.append(BASE + number, number)
         times.maybe_append(number, BASE + number)
-        fullness.append((offsets.is_full, times.is_full))
-    assert fullness == [(False, False), (False, True), (True, True)]
+        rooms.append((offsets.room, times.room))
+    assert rooms == [(2, 1), (1, 0), (0, -1)]
 
 
 @pytest.mark.parametrize("zeros", [1, 7, 8, 12, 4096, 10 * 1024 * 1024])
