@@ -92,6 +92,13 @@ def _query(spark: Any, said: dict[str, Any], options: dict[str, str]) -> Any:
     return stream.writeStream.format("noop").option("checkpointLocation", folder)
 
 
+def _reason(error: Exception) -> str:
+    """Of Java's many lines the first, and the innermost cause."""
+    lines = str(error).splitlines()
+    causes = [line for line in lines if line.startswith("Caused by")]
+    return " ".join([type(error).__name__, *lines[:1], *causes[-1:]])
+
+
 def main() -> None:
     """Answer until the input ends."""
     answers = os.fdopen(os.dup(1), "w", buffering=1)
@@ -113,7 +120,7 @@ def main() -> None:
         try:
             answer = commands[said["do"]](spark, said)
         except Exception as error:  # noqa: BLE001  told to who asked, whatever it is
-            answer = {"failed": f"{type(error).__name__}: {str(error).splitlines()[0]}"}
+            answer = {"failed": _reason(error)}
         print(json.dumps(answer), file=answers)
     spark.stop()
 

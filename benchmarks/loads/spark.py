@@ -20,7 +20,7 @@ from typing import Any
 
 import frames
 from peers import Need, Peer, Unavailable
-from pump import Link, LoadError, call, connect
+from pump import LoadError, call, connect
 
 from loads.clients import at
 from loads.common import LINKS, check_produced, new_topic, pumping
@@ -106,11 +106,8 @@ def _filled(peer: Peer, records_a_batch: int, records: int) -> str:
     batch = frames.record_batch(records_a_batch, 100)
     requests = [frames.produce(topic, partition, batch) for partition in range(LINKS)]
 
-    def following(link: Link, _: int) -> bytes:
-        return requests[link.number]
-
-    with pumping(peer, depth=1) as pump:
-        pump.run(records // records_a_batch, following, check_produced(topic))
+    with pumping(peer, depth=1) as pump:  # by number, not by connection: the same for each partition
+        pump.run(records // records_a_batch, lambda _, number: requests[number % LINKS], check_produced(topic))
     return topic.decode()
 
 
