@@ -1,9 +1,9 @@
-# minibroker: make setup | demo | test | lint | bench
+# minibroker: make setup | demo | test | lint | bench | bench-quick
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup test lint demo bench lock
+.PHONY: setup test lint demo bench bench-quick lock
 
 setup: $(VENV)/.ready
 
@@ -25,8 +25,11 @@ lint: setup
 demo: setup
 	$(BIN)/python -m minibroker.demo
 
-bench: setup
+bench: setup  ## all loads, all brokers, five rounds: hours; what is done is kept, whatever ends it
 	$(BIN)/python benchmarks/run.py
+
+bench-quick: setup  ## the loads of the targets, small: under five minutes, once Kafka's jars and kfake are there
+	$(BIN)/python benchmarks/run.py --quick
 
 lock:  ## write requirements.lock anew: hashes, no host names
 	$(BIN)/pip install --quiet uv

@@ -1,11 +1,12 @@
-"""Other stand-ins for a broker: franz-go's kfake (Go; on disk and in memory) and the mock cluster of librdkafka (C, in memory).
+"""Other stand-ins for a broker: franz-go's kfake (Go; on disk, in memory), the mock cluster of librdkafka (C, in memory), Tansu (Rust).
 
-kfake is built from benchmarks/kfake once; the mock cluster comes with confluent-kafka. One that cannot be had is left out with a line.
-Tansu is not here: it is no package of any registry that this project uses.
+kfake is built from benchmarks/kfake once; the mock cluster comes with confluent-kafka; Tansu is taken as it is installed.
+One that cannot be had is left out with a line.
 """
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import subprocess
 import sys
@@ -37,14 +38,16 @@ class Kfake(Peer):
             raise Unavailable(f"go could not build it: {built.stderr.strip().splitlines()[-1:]}")
 
     def command(self) -> list[str]:
-        """The port, and where its data go."""
-        return [str(_kfake_program()), str(self.port), str(self.data_dir)]
+        """The port, where its data go, and whether each record is synced."""
+        is_synced = self.properties.get("log.flush.interval.messages") == "1"
+        return [str(_kfake_program()), str(self.port), str(self.data_dir), *(["sync"] if is_synced else [])]
 
 
 class KfakeInMemory(Kfake):
     """kfake that keeps nothing."""
 
     name = "kfake in memory"
+    gives = Kfake.gives - {Need.SYNC}
 
     def command(self) -> list[str]:
         """The port only."""
@@ -71,10 +74,31 @@ class MockCluster(Peer):
         return super()._answers()
 
 
+class Tansu(Peer):
+    """Tansu with its storage in memory, where somebody has put it on the PATH: it is no package of a registry that this project uses."""
+
+    name = "tansu"
+    gives = frozenset({Need.GROUPS})
+
+    def prepare(self) -> None:
+        """Only look for it."""
+        super().prepare()
+        if shutil.which("tansu") is None:
+            raise Unavailable("no tansu on this machine")
+
+    def command(self) -> list[str]:
+        """Its subcommand that serves."""
+        place = f"tcp://127.0.0.1:{self.port}/"
+        where = ["--kafka-listener-url", place, "--kafka-advertised-listener-url", place]
+        return ["tansu", "broker", *where, "--storage-engine", "memory://tansu/"]
+
+
 def _kfake_program() -> Path:
-    version = next(line.split()[-1] for line in (KFAKE / "go.mod").read_text().splitlines() if "pkg/kfake " in line)
+    sources = hashlib.sha256()
+    for name in ("go.mod", "go.sum", "main.go"):
+        sources.update((KFAKE / name).read_bytes())
     CACHE.mkdir(parents=True, exist_ok=True)
-    return CACHE / f"kfake-{version}"
+    return CACHE / f"kfake-{sources.hexdigest()[:16]}"
 
 
 def _serve_mock_cluster() -> None:

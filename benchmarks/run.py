@@ -1,26 +1,27 @@
-"""`make bench`: minibroker beside Apache Kafka, the same loads in turn, interleaved rounds, medians and ratios.
+"""`make bench`: minibroker beside its peers, the same loads in turn, round by round; tables, the verdict on the targets, pictures.
 
-Every broker runs with its own defaults (acknowledged means in the page cache on both sides). The figures of one run compare; those of
-two runs on a shared machine do not.
+Every broker runs with its own defaults (acknowledged means in the page cache on all sides) but for the loads that are called synced. The
+figures of one run compare; those of two runs on a shared machine do not.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import platform
-import statistics
-import subprocess
+import fnmatch
+import shlex
 import sys
 import time
 from pathlib import Path
 
 import click
 from loads import LOADS
-from loads.declaration import Figures
-from other_peers import Kfake, KfakeInMemory, MockCluster
-from peers import ApacheKafka, Minibroker, Peer, Unavailable
-from pump import LoadError
+from loads.declaration import Load
+from machine import now
+from measure import Estimate, Session, Step, available, plan, results_path
+from other_peers import Kfake, KfakeInMemory, MockCluster, Tansu
+from peers import ApacheKafka, Minibroker, Peer
+from progress import Progress, duration
+from reporting import pages, tables, terminal
+from reporting.results import About, Run, read, shown
 from tabulate import tabulate
 
 RESULTS = Path(__file__).parent / "results"
@@ -30,109 +31,123 @@ PEERS: dict[str, type[Peer]] = {
     "kfake": Kfake,
     "kfake-memory": KfakeInMemory,
     "mock": MockCluster,
+    "tansu": Tansu,
 }
-#: (peer, load, figure) to the values of all rounds.
-Measured = dict[tuple[str, str, str], list[float]]
+QUICK_PEERS = ("minibroker", "kafka", "kfake")
+QUICK_MINUTES = 4.5  #: what is fetched and built before is not counted
+QUICK_ROUNDS = 3
+
+
+def _matching(_: click.Context, __: click.Parameter, patterns: tuple[str, ...]) -> tuple[str, ...]:
+    """Names of loads; a pattern such as `produce*` stands for all that match."""
+    found: dict[str, None] = {}
+    for pattern in patterns:
+        matching = [name for name in LOADS if name == pattern or fnmatch.fnmatch(name, pattern)]
+        if not matching:
+            raise click.BadParameter(f"{pattern!r} is not one of them, and matches none: see --list")
+        found |= dict.fromkeys(matching)
+    return tuple(name for name in LOADS if name in found)
 
 
 @click.command()
-@click.option("--rounds", type=click.IntRange(min=1), default=5, show_default=True, help="How often each load runs against each broker.")
-@click.option("--scale", type=float, default=1.0, show_default=True, help="Size of each load; 0.1 for a quick look.")
+@click.option("--quick", is_flag=True, help="The loads of the targets, small, and what fits into 4.5 minutes.")
+@click.option("--rounds", type=click.IntRange(min=1), help="How often each load runs against each broker.  [default: 5; 3 with --quick]")
+@click.option("--scale", type=click.FloatRange(min=0, min_open=True), default=1.0, show_default=True, help="Size of the loads.")
 @click.option("--peer", "peers", multiple=True, type=click.Choice(list(PEERS)), help="Only these brokers (default: all that can be had).")
-@click.option("--load", "loads", multiple=True, type=click.Choice(list(LOADS)), help="Only these loads (default: all).")
+@click.option("--load", "loads", multiple=True, callback=_matching, help="Only these loads, or a pattern: 'produce*' (default: all).")
+@click.option("--minutes", type=click.FloatRange(min=0, min_open=True), help="Begin nothing that would end later than that.")
+@click.option("--resume", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Go on with the run that this file keeps.")
 @click.option("--save/--no-save", default=True, show_default=True, help="Keep the figures in benchmarks/results/.")
-def main(rounds: int, scale: float, peers: tuple[str, ...], loads: tuple[str, ...], save: bool) -> None:
+@click.option("--list", "listed", is_flag=True, help="Show the loads, and end.")
+def main(
+    *,
+    quick: bool,
+    rounds: int | None,
+    scale: float,
+    peers: tuple[str, ...],
+    loads: tuple[str, ...],
+    minutes: float | None,
+    resume: Path | None,
+    save: bool,
+    listed: bool,
+) -> None:
     """Measure minibroker beside its peers."""
-    measured: Measured = {}
-    names = []
-    for key in peers or tuple(PEERS):
-        try:
-            _starts(PEERS[key])
-            names.append(key)
-        except Unavailable as reason:
-            click.echo(f"{key} is left out: {reason}", err=True)
-    for load in loads or tuple(LOADS):
-        _rounds(load, names, rounds, scale, measured)
-    text = _report(measured, names, rounds)
-    click.echo(text)
-    if save:
-        _save(measured, text)
+    if listed:
+        click.echo(_list())
+        return
+    if resume is not None:
+        run, path = read(resume), resume
+    else:
+        run = Run(
+            About(
+                date=time.strftime("%Y-%m-%d %H:%M", time.gmtime()),
+                commit="",
+                command=_command(),
+                peers=peers or (QUICK_PEERS if quick else tuple(PEERS)),
+                loads=loads or tuple(name for name, load in LOADS.items() if load.quick or not quick),
+                rounds=rounds or (QUICK_ROUNDS if quick else 5),
+                scale=scale,
+                quick=quick,
+                minutes=minutes or (QUICK_MINUTES if quick else None),
+            )
+        )
+        path = results_path(RESULTS, quick=quick)
+    _measure(run, path if save or resume else None)
 
 
-def _starts(kind: type[Peer]) -> None:
-    """It can be had on this machine."""
-    peer = kind()
+def _command() -> str:
+    """As a reader types it."""
+    given = sys.argv[1:]
+    return {(): "make bench", ("--quick",): "make bench-quick"}.get(tuple(given), shlex.join(["benchmarks/run.py", *given]))
+
+
+def _list() -> str:
+    rows = [
+        [load.theme, load.name, f"{load.seconds:.0f} s", f"{load.quick:g}" if load.quick else "", load.summary] for load in LOADS.values()
+    ]
+    return tabulate(rows, headers=["theme", "load", "a round", "quick", "what it does"], tablefmt="simple", disable_numparse=True)
+
+
+def _measure(run: Run, path: Path | None) -> None:
+    """Make what the run lacks; show and keep what there is, however it ends."""
+    kinds, left_out = available({key: PEERS[key] for key in run.about.peers}, lambda key: click.echo(f"looking for {key} ...", err=True))
+    for line in left_out:
+        click.echo(click.style(line, fg="yellow"), err=True)
+    run.left_out = [*dict.fromkeys([*run.left_out, *left_out])]
+    run.about = now(run.about, kinds)
+    loads: list[Load] = [LOADS[name] for name in run.about.loads if name in LOADS]
+    steps = plan(loads, kinds, rounds=run.about.rounds, scale=run.about.scale, quick=run.about.quick)
+    click.echo(f"{len(loads)} loads, {len(kinds)} brokers, {run.about.rounds} rounds: {_takes(run, steps)}", err=True)
+    progress = Progress(len(steps), run.about.rounds)
+    session = Session(run, kinds, (lambda: run.write(path)) if path else (lambda: None), progress)
+    began = time.monotonic()
     try:
-        peer.start()
-    finally:
-        peer.stop()
+        session.go_through(steps, minutes=run.about.minutes)
+    except KeyboardInterrupt:
+        progress.close()
+        if path and run.measurements:
+            click.echo(f"stopped; to go on: benchmarks/run.py --resume {shown(path)}", err=True)
+    else:
+        progress.close()
+    _show(run, path, time.monotonic() - began)
+    if session.broke:
+        sys.exit(1)
 
 
-def _rounds(load: str, names: list[str], rounds: int, scale: float, measured: Measured) -> None:
-    """One load, the brokers in turn: A B A B; only the one that is measured runs."""
-    declared = LOADS[load]
-    names = [name for name in names if declared.needs <= PEERS[name].gives]
-    with click.progressbar(length=rounds * len(names), label=f"{load:20}", file=sys.stderr) as bar:
-        for _ in range(rounds):
-            for name in names:
-                peer = PEERS[name](declared.properties)
-                try:
-                    peer.start()
-                    _add(measured, peer, load, declared.run(peer, scale))
-                except LoadError as error:  # the figures of the other loads are worth keeping
-                    click.echo(f"\n{peer.name}, {load}, a round is left out: {error}", err=True)
-                finally:
-                    peer.stop()
-                bar.update(1)
+def _takes(run: Run, steps: list[Step]) -> str:
+    seconds = Estimate().seconds(steps)
+    limit = run.about.minutes
+    return f"about {duration(seconds)}" if limit is None or seconds < limit * 60 else f"what fits into {limit:g} minutes"
 
 
-def _add(measured: Measured, peer: Peer, load: str, figures: Figures) -> None:
-    for figure, value in figures.items():
-        measured.setdefault((_key(peer), load, figure), []).append(value)
-
-
-def _key(peer: Peer) -> str:
-    return next(name for name, kind in PEERS.items() if type(peer) is kind)
-
-
-def _report(measured: Measured, names: list[str], rounds: int) -> str:
-    """One row a figure: the median of each broker with its range, and the first broker's ratio to each other one."""
-    rows = []
-    for load, figure in dict.fromkeys((load, figure) for _, load, figure in measured):
-        values = {name: measured.get((name, load, figure), []) for name in names}
-        row = [load, figure, *(_cell(values[name]) for name in names)]
-        first = names[0]
-        row += [_ratio(values[first], values[name]) for name in names[1:]]
-        rows.append(row)
-    headers = ["load", "figure", *(f"{name} median (min-max)" for name in names), *(f"{names[0]} / {name}" for name in names[1:])]
-    return f"{_machine()}, {rounds} rounds\n\n{tabulate(rows, headers=headers, tablefmt='github')}"
-
-
-def _cell(values: list[float]) -> str:
-    if not values:
-        return "-"
-    return f"{statistics.median(values):,.4g} ({min(values):,.4g}-{max(values):,.4g})"
-
-
-def _ratio(ours: list[float], theirs: list[float]) -> str:
-    if not ours or not theirs or not statistics.median(theirs):
-        return "-"
-    return f"{statistics.median(ours) / statistics.median(theirs):.2f}"
-
-
-def _machine() -> str:
-    head = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
-    date = time.strftime("%Y-%m-%d", time.gmtime())
-    return f"{date}, commit {head or 'unknown'}, {os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}"
-
-
-def _save(measured: Measured, text: str) -> None:
-    RESULTS.mkdir(exist_ok=True)
-    stem = RESULTS / time.strftime("%Y-%m-%d_%H%M", time.gmtime())
-    stem.with_suffix(".md").write_text(f"# Figures of {text}\n")
-    figures = [{"broker": name, "load": load, "figure": figure, "values": values} for (name, load, figure), values in measured.items()]
-    stem.with_suffix(".json").write_text(json.dumps({"machine": _machine(), "figures": figures}, indent=1) + "\n")
-    click.echo(f"kept in {os.path.relpath(stem)}.md and .json", err=True)
+def _show(run: Run, path: Path | None, seconds: float) -> None:
+    if not run.measurements:
+        raise click.ClickException("nothing was measured")
+    click.echo(f"\n{terminal.overview(run)}\n\n{tables.heading(run)}" if sys.stdout.isatty() else pages.page(run))
+    click.echo(f"took {duration(seconds)}", err=True)
+    if path is not None:
+        for each in (path, *pages.write(run, path)):
+            click.echo(f"kept in {shown(each)}", err=True)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,158 @@
+"""Tables of a run in GitHub's markdown: the verdict on the targets, every figure with its range, how cost grows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from loads.declaration import AT, SYNCED
+from loads.figures import Better, better
+from tabulate import tabulate
+
+from reporting.results import OURS, Run, Spread
+from reporting.targets import Comparison, Curve, Outcome, Verdict, curves, judge, with_targets
+
+#: Which peers a ratio is given to, as far as they are in a run.
+RATIOS_TO = ("kafka", "kfake")
+LOSS = 1.01
+MARKS = {Outcome.MET: "✓ met", Outcome.MISSED: "✗ not met", Outcome.UNKNOWN: "- not measured"}
+
+
+def heading(run: Run) -> str:
+    """Two or three lines: when, where, how much."""
+    about = run.about
+    least, most = run.rounds()
+    rounds = f"{least}" if least == most else f"{least} to {most}"
+    size = "" if about.scale == 1.0 and not about.quick else f", {'quick sizes' if about.quick else f'{about.scale:g} of the full size'}"
+    lines = [
+        f"{about.date} UTC, commit {about.commit}, `{about.command}`, {rounds} round{'s' * (rounds != '1')}{size}.",
+        "Machine: " + ", ".join(f"{value}" if name == "processor" else f"{name} {value}" for name, value in about.machine.items()) + ".",
+    ]
+    if about.versions:
+        lines.append("Brokers: " + ", ".join(f"{name} ({version})" for name, version in about.versions.items()) + ".")
+    return "\n".join(lines)
+
+
+def verdicts(run: Run) -> str:
+    """The targets table with its sum in a line before it. "" where not one was measured."""
+    if all(verdict.outcome is Outcome.UNKNOWN for verdict in judge(run)) and not with_targets(run):
+        return ""
+    rows = [[verdict.target.what, *_side(verdict, "kafka"), *_side(verdict, "kfake"), MARKS[verdict.outcome]] for verdict in judge(run)]
+    headers = ["minibroker's figure by the other's", "Kafka: target", "measured", "kfake on disk: target", "measured", ""]
+    return f"{summary(run)}\n\n{_table(rows, headers)}"
+
+
+def summary(run: Run) -> str:
+    """How many targets are met, those of growth included."""
+    outcomes = [verdict.outcome for verdict in judge(run)] + [curve.outcome for curve in with_targets(run)]
+    counts = {outcome: outcomes.count(outcome) for outcome in Outcome}
+    said = [f"{counts[Outcome.MET]} of {len(outcomes)} targets met"]
+    said += [f"{counts[outcome]} {outcome.value}" for outcome in (Outcome.MISSED, Outcome.UNKNOWN) if counts[outcome]]
+    return ", ".join(said) + "."
+
+
+def _side(verdict: Verdict, peer: str) -> list[str]:
+    found = next((each for each in verdict.comparisons if each.peer == peer), None)
+    return ["", ""] if found is None else [found.bound_text, _measured(found)]
+
+
+def _measured(comparison: Comparison) -> str:
+    """The ratio; and how many rounds agree with the median, where not all do."""
+    if comparison.ratio is None:
+        return "-"
+    missed = comparison.rounds - comparison.rounds_met
+    agree = comparison.rounds_met if comparison.outcome is Outcome.MET else missed
+    doubt = f" ({comparison.rounds_met} of {comparison.rounds} rounds meet it)" if agree < comparison.rounds else ""
+    sure = f"{comparison.ratio.median:.2f}"
+    return (f"**{sure}**" if comparison.outcome is Outcome.MISSED else sure) + doubt
+
+
+def figures(run: Run, *, synced: bool = False) -> str:
+    """One row a figure: each broker's median with its range, minibroker's ratio to Kafka and to kfake. "" where there is none."""
+    return _figures(run, lambda load: load.endswith(SYNCED) == synced)
+
+
+def _figures(run: Run, wanted: Callable[[str], bool]) -> str:
+    names = run.peers()
+    ratios = [name for name in RATIOS_TO if name in names and OURS in names]
+    rows, before = [], ""
+    for load in filter(wanted, run.loads()):
+        for figure in run.figures(load):
+            if AT in figure:
+                continue
+            cells = [cell(run.spread(name, load, figure)) for name in names]
+            rows.append(["" if load == before else load, figure, *cells, *(_ratio(run.ratio(name, load, figure)) for name in ratios)])
+            before = load
+    if not rows:
+        return ""
+    return _table(rows, ["load", "figure", *names, *(f"by {name}'s" for name in ratios)])
+
+
+def losses(run: Run) -> str:
+    """Every figure in which another broker's median is better by more than a hundredth, the worst first. "" where there is none."""
+    found: list[tuple[float, list[str]]] = []
+    for load in run.loads():
+        for figure in run.figures(load):
+            for name in run.peers()[1:]:
+                ours, theirs, ratio = run.spread(OURS, load, figure), run.spread(name, load, figure), run.ratio(name, load, figure)
+                if AT in figure or ratio is None or not ratio.median or better(figure) is Better.NEITHER:
+                    continue
+                behind = 1 / ratio.median if better(figure) is Better.HIGHER else ratio.median
+                if behind > LOSS:
+                    found.append((behind, [name, load, figure, cell(ours), cell(theirs), f"{ratio.median:.2f}"]))
+    found.sort(key=lambda each: ([*RATIOS_TO, each[1][0]].index(each[1][0]), -each[0]))
+    return _table([row for _, row in found], ["better", "load", "figure", OURS, "the other", "ratio"]) if found else ""
+
+
+def growth(run: Run) -> str:
+    """Each curve's points, and whether it stays flat. "" where there is none."""
+    blocks = [_curve(curve, run.peers()) for curve in curves(run)]
+    return "\n\n".join(blocks)
+
+
+def _curve(curve: Curve, names: Sequence[str]) -> str:
+    names = [name for name in names if name in curve.points]
+    places = sorted({place for points in curve.points.values() for place in points})
+    rows = [[f"{place:,.0f}", *(cell(curve.points[name].get(place)) for name in names)] for place in places]
+    said = ""
+    if curve.growth is not None:
+        said = f": x {curve.growth:.2f} from {places[0]:,.0f} to {places[-1]:,.0f}"
+        if curve.may_grow is not None:
+            said += f", at most {curve.may_grow:.2f} is the target, {curve.outcome.value}"
+    return f"**{curve.title}**{said}\n\n{_table(rows, [curve.axis, *names])}"
+
+
+def cell(spread: Spread | None) -> str:
+    """A median, with its range where there is one."""
+    if spread is None:
+        return "-"
+    low, median, high = number(spread.low), number(spread.median), number(spread.high)
+    return median if low == high else f"{median} ({low}-{high})"
+
+
+def number(value: float) -> str:
+    """Three digits that count, and never 1e+05."""
+    if value == 0 or abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.3g}"
+
+
+def times(value: float) -> str:
+    """A ratio: 0.67 x, 2.36 x, 13 x."""
+    return f"{value:.2f} x" if value < 10 else f"{value:.0f} x"
+
+
+def short(value: float) -> str:
+    """The same where there is little room: 37.4k."""
+    return f"{value / 1000:.3g}k" if abs(value) >= 10_000 else number(value)
+
+
+def _ratio(spread: Spread | None) -> str:
+    return "-" if spread is None else f"{spread.median:.2f}"
+
+
+def _table(rows: list[list[str]], headers: list[str]) -> str:
+    """Columns of figures stand to the right."""
+    columns = list(zip(*rows, strict=True))
+    aligned = ["right" if any(cell[:1].isdigit() or cell[:3] == "**0" for cell in column) else "left" for column in columns]
+    aligned[:2] = ["left"] * len(aligned[:2])
+    return tabulate(rows, headers=headers, tablefmt="github", disable_numparse=True, colalign=aligned)

@@ -1,0 +1,176 @@
+"""What minibroker is to reach beside Apache Kafka and kfake on disk, as ratios of medians of one run, and what it reached."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+from loads.declaration import AT
+from loads.figures import Better, better
+
+from reporting.results import OURS, Run, Spread
+
+#: CPU per request may differ by this part from one end of a curve to the other.
+FLAT = 0.15
+
+
+class Outcome(Enum):
+    """Of one comparison."""
+
+    MET = "met"
+    MISSED = "NOT met"
+    UNKNOWN = "not measured"
+
+
+@dataclass(frozen=True)
+class Target:
+    """minibroker's median by that of another broker: at least the bound where more is better, at most the bound where less is."""
+
+    what: str
+    load: str
+    figure: str
+    kafka: float
+    kfake: float | None = None  #: no target, or the load means nothing to it
+
+    def bounds(self) -> Iterator[tuple[str, float]]:
+        """Each peer with its bound."""
+        yield "kafka", self.kafka
+        if self.kfake is not None:
+            yield "kfake", self.kfake
+
+
+TARGETS = (
+    Target("produce 64 x 1 kB, MB/s", "produce 64 x 1 kB", "MB/s", 1.5, 1.0),
+    Target("produce 64 x 1 kB, CPU s/GB", "produce 64 x 1 kB", "CPU s/GB", 0.4, 0.8),
+    Target("one-record produce, requests/s", "produce 1 x 100 B", "requests/s", 2.0, 0.8),
+    Target("one-record produce, CPU a request", "produce 1 x 100 B", "CPU us/request", 0.5, 1.3),
+    Target("fetch, MB/s", "fetch 1 MiB", "MB/s", 1.0, 1.5),
+    Target("fetch, CPU s/GB", "fetch 1 MiB", "CPU s/GB", 0.7, 0.3),
+    Target("ListOffsets, requests/s", "ListOffsets", "requests/s", 1.5, 1.0),
+    Target("produce latency p50", "latency", "acknowledged p50 us", 0.8, 1.0),
+    Target("produce latency p99", "latency", "acknowledged p99 us", 0.8, 1.0),
+    Target("produce-to-fetch latency p50", "latency", "delivered p50 us", 0.5, 1.0),
+    Target("produce-to-fetch latency p99", "latency", "delivered p99 us", 0.7, 1.0),
+    Target("Spark batch read of small ranges, wall", "Spark, small ranges", "wall s", 0.65),
+    Target("Spark read of 1,000,000 records, wall", "Spark, 1,000,000 records", "wall s", 1.0),
+    Target("cold start", "start", "cold start ms", 0.12),
+    Target("idle memory", "start", "idle memory MB", 0.15),
+    Target("memory of an idle connection", "idle connections", "kB/connection", 0.5),
+)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One bound, and what was measured."""
+
+    peer: str
+    bound: float
+    more_is_better: bool
+    ratio: Spread | None
+    rounds: int  #: in which both were measured
+    rounds_met: int
+
+    @property
+    def outcome(self) -> Outcome:
+        """By the ratio of the medians."""
+        if self.ratio is None:
+            return Outcome.UNKNOWN
+        return Outcome.MET if _keeps(self.ratio.median, self.bound, more_is_better=self.more_is_better) else Outcome.MISSED
+
+    @property
+    def bound_text(self) -> str:
+        """As the target says it."""
+        return f"{'>=' if self.more_is_better else '<='} {self.bound:g}"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A target with all its comparisons."""
+
+    target: Target
+    comparisons: tuple[Comparison, ...]
+
+    @property
+    def outcome(self) -> Outcome:
+        """Missed as soon as one is; unknown while one is."""
+        outcomes = [each.outcome for each in self.comparisons]
+        return next((each for each in (Outcome.MISSED, Outcome.UNKNOWN) if each in outcomes), Outcome.MET)
+
+
+def judge(run: Run) -> list[Verdict]:
+    """Every target, in the table's order."""
+    return [Verdict(target, tuple(_compare(run, target, peer, bound) for peer, bound in target.bounds())) for target in TARGETS]
+
+
+def _compare(run: Run, target: Target, peer: str, bound: float) -> Comparison:
+    more = better(target.figure) is Better.HIGHER
+    ours, theirs = run.by_round(OURS, target.load, target.figure), run.by_round(peer, target.load, target.figure)
+    common = [number for number in ours.keys() & theirs.keys() if theirs[number]]
+    met = sum(_keeps(ours[number] / theirs[number], bound, more_is_better=more) for number in common)
+    return Comparison(peer, bound, more, run.ratio(peer, target.load, target.figure), len(common), met)
+
+
+def _keeps(ratio: float, bound: float, *, more_is_better: bool) -> bool:
+    return ratio >= bound if more_is_better else ratio <= bound
+
+
+@dataclass(frozen=True)
+class Curve:
+    """How one figure grows along an axis: the medians of each broker."""
+
+    load: str
+    figure: str  #: without its place
+    axis: str  #: what is counted: partitions, segments ...
+    points: dict[str, dict[float, Spread]]  #: broker to place to figure
+
+    @property
+    def title(self) -> str:
+        """What grows along what."""
+        return f"{self.load}: {self.figure}" if self.axis in self.load else f"{self.load}: {self.figure} by {self.axis}"
+
+    @property
+    def growth(self) -> float | None:
+        """The last point of minibroker by its first; None where it has no two."""
+        ours = sorted(self.points.get(OURS, {}).items())
+        if len(ours) < 2 or not ours[0][1].median:
+            return None
+        return ours[-1][1].median / ours[0][1].median
+
+    @property
+    def may_grow(self) -> float | None:
+        """By how much at most: CPU stays flat, and by timestamp it grows with the logarithm. None: no target."""
+        places = sorted(self.points.get(OURS, {}))
+        if "CPU" not in self.figure or len(places) < 2:
+            return None
+        if "timestamp" in self.load + self.figure:
+            return (1 + FLAT) * max(1.0, math.log2(1 + places[-1]) / math.log2(1 + places[0]))
+        return 1 + FLAT
+
+    @property
+    def outcome(self) -> Outcome:
+        """Whether it grows no more than it may."""
+        if self.growth is None or self.may_grow is None:
+            return Outcome.UNKNOWN
+        return Outcome.MET if self.growth <= self.may_grow else Outcome.MISSED
+
+
+def curves(run: Run) -> list[Curve]:
+    """Those of a run, from the figures whose names say their place."""
+    found: dict[tuple[str, str, str], dict[str, dict[float, Spread]]] = {}
+    for load in run.loads():
+        for name in run.figures(load):
+            figure, is_point, place = name.partition(AT)
+            if not is_point:
+                continue
+            number, _, axis = place.partition(" ")
+            for peer in run.peers():
+                if (spread := run.spread(peer, load, name)) is not None:
+                    found.setdefault((load, figure, axis), {}).setdefault(peer, {})[float(number.replace(",", ""))] = spread
+    return [Curve(*key, points) for key, points in found.items()]
+
+
+def with_targets(run: Run) -> list[Curve]:
+    """Those that must not grow by more than they may."""
+    return [curve for curve in curves(run) if curve.outcome is not Outcome.UNKNOWN]
