@@ -108,15 +108,14 @@ def _check(request: schema.Request) -> None:
         return
     for topic in request.topic_data:
         for partition in topic.partition_data:
-            if _is_transactional(partition.records):
+            records = partition.records
+            if records is not None and _is_transactional(records):
                 raise TransactionalIdAuthorizationFailed("transactional records without a transactional_id")
 
 
-def _is_transactional(records: Buffer | None) -> bool:
+def _is_transactional(records: Buffer) -> bool:
     # In formats v0 and v1 there is part of a timestamp at this place.
-    return (
-        records is not None and len(records) >= HEADER_SIZE and records[_MAGIC] == MAGIC_V2 and records[_ATTRIBUTES] & _TRANSACTIONAL != 0
-    )
+    return len(records) >= HEADER_SIZE and records[_ATTRIBUTES] & _TRANSACTIONAL != 0 and records[_MAGIC] == MAGIC_V2
 
 
 def _admit(ctx: RequestContext, request: schema.Request, transactional_id: str) -> Admission | None:
@@ -154,7 +153,8 @@ def _append(
         partition = _partition(ctx, topic, asked.index)
         if admission is not None and (partition.topic, partition.index) in admission.refused:
             raise admission.refused[partition.topic, partition.index]
-        log_start_offset = partition.log.log_start_offset
+        log = partition.log
+        log_start_offset = log.log_start_offset
         records = asked.records
         if ctx.api_version < BATCHES_SINCE and records is not None and _has_no_message(records):
             return schema.PartitionResult(index=asked.index, error_code=0, base_offset=-1)
@@ -170,7 +170,6 @@ def _append(
         log_append_time_ms=appended.log_append_time_ms,
         log_start_offset=appended.log_start_offset,
     )
-    log = partition.log
     if log.wants_sync:
         waiting.append((result, log))
     if admission is not None and admission.log is not None:
