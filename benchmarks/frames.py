@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import struct
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from crc32c import crc32c
@@ -49,12 +49,25 @@ def varint(number: int) -> bytes:
 
 def record_batch(records: int, value_size: int) -> bytes:
     """A batch of format v2: records without key, each with the same random value, which does not compress."""
-    value = os.urandom(value_size)
+    return _batch(records, _records([os.urandom(value_size)] * records))
+
+
+def compressed_batch(values: Sequence[bytes], codec: Codec) -> bytes:
+    """A batch of format v2, compressed: records without key, of these values."""
+    return _batch(len(values), codec.compress(_records(values)), attributes=codec.attribute)
+
+
+def timed_batch(records: int, body: bytes, timestamp_ms: int) -> bytes:
+    """A batch of records that `record_batch` encoded, all of them of one time."""
+    return _batch(records, body, timestamp_ms=timestamp_ms)
+
+
+def _records(values: Sequence[bytes]) -> bytes:
     body = bytearray()
-    for number in range(records):
-        record = b"\0" + varint(0) + varint(number) + varint(-1) + varint(value_size) + value + varint(0)
+    for number, value in enumerate(values):
+        record = b"\0" + varint(0) + varint(number) + varint(-1) + varint(len(value)) + value + varint(0)
         body += varint(len(record)) + record
-    return _batch(records, bytes(body))
+    return bytes(body)
 
 
 def keyed_batch(keys: Iterable[bytes], value: bytes) -> bytes:
@@ -67,6 +80,13 @@ def keyed_batch(keys: Iterable[bytes], value: bytes) -> bytes:
     return _batch(number + 1, b"".join(parts))
 
 
+class Codec(NamedTuple):
+    """How a batch is compressed."""
+
+    attribute: int  #: its number in a batch's attributes: lz4 3, zstd 4
+    compress: Callable[[bytes], bytes]
+
+
 class Ids(NamedTuple):
     """A producer's id and epoch."""
 
@@ -76,12 +96,20 @@ class Ids(NamedTuple):
 
 def transactional_batch(records: int, body: bytes, ids: Ids, base_sequence: int) -> bytes:
     """A batch of a transaction, of records that `record_batch` encoded; its CRC covers who sends it."""
-    return _batch(records, body, ids, base_sequence, TRANSACTIONAL)
+    return _batch(records, body, ids, base_sequence, attributes=TRANSACTIONAL)
 
 
-def _batch(records: int, body: bytes, ids: Ids = Ids(), base_sequence: int = -1, attributes: int = 0) -> bytes:  # noqa: B008  immutable
-    now_ms = time.time_ns() // 1_000_000
-    checked = struct.pack(">hiqqqhii", attributes, records - 1, now_ms, now_ms, *ids, base_sequence, records) + body
+def _batch(
+    records: int,
+    body: bytes,
+    ids: Ids = Ids(),  # noqa: B008  immutable
+    base_sequence: int = -1,
+    *,
+    attributes: int = 0,
+    timestamp_ms: int | None = None,
+) -> bytes:
+    at_ms = time.time_ns() // 1_000_000 if timestamp_ms is None else timestamp_ms
+    checked = struct.pack(">hiqqqhii", attributes, records - 1, at_ms, at_ms, *ids, base_sequence, records) + body
     rest = struct.pack(">ibI", -1, 2, crc32c(checked)) + checked
     return struct.pack(">qi", 0, len(rest)) + rest
 
@@ -133,6 +161,20 @@ def fetch(topic: bytes, partition: int, offset: int, max_bytes: int, *, max_wait
     return frame(1, 11, head + struct.pack(">i", 1) + string(topic) + place + struct.pack(">i", 0) + string(b""))
 
 
+def fetch_of_session(topic: bytes, session: tuple[int, int], offsets: Mapping[int, int], *, max_wait_ms: int = 500) -> bytes:
+    """Fetch v11 in a session (its id and epoch; 0 and 0 begin one): the partitions that are new in it or changed, with their offsets."""
+    head = struct.pack(">iiiibii", -1, max_wait_ms, 1, 0x7FFFFFFF, 0, *session)
+    places = b"".join(struct.pack(">iiqqi", partition, -1, offset, -1, 1 << 20) for partition, offset in offsets.items())
+    topics = struct.pack(">i", 1) + string(topic) + struct.pack(">i", len(offsets)) + places if offsets else struct.pack(">i", 0)
+    return frame(1, 11, head + topics + struct.pack(">i", 0) + string(b""))
+
+
+def session_of(answer: bytearray) -> tuple[int, int, int]:
+    """Error code, session id and how many topics have something."""
+    error, session, topics = struct.unpack_from(">hii", answer, BODY + 4)
+    return int(error), int(session), int(topics)
+
+
 def fetched(answer: bytearray, start: int, topic: bytes) -> tuple[int, int, int]:
     """Error code, and where the records of the one partition begin and end."""
     position = start + BODY + 4 + 2 + 4 + 4 + 2 + len(topic) + 4 + 4
@@ -159,6 +201,11 @@ def offset_after(answer: bytearray, position: int, end: int, offset: int) -> int
 def list_offsets(topic: bytes, partition: int, timestamp: int) -> bytes:
     """ListOffsets v5 under read_uncommitted."""
     return frame(2, 5, struct.pack(">ibi", -1, 0, 1) + string(topic) + struct.pack(">iiiq", 1, partition, -1, timestamp))
+
+
+def listed_offset(answer: bytearray, topic: bytes) -> int:
+    """The offset of the one partition."""
+    return int(struct.unpack_from(">q", answer, BODY + 4 + 4 + 2 + len(topic) + 4 + 4 + 2 + 8)[0])
 
 
 def list_offsets_error(answer: bytearray, start: int, topic: bytes) -> int:

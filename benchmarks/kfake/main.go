@@ -1,4 +1,5 @@
-// franz-go's kfake as a broker of its own, for benchmarks: kfake PORT [FOLDER]. Without a folder it keeps everything in memory.
+// franz-go's kfake as a broker of its own, for benchmarks: kfake PORT [FOLDER [sync]]. Without a folder it keeps everything in
+// memory; with sync each batch is on the disk before it is acknowledged.
 package main
 
 import (
@@ -19,6 +20,9 @@ func main() {
 	options := []kfake.Opt{kfake.NumBrokers(1), kfake.Ports(port), kfake.AllowAutoTopicCreation()}
 	if len(os.Args) > 2 {
 		options = append(options, kfake.DataDir(os.Args[2]))
+	}
+	if len(os.Args) > 3 && os.Args[3] == "sync" {
+		options = append(options, kfake.SyncWrites())
 	}
 	cluster, err := kfake.NewCluster(options...)
 	if err != nil {

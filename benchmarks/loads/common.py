@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
+from typing import NamedTuple
 
 import frames
 from peers import Peer
-from pump import Link, LoadError, Pump, call, connect
+from pump import Check, Link, LoadError, Pump, call, connect
+
+from loads.declaration import Figures
 
 LINKS = 4
 DEPTH = 5
@@ -24,9 +27,9 @@ def warming(requests: int, scale: float) -> int:
 
 
 @contextlib.contextmanager
-def pumping(peer: Peer, depth: int = DEPTH, links: int = LINKS) -> Iterator[Pump]:
+def pumping(peer: Peer, depth: int = DEPTH, links: int = LINKS, *, heads_only: bool = False) -> Iterator[Pump]:
     """Connections to a broker, closed in the end."""
-    pump = Pump(peer.address, links=links, depth=depth)
+    pump = Pump(peer.address, links=links, depth=depth, heads_only=heads_only)
     try:
         yield pump
     finally:
@@ -54,7 +57,7 @@ def new_topic(peer: Peer, partitions: int, configs: Mapping[bytes, bytes] | None
     return topic
 
 
-def check_produced(topic: bytes) -> Callable[[Link, bytearray, int, int], None]:
+def check_produced(topic: bytes) -> Check:
     """What a pump does with the answers to Produce."""
 
     def check(_: Link, answer: bytearray, start: int, __: int) -> None:
@@ -65,13 +68,57 @@ def check_produced(topic: bytes) -> Callable[[Link, bytearray, int, int], None]:
     return check
 
 
-def seconds_of(work: Callable[[], object]) -> float:
-    """How long it takes."""
-    started = time.perf_counter()
-    work()
-    return time.perf_counter() - started
-
-
 def percentile_us(ordered: list[float], part: float) -> float:
     """Of seconds."""
     return ordered[min(len(ordered) - 1, int(len(ordered) * part))] * 1e6
+
+
+class Measured(NamedTuple):
+    """What so many requests took."""
+
+    total: int
+    seconds: float
+    cpu_s: float  #: the broker's
+    client_cpu_s: float  #: ours
+
+    def by_request(self) -> Figures:
+        """Rate and cost of a request; what it costs the load itself must be well below."""
+        return {
+            "requests/s": self.total / self.seconds,
+            "CPU us/request": self.cpu_s / self.total * 1e6,
+            "client CPU us/request": self.client_cpu_s / self.total * 1e6,
+        }
+
+    def by_size(self, size: float) -> Figures:
+        """Rate and cost of so many bytes that were moved in all."""
+        return {"MB/s": size / self.seconds / 1e6, "CPU s/GB": self.cpu_s / (size / 1e9)}
+
+
+def measured(peer: Peer, total: int, work: Callable[[], float]) -> Measured:
+    """Watch both processes while `work` does `total` requests and says how many seconds they took."""
+    cpu, client_cpu = peer.cpu_seconds(), time.process_time()
+    seconds = work()
+    return Measured(total, seconds, peer.cpu_seconds() - cpu, time.process_time() - client_cpu)
+
+
+def check_listed(topic: bytes) -> Check:
+    """What a pump does with the answers to ListOffsets."""
+
+    def check(_: Link, answer: bytearray, start: int, __: int) -> None:
+        error = frames.list_offsets_error(answer, start, topic)
+        if error:
+            raise LoadError(f"ListOffsets error {error}")
+
+    return check
+
+
+def fill(peer: Peer, topic: bytes, requests: Sequence[bytes], count: int) -> None:
+    """Send so many Produce requests, these in turn; nothing is measured."""
+    with pumping(peer) as pump:
+        pump.run(count, lambda _, number: requests[number % len(requests)], check_produced(topic))
+
+
+def tail_latencies(name: str, seconds: list[float]) -> Figures:
+    """p50, p99 and p99.9 in microseconds."""
+    ordered = sorted(seconds)
+    return {f"{name} {label} us": percentile_us(ordered, part) for label, part in (("p50", 0.50), ("p99", 0.99), ("p99.9", 0.999))}

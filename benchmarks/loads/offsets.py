@@ -1,39 +1,101 @@
-"""ListOffsets: what small requests cost that only look something up."""
+"""ListOffsets: what small requests cost that only look something up, over small logs and large ones."""
 
 from __future__ import annotations
 
+import random
 import time
+from collections.abc import Mapping
 
 import frames
-from peers import Peer
-from pump import Link, LoadError
+from peers import Need, Peer
 
-from loads.common import LINKS, check_produced, new_topic, pumping, warming
+from loads.common import LINKS, check_listed, check_produced, fill, measured, new_topic, pumping, warming
 from loads.declaration import Figures, Load
+
+EARLIEST, LATEST = -2, -1
+SEGMENTS = 100
+SEGMENT_BYTES = 1 << 20  #: the least that Kafka takes
+TARGETS = 1000  #: different timestamps that are asked for
 
 
 def offsets(peer: Peer, scale: float) -> Figures:
     """ListOffsets for earliest, latest and a timestamp in turn, over partitions of 5 MB."""
     topic = new_topic(peer, LINKS)
     batch = frames.record_batch(64, 1000)
-    fills = [frames.produce(topic, partition, batch) for partition in range(LINKS)]
-    now_ms = time.time_ns() // 1_000_000
-    selectors = [-2, -1, now_ms - 100]
+    fill(peer, topic, [frames.produce(topic, partition, batch) for partition in range(LINKS)], 320)
+    selectors = [EARLIEST, LATEST, time.time_ns() // 1_000_000 - 100]
     requests = [frames.list_offsets(topic, number % LINKS, selectors[number % 3]) for number in range(12)]
-
-    def check(_: Link, answer: bytearray, start: int, __: int) -> None:
-        error = frames.list_offsets_error(answer, start, topic)
-        if error:
-            raise LoadError(f"ListOffsets error {error}")
-
     total = max(2000, int(50_000 * scale))
     with pumping(peer) as pump:
-        pump.run(320, lambda _, number: fills[number % LINKS], check_produced(topic))
-        pump.run(warming(80_000, scale), lambda _, number: requests[number % 12], check)
-        cpu = peer.cpu_seconds()
-        seconds = pump.run(total, lambda _, number: requests[number % 12], check)
-        cpu = peer.cpu_seconds() - cpu
-    return {"requests/s": total / seconds, "CPU us/request": cpu / total * 1e6}
+        pump.run(warming(80_000, scale), lambda _, number: requests[number % 12], check_listed(topic))
+        found = measured(peer, total, lambda: pump.run(total, lambda _, number: requests[number % 12], check_listed(topic)))
+    return found.by_request()
 
 
-LOADS = (Load("ListOffsets", offsets, "ListOffsets", quick=0.2),)
+def gigabyte(peer: Peer, scale: float) -> Figures:
+    """ListOffsets of each kind over a log of 1 GB in one segment; times are anywhere in it."""
+    return _by_kind(peer, scale, TimedLog(peer), max(1, int(1000 * min(scale, 1.0))))
+
+
+def segments(peer: Peer, scale: float) -> Figures:
+    """ListOffsets of each kind over a log of 100 segments of 1 MiB."""
+    log = TimedLog(peer, {b"segment.bytes": b"%d" % SEGMENT_BYTES})
+    return _by_kind(peer, scale, log, max(1, int(SEGMENTS * min(scale, 1.0) * SEGMENT_BYTES / 1e6)))
+
+
+def _by_kind(peer: Peer, scale: float, log: TimedLog, size_mb: int) -> Figures:
+    log.grow_to(size_mb)
+    figures: Figures = {}
+    total = max(1000, int(20_000 * scale))
+    for kind, requests in log.requests().items():
+        with pumping(peer) as pump:
+            check = check_listed(log.topic)
+
+            def following(_: object, number: int, requests: list[bytes] = requests) -> bytes:
+                return requests[number % len(requests)]
+
+            pump.run(warming(30_000, scale), following, check)
+            found = measured(peer, total, lambda: pump.run(total, following, check)).by_request()  # noqa: B023  called at once
+        figures |= {f"{kind} requests/s": found["requests/s"], f"{kind} CPU us/request": found["CPU us/request"]}
+    return figures
+
+
+class TimedLog:
+    """A partition whose batches of 64 x 1 kB are a millisecond apart by their timestamps, from now on into the next seconds."""
+
+    def __init__(self, peer: Peer, configs: Mapping[bytes, bytes] | None = None) -> None:
+        self.topic = new_topic(peer, 1, configs)
+        self._peer = peer
+        self._body = frames.record_batch(64, 1000)[frames.BATCH_HEADER :]
+        self._first_ms = time.time_ns() // 1_000_000
+        self._batches = 0
+
+    def grow_to(self, size_mb: float) -> None:
+        """Append until it is so large."""
+        first, wanted = self._batches, int(size_mb * 1e6 / (len(self._body) + frames.BATCH_HEADER))
+
+        def following(_: object, number: int) -> bytes:
+            return frames.produce(self.topic, 0, frames.timed_batch(64, self._body, self._first_ms + first + number))
+
+        if wanted > first:
+            with pumping(self._peer, links=1) as pump:
+                pump.run(wanted - first, following, check_produced(self.topic))
+            self._batches = wanted
+
+    def requests(self) -> dict[str, list[bytes]]:
+        """Of each kind."""
+        dice = random.Random(1)  # noqa: S311  times, no secrets
+        times = [self._first_ms + dice.randrange(max(1, self._batches)) for _ in range(TARGETS)]
+        return {
+            "earliest": [frames.list_offsets(self.topic, 0, EARLIEST)],
+            "latest": [frames.list_offsets(self.topic, 0, LATEST)],
+            "by timestamp": [frames.list_offsets(self.topic, 0, each) for each in times],
+        }
+
+
+_NEEDS = frozenset({Need.KEEPS, Need.TOPICS})
+LOADS = (
+    Load("ListOffsets", offsets, "ListOffsets", quick=0.2),
+    Load("ListOffsets, 1 GB", gigabyte, "ListOffsets", seconds=20, needs=_NEEDS),
+    Load("ListOffsets, 100 segments", segments, "ListOffsets", quick=0.1, needs=_NEEDS),
+)

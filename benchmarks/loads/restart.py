@@ -1,4 +1,4 @@
-"""Starts on what was there before: recovery after SIGKILL, a start with 1,000 partitions, and the check of a log directory.
+"""Starts on what was there before: recovery after SIGKILL, and the check of a log directory.
 
 A broker is filled by its own protocol, killed or stopped, and everything is synced, so that no broker waits for the other's leavings. The
 clock runs from exec until the last partition answers ListOffsets with the offset that it had: what was acknowledged is there.
@@ -20,7 +20,6 @@ from pump import LoadError, call, connect
 from loads.common import check_produced, new_topic, pumping
 from loads.declaration import Figures, Load
 
-PARTITIONS = 1000
 READY_TIMEOUT_S = 120.0
 
 
@@ -32,19 +31,6 @@ def recovery(peer: Peer, scale: float) -> Figures:
 def recovery_small(peer: Peer, scale: float) -> Figures:
     """The same in batches of one record of 1 kB, 200 MB of them."""
     return _recovery(peer, frames.record_batch(1, 1000), 2e8 * scale)
-
-
-def many_partitions(peer: Peer, scale: float) -> Figures:
-    """1,000 partitions with a few records each, after an orderly stop and after SIGKILL."""
-    partitions = max(10, int(PARTITIONS * scale))
-    topic = new_topic(peer, partitions)  # leaves a record in each
-    ends = _end_offsets(peer, topic, partitions)
-    peer.stop(keep=True)
-    os.sync()
-    clean = _restart(peer, topic, ends)
-    peer.kill()
-    os.sync()
-    return {"start after a stop s": clean, "start after SIGKILL s": _restart(peer, topic, ends)}
 
 
 def check(peer: Peer, scale: float) -> Figures:
@@ -64,10 +50,10 @@ def check(peer: Peer, scale: float) -> Figures:
 
 def _recovery(peer: Peer, batch: bytes, size: float) -> Figures:
     topic = _filled(peer, batch, size)
-    ends = _end_offsets(peer, topic, 1)
+    ends = end_offsets(peer, topic, 1)
     peer.kill()
     os.sync()
-    seconds = _restart(peer, topic, ends)
+    seconds = restarted_s(peer, topic, ends)
     return {"recovered after s": seconds, "recovery MB/s": size / 1e6 / seconds, "recovery CPU s": peer.cpu_seconds()}
 
 
@@ -79,12 +65,12 @@ def _filled(peer: Peer, batch: bytes, size: float) -> bytes:
     return topic
 
 
-def _restart(peer: Peer, topic: bytes, ends: list[int]) -> float:
+def restarted_s(peer: Peer, topic: bytes, ends: list[int]) -> float:
     """Seconds from exec until every partition ends where it did."""
     started = time.perf_counter()
     peer.start()
     while True:
-        found = _end_offsets(peer, topic, len(ends))
+        found = end_offsets(peer, topic, len(ends))
         if found == ends:
             return time.perf_counter() - started
         if time.perf_counter() - started > READY_TIMEOUT_S:
@@ -92,7 +78,7 @@ def _restart(peer: Peer, topic: bytes, ends: list[int]) -> float:
         time.sleep(0.005)
 
 
-def _end_offsets(peer: Peer, topic: bytes, partitions: int) -> list[int]:
+def end_offsets(peer: Peer, topic: bytes, partitions: int) -> list[int]:
     """Log end offsets; -1 for a partition that gives none yet."""
     found = []
     with contextlib.closing(connect(peer.address)) as connection:
@@ -116,6 +102,5 @@ _NEEDS = frozenset({Need.KEEPS, Need.RESTART})
 LOADS = (
     Load("recovery 1 GB", recovery, "Restart", seconds=20, needs=_NEEDS),
     Load("recovery 200 MB in 1 kB", recovery_small, "Restart", seconds=25, needs=_NEEDS),
-    Load("1,000 partitions", many_partitions, "Partitions", seconds=20, needs=_NEEDS),
     Load("check 1 GB", check, "Restart", seconds=15, needs=frozenset({Need.LOG_FILES})),
 )

@@ -1,0 +1,52 @@
+"""Partitions: what hundreds and thousands of them cost, to make, to hold, to write to, and to start with."""
+
+from __future__ import annotations
+
+import os
+import time
+from functools import partial
+
+import frames
+from peers import Need, Peer
+
+from loads.common import check_produced, new_topic, pumping
+from loads.declaration import Figures, Load
+from loads.restart import end_offsets, restarted_s
+
+
+def partitions(peer: Peer, scale: float, *, count: int) -> Figures:
+    """One topic of so many partitions: made until each has taken a record, one more to each, a start after a stop and after SIGKILL."""
+    count = max(10, int(count * min(scale, 1.0)))
+    before = peer.memory_mb()
+    started = time.perf_counter()
+    topic = new_topic(peer, count)
+    created = time.perf_counter() - started
+    batch = frames.record_batch(1, 100)
+    requests = [frames.produce(topic, partition, batch) for partition in range(count)]
+    with pumping(peer) as pump:
+        seconds = pump.run(count, lambda _, number: requests[number], check_produced(topic))
+    figures = {
+        "create s": created,
+        "one record to each s": seconds,
+        "kB/partition": (peer.memory_mb() - before) * 1024 / count,
+    }
+    return figures | _restarts(peer, topic, count) if Need.RESTART in peer.gives else figures
+
+
+def _restarts(peer: Peer, topic: bytes, count: int) -> Figures:
+    """Until every partition answers with the end that it had; everything is synced before, and in the page cache."""
+    ends = end_offsets(peer, topic, count)
+    peer.stop(keep=True)
+    os.sync()
+    after_stop = restarted_s(peer, topic, ends)
+    peer.kill()
+    os.sync()
+    return {"start after a stop s": after_stop, "start after SIGKILL s": restarted_s(peer, topic, ends)}
+
+
+_NEEDS = frozenset({Need.TOPICS})
+LOADS = (
+    Load("100 partitions", partial(partitions, count=100), "Partitions", seconds=12, quick=1.0, needs=_NEEDS),
+    Load("1,000 partitions", partial(partitions, count=1000), "Partitions", seconds=20, needs=_NEEDS),
+    Load("5,000 partitions", partial(partitions, count=5000), "Partitions", seconds=60, needs=_NEEDS),
+)
