@@ -1,17 +1,19 @@
 """A Spark session that can read Kafka: the connector's coordinates, its jars' folder, and an address that works everywhere.
 
-Three things go wrong when one writes this by hand, so it is written once, here:
+Four things go wrong when one writes this by hand, so it is written once, here:
 
 * The connector must be of Spark's own version, or it fails deep inside a query.
 * Spark resolves jars through the local Maven repository of the user first; one with descriptions but no jars (left by other
   builds) stops it. Resolution happens in a home of our own.
 * The driver binds to the host's name, which on laptops and containers often leads nowhere. It binds to loopback.
+* Python processes of a local Spark are whatever `python3` is on the PATH. Here they are the interpreter that made the session.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -76,6 +78,8 @@ def kafka_session(
     builder = SparkSession.builder.appName(app_name).master(master)
     for name, value in {**_defaults(home), **(conf or {})}.items():
         builder = builder.config(name, value)
+    if master.startswith("local"):
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # read when the JVM starts
     with _own_user_home(home):
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")

@@ -1,0 +1,68 @@
+"""The log directories a source reads: which partitions are there, and what is wrong when they cannot be read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from minibroker.errors import CorruptLogError
+from minibroker.spark.kafka_log.folder import PartitionFolder
+from minibroker.spark.kafka_log.options import OptionError, ReadOptions
+from minibroker.storage.files import Files
+from minibroker.storage.log_file_names import LOG, parse_file_name, parse_folder_name
+from minibroker.storage.meta_properties import NAME as META_PROPERTIES
+from minibroker.storage.offset_checkpoint import LOG_START_OFFSET, OffsetCheckpoint
+
+
+def open_folders(files: Files, options: ReadOptions) -> list[PartitionFolder]:
+    """The partitions that are asked for, by topic and number; OptionError for a directory or topic that is not there."""
+    found = {}
+    for path in options.paths:
+        for topic, partition, directory, log_start_offset in _partitions(files, path):
+            if options.wants(topic, partition):
+                found[topic, partition] = PartitionFolder(
+                    files, directory, topic, partition, log_start_offset=log_start_offset, is_permissive=options.is_permissive
+                )
+    named = options.assigned or frozenset()
+    missing = {f"{topic}-{partition}" for topic, partition in named if (topic, partition) not in found}
+    missing |= (options.topics or frozenset()) - {topic for topic, _ in found}
+    if missing:
+        raise OptionError(f"{', '.join(sorted(missing))}: no such topic or partition in {', '.join(options.paths)}")
+    return [found[key] for key in sorted(found)]
+
+
+def _partitions(files: Files, path: str) -> Iterator[tuple[str, int, str, int]]:
+    """Topic, partition, folder and log start offset of each partition in a log directory, or of the one whose folder `path` is."""
+    try:
+        names = files.names(path)
+    except FileNotFoundError:
+        raise OptionError(f"{path} does not exist") from None
+    except NotADirectoryError:
+        raise OptionError(f"{path} is a file; kafka-log reads a broker's log directory") from None
+    folder = path.rpartition("/")[2]
+    if any((parsed := parse_file_name(name)) and parsed[1] == LOG for name in names):
+        directory = path[: -len(folder) - 1]
+        try:
+            topic, partition = parse_folder_name(folder)
+        except ValueError:
+            raise OptionError(f"{path} holds segments, but its name is not topic-partition") from None
+        yield topic, partition, path, _log_start_offsets(files, directory).get((topic, partition), 0)
+        return
+    partitions = []
+    for name in names:
+        try:
+            partitions.append((*parse_folder_name(name), f"{path}/{name}"))
+        except ValueError:
+            continue  # checkpoints, folders on their way out
+    if not partitions and META_PROPERTIES not in names:
+        raise OptionError(f"{path} is no Kafka log directory: it has neither {META_PROPERTIES} nor a folder topic-partition")
+    starts = _log_start_offsets(files, path)
+    for topic, partition, directory in partitions:
+        yield topic, partition, directory, starts.get((topic, partition), 0)
+
+
+def _log_start_offsets(files: Files, directory: str) -> dict[tuple[str, int], int]:
+    """The checkpoint of log start offsets; empty when it is missing or damaged: then the first segments say it."""
+    try:
+        return OffsetCheckpoint(files, f"{directory}/{LOG_START_OFFSET}").read()
+    except CorruptLogError:
+        return {}

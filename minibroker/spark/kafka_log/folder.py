@@ -1,0 +1,186 @@
+"""One partition's folder in a log directory, read only: its segments, where offsets and timestamps lie, where the log ends.
+
+A broker may be writing: the last segment may end in half a batch, which is no damage but the end of the log for now. Its indexes may be
+missing or old, for a broker keeps the newest entries in memory. An index entry is believed after the batch it points to agreed with it.
+"""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_right
+from collections.abc import Iterator
+from functools import cached_property
+from typing import NamedTuple
+
+from minibroker.errors import CorruptLogError, CorruptMessage, KafkaError
+from minibroker.records.batch import read_batch
+from minibroker.records.record import decode_records
+from minibroker.spark.kafka_log.frames import find_batch, read_head
+from minibroker.storage.batch_scan import HEAD_SIZE, BatchHeader, read_headers
+from minibroker.storage.files import READ_ONLY, FileHandle, Files
+from minibroker.storage.log_file_names import LOG, OFFSET_INDEX, SNAPSHOT, TIME_INDEX, file_name, parse_file_name
+from minibroker.storage.offset_index import OffsetIndex
+from minibroker.storage.time_index import NO_TIMESTAMP, TimeIndex, TimestampEntry
+
+logger = logging.getLogger(__name__)
+
+UNBOUNDED = 1 << 40
+
+
+class LogEnd(NamedTuple):
+    """The offset after the last whole batch, and where that batch ends in the last segment."""
+
+    offset: int
+    position: int
+
+
+class SegmentFile:
+    """The `.log` at `base_offset` with its indexes; `size` is how large it was when the folder was listed."""
+
+    def __init__(self, files: Files, directory: str, base_offset: int) -> None:
+        self._files = files
+        self.base_offset = base_offset
+        self.path = f"{directory}/{file_name(base_offset, LOG)}"
+        self.size = files.size(self.path)
+        self.handle: FileHandle = files.handles.handle(self.path, READ_ONLY)
+        self.index = OffsetIndex(files, f"{directory}/{file_name(base_offset, OFFSET_INDEX)}", base_offset, UNBOUNDED)
+        self.time_index = TimeIndex(files, f"{directory}/{file_name(base_offset, TIME_INDEX)}", base_offset, UNBOUNDED)
+
+    def headers(self, position: int, end: int | None = None) -> Iterator[BatchHeader]:
+        """Headers from `position` on; CorruptMessage where no batch is."""
+        return read_headers(self._files, self.handle, position, self.size if end is None else end)
+
+    def is_batch_at(self, position: int, last_offset: int) -> bool:
+        """Whether a batch that ends with `last_offset`, or below (before Kafka 4), begins there: what an index entry says."""
+        if not 0 < position < self.size:
+            return False
+        try:
+            header = next(read_headers(self._files, self.handle, position, self.size, chunk_size=HEAD_SIZE))
+        except CorruptMessage:
+            return False
+        return self.base_offset <= header.base_offset <= header.last_offset <= last_offset
+
+    def start_for(self, offset: int) -> int:
+        """A position of a batch at or before the one that holds `offset`."""
+        entry = self.index.lookup(offset)
+        return entry.position if self.is_batch_at(entry.position, entry.offset) else 0
+
+    def stop_for(self, end_offset: int, end: int) -> int:
+        """A position up to `end` behind which every batch begins at or above `end_offset`."""
+        entries = self.index.entries()
+        number = bisect_right(entries, end_offset - 2, key=lambda entry: entry.offset) + 1
+        if number < len(entries) and entries[number].position < end and self.is_batch_at(entries[number].position, entries[number].offset):
+            return entries[number].position
+        return end
+
+    def largest_timestamp(self) -> TimestampEntry | None:
+        """The last entry of the time index, if the batch it names agrees."""
+        entry = self.time_index.last()
+        if entry.timestamp == NO_TIMESTAMP:
+            return None
+        try:
+            for header in self.headers(self.start_for(entry.offset)):
+                if header.last_offset >= entry.offset:
+                    return entry if (header.last_offset, header.max_timestamp) == (entry.offset, entry.timestamp) else None
+        except CorruptMessage:
+            pass
+        return None
+
+
+class PartitionFolder:
+    """A folder `topic-partition`. `log_start_offset`: as the checkpoint says, when that lies above the first segment's base offset.
+
+    With `is_permissive` damage met on the way is passed over with a warning, else it raises CorruptLogError.
+    """
+
+    def __init__(
+        self, files: Files, directory: str, topic: str, partition: int, *, log_start_offset: int = 0, is_permissive: bool = False
+    ) -> None:
+        self.files = files
+        self.directory = directory
+        self.topic = topic
+        self.partition = partition
+        self._is_permissive = is_permissive
+        names = [parsed for name in files.names(directory) if (parsed := parse_file_name(name))]
+        base_offsets = sorted(base_offset for base_offset, suffix in names if suffix == LOG)
+        self.segments = [SegmentFile(files, directory, base_offset) for base_offset in base_offsets]
+        self.snapshot_offsets = sorted(base_offset for base_offset, suffix in names if suffix == SNAPSHOT)
+        self._base_offsets = base_offsets
+        self.log_start_offset = max(log_start_offset, base_offsets[0]) if base_offsets else log_start_offset
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+    @cached_property
+    def end(self) -> LogEnd:
+        """Where the log ended when it was first asked for."""
+        if not self.segments:
+            return LogEnd(self.log_start_offset, 0)
+        last = self.segments[-1]
+        entry = last.index.last()
+        position = entry.position if last.is_batch_at(entry.position, entry.offset) else 0
+        end = LogEnd(last.base_offset, position)
+        while end.position < last.size:
+            try:
+                for header in last.headers(end.position):
+                    end = LogEnd(header.last_offset + 1, header.position + header.size)
+            except CorruptMessage as error:
+                if self._is_torn(last, end.position):
+                    break
+                self.damaged(str(error))
+                position = find_batch(self.files, last.handle, end.position, last.size, end.offset)
+                if position == last.size:
+                    break
+                end = LogEnd(end.offset, position)
+        return LogEnd(max(end.offset, self.log_start_offset), end.position)
+
+    def _is_torn(self, segment: SegmentFile, position: int) -> bool:
+        """Whether what begins there is a batch that is being written, or zeros of a preallocated file."""
+        head = read_head(data := self.files.read_at(segment.handle.opened(), HEAD_SIZE, position))
+        if head is None or not any(data):
+            return True
+        return head.is_possible and position + head.size > segment.size and head.offset >= segment.base_offset
+
+    def damaged(self, reason: str) -> None:
+        """Raise CorruptLogError, or warn."""
+        if not self._is_permissive:
+            raise CorruptLogError(reason)
+        logger.warning("%s; passed over", reason)
+
+    def end_of(self, segment: SegmentFile) -> int:
+        """Where the whole batches of a segment end."""
+        return self.end.position if segment is self.segments[-1] else segment.size
+
+    def segments_from(self, offset: int) -> list[SegmentFile]:
+        """The one that holds `offset`, and all behind it."""
+        return self.segments[max(bisect_right(self._base_offsets, offset) - 1, 0) :]
+
+    def offset_for_timestamp(self, timestamp: int, bound: int) -> int | None:
+        """The first offset below `bound` of a record as late as `timestamp` (epoch ms), as ListOffsets finds it; None when none is."""
+        for segment in self.segments_from(self.log_start_offset):
+            if segment is not self.segments[-1]:
+                largest = segment.largest_timestamp()
+                if largest is not None and largest.timestamp < timestamp:
+                    continue
+            position = segment.start_for(max(segment.time_index.lookup(timestamp).offset, self.log_start_offset))
+            found = self._first_as_late(segment, position, timestamp)
+            if found is not None:
+                return found if found < bound else None
+        return None
+
+    def _first_as_late(self, segment: SegmentFile, position: int, timestamp: int) -> int | None:
+        end = self.end_of(segment)
+        while position < end:
+            try:
+                for header in segment.headers(position, end):
+                    position = header.position + header.size
+                    if header.max_timestamp < timestamp or header.last_offset < self.log_start_offset:
+                        continue
+                    batch = read_batch(self.files.read_at(segment.handle.opened(), header.size, header.position))
+                    for record in decode_records(batch):
+                        if record.timestamp >= timestamp and record.offset >= self.log_start_offset:
+                            return record.offset
+            except KafkaError as error:
+                self.damaged(f"{segment.path}: {error}")
+                position = find_batch(self.files, segment.handle, position, end, segment.base_offset)
+        return None

@@ -1,0 +1,126 @@
+"""The frames of batches in a piece of a `.log`: where they lie, their headers as one array, and where the next one is behind damage."""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import NamedTuple
+
+import numpy as np
+
+from minibroker.errors import KafkaError
+from minibroker.records.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC_POSITION, MAGIC_V2, MIN_LEGACY_SIZE, read_batch
+from minibroker.storage.files import FileHandle, Files
+
+#: the header of a batch of format v2, as records/batch.py has it
+HEADER = np.dtype(
+    [
+        ("base_offset", ">i8"),
+        ("batch_length", ">i4"),
+        ("partition_leader_epoch", ">i4"),
+        ("magic", "i1"),
+        ("crc", ">u4"),
+        ("attributes", ">i2"),
+        ("last_offset_delta", ">i4"),
+        ("base_timestamp", ">i8"),
+        ("max_timestamp", ">i8"),
+        ("producer_id", ">i8"),
+        ("producer_epoch", ">i2"),
+        ("base_sequence", ">i4"),
+        ("record_count", ">i4"),
+    ]
+)
+SEARCH_CHUNK = 1 << 20
+MAX_GAP = 1 << 31  #: offsets that a search behind damage believes to be possible
+
+_unpack_length = Struct(">i").unpack_from
+_unpack_head = Struct(">qi4xb").unpack_from
+
+
+class Head(NamedTuple):
+    """What the first 17 bytes of a batch of any format say."""
+
+    offset: int
+    size: int
+    magic: int
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether a batch can begin so."""
+        return (
+            0 <= self.magic <= MAGIC_V2 and self.size >= (HEADER_SIZE if self.magic == MAGIC_V2 else MIN_LEGACY_SIZE) and self.offset >= 0
+        )
+
+
+def read_head(data: bytes, index: int = 0) -> Head | None:
+    """The head at `index`; None when fewer bytes than that are left."""
+    if len(data) - index <= MAGIC_POSITION:
+        return None
+    offset, batch_length, magic = _unpack_head(data, index)
+    return Head(offset, LOG_OVERHEAD + batch_length, magic)
+
+
+def frame_positions(chunk: bytes) -> tuple[list[int], int]:
+    """Where the batches of format v2 begin that lie end to end from the start of `chunk`, whole; and where they end."""
+    positions = []
+    index, last_head = 0, len(chunk) - HEADER_SIZE
+    while index <= last_head:
+        stop = index + LOG_OVERHEAD + _unpack_length(chunk, index + 8)[0]
+        if chunk[index + MAGIC_POSITION] != MAGIC_V2 or stop > len(chunk) or stop < index + HEADER_SIZE:
+            break
+        positions.append(index)
+        index = stop
+    return positions, index
+
+
+def read_frame_headers(chunk: bytes, positions: list[int]) -> np.ndarray:
+    """The headers at these positions, an array of HEADER."""
+    data = np.frombuffer(chunk, np.uint8)
+    found = data[np.array(positions, np.int64)[:, None] + np.arange(HEADER_SIZE)]
+    headers: np.ndarray = found.view(HEADER).reshape(-1)
+    return headers
+
+
+def find_batch(files: Files, handle: FileHandle, position: int, end: int, least_offset: int) -> int:
+    """Where the next batch begins behind a corrupt one at `position`: its CRC right, its offset not below `least_offset`; else `end`.
+
+    Where the corrupt one says that it ends, if its length is right, else byte by byte.
+    """
+    head = read_head(files.read_at(handle.opened(), MAGIC_POSITION + 1, position))
+    if head is not None and head.is_possible:
+        stop = position + head.size
+        if stop == end or is_batch(files, handle, stop, end, least_offset):
+            return stop
+    position += 1
+    while position < end:
+        chunk = files.read_at(handle.opened(), min(SEARCH_CHUNK, end - position), position)
+        for index in _candidates(chunk, least_offset):
+            if is_batch(files, handle, position + index, end, least_offset):
+                return position + index
+        if len(chunk) < SEARCH_CHUNK:
+            break
+        position += len(chunk) - MAGIC_POSITION
+    return end
+
+
+def _candidates(chunk: bytes, least_offset: int) -> list[int]:
+    """Where a possible magic follows a possible size and offset."""
+    data = np.frombuffer(chunk, np.uint8)
+    count = len(data) - MAGIC_POSITION
+    if count <= 0:
+        return []
+    likely = np.flatnonzero(data[MAGIC_POSITION:] <= MAGIC_V2)
+    heads = data[likely[:, None] + np.arange(LOG_OVERHEAD)].view(np.dtype([("offset", ">i8"), ("length", ">i4")])).reshape(-1)
+    offsets, lengths = heads["offset"].astype(np.int64), heads["length"].astype(np.int64)
+    possible = (offsets >= least_offset) & (offsets < least_offset + MAX_GAP) & (lengths >= MIN_LEGACY_SIZE - LOG_OVERHEAD)
+    return [int(index) for index in likely[possible]]
+
+
+def is_batch(files: Files, handle: FileHandle, position: int, end: int, least_offset: int) -> bool:
+    """Whether a batch with a right CRC and an offset not below `least_offset` lies there, whole below `end`."""
+    head = read_head(files.read_at(handle.opened(), MAGIC_POSITION + 1, position))
+    if head is None or not head.is_possible or head.offset < least_offset or position + head.size > end:
+        return False
+    try:
+        return read_batch(files.read_at(handle.opened(), head.size, position)).check_crc()
+    except KafkaError:
+        return False

@@ -1,0 +1,294 @@
+"""The records of a LogRange as record batches of Arrow: read, check, decompress and decode, a few megabytes at a time."""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_right
+from collections.abc import Generator, Iterator
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from minibroker.errors import CorruptLogError, CorruptMessage, KafkaError
+from minibroker.records.batch import (
+    ATTRIBUTES_POSITION,
+    COMPRESSION_MASK,
+    CONTROL_FLAG,
+    HEADER_SIZE,
+    LOG_APPEND_TIME_FLAG,
+    LOG_OVERHEAD,
+    MAGIC_V2,
+    TRANSACTIONAL_FLAG,
+    RecordBatch,
+    read_batch,
+)
+from minibroker.records.checksum import crc32c
+from minibroker.records.compression import Compression, decompress
+from minibroker.records.record import Record, decode_records
+from minibroker.spark.kafka_log.columns import NO_TIMESTAMP_TYPE, Rows, TableBuilder, timestamp_array
+from minibroker.spark.kafka_log.fields import PADDING, Fields, MalformedBatchError, Payloads, read_fields
+from minibroker.spark.kafka_log.frames import find_batch, frame_positions, read_frame_headers, read_head
+from minibroker.spark.kafka_log.ranges import LogRange, LogSlice
+from minibroker.spark.kafka_log.schema import CORRUPT_RECORD
+from minibroker.storage.files import READ_ONLY, FileHandle, Files
+
+logger = logging.getLogger(__name__)
+
+CHUNK_BYTES = 2 << 20  #: of a file, read at once
+GROUP_BYTES = 4 << 20  #: of records, decoded at once; a larger batch is a group of its own
+LEGACY_GROUP = 10_000  #: records of old formats in one record batch
+
+
+class _Group(NamedTuple):
+    """Batches to be decoded at once."""
+
+    positions: list[int]  #: in the file
+    headers: np.ndarray
+    payloads: list[memoryview | bytes]
+
+
+class RangeReader:
+    """Reads one LogRange; `corrupt_count` is how many batches were left out so far, which only `is_permissive` does."""
+
+    def __init__(self, files: Files, wanted: LogRange, builder: TableBuilder, *, is_permissive: bool = False) -> None:
+        self._files = files
+        self._wanted = wanted
+        self._builder = builder
+        self._is_permissive = is_permissive
+        self._aborted = _Aborted(wanted)
+        self._told: list[tuple[int, str]] = []
+        self._next_offset = 0
+        self.corrupt_count = 0
+
+    def record_batches(self) -> Iterator[pa.RecordBatch]:
+        """All record batches, in order of offsets. CorruptLogError, with file and position, for a corrupt batch if not permissive."""
+        for part in self._wanted.slices:
+            handle = self._files.handles.handle(part.path, READ_ONLY)
+            try:
+                for found in self._read_slice(handle, part):
+                    if found.num_rows:
+                        yield found
+                    yield from self._corrupt_rows()
+            finally:
+                handle.close()
+            yield from self._corrupt_rows()
+        if self.corrupt_count:
+            logger.warning("%s-%d: %d corrupt batches were left out", self._wanted.topic, self._wanted.partition, self.corrupt_count)
+
+    def _read_slice(self, handle: FileHandle, part: LogSlice) -> Iterator[pa.RecordBatch]:
+        position, size = part.start_position, CHUNK_BYTES
+        while position < part.end_position and self._next_offset < self._wanted.end_offset:
+            chunk = self._files.read_at(handle.opened(), min(size, part.end_position - position), position)
+            positions, stop = frame_positions(chunk)
+            if positions:
+                stop = yield from self._read_frames(handle, part, chunk, position, positions)
+                position += stop
+                size = CHUNK_BYTES
+                continue
+            head = read_head(chunk)
+            if head is not None and head.is_possible and position + head.size <= part.end_position:
+                if head.size > len(chunk):
+                    size = head.size
+                    continue
+                if head.magic < MAGIC_V2:
+                    records, stop = self._read_legacy(handle, chunk, position)
+                    yield self._table_of(records)
+                    position = stop
+                    size = CHUNK_BYTES
+                    continue
+            position = self._pass_over(handle, part, position, "no batch begins there")
+
+    def _read_frames(
+        self, handle: FileHandle, part: LogSlice, chunk: bytes, base: int, positions: list[int]
+    ) -> Generator[pa.RecordBatch, None, int]:
+        """Batches of format v2 that lie whole in `chunk`, which is read from `base`; returns where in it the next chunk begins."""
+        headers = read_frame_headers(chunk, positions)
+        view = memoryview(chunk)
+        stop = positions[-1] + LOG_OVERHEAD + int(headers["batch_length"][-1])
+        good = self._check(view, headers, positions, _next_base_offset(chunk, stop))
+        bad = np.flatnonzero(~good)
+        if bad.size:  # what is before it, then a search behind it: its length may be what is wrong
+            first = int(bad[0])
+            yield from self._decode(handle, view, base, positions[:first], headers[:first])
+            reason = "its CRC is wrong, or its offsets do not follow those before"
+            return self._pass_over(handle, part, base + positions[first], reason) - base
+        yield from self._decode(handle, view, base, positions, headers)
+        return stop
+
+    def _check(self, view: memoryview, headers: np.ndarray, positions: list[int], next_base_offset: int) -> np.ndarray:
+        """Which batches are as they were written, as far as frames tell. Those that are not wanted are not summed.
+
+        The CRC does not cover the base offset. One that goes back is wrong, and so is one that only the batch behind it contradicts.
+        """
+        base_offsets = headers["base_offset"].astype(np.int64)
+        last_offsets = base_offsets + headers["last_offset_delta"]
+        before = np.concatenate([[self._next_offset], last_offsets[:-1] + 1])
+        behind = np.concatenate([base_offsets[1:], [next_base_offset]])
+        good = (headers["last_offset_delta"] >= 0) & (base_offsets >= before)
+        good &= (last_offsets < behind) | (behind < before)
+        wanted = np.flatnonzero((last_offsets >= self._wanted.start_offset) & (base_offsets < self._wanted.end_offset))
+        stops = headers["batch_length"] + LOG_OVERHEAD
+        sums = [crc32c(view[positions[i] + ATTRIBUTES_POSITION : positions[i] + int(stops[i])]) for i in wanted.tolist()]
+        good[wanted] &= headers["crc"][wanted] == np.array(sums, np.uint32)
+        return good
+
+    def _decode(
+        self, handle: FileHandle, view: memoryview, base: int, positions: list[int], headers: np.ndarray
+    ) -> Iterator[pa.RecordBatch]:
+        """Decompress and decode the batches that count, in groups."""
+        if not positions:
+            return
+        self._next_offset = int(headers["base_offset"][-1]) + int(headers["last_offset_delta"][-1]) + 1
+        group = _Group([], headers, [])
+        members: list[int] = []
+        size = 0
+        for index in np.flatnonzero(self._counting(headers)).tolist():
+            position = positions[index]
+            payload: memoryview | bytes = view[position + HEADER_SIZE : position + LOG_OVERHEAD + int(headers["batch_length"][index])]
+            codec = int(headers["attributes"][index]) & COMPRESSION_MASK
+            if codec:
+                try:
+                    payload = decompress(Compression.of(codec), payload)
+                except KafkaError as error:
+                    self._note_corrupt(handle, base + position, str(error))
+                    continue
+            if members and size + len(payload) > GROUP_BYTES:
+                yield from self._decode_group(handle, _Group(group.positions, headers[members], group.payloads))
+                group, members, size = _Group([], headers, []), [], 0
+            group.positions.append(base + position)
+            group.payloads.append(payload)
+            members.append(index)
+            size += len(payload)
+        if members:
+            yield from self._decode_group(handle, _Group(group.positions, headers[members], group.payloads))
+
+    def _counting(self, headers: np.ndarray) -> np.ndarray:
+        """Which batches hold records for the reader."""
+        base_offsets = headers["base_offset"]
+        attributes = headers["attributes"]
+        counting: np.ndarray = (base_offsets + headers["last_offset_delta"] >= self._wanted.start_offset) & (
+            base_offsets < self._wanted.end_offset
+        )
+        counting &= (attributes & CONTROL_FLAG) == 0
+        for index in np.flatnonzero(counting & ((attributes & TRANSACTIONAL_FLAG) != 0)).tolist() if self._wanted.aborted else ():
+            counting[index] = not self._aborted.is_void(int(headers["producer_id"][index]), int(base_offsets[index]))
+        return counting
+
+    def _decode_group(self, handle: FileHandle, group: _Group) -> Iterator[pa.RecordBatch]:
+        while group.positions:
+            lengths = np.array([len(payload) for payload in group.payloads], np.int64)
+            stops = np.cumsum(lengths)
+            counts = group.headers["record_count"].astype(np.int64)
+            last_deltas = group.headers["last_offset_delta"].astype(np.int64)
+            data = b"".join([*group.payloads, bytes(PADDING)])
+            try:
+                fields = read_fields(Payloads(data, stops - lengths, stops, counts, last_deltas))
+            except MalformedBatchError as error:
+                self._note_corrupt(handle, group.positions[error.batch], str(error))
+                kept = [index for index in range(len(group.positions)) if index != error.batch]
+                group = _Group([group.positions[i] for i in kept], group.headers[kept], [group.payloads[i] for i in kept])
+                continue
+            yield self._builder.record_batch(fields, self._rows(fields, group.headers))
+            return
+
+    def _rows(self, fields: Fields, headers: np.ndarray) -> Rows:
+        """The records inside the range, and what is told of them by their batches."""
+        batches = fields.batches
+        offsets = headers["base_offset"].astype(np.int64)[batches] + fields.offset_deltas
+        is_append_time = (headers["attributes"] & LOG_APPEND_TIME_FLAG) != 0
+        timestamps = headers["base_timestamp"].astype(np.int64)[batches] + fields.timestamp_deltas
+        if is_append_time.any():
+            timestamps = np.where(is_append_time[batches], headers["max_timestamp"].astype(np.int64)[batches], timestamps)
+        inside = (offsets >= self._wanted.start_offset) & (offsets < self._wanted.end_offset)
+        types = is_append_time.astype(np.int32)[batches]
+        if inside.all():
+            return Rows(np.arange(len(offsets)), offsets, timestamps, types)
+        chosen = np.flatnonzero(inside)
+        return Rows(chosen, offsets[chosen], timestamps[chosen], types[chosen])
+
+    # Old formats: few and old, so one by one
+
+    def _read_legacy(self, handle: FileHandle, chunk: bytes, base: int) -> tuple[list[tuple[Record, int]], int]:
+        """Records of formats v0 and v1 with their timestamp types, at least of one message; and where in the file they end."""
+        records: list[tuple[Record, int]] = []
+        index = 0
+        while len(records) < LEGACY_GROUP:
+            head = read_head(chunk, index)
+            if head is None or not head.is_possible or head.magic == MAGIC_V2 or index + head.size > len(chunk):
+                break
+            try:
+                batch = read_batch(chunk, index)
+                if not batch.check_crc():
+                    raise CorruptMessage("its CRC is wrong")
+                if batch.last_offset >= self._wanted.start_offset:
+                    records += [(record, _timestamp_type(batch)) for record in decode_records(batch)]
+            except KafkaError as error:
+                self._note_corrupt(handle, base + index, str(error))
+            index += head.size
+            self._next_offset = max(self._next_offset, head.offset + 1)
+            if head.offset + 1 >= self._wanted.end_offset:
+                break
+        return records, base + index
+
+    def _table_of(self, records: list[tuple[Record, int]]) -> pa.RecordBatch:
+        wanted = [each for each in records if self._wanted.start_offset <= each[0].offset < self._wanted.end_offset]
+        columns = {
+            "key": pa.array([record.key for record, _ in wanted], pa.binary()),
+            "value": pa.array([record.value for record, _ in wanted], pa.binary()),
+            "offset": pa.array([record.offset for record, _ in wanted], pa.int64()),
+            "timestamp": timestamp_array(np.array([record.timestamp for record, _ in wanted], np.int64)),
+            "timestampType": pa.array([kind for _, kind in wanted], pa.int32()),
+        }
+        return self._builder.of_values(columns, len(wanted))
+
+    # Damage
+
+    def _pass_over(self, handle: FileHandle, part: LogSlice, position: int, reason: str) -> int:
+        """Note a corrupt batch; where the next one begins."""
+        self._note_corrupt(handle, position, reason)
+        return find_batch(self._files, handle, position, part.end_position, self._next_offset)
+
+    def _note_corrupt(self, handle: FileHandle, position: int, reason: str) -> None:
+        text = f"{handle.path}: corrupt batch at position {position}: {reason}"
+        if not self._is_permissive:
+            raise CorruptLogError(text)
+        logger.warning("%s; left out", text)
+        self.corrupt_count += 1
+        head = read_head(self._files.read_at(handle.opened(), HEADER_SIZE, position))
+        self._told.append((head.offset if head is not None else -1, text))
+
+    def _corrupt_rows(self) -> Iterator[pa.RecordBatch]:
+        """A row for each corrupt batch since the last call, where the schema has a column for it."""
+        told, self._told = self._told, []
+        if told and CORRUPT_RECORD in self._builder.roles:
+            columns = {CORRUPT_RECORD: pa.array([text for _, text in told], pa.string())}
+            columns["offset"] = pa.array([offset for offset, _ in told], pa.int64())
+            yield self._builder.of_values(columns, len(told))
+
+
+class _Aborted:
+    """Whether a batch belongs to an aborted transaction."""
+
+    def __init__(self, wanted: LogRange) -> None:
+        self._by_producer: dict[int, list[tuple[int, int]]] = {}
+        for each in wanted.aborted:
+            self._by_producer.setdefault(each.producer_id, []).append((each.first_offset, each.last_offset))
+        for ranges in self._by_producer.values():
+            ranges.sort()
+
+    def is_void(self, producer_id: int, base_offset: int) -> bool:
+        ranges = self._by_producer.get(producer_id)
+        if ranges is None:
+            return False
+        number = bisect_right(ranges, (base_offset, 1 << 63)) - 1
+        return number >= 0 and base_offset <= ranges[number][1]
+
+
+def _next_base_offset(chunk: bytes, position: int) -> int:
+    """Of the batch that begins at `position`, even if only its first bytes are there; as late as can be when nothing is."""
+    return int.from_bytes(chunk[position : position + 8], signed=True) if position + 8 <= len(chunk) else 1 << 62
+
+
+def _timestamp_type(batch: RecordBatch) -> int:
+    return int(batch.timestamp_type) if batch.magic else NO_TIMESTAMP_TYPE

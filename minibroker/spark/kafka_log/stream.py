@@ -1,0 +1,106 @@
+"""Offsets of a stream over files that grow: where it begins, how far the next batch goes, what lies between.
+
+New partitions of topics that are asked for join at their beginning; one that is gone, or lost what was not read yet, is data loss:
+an error, or passed over with failOnDataLoss=false.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from minibroker.spark.kafka_log.directory import open_folders
+from minibroker.spark.kafka_log.folder import PartitionFolder
+from minibroker.spark.kafka_log.options import OptionError, ReadOptions
+from minibroker.spark.kafka_log.plan import OffsetRange, check_coverage, latest_offset, plan_ranges, start_offset
+from minibroker.spark.kafka_log.ranges import LogRange
+from minibroker.storage.files import Files
+
+Offsets = dict[str, dict[str, int]]
+
+
+class StreamPlanner:
+    """Plans batch after batch; remembers only where the last one ended, for maxOffsetsPerTrigger."""
+
+    def __init__(self, files: Files, options: ReadOptions) -> None:
+        self._files = files
+        self._options = options
+        self._reached: Offsets | None = None
+
+    def initial_offsets(self) -> Offsets:
+        """Where a new query begins, as startingOffsets say."""
+        folders = self._folders()
+        check_coverage(folders, self._options.start, "startingOffsets")
+        found: Offsets = {}
+        for folder in folders:
+            latest = latest_offset(folder, self._options)
+            start = start_offset(folder, self._options.start, latest, self._options)
+            found.setdefault(folder.topic, {})[str(folder.partition)] = max(start, folder.log_start_offset)
+        self._reached = found
+        return found
+
+    def latest_offsets(self) -> Offsets:
+        """Where the next batch may end: where the logs end now, or maxOffsetsPerTrigger behind the last batch.
+
+        The first batch after a restart is not bounded: Spark does not tell a Python source where its checkpoint ended.
+        """
+        latest: Offsets = {}
+        starts: dict[tuple[str, str], int] = {}
+        for folder in self._folders():
+            name = str(folder.partition)
+            latest.setdefault(folder.topic, {})[name] = latest_offset(folder, self._options)
+            starts[folder.topic, name] = folder.log_start_offset
+        for topic, partitions in (self._reached or {}).items():  # a partition that is gone stays where it was: `plan` judges it
+            for name, offset in partitions.items():
+                latest.setdefault(topic, {}).setdefault(name, offset)
+        if self._options.max_offsets_per_trigger and self._reached is not None:
+            latest = _bounded(latest, self._reached, starts, self._options.max_offsets_per_trigger)
+        return latest
+
+    def plan(self, start: Offsets, end: Offsets) -> list[LogRange]:
+        """The parts of files with start <= offset < end; OptionError for data that is lost, if that matters."""
+        self._reached = end
+        folders = {(folder.topic, str(folder.partition)): folder for folder in self._folders()}
+        ranges = []
+        for topic, partitions in end.items():
+            for name, end_offset in partitions.items():
+                folder = folders.get((topic, name))
+                begin = start.get(topic, {}).get(name)
+                if folder is None:
+                    if begin != end_offset:
+                        self._lost(f"{topic}-{name} is gone")
+                    continue
+                ranges.append(self._range(folder, folder.log_start_offset if begin is None else begin, end_offset))
+        return plan_ranges(ranges, self._options)
+
+    def _range(self, folder: PartitionFolder, start: int, end: int) -> OffsetRange:
+        if start < folder.log_start_offset and start < end:
+            self._lost(f"{folder} begins at offset {folder.log_start_offset}, the stream goes on at {start}")
+        if end > folder.end.offset:
+            self._lost(f"{folder} ends at offset {folder.end.offset}, the stream was at {end}")
+        return OffsetRange(folder, max(start, folder.log_start_offset), min(end, folder.end.offset))
+
+    def _lost(self, what: str) -> None:
+        if self._options.fail_on_data_loss:
+            raise OptionError(f"{what}: data was lost; failOnDataLoss=false goes on without it")
+
+    def _folders(self) -> list[PartitionFolder]:
+        return open_folders(self._files, self._options)
+
+
+def _bounded(latest: Offsets, reached: Offsets, starts: Mapping[tuple[str, str], int], count: int) -> Offsets:
+    """So many offsets in all, shared as what is there is spread: those who have more get more, and everyone at least one."""
+    begins = {
+        (topic, name): max(reached.get(topic, {}).get(name, 0), starts.get((topic, name), 0))
+        for topic, partitions in latest.items()
+        for name in partitions
+    }
+    sizes = {key: max(latest[key[0]][key[1]] - begin, 0) for key, begin in begins.items()}
+    total = sum(sizes.values())
+    if total <= count:
+        return latest
+    bounded: Offsets = {}
+    for (topic, name), begin in begins.items():
+        size = sizes[topic, name]
+        share = min(max(size * count // total, 1), size)
+        bounded.setdefault(topic, {})[name] = begin + share if size else latest[topic][name]
+    return bounded

@@ -1,0 +1,269 @@
+"""Directories that our own log wrote, read back whole and in parts, under both isolation levels; damage."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyarrow")
+
+from minibroker.clock import ManualClock
+from minibroker.errors import CorruptLogError
+from minibroker.log.log_config import LogConfig
+from minibroker.log.partition_log import PartitionLog
+from minibroker.records.builder import build_batch
+from minibroker.records.compression import Compression
+from minibroker.records.record import Record
+from minibroker.spark.kafka_log.options import OptionError
+from minibroker.storage.files import RealFiles
+from tests.spark.kafka_log.reading import ranges_of, rows_of, values_of
+from tests.support.log_batches import NOW_MS, batch_of, read_values
+from tests.support.transactional_logs import committed_values, fill
+
+COMMITTED = {"isolationLevel": "read_committed"}
+OpenLog = Callable[..., PartitionLog]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def open_log(data: Path) -> OpenLog:
+    def open_(**config: Any) -> PartitionLog:
+        settings = {"segment_bytes": 1500, "index_interval_bytes": 100, **config}
+        return PartitionLog.open(data / "orders-0", config=LogConfig(**settings), files=RealFiles(), clock=ManualClock())
+
+    return open_
+
+
+def between(start: int, end: int) -> dict[str, str]:
+    return {"startingOffsets": json.dumps({"orders": {"0": start}}), "endingOffsets": json.dumps({"orders": {"0": end}})}
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_transactions_of_all_kinds(data: Path, open_log: OpenLog, seed: int) -> None:
+    """Also while the log is open, when the newest index entries are in its memory alone; and whole tasks cut into small ones."""
+    log = open_log()
+    fill(log, seed)
+    everything = read_values(log)
+    committed = committed_values(log, 0, 700)
+    control = set(everything) - set(values_of(data))
+    assert {offset: value for offset, value in everything.items() if offset not in control} == values_of(data)
+    assert values_of(data, **COMMITTED) == committed
+    assert values_of(data, **COMMITTED, maxPartitionBytes=300) == committed
+    rng = random.Random(seed)
+    for is_closed in (False, True):
+        for _ in range(25):
+            start, end = sorted((rng.randint(0, log.last_stable_offset), rng.randint(0, log.last_stable_offset)))
+            size = rng.choice([200, 1000, 100_000])
+            expected = {offset: value for offset, value in committed.items() if start <= offset < end}
+            assert values_of(data, **COMMITTED, **between(start, end), maxPartitionBytes=size) == expected
+            expected = {offset: value for offset, value in everything.items() if start <= offset < end and offset not in control}
+            assert values_of(data, **between(start, end), maxPartitionBytes=size) == expected
+        if not is_closed:
+            log.close()
+
+
+@pytest.mark.parametrize("codec", list(Compression))
+def test_codecs_headers_and_nulls(data: Path, open_log: OpenLog, codec: Compression) -> None:
+    log = open_log(segment_bytes=4000)
+    written = [
+        Record(0, NOW_MS, None, b"no key"),
+        Record(1, NOW_MS + 5, b"", None, (("a", b"1"), ("a", None), ("\u00e9", b""))),
+        Record(2, NOW_MS - 7, b"k", b"v" * 3000, (("h", b"x" * 100),)),
+        Record(3, NOW_MS, b"k", b""),
+    ]
+    for _ in range(3):
+        log.append(memoryview(build_batch(written, compression=codec)))
+    rows = rows_of(data, includeHeaders="true")
+    assert [(row["offset"], row["key"], row["value"]) for row in rows] == [
+        (4 * n + r.offset, r.key, r.value) for n in range(3) for r in written
+    ]
+    assert [row["headers"] for row in rows[:4]] == [[{"key": k, "value": v} for k, v in r.headers] or None for r in written]
+    assert [round(row["timestamp"].timestamp() * 1000) for row in rows[:4]] == [record.timestamp for record in written]
+    assert {(row["topic"], row["partition"], row["timestampType"]) for row in rows} == {("orders", 0, 0)}
+
+
+def test_large_batches_and_many_small_ones(data: Path, open_log: OpenLog) -> None:
+    """Batches larger than what is read at once, among thousands of one record each."""
+    log = open_log(segment_bytes=100_000_000, max_message_bytes=20_000_000)
+    rng = random.Random(1)
+    expected: dict[int, bytes] = {}
+    for size in (10, 3_000_000, 10, 10, 9_000_000):
+        for _ in range(1000 if size == 10 else 1):
+            value = rng.randbytes(size)
+            expected[log.append(batch_of(value)).base_offset] = value
+    assert values_of(data) == expected
+    parts = ranges_of(data, maxPartitionBytes=50_000)
+    assert len(parts) > 5
+    assert values_of(data, maxPartitionBytes=50_000) == expected
+
+
+def test_only_segments_that_can_hold_what_is_asked_for(data: Path, open_log: OpenLog) -> None:
+    log = open_log()
+    for number in range(200):
+        log.append(batch_of(b"%d" % number * 20, timestamp=NOW_MS + 1000 * number))
+    log.close()
+    paths = sorted(str(path) for path in (data / "orders-0").glob("*.log"))
+    assert len(paths) > 10
+
+    def segments(**options: str) -> list[str]:
+        return sorted({part.path for each in ranges_of(data, **options) for part in each.slices})
+
+    def bytes_of(**options: str) -> int:
+        return sum(each.size for each in ranges_of(data, **options))
+
+    assert segments() == paths
+    inside = [int(Path(path).stem) for path in paths]
+    assert segments(**between(inside[3], inside[4])) == paths[3:4]
+    assert segments(**between(inside[3] + 1, inside[5] + 1)) == paths[3:6]
+    assert bytes_of(**between(inside[3] + 4, inside[3] + 5)) < 800
+    late = {"startingTimestamp": str(NOW_MS + 1000 * inside[8]), "endingTimestamp": str(NOW_MS + 1000 * inside[9])}
+    assert segments(**late) == paths[8:9]
+    assert sorted(values_of(data, **late)) == list(range(inside[8], inside[9]))
+
+
+def test_timestamps_find_the_first_record_as_late(data: Path, open_log: OpenLog) -> None:
+    """Also where they do not grow, with and without indexes."""
+    log = open_log()
+    rng = random.Random(3)
+    times: list[int] = []
+    for _ in range(150):
+        many = [NOW_MS + rng.randrange(10_000) for _ in range(3)]
+        times += many
+        log.append(memoryview(build_batch([Record(i, at, b"k", b"v" * 30) for i, at in enumerate(many)])))
+    for without_indexes in (False, True):
+        for _ in range(60):
+            wanted = NOW_MS + rng.randrange(10_000)
+            first = next((offset for offset, at in enumerate(times) if at >= wanted), len(times))
+            found = values_of(data, startingTimestamp=wanted, startingOffsetsByTimestampStrategy="latest")
+            assert min(found, default=len(times)) == first
+            assert max(values_of(data, endingTimestamp=wanted), default=-1) == first - 1
+        if not without_indexes:
+            log.close()
+            for path in (data / "orders-0").glob("*.*index"):
+                path.unlink()
+    with pytest.raises(OptionError, match="no record of orders-0 is as late as"):
+        values_of(data, startingTimestamp=NOW_MS + 10**6)
+
+
+def test_wrong_indexes_are_not_believed(data: Path, open_log: OpenLog) -> None:
+    log = open_log(segment_bytes=20_000)
+    for number in range(300):
+        log.append(batch_of(b"%d" % number * 20))
+    expected = read_values(log)
+    log.close()
+    rng = random.Random(5)
+    for path in (data / "orders-0").glob("*.*index"):
+        content = bytearray(path.read_bytes())
+        for _ in range(len(content) // 12):
+            content[rng.randrange(len(content))] = rng.randrange(256)
+        path.write_bytes(content)
+    assert values_of(data) == expected
+    for _ in range(30):
+        start = rng.randrange(300)
+        assert values_of(data, **between(start, 300), maxPartitionBytes=500) == {k: v for k, v in expected.items() if k >= start}
+
+
+def test_a_batch_that_is_being_written_is_not_there_yet(data: Path, open_log: OpenLog) -> None:
+    log = open_log(segment_bytes=1_000_000)
+    for number in range(10):
+        log.append(batch_of(b"%d" % number))
+    expected = read_values(log)
+    log.close()
+    (path,) = (data / "orders-0").glob("*.log")
+    whole = path.read_bytes()
+    batch = bytearray(batch_of(b"new"))
+    batch[:8] = (10).to_bytes(8)
+    for cut in (1, 11, 16, 17, 40, len(batch) - 1):
+        path.write_bytes(whole + batch[:cut])
+        assert values_of(data) == expected
+        assert values_of(data, **COMMITTED) == expected
+    path.write_bytes(whole + bytes(4096))
+    assert values_of(data) == expected
+    path.write_bytes(whole + batch)
+    assert values_of(data) == {**expected, 10: b"new"}
+
+
+@pytest.mark.parametrize("codec", [Compression.NONE, Compression.LZ4])
+def test_every_byte_of_a_batch_damaged(data: Path, open_log: OpenLog, codec: Compression) -> None:
+    """Told with file and position, or left out alone; what the CRC does not cover (epoch) may be anything."""
+    log = open_log(segment_bytes=1_000_000)
+    positions = [0]
+    for number in range(5):
+        log.append(batch_of(b"%d" % number * 40, b"more", compression=codec))
+        positions.append(log.size)
+    log.close()
+    everything = values_of(data)
+    (path,) = (data / "orders-0").glob("*.log")
+    whole = path.read_bytes()
+    start, stop = positions[2], positions[3]
+    left = {offset: value for offset, value in everything.items() if offset not in {4, 5}}
+    for position in range(start, stop):
+        damaged = bytearray(whole)
+        damaged[position] ^= 0xFF
+        path.write_bytes(damaged)
+        if start + 12 <= position < start + 16:
+            assert values_of(data) == everything
+            continue
+        with pytest.raises(CorruptLogError, match=rf"{path}.*position {start}\b"):
+            values_of(data)
+        assert values_of(data, mode="PERMISSIVE") == left
+        rows = rows_of(data, mode="PERMISSIVE", columnNameOfCorruptRecord="damage")
+        told = [row["damage"] for row in rows if row["damage"] is not None]
+        assert len(told) == 1
+        assert f"{path}: corrupt batch at position {start}" in told[0]
+
+
+def test_options_that_cannot_be_followed(data: Path, open_log: OpenLog, tmp_path: Path) -> None:
+    open_log().append(batch_of(b"v"))
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"subscribe": "other"}, "other: no such topic"),
+        ({"assign": '{"orders": [0, 7]}'}, "orders-7: no such topic or partition"),
+        ({"assign": '{"orders": "0"}'}, "assign is"),
+        ({"subscribe": "a", "subscribePattern": "b"}, "only one of"),
+        ({"subscribePattern": "("}, "no regular expression"),
+        ({"startingOffsets": "latest"}, "nothing to read"),
+        ({"endingOffsets": "earliest"}, "nothing to read"),
+        ({"startingOffsets": "soon"}, "no JSON"),
+        ({"startingOffsets": '{"orders": {"0": -3}}'}, "has -3"),
+        ({"startingOffsets": '{"orders": {"1": 0}}'}, "startingOffsets says nothing of partition 0 of orders"),
+        ({"endingOffsets": '{"orders": {"0": 1, "1": 0}}'}, "names partition 1 of orders"),
+        ({"startingTimestamp": "yesterday"}, "not epoch milliseconds"),
+        ({"isolationLevel": "serializable"}, "isolationLevel"),
+        ({"mode": "DROPMALFORMED"}, "mode is"),
+        ({"columnNameOfCorruptRecord": "c"}, "needs mode=PERMISSIVE"),
+        ({"includeHeaders": "yes"}, "includeHeaders"),
+        ({"minPartitions": "-1"}, "minPartitions"),
+        (between(0, 9), "offset 9 of orders-0 is not there: it has 0 up to 1"),
+    ]
+    for options, words in cases:
+        with pytest.raises(OptionError, match=words):
+            rows_of(data, **options)
+    assert list(values_of(data, **between(0, 9), failOnDataLoss="false")) == [0]
+    for path, words in [(tmp_path, "no Kafka log directory"), (tmp_path / "none", "does not exist"), (tmp_path / "file", "is a file")]:
+        (tmp_path / "file").touch()
+        with pytest.raises(OptionError, match=words):
+            rows_of(path)
+
+
+def test_one_folder_several_directories_internal_topics(data: Path, open_log: OpenLog, tmp_path: Path) -> None:
+    open_log().append(batch_of(b"one"))
+    for name in ("__consumer_offsets-3", "other/orders-1", "other/orders-2"):
+        log = PartitionLog.open(data.parent / name, config=LogConfig(), files=RealFiles(), clock=ManualClock())
+        log.append(batch_of(name.encode()))
+    (data.parent / "other/orders-2").rename(data.parent / "other/orders-2.00000000000000000000000000000000-delete")
+    assert values_of(data / "orders-0") == {0: b"one"}
+    (data.parent / "__consumer_offsets-3").rename(data / "__consumer_offsets-3")
+    assert [row["partition"] for row in rows_of(f"{data},{tmp_path}/other")] == [0, 1]  # type: ignore[arg-type]
+    assert [row["partition"] for row in rows_of(data, subscribe="__consumer_offsets")] == [3]
+    assert [row["partition"] for row in rows_of(data, subscribePattern=".*")] == [3, 0]
