@@ -22,6 +22,7 @@ from peers import ApacheKafka, Minibroker, Peer
 from progress import Progress, duration
 from reporting import pages, tables, terminal
 from reporting.results import About, Run, read, shown
+from reporting.targets import TARGETS
 from tabulate import tabulate
 
 RESULTS = Path(__file__).parent / "results"
@@ -50,7 +51,7 @@ def _matching(_: click.Context, __: click.Parameter, patterns: tuple[str, ...]) 
 
 
 @click.command()
-@click.option("--quick", is_flag=True, help="The loads of the targets, small, and what fits into 4.5 minutes.")
+@click.option("--quick", is_flag=True, help="Small loads, those of the targets first, and what fits into 4.5 minutes.")
 @click.option("--rounds", type=click.IntRange(min=1), help="How often each load runs against each broker.  [default: 5; 3 with --quick]")
 @click.option("--scale", type=click.FloatRange(min=0, min_open=True), default=1.0, show_default=True, help="Size of the loads.")
 @click.option("--peer", "peers", multiple=True, type=click.Choice(list(PEERS)), help="Only these brokers (default: all that can be had).")
@@ -84,7 +85,7 @@ def main(
                 commit="",
                 command=_command(),
                 peers=peers or (QUICK_PEERS if quick else tuple(PEERS)),
-                loads=loads or tuple(name for name, load in LOADS.items() if load.quick or not quick),
+                loads=loads or (_quick_loads() if quick else tuple(LOADS)),
                 rounds=rounds or (QUICK_ROUNDS if quick else 5),
                 scale=scale,
                 quick=quick,
@@ -93,6 +94,13 @@ def main(
         )
         path = results_path(RESULTS, quick=quick)
     _measure(run, path if save or resume else None)
+
+
+def _quick_loads() -> tuple[str, ...]:
+    """Those that a target is about come first: time may end before the others."""
+    of_targets = {target.load for target in TARGETS}
+    names = [name for name, load in LOADS.items() if load.quick]
+    return tuple(sorted(names, key=lambda name: name not in of_targets))
 
 
 def _command() -> str:
@@ -117,7 +125,8 @@ def _measure(run: Run, path: Path | None) -> None:
     run.about = now(run.about, kinds)
     loads: list[Load] = [LOADS[name] for name in run.about.loads if name in LOADS]
     steps = plan(loads, kinds, rounds=run.about.rounds, scale=run.about.scale, quick=run.about.quick)
-    click.echo(f"{len(loads)} loads, {len(kinds)} brokers, {run.about.rounds} rounds: {_takes(run, steps)}", err=True)
+    times = f"{run.about.rounds} round{'s' * (run.about.rounds > 1)}"
+    click.echo(f"{len(loads)} loads, {len(kinds)} brokers, {times}: {_takes(run, steps)}", err=True)
     progress = Progress(len(steps), run.about.rounds)
     session = Session(run, kinds, (lambda: run.write(path)) if path else (lambda: None), progress)
     began = time.monotonic()

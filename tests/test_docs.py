@@ -14,7 +14,7 @@ from minibroker.dispatch import registry
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
-PAGES = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "NOT_DONE.md"]
+PAGES = ["README.md", "ARCHITECTURE.md", "BENCHMARKS.md", "CONTRIBUTING.md", "NOT_DONE.md"]
 
 
 def test_the_table_of_apis_is_what_is_served() -> None:
