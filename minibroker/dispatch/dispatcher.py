@@ -14,12 +14,13 @@ import logging
 import time
 from collections.abc import Callable
 from functools import partial
+from struct import error as struct_error
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from minibroker.dispatch.context import ConnectionInfo, RequestContext, Services
 from minibroker.dispatch.delayed import NO_RESPONSE, Delayed, Work
 from minibroker.dispatch.error_answer import error_answer
-from minibroker.dispatch.plan import Plan
+from minibroker.dispatch.plan import Plan, read_header
 from minibroker.errors import KafkaError, UnknownServerError, UnsupportedVersion, WireError
 from minibroker.schemas import k18_api_versions
 from minibroker.wire.schema import Buffer
@@ -94,27 +95,25 @@ class Dispatcher:
         Raises:
             WireError: close the connection.
         """
-        if len(frame) < Plan.HEADER.size:
-            raise WireError(f"a frame of {len(frame)} bytes has no request header")
-        api, correlation_id, client_id_length = Plan.HEADER.unpack_from(frame)
-        plan = self._plans.get(api)
+        try:
+            api, correlation_id, client_id_length = read_header(frame)
+        except struct_error:
+            raise WireError(f"a frame of {len(frame)} bytes has no request header") from None
+        plan = self._plans.get(api) or self._new_plan(api)
         if plan is None:
-            plan = self._new_plan(api)
-            if plan is None:
-                return _unsupported_api_versions(correlation_id)
+            return _unsupported_api_versions(correlation_id)
         client_id, request = plan.decode(frame, client_id_length)
         ctx = RequestContext(self._services, connection, plan.version, correlation_id, client_id, len(frame))
-        handle = plan.handle
-        answer = self.run(plan, ctx, request, lambda: handle(ctx, request))
+        answer = self.run(plan, ctx, request)
+        if type(answer) is list:
+            return answer
         if isinstance(answer, Delayed):
             return InFlight(self, plan, ctx, request, answer)
-        if answer is None:
-            log.error("%s returned nothing", plan.handle.__module__)
-            return cast("Answer", self.run(plan, ctx, request, _fail))
-        return answer
+        log.error("%s returned nothing", plan.handle.__module__)
+        return cast("Answer", self.run(plan, ctx, request, _fail))
 
-    def run(self, plan: Plan, ctx: RequestContext, request: Any, work: Work) -> Answer | Delayed | None:
-        """Run `work` and encode what it returns; errors become answers, and when those fail too, WireError.
+    def run(self, plan: Plan, ctx: RequestContext, request: Any, work: Work | None = None) -> Answer | Delayed | None:
+        """Run `work`, else the handler, and encode what it returns; errors become answers, and when those fail too, WireError.
 
         None and a Delayed are passed through.
         """
@@ -122,7 +121,10 @@ class Dispatcher:
         while True:
             try:
                 quotas = self._services.quotas
-                response = work() if quotas is None else _within(quotas, plan, ctx, work)
+                if quotas is not None:
+                    response = _within(quotas, plan, ctx, work or partial(plan.handle, ctx, request))
+                else:
+                    response = plan.handle(ctx, request) if work is None else work()
                 if response is None or isinstance(response, Delayed):
                     return response
                 if response is NO_RESPONSE:

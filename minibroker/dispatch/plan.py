@@ -15,22 +15,29 @@ from minibroker.dispatch.registry import Handler
 from minibroker.errors import WireError
 from minibroker.schemas import k18_api_versions
 from minibroker.wire.codec import encode as encode_slowly
+from minibroker.wire.codec import has_records
 from minibroker.wire.compiled import decoder, encoder
+from minibroker.wire.frame import PREFIX_SIZE
 from minibroker.wire.header import request_header_version, response_header_version
 from minibroker.wire.primitives import skip_tagged_fields
 from minibroker.wire.schema import Buffer
 
+#: (api_key and api_version as one number, correlation_id, length of client_id) of a request; struct.error when it is shorter
+read_header: Final = Struct(">Iih").unpack_from
+_HEADER_SIZE: Final = 10
+
 _PREFIX = Struct(">ii")
-_PREFIX_TAGGED = Struct(">iib")
+_PREFIX_TAGGED = Struct(">iix")
 _SMALL = 4096  #: bytes up to which a chunk is joined with the prefix; a copy is cheaper than one more buffer to write
 
 
 class Plan:
     """One (API, version): handler, decoder and encoder."""
 
-    HEADER: Final = Struct(">Iih")  #: api_key and api_version as one number, correlation_id, length of client_id
-
-    __slots__ = ("_decode", "_encode", "_request_has_tags", "_response_has_tags", "api", "handle", "on_error", "version")
+    __slots__ = (
+        "_copies", "_decode", "_encode", "_has_leftover", "_header_size", "_pack_prefix", "_request_has_tags", "api", "handle",
+        "on_error", "version",
+    )  # fmt: skip
 
     def __init__(self, handler: Handler, version: int) -> None:
         self.api = handler.api
@@ -40,23 +47,30 @@ class Plan:
         flexible = self.api.flexible(version)
         self._decode = decoder(self.api.Request, version, flexible)
         self._encode = encoder(self.api.Response, version, flexible)
+        self._copies = not has_records(self.api.Request, version)
+        self._has_leftover = self.api.leftover_allowed
         self._request_has_tags = request_header_version(self.api, version) == 2
-        self._response_has_tags = response_header_version(self.api, version) == 1
+        prefix = _PREFIX_TAGGED if response_header_version(self.api, version) == 1 else _PREFIX
+        self._pack_prefix = prefix.pack
+        self._header_size = prefix.size - PREFIX_SIZE
 
-    def decode(self, frame: memoryview, client_id_length: int) -> tuple[str | None, Any]:
+    def decode(self, frame: Buffer, client_id_length: int) -> tuple[str | None, Any]:
         """The client_id and the request of a frame whose fixed header was read already.
 
         Raises:
             WireError: the header or the body is not what this version allows, or bytes are left over.
         """
-        position = 10
+        size = len(frame)
+        if self._copies:
+            frame = bytes(frame)  # slicing bytes is faster than slicing a view of them
+        position = _HEADER_SIZE
         client_id = None
         if client_id_length >= 0:
             position += client_id_length
-            if position > len(frame):
+            if position > size:
                 raise WireError("client_id is longer than the frame")
             try:
-                client_id = str(frame[10:position], "utf-8")
+                client_id = bytes(frame[_HEADER_SIZE:position]).decode()
             except UnicodeDecodeError:
                 raise WireError("client_id is not UTF-8") from None
         elif client_id_length != -1:
@@ -64,17 +78,17 @@ class Plan:
         if self._request_has_tags:
             position = skip_tagged_fields(frame, position)
         request, end = self._decode(frame, position)
-        if end != len(frame) and not self.api.leftover_allowed:
-            raise WireError(f"{self.api.name} version {self.version}: {len(frame) - end} bytes left over")
+        if end != size and not self._has_leftover:
+            raise WireError(f"{self.api.name} version {self.version}: {size - end} bytes left over")
         return client_id, request
 
     def encode(self, response: Any, correlation_id: int) -> list[Buffer]:
         """The response's chunks with size and header in front of them."""
         chunks = self._encode(response)
-        if self._response_has_tags:
-            prefix = _PREFIX_TAGGED.pack(5 + sum(map(len, chunks)), correlation_id, 0)
-        else:
-            prefix = _PREFIX.pack(4 + sum(map(len, chunks)), correlation_id)
+        if len(chunks) == 1 and len(chunks[0]) <= _SMALL:
+            body = chunks[0]
+            return [self._pack_prefix(self._header_size + len(body), correlation_id) + body]
+        prefix = self._pack_prefix(self._header_size + sum(map(len, chunks)), correlation_id)
         if chunks and len(chunks[0]) <= _SMALL:
             chunks[0] = prefix + chunks[0]
         else:
