@@ -17,7 +17,7 @@ Not done: followers. A request with a replica_id is answered with NOT_LEADER_OR_
 from __future__ import annotations
 
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 from minibroker.cluster.partition import Partition
 from minibroker.coordinator.fetch_session import FetchContext, Result, TopicKey
@@ -36,6 +36,7 @@ from minibroker.log.old_readers import before_zstd, read_messages
 from minibroker.log.partition_log import PartitionLog
 from minibroker.log.results import IsolationLevel
 from minibroker.schemas import k01_fetch as schema
+from minibroker.storage.file_slice import FileSlice
 from minibroker.wire.schema import Buffer, replace
 
 TIMESTAMPS_SINCE: Final = 2  #: message format v1
@@ -182,7 +183,7 @@ class Reading:
             if result.error_code:
                 continue
             log = self._partition(topic, asked.partition).log
-            records = result.records or _EMPTY
+            records = _read(log, result.records or _EMPTY)
             if not records and self._ctx.api_version < BATCHES_SINCE:
                 continue  # what there is converts to nothing: control batches
             next_offset = _last_offset(records) + 1 if records else asked.fetch_offset
@@ -199,15 +200,20 @@ class Reading:
             return _result(partition, asked, _EMPTY, None, diverging)
         max_bytes = min(asked.partition_max_bytes, max_bytes)
         version = self._ctx.api_version
-        records: Buffer
-        if version >= BATCHES_SINCE:
-            records = log.read(asked.fetch_offset, max_bytes, isolation=self._isolation, min_one=min_one)
-            if version < ZSTD_SINCE:
-                records = before_zstd(records)
+        records: Buffer | FileSlice
+        if version >= ZSTD_SINCE:
+            records = log.slice(asked.fetch_offset, max_bytes, isolation=self._isolation, min_one=min_one)
+        elif version >= BATCHES_SINCE:
+            records = before_zstd(log.read(asked.fetch_offset, max_bytes, isolation=self._isolation, min_one=min_one))
         else:
             magic = 1 if version >= TIMESTAMPS_SINCE else 0
             records = read_messages(log, asked.fetch_offset, max_bytes, magic=magic, isolation=self._isolation, min_one=min_one)
-        aborted = _aborted(log, asked.fetch_offset, records) if self._isolation is IsolationLevel.READ_COMMITTED else None
+        aborted = None
+        if self._isolation is IsolationLevel.READ_COMMITTED:
+            aborted = []
+            if records and log.may_have_aborted(asked.fetch_offset):
+                records = _read(log, records)
+                aborted = _aborted(log, asked.fetch_offset, records)
         return _result(partition, asked, records, aborted)
 
     def _is_unlimited(self, size: int) -> bool:
@@ -290,7 +296,7 @@ def _diverging(partition: Partition, asked: schema.Partition) -> schema.EpochEnd
 def _result(
     partition: Partition,
     asked: schema.Partition,
-    records: Buffer,
+    records: Buffer | FileSlice,
     aborted: list[schema.AbortedTransaction] | None,
     diverging: schema.EpochEndOffset = _NOT_DIVERGING,
 ) -> schema.PartitionResult:
@@ -303,7 +309,7 @@ def _result(
         log_start_offset=log.log_start_offset,
         diverging_epoch=diverging,
         aborted_transactions=aborted,
-        records=records,
+        records=cast("Buffer", records),  # a slice goes to the connection as it is: nobody between looks into records
     )
 
 
@@ -318,10 +324,12 @@ def _failed(
     )
 
 
+def _read(log: PartitionLog, records: Buffer | FileSlice) -> Buffer:
+    return log.read_slice(records) if isinstance(records, FileSlice) else records
+
+
 def _aborted(log: PartitionLog, first_offset: int, records: Buffer) -> list[schema.AbortedTransaction]:
     """Aborted transactions that have records in what is answered."""
-    if not records or not log.may_have_aborted(first_offset):
-        return []
     found = log.aborted_transactions(first_offset, _last_offset(records))
     return [schema.AbortedTransaction(producer_id=each.producer_id, first_offset=each.first_offset) for each in found]
 

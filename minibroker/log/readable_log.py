@@ -11,6 +11,7 @@ from minibroker.log.aborted_transactions import AbortedTransactions
 from minibroker.log.loading import LoadedLog
 from minibroker.log.log_failures import LogFailures
 from minibroker.log.results import AbortedTransaction, EpochEndOffset, IsolationLevel, TimestampOffset
+from minibroker.storage.file_slice import FileSlice
 from minibroker.storage.segment import Segment
 
 
@@ -48,11 +49,21 @@ class ReadableLog(LogFailures):
 
     # Reading
 
-    def read(self, offset: int, max_bytes: int, *, isolation: IsolationLevel | None, min_one: bool = True) -> bytes | memoryview:
+    def read(self, offset: int, max_bytes: int, *, isolation: IsolationLevel | None, min_one: bool = True) -> bytes:
+        """As `slice`, but all bytes are read."""
+        data = self.slice(offset, max_bytes, isolation=isolation, min_one=min_one)
+        return data if isinstance(data, bytes) else self.read_slice(data)
+
+    def read_slice(self, data: FileSlice) -> bytes:
+        """What a slice of this log holds; KafkaStorageError."""
+        with self._watched():
+            return bytes(data)
+
+    def slice(self, offset: int, max_bytes: int, *, isolation: IsolationLevel | None, min_one: bool = True) -> bytes | FileSlice:
         """Whole batches of one segment, the first being the one that holds `offset`; empty at the reader's end.
 
-        At most `max_bytes`, but with `min_one` never less than one batch. Raises OffsetOutOfRange below the log start and above the
-        log end, CorruptMessage when no batch is where one must be, KafkaStorageError.
+        At most `max_bytes`, but with `min_one` never less than one batch. Many bytes are not read yet. Raises OffsetOutOfRange below the
+        log start and above the log end, CorruptMessage when no batch is where one must be, KafkaStorageError.
         """
         if self.offline_cause is not None:
             raise self._offline_error()
@@ -64,14 +75,17 @@ class ReadableLog(LogFailures):
         try:
             segment = self.segments.active
             if offset >= segment.base_offset:
-                if end_offset == self.log_end_offset:
-                    return segment.read(offset, max_bytes, segment.size, min_one=min_one)
-                return segment.read(offset, max_bytes, self._position_of(segment, end_offset), min_one=min_one)
-            return self._read_older(offset, max_bytes, end_offset, min_one=min_one)
+                end = segment.size if end_offset == self.log_end_offset else self._position_of(segment, end_offset)
+                data = segment.read(offset, max_bytes, end, min_one=min_one)
+            else:
+                data = self._read_older(offset, max_bytes, end_offset, min_one=min_one)
         except OSError as error:
             raise self._failed(error) from error
+        if type(data) is FileSlice:
+            data.on_failure = self._failed
+        return data
 
-    def _read_older(self, offset: int, max_bytes: int, end_offset: int, *, min_one: bool) -> bytes | memoryview:
+    def _read_older(self, offset: int, max_bytes: int, end_offset: int, *, min_one: bool) -> bytes | FileSlice:
         """From the first segment that has a batch at or above `offset`: compaction may have left a segment without."""
         for segment in self.segments.from_offset(offset):
             if segment.base_offset >= end_offset:

@@ -24,6 +24,7 @@ from minibroker.dispatch.context import ConnectionInfo
 from minibroker.dispatch.dispatcher import InFlight
 from minibroker.errors import WireError
 from minibroker.server.receive_buffer import ReceiveBuffer
+from minibroker.storage.file_slice import FileSlice
 from minibroker.wire.schema import Buffer
 
 if TYPE_CHECKING:
@@ -241,7 +242,29 @@ class Connection(asyncio.BufferedProtocol):
         elif size <= _JOIN:
             self._transport.write(b"".join(out))
         else:
-            self._transport.writelines(out)
+            self._write_large(self._transport, out)
+
+    def _write_large(self, transport: asyncio.Transport, out: list[Buffer]) -> None:
+        """Slices of files go by sendfile, as far as the socket takes them at once; the rest is read and waits as all else does."""
+        waiting: list[Buffer] = []
+        for chunk in cast("list[Buffer | FileSlice]", out):
+            if not isinstance(chunk, FileSlice):
+                waiting.append(chunk)
+                continue
+            transport.writelines(waiting)
+            waiting = []
+            is_next = not transport.get_write_buffer_size() and not transport.is_closing()
+            sent = chunk.send_to(transport.get_extra_info("socket").fileno()) if is_next else 0
+            if sent < len(chunk):
+                try:
+                    waiting.append(chunk.read(sent))
+                except OSError as error:
+                    log.warning("closing the connection of %s: %s", self.info.client_host, error)
+                    if chunk.on_failure is not None:
+                        chunk.on_failure(error)
+                    self.abort()
+                    return
+        transport.writelines(waiting)
 
     def _hold(self) -> None:
         if self._is_reading and self._transport is not None and not self._transport.is_closing():

@@ -40,6 +40,9 @@ class Files(Protocol):
     def read_at(self, descriptor: int, size: int, position: int, /) -> bytes:
         """Up to `size` bytes from `position`; fewer only at the end of the file."""
 
+    def send(self, socket_descriptor: int, descriptor: int, position: int, size: int, /) -> int:
+        """Send up to `size` bytes from `position` to a socket, without reading them; how many it took."""
+
     def write(self, descriptor: int, data: Buffer, /) -> int:
         """Append; how many bytes were taken."""
 
@@ -99,6 +102,7 @@ class RealFiles:
     close = staticmethod(os.close)
     duplicate = staticmethod(os.dup)
     read_at = staticmethod(os.pread)
+    send = staticmethod(os.sendfile)
     write = staticmethod(os.write)
     truncate = staticmethod(os.ftruncate)
     sync = staticmethod(os.fsync)

@@ -29,6 +29,7 @@ from minibroker.storage.batch_scan import (
     read_transactional,
     unpack_head,
 )
+from minibroker.storage.file_slice import LEAST_SIZE, FileSlice
 from minibroker.storage.files import APPEND, Files, write_all
 from minibroker.storage.log_file_names import DELETED, LOG, OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX, file_name
 from minibroker.storage.offset_index import OffsetIndex
@@ -233,10 +234,10 @@ class Segment:
 
     # Reading
 
-    def read(self, offset: int, max_bytes: int, end: int, *, min_one: bool) -> bytes | memoryview:
+    def read(self, offset: int, max_bytes: int, end: int, *, min_one: bool) -> bytes | FileSlice:
         """Whole batches below position `end`, from the one that holds `offset` on; empty when all lie below `offset`.
 
-        At most `max_bytes`, but with `min_one` never less than one batch.
+        At most `max_bytes`, but with `min_one` never less than one batch. Many bytes are not read yet.
         """
         start = self.positions.get(offset)
         if start is None:
@@ -246,53 +247,44 @@ class Segment:
                 if found is None:
                     return b""
                 start = found.position
-        available = end - start
-        if available <= 0:
+        size = end - start
+        if size <= 0:
             return b""
-        if available <= max_bytes:
-            return self._files.read_at(self.log.opened(), available, start)
-        data = self._files.read_at(self.log.opened(), max(max_bytes, HEAD_SIZE), start)
-        stop = self._whole_batches(data, start, max_bytes) if max_bytes >= HEADER_SIZE else 0
-        if stop:
-            return memoryview(data)[:stop]
-        return self._files.read_at(self.log.opened(), self._batch_size(data, start, end), start) if min_one else b""
+        if size > max_bytes:
+            size = self._whole_batches(start, max_bytes, end, min_one=min_one)
+        if size >= LEAST_SIZE:
+            return FileSlice(self._files, self.log, start, size)
+        return self._files.read_at(self.log.opened(), size, start) if size else b""
 
-    def _whole_batches(self, data: bytes, start: int, max_bytes: int) -> int:
-        """How much of `data`, read from `start`, is whole batches."""
-        entry = self.offset_index.lookup_position(start + max_bytes - HEADER_SIZE)
-        index = max(entry.position - start, 0)
+    def _whole_batches(self, start: int, max_bytes: int, end: int, *, min_one: bool) -> int:
+        """How many of the bytes from `start` on are whole batches, within `max_bytes`; with `min_one` the first one in any case."""
+        entry = self.offset_index.lookup_position(start + max(max_bytes - HEADER_SIZE, 0))
+        position, chunk = start, b""
+        if entry.position > start:
+            chunk = self._files.read_at(self.log.opened(), min(FIRST_CHUNK, self.size - entry.position), entry.position)
+            if self._agrees(chunk, 0, entry.offset):
+                position = entry.position
+            else:
+                chunk = b""  # the walk from the first batch needs no index
         next_offset = None
-        if index and not self._agrees(data, index, entry.offset):
-            index = 0  # the walk from the first batch needs no index
-        while len(data) - index >= HEADER_SIZE:
-            base_offset, batch_length, _, magic, last_offset_delta, _ = unpack_head(data, index)
-            size = LOG_OVERHEAD + batch_length
-            if magic != MAGIC_V2 or size < HEADER_SIZE or index + size > len(data):
-                old = legacy_header(data, index, index, len(data))
-                if old is None:
+        try:
+            for header in read_headers(self._files, self.log, position, end, chunk=chunk):
+                if position + header.size - start > max_bytes and not (min_one and position == start):
+                    next_offset = header.base_offset
                     break
-                base_offset, size, last_offset_delta = old.last_offset, old.size, 0
-            index += size
-            next_offset = base_offset + last_offset_delta + 1
+                position += header.size
+                next_offset = header.last_offset + 1
+        except CorruptMessage:
+            if position == start:
+                raise
         if next_offset is not None:
-            self._remember(next_offset, start + index)
-        return index
+            self._remember(next_offset, position)
+        return position - start
 
     def _remember(self, offset: int, position: int) -> None:
         if len(self.positions) >= RECENT_POSITIONS:
             self._older_positions, self.positions = self.positions, {}
         self.positions[offset] = position
-
-    def _batch_size(self, data: bytes, position: int, end: int) -> int:
-        if len(data) >= HEAD_SIZE:
-            _, batch_length, _, magic, _, _ = unpack_head(data, 0)
-            size: int = LOG_OVERHEAD + batch_length
-            if magic == MAGIC_V2 and HEADER_SIZE <= size <= end - position:
-                return size
-        old = legacy_header(data, 0, position, end)
-        if old is None:
-            raise CorruptMessage(f"{self.log.path}: no batch at position {position}")
-        return old.size
 
     def _agrees(self, data: bytes, index: int, last_offset: int) -> bool:
         """Whether a batch at `index` ends with `last_offset` (or below: Kafka before 4 indexed several batches by the last one)."""

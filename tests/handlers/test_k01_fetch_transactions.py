@@ -191,8 +191,8 @@ class TestWaiting:
         assert list(visible(result_of(pending.answer()))) == [0, 1]
 
     def test_appends_of_an_open_transaction_are_not_even_read(self, log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
-        reads = Mock(wraps=log.partition.log.read)
-        monkeypatch.setattr(log.partition.log, "read", reads)
+        reads = Mock(wraps=log.partition.log.slice)
+        monkeypatch.setattr(log.partition.log, "slice", reads)
         log.write(log.producers[0])
         pending = log.broker.begin(log.request(0, wait_ms=500), 12)
         for _ in range(5):

@@ -69,7 +69,7 @@ class Pending:
         assert self.is_done, "the request still waits"
         chunks = self._answer.answer if isinstance(self._answer, InFlight) else self._answer
         assert chunks is not None, "the broker closed the connection"
-        data = b"".join(chunks)
+        data = b"".join(map(bytes, chunks))
         if not data:
             return None
         assert int.from_bytes(data[:4], "big") == len(data) - 4

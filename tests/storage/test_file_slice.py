@@ -1,0 +1,67 @@
+"""A slice says what the file held, whatever became of the file's name; it counts as one descriptor, for as long as it lives."""
+
+from __future__ import annotations
+
+import errno
+import socket
+from pathlib import Path
+
+import pytest
+
+from minibroker.storage.file_slice import FileSlice
+from minibroker.storage.files import APPEND, RealFiles
+from tests.support.faulty_files import FaultyFiles
+
+
+def test_its_bytes(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"0123456789")
+    files = RealFiles()
+    handle = files.handles.handle(str(tmp_path / "file"), APPEND)
+    piece = FileSlice(files, handle, 2, 5)
+    handle.close()
+    (tmp_path / "file").unlink()
+    assert (len(piece), bytes(piece), piece.read(3)) == (5, b"23456", b"56")
+
+
+def test_it_goes_to_a_socket(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"0123456789")
+    files = RealFiles()
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        piece = FileSlice(files, files.handles.handle(str(tmp_path / "file"), APPEND), 2, 5)
+        assert piece.send_to(ours.fileno()) == 5
+        assert theirs.recv(100) == b"23456"
+        theirs.close()
+        assert piece.send_to(ours.fileno()) == 0
+
+
+def test_a_disk_that_fails(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"0123456789")
+    files = FaultyFiles()
+    piece = FileSlice(files, files.handles.handle(str(tmp_path / "file"), APPEND), 0, 10)
+    files.fail("read_at", errno.EIO)
+    with pytest.raises(OSError, match="Input/output"):
+        bytes(piece)
+
+
+def test_a_file_that_was_cut(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"0123456789")
+    files = RealFiles()
+    piece = FileSlice(files, files.handles.handle(str(tmp_path / "file"), APPEND), 5, 10)
+    with pytest.raises(OSError, match="shorter"):
+        bytes(piece)
+
+
+def test_no_descriptor_is_left(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"0123456789")
+    files = RealFiles()
+    handle = files.handles.handle(str(tmp_path / "file"), APPEND)
+    piece = FileSlice(files, handle, 0, 10)
+    handle.close()
+    assert open_descriptors(tmp_path / "file") == 1
+    del piece
+    assert open_descriptors(tmp_path / "file") == 0
+
+
+def open_descriptors(path: Path) -> int:
+    return sum(link.resolve() == path for link in Path("/proc/self/fd").iterdir())
