@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from struct import Struct
 
 from minibroker.records.batch import (
     ATTRIBUTES_POSITION,
     CONTROL_FLAG,
     CRC_POSITION,
     DELETE_HORIZON_FLAG,
-    HEADER,
     HEADER_SIZE,
     LOG_APPEND_TIME_FLAG,
     LOG_OVERHEAD,
@@ -25,6 +25,9 @@ from minibroker.records.batch import (
 from minibroker.records.checksum import crc32c
 from minibroker.records.compression import Compression, compress
 from minibroker.records.record import Record, encode_record
+
+_pack_head = Struct(">qiibI").pack  #: up to the CRC
+_pack_summed = Struct(">hiqqqhii").pack  #: the rest of the header, which the CRC covers
 
 
 def build_batch(
@@ -57,14 +60,18 @@ def build_batch(
         base_timestamp = delete_horizon_ms
     payload = bytearray()
     offset_delta = -1
+    latest = None
     for index, record in enumerate(records):
+        timestamp = record.timestamp
+        if latest is None or timestamp > latest:
+            latest = timestamp
         offset_delta = record.offset - base_offset if keep_offsets else index
-        encode_record(payload, record, offset_delta, record.timestamp - base_timestamp)
+        encode_record(payload, record, offset_delta, timestamp - base_timestamp)
     if last_offset_delta is None:
         last_offset_delta = offset_delta
     if max_timestamp is None:
-        max_timestamp = max((record.timestamp for record in records), default=NO_TIMESTAMP)
-    packed = payload if compression is Compression.NONE else compress(compression, payload, level)
+        max_timestamp = NO_TIMESTAMP if latest is None else latest
+    packed = compress(compression, payload, level) if compression else payload
     attributes = (
         compression
         | (LOG_APPEND_TIME_FLAG if timestamp_type else 0)
@@ -72,26 +79,12 @@ def build_batch(
         | (CONTROL_FLAG if is_control else 0)
         | (DELETE_HORIZON_FLAG if delete_horizon_ms is not None else 0)
     )
-    batch = bytearray(HEADER_SIZE)
-    HEADER.pack_into(
-        batch,
-        0,
-        base_offset,
-        HEADER_SIZE - LOG_OVERHEAD + len(packed),
-        partition_leader_epoch,
-        MAGIC_V2,
-        0,
-        attributes,
-        last_offset_delta,
-        base_timestamp,
-        max_timestamp,
-        producer_id,
-        producer_epoch,
-        base_sequence,
-        count,
-    )
+    summed = _pack_summed(attributes, last_offset_delta, base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence, count)
+    checksum = crc32c(packed, crc32c(summed))
+    batch_length = HEADER_SIZE - LOG_OVERHEAD + len(packed)
+    batch = bytearray(_pack_head(base_offset, batch_length, partition_leader_epoch, MAGIC_V2, checksum))
+    batch += summed
     batch += packed
-    sum_batch(batch)
     return batch
 
 

@@ -7,14 +7,20 @@ the extension module inside it loads in one. Where the package is laid out diffe
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from importlib import import_module
 from importlib.machinery import PathFinder
 from types import ModuleType
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
+
+
+class Checksum(Protocol):
+    """The one function of the package."""
+
+    def __call__(self, data: Buffer, checksum: int = 0, /) -> int:
+        """The sum of what `checksum` is of, and `data` behind it."""
 
 
 def _load_extension() -> ModuleType | None:
@@ -31,12 +37,12 @@ def _load_extension() -> ModuleType | None:
     return module
 
 
-def _choose() -> Callable[[Buffer], int]:
+def _choose() -> Checksum:
     module = sys.modules.get("crc32c") or _load_extension()
     if module is None:  # another layout of the package: the slow way
         module = import_module("crc32c")
-    return cast("Callable[[Buffer], int]", module.crc32c)
+    return cast("Checksum", module.crc32c)
 
 
-#: crc32c(data) -> the checksum of all of `data`, unsigned
-crc32c: Callable[[Buffer], int] = _choose()
+#: crc32c(data) -> the checksum of all of `data`, unsigned; crc32c(rest, crc32c(data)) goes on
+crc32c: Checksum = _choose()

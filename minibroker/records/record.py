@@ -162,22 +162,38 @@ def write_varint(out: bytearray, number: int) -> None:
 
 def encode_record(out: bytearray, record: Record, offset_delta: int, timestamp_delta: int) -> None:
     """Append `record` with its deltas against the batch."""
-    body = bytearray(1)  # attributes: none is in use
-    write_varint(body, timestamp_delta)
-    write_varint(body, offset_delta)
-    _write_bytes(body, record.key)
-    _write_bytes(body, record.value)
-    write_varint(body, len(record.headers))
-    for key, value in record.headers:
-        _write_bytes(body, key.encode())
-        _write_bytes(body, value)
-    write_varint(out, len(body))
+    _, _, key, value, headers = record
+    short = _SHORT_VARINTS.get
+    key_size = -1 if key is None else len(key)
+    value_size = -1 if value is None else len(value)
+    body = b"\0%b%b%b%b%b%b%b" % (  # attributes first: none is in use
+        short(timestamp_delta) or _varint(timestamp_delta),
+        short(offset_delta) or _varint(offset_delta),
+        short(key_size) or _varint(key_size),
+        key or b"",
+        short(value_size) or _varint(value_size),
+        value or b"",
+        _encode_headers(headers) if headers else b"\0",
+    )
+    out += short(len(body)) or _varint(len(body))
     out += body
 
 
-def _write_bytes(out: bytearray, data: bytes | None) -> None:
-    if data is None:
-        out.append(1)  # zigzag of -1
-    else:
-        write_varint(out, len(data))
-        out += data
+def _encode_headers(headers: Headers) -> bytes:
+    pieces = [_varint(len(headers))]
+    for name, value in headers:
+        key = name.encode()
+        pieces += (_varint(len(key)), key, _varint(-1 if value is None else len(value)), value or b"")
+    return b"".join(pieces)
+
+
+def _varint(number: int) -> bytes:
+    """A zigzag number of at most 64 bits."""
+    if 64 <= number < 8192:
+        return bytes((number << 1 & 0x7F | 0x80, number >> 6))
+    out = bytearray()
+    write_varint(out, number)
+    return bytes(out)
+
+
+_SHORT_VARINTS = {number: _varint(number) for number in range(-64, 64)}  #: those of one byte, as most are

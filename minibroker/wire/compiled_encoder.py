@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from typing import Any
 
 from minibroker.wire import codec
-from minibroker.wire.primitives import MAX_STRING_SIZE, NUMBERS, EncodeError, unsigned_varint
+from minibroker.wire.primitives import MAX_STRING_SIZE, NUMBERS, UUID_SIZE, EncodeError, unsigned_varint
 from minibroker.wire.schema import Buffer, Field, default_of
 from minibroker.wire.source import Source
 
@@ -92,9 +92,17 @@ class _EncoderWriter:
             tagged = codec.tagged_fields(struct_type, self.version).values()
             if tagged:
                 is_plain = " and ".join(self.has_default(field, f"{value}.{field.name}") for field in tagged)
-                self.piece(f'b"\\0" if {is_plain} else tagged({value})')
+                self.piece(f'b"\\0" if {is_plain} else {self.tagged(value, list(tagged))}')
             else:
                 self.run.append(("x", ""))
+
+    def tagged(self, value: str, fields: list[Field]) -> str:
+        """An expression of the bytes of tagged fields that are not all left out; a UUID alone, as in committed offsets, is written out."""
+        field = fields[0]
+        if len(fields) > 1 or field.kind != "uuid" or field.is_array or field.tag is None:
+            return f"tagged({value})"
+        head = b"\1" + unsigned_varint(field.tag) + unsigned_varint(UUID_SIZE)
+        return f'{head!r} + {value}.{field.name}.int.to_bytes({UUID_SIZE}, "big")'
 
     def has_default(self, field: Field, content: str) -> str:
         """A condition under which a tagged field is surely left out."""

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from minibroker.errors import InvalidRecord, KafkaError
 from minibroker.records.batch import RecordBatch
 from minibroker.records.builder import build_batch, sum_batch
-from minibroker.records.record import MAX_VARLONG_BITS, Record, decode_records, read_varint, write_varint
+from minibroker.records.record import MAX_VARLONG_BITS, Record, decode_records, encode_record, read_varint, write_varint
 from minibroker.records.walk import walk_records
 from tests.records.lies import LIES
 from tests.records.strategies import RECORDS
@@ -35,6 +35,26 @@ def test_varints(number: int) -> None:
     for end in range(len(out)):
         with pytest.raises(IndexError):
             read_varint(bytes(out[:end]), 0, MAX_VARLONG_BITS)
+
+
+@pytest.mark.parametrize("size", [0, 1, 63, 64, 65, 127, 128, 8_191, 8_192, 8_193, 70_000])
+def test_lengths_and_deltas_of_an_encoded_record_are_the_shortest_varints(size: int) -> None:
+    out, expected = bytearray(), bytearray(1)
+    encode_record(out, Record(0, 0, b"k" * size, b"v" * size, (("h" * size, b"x" * size),)), size, -size)
+    for number, data in (
+        (-size, b""),
+        (size, b""),
+        (size, b"k" * size),
+        (size, b"v" * size),
+        (1, b""),
+        (size, b"h" * size),
+        (size, b"x" * size),
+    ):
+        write_varint(expected, number)
+        expected += data
+    length = bytearray()
+    write_varint(length, len(expected))
+    assert out == length + expected
 
 
 def test_varints_of_the_protocol_guide() -> None:
