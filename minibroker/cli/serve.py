@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 import time
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from minibroker.server import garbage, logs
 
 _IMPORTED = time.perf_counter()
 _DESCRIPTORS_MAX = 1 << 20
+_THREAD_SWITCH_S = 0.0002  #: how long a worker thread that computes may keep the loop from going on behind a system call
 
 
 @click.command()
@@ -40,6 +42,7 @@ def serve(  # noqa: PLR0917  one for each option; click passes them by name
     num.partitions), then from --set and the other options: later ones win.
     """
     garbage.put_off()
+    sys.setswitchinterval(_THREAD_SWITCH_S)
     logs.set_up(log_format, log_level)
     _raise_descriptor_limit()
     arguments = {}

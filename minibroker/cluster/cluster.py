@@ -17,6 +17,7 @@ from minibroker.background import Background
 from minibroker.clock import Clock
 from minibroker.cluster.cleaner import Cleaner
 from minibroker.cluster.features import TRANSACTION_VERSION_FEATURE, Update, check_updates
+from minibroker.cluster.late_opening import LateOpening
 from minibroker.cluster.log_directory import LogDirectory, open_directories, random_uuid
 from minibroker.cluster.log_opening import LogOpener
 from minibroker.cluster.maintenance import Maintenance
@@ -109,6 +110,7 @@ class Cluster:
         self._clock = clock
         self._background = background
         self._opener = LogOpener(files, clock, background, self.log_directories)
+        self._late_opening = LateOpening(clock, self._open_partition)
         self._log_config = broker_log_config(config)
         self.cleaner = Cleaner(
             config, self.log_directories, files=files, clock=clock, background=background, on_storage_error=self._on_storage_error
@@ -174,7 +176,9 @@ class Cluster:
         """Close logs, write checkpoints and the clean-shutdown markers, release the locks."""
         self._maintenance.stop()
         self.cleaner.stop()
-        offline = any(partition.online_log is None for topic in self.topics.values() for partition in topic.partitions)
+        if clean:
+            self.finish_opening()
+        offline = any(not partition.is_online for topic in self.topics.values() for partition in topic.partitions)
         for directory in self.log_directories:
             closed = [_close_log(log, clean=clean) for log in list(directory.logs.values())]
             if clean and all(closed) and directory.offline_cause is None:
@@ -261,7 +265,7 @@ class Cluster:
             return draft.topics[name]
         self._store.commit(records)
         topic = self.topics[name]
-        self._open_partitions(topic, topic.partitions)
+        self._late_opening.add(topic.partitions)
         return topic
 
     def auto_create_topic(self, name: str) -> Topic:
@@ -325,7 +329,11 @@ class Cluster:
         charge(count - current)
         if not validate_only:
             self._store.commit(self._partition_records(topic.topic_id, current, count))
-            self._open_partitions(topic, topic.partitions[current:])
+            self._late_opening.add(topic.partitions[current:])
+
+    def finish_opening(self) -> None:
+        """Open all logs of new partitions now, so that every log is in its directory's list."""
+        self._late_opening.finish()
 
     def enforce_retention(self, name: str | None = None) -> int:
         """Delete what retention of one topic, or of every one, no longer keeps, now; how many segments. UnknownTopicOrPartition."""
@@ -429,23 +437,26 @@ class Cluster:
         for topic in self.topics.values():
             for partition in topic.partitions:
                 self._opener.count_placed(partition)
-            self._open_partitions(topic, topic.partitions)
+                self._open_partition(partition)
         known = {(partition.topic, partition.index) for partition in partitions}
         for directory in self.log_directories:
             directory.settle(known)
         self._store.settle()
 
-    def _open_partitions(self, topic: Topic, partitions: Sequence[Partition]) -> None:
-        config = log_config(self._log_config, topic.config)
-        expiration_ms = self.config.producer_id_expiration_ms
-        for partition in partitions:
-            if self.node.node_id not in (replicas := self.image.partition_record(partition).replicas):
-                partition.take_offline(KafkaStorageError(f"{partition.topic}-{partition.index} has its replicas on nodes {replicas}"))
-                continue
-            self._opener.open(partition, config, removed_topic_ids=self.image.removed_topic_ids, producer_id_expiration_ms=expiration_ms)
-            if partition.online_log is not None:
-                partition.online_log.admit_producers(self._store.is_allocated_producer_id)
-                partition.online_log.on_storage_error = self._on_storage_error
+    def _open_partition(self, partition: Partition) -> None:
+        """Give it its log, or the reason why it has none."""
+        if self.node.node_id not in (replicas := self.image.partition_record(partition).replicas):
+            partition.take_offline(KafkaStorageError(f"{partition.topic}-{partition.index} has its replicas on nodes {replicas}"))
+            return
+        self._opener.open(
+            partition,
+            log_config(self._log_config, self.topics[partition.topic].config),
+            removed_topic_ids=self.image.removed_topic_ids,
+            producer_id_expiration_ms=self.config.producer_id_expiration_ms,
+        )
+        if partition.online_log is not None:
+            partition.online_log.admit_producers(self._store.is_allocated_producer_id)
+            partition.online_log.on_storage_error = self._on_storage_error
 
     def _on_storage_error(self, log: PartitionLog, error: OSError) -> None:
         """A log's file system call failed: its directory may have to go."""

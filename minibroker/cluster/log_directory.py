@@ -59,12 +59,12 @@ Offsets = dict[tuple[str, int], int]
 
 
 class Checkpoint(NamedTuple):
-    """What the three checkpoint files are to hold; the number says which of two is newer."""
+    """What the three checkpoint files are to hold, None: what they do; the number says which of two is newer."""
 
     number: int
-    recovery_points: Offsets
-    log_start_offsets: Offsets
-    high_watermarks: Offsets
+    recovery_points: Offsets | None
+    log_start_offsets: Offsets | None
+    high_watermarks: Offsets | None
 
 
 class LogDirectory:
@@ -194,20 +194,22 @@ class LogDirectory:
             self.was_clean = False
             return {}
 
-    def checkpoint(self) -> Checkpoint:
-        """What to write now. Partitions that could not be opened keep what was known of them."""
+    def checkpoint(self, names: Container[str] = CHECKPOINTS) -> Checkpoint:
+        """What to write now, into the files of `names`. Partitions that could not be opened keep what was known of them."""
         logs = self.logs.items()
         self._checkpoint_count += 1
         self._checkpointed.update(self.logs)
+        points = None if RECOVERY_POINT not in names else self.recovery_points | {key: log.recovery_point for key, log in logs}
+        starts = {key: log.log_start_offset for key, log in logs if log.log_start_offset > 0} if LOG_START_OFFSET in names else None
         return Checkpoint(
             self._checkpoint_count,
-            self.recovery_points | {key: log.recovery_point for key, log in logs},
-            self.log_start_offsets | {key: log.log_start_offset for key, log in logs if log.log_start_offset > 0},
-            {key: log.high_watermark for key, log in logs},
+            points,
+            None if starts is None else self.log_start_offsets | starts,
+            None if REPLICATION_OFFSET not in names else {key: log.high_watermark for key, log in logs},
         )
 
-    def write_checkpoints(self, checkpoint: Checkpoint, names: Container[str] = CHECKPOINTS, *, is_last: bool = False) -> None:
-        """Replace the three files, or those of `names`, where they have changed; may run in a worker thread.
+    def write_checkpoints(self, checkpoint: Checkpoint, *, is_last: bool = False) -> None:
+        """Replace the files where they have changed; may run in a worker thread.
 
         One that comes late, behind a newer or the last one, writes nothing. OSError.
         """
@@ -217,7 +219,7 @@ class LogDirectory:
             self._is_closing = is_last
             for name, values in zip(CHECKPOINTS, checkpoint[1:], strict=True):
                 number, known = self._written.get(name, (0, None))
-                if name in names and checkpoint.number > number:
+                if values is not None and checkpoint.number > number:
                     self._written[name] = checkpoint.number, None  # nobody knows while it is written
                     if values != known:
                         OffsetCheckpoint(self.files, f"{self.path}/{name}").write(values)

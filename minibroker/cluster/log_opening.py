@@ -144,6 +144,8 @@ class LogOpener:
 
         A folder without an id that was there at start is the topic's: it lost its id in a power loss. A new topic has none.
         """
+        if is_new and not self._files.exists(path):
+            return False
         metadata = f"{path}/{PARTITION_METADATA}"
         found = read_topic_id(self._files, metadata)
         if found is None:

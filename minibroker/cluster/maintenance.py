@@ -188,7 +188,7 @@ class Maintenance:
         self._later(name, interval_ms, partial(self._write_checkpoint, name, interval_ms))
         for directory in self._directories:
             if directory.offline_cause is None:
-                self._background.submit(partial(directory.write_checkpoints, directory.checkpoint(), (name,)), _warn_of_error)
+                self._background.submit(partial(directory.write_checkpoints, directory.checkpoint((name,))), _warn_of_error)
 
 
 def _warn_of_error(result: Any) -> None:

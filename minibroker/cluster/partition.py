@@ -18,9 +18,14 @@ NO_EPOCH = -1  #: a client that does not say which leader it believes in
 
 
 class Partition:
-    """A partition of a topic. `online_log` is None while its files cannot be trusted or read, and after the topic's deletion."""
+    """A partition of a topic.
+
+    `online_log` is None while its files cannot be trusted or read, after the topic's deletion, and as long as nobody has needed the log of
+    a new partition (late_opening.py): `log` opens it then.
+    """
 
     __slots__ = (
+        "_open_log",
         "_subscribers",
         "directory_id",
         "index",
@@ -41,6 +46,7 @@ class Partition:
         self.partition_epoch = partition_epoch
         self.directory_id = directory_id  #: directory.id of the log dir that holds it
         self.online_log: PartitionLog | None = None
+        self._open_log: Callable[[Partition], None] | None = None  #: gives a new one its log
         self.offline_cause: KafkaError = KafkaStorageError(f"{topic}-{index} is not open")  #: what `log` raises while there is none
         #: told the producer's id and epoch, and whether it committed, behind each marker that is appended
         self.on_transaction_end: Callable[[int, int, bool], None] | None = None
@@ -51,12 +57,35 @@ class Partition:
         """The log; raises KafkaStorageError while the partition is offline, UnknownTopicOrPartition once its topic is deleted."""
         log = self.online_log
         if log is None:
-            raise self.offline_cause
+            self.open_now()
+            log = self.online_log
+            if log is None:
+                raise self.offline_cause
         return log
+
+    @property
+    def is_online(self) -> bool:
+        """Whether there is a log, or will be when it is needed."""
+        return self.online_log is not None or self._open_log is not None
+
+    @property
+    def is_unopened(self) -> bool:
+        """Whether it is new and nobody has needed its log yet: nothing is in it."""
+        return self._open_log is not None
+
+    def open_later(self, open_log: Callable[[Partition], None]) -> None:
+        """`open_log` gives it its log, or takes it offline; at the latest when `log` is asked for."""
+        self._open_log = open_log
+
+    def open_now(self) -> None:
+        """Open a log that waits for that."""
+        open_log, self._open_log = self._open_log, None
+        if open_log is not None:
+            open_log(self)
 
     def take_offline(self, cause: KafkaError) -> None:
         """There is no log from now on; whoever waits is woken and finds out."""
-        self.online_log = None
+        self.online_log = self._open_log = None
         self.offline_cause = cause
         self.wake()
 

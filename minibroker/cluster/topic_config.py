@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from minibroker.config.broker_config import BrokerConfig
@@ -61,9 +62,14 @@ def broker_log_config(config: BrokerConfig) -> LogConfig:
 
 
 def log_config(base: LogConfig, overrides: Mapping[str, str]) -> LogConfig:
-    """`base`, the broker's, with a topic's overrides; `base` itself when there are none, so that logs share it."""
+    """`base`, the broker's, with a topic's overrides. Logs of which the same is asked share it."""
+    return _overridden(base, tuple(overrides.items())) if overrides else base
+
+
+@lru_cache(maxsize=64)
+def _overridden(base: LogConfig, overrides: tuple[tuple[str, str], ...]) -> LogConfig:
     changed: dict[str, Any] = {
-        _LOG_FIELDS[name]: _log_value(name, TOPIC_PROPERTIES[name].parse(text)) for name, text in overrides.items() if name in _LOG_FIELDS
+        _LOG_FIELDS[name]: _log_value(name, TOPIC_PROPERTIES[name].parse(text)) for name, text in overrides if name in _LOG_FIELDS
     }
     return base._replace(**changed) if changed else base
 

@@ -14,6 +14,8 @@ READ_BYTES: Final = 64 * 1024  #: at one time: 800 committed offsets, which are 
 
 def read_pieces(partition: Partition) -> Iterator[tuple[int, list[RecordBatch]]]:
     """Its size in bytes and the batches of each piece; KafkaError, CorruptMessage where a byte is wrong."""
+    if partition.is_unopened:
+        return
     offset = partition.log.log_start_offset
     while offset < partition.log.log_end_offset:
         data = partition.log.read(offset, READ_BYTES, isolation=None)

@@ -70,11 +70,11 @@ class StoredPartition(ABC):
     @property
     def is_usable(self) -> bool:
         """Whether what it says is known, and can be written."""
-        return self.loading is None and not self.is_broken and self.partition.online_log is not None
+        return self.loading is None and not self.is_broken and self.partition.is_online
 
     def check(self) -> None:
         """Refuse where that is not known: CoordinatorLoadInProgress, NotCoordinator."""
-        if self.is_broken or self.partition.online_log is None:
+        if self.is_broken or not self.partition.is_online:
             raise NotCoordinator
         if self.loading is not None:
             raise CoordinatorLoadInProgress

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from minibroker.clock import Clock, Timer
 from minibroker.cluster.cluster import Cluster
+from minibroker.cluster.topic import Topic
 from minibroker.dispatch.flush_queue import FlushQueue
+from minibroker.log.partition_log import PartitionLog
 
 _CHECK_MIN_MS: Final = 10
 _CHECK_MAX_MS: Final = 1000  #: log.flush.scheduler.interval.ms is "never" by default, but topics may have a flush.ms of their own
@@ -25,8 +28,7 @@ class FlushTimer:
     def check(self) -> None:
         """Sync what is due."""
         now_ms = self._clock.now_ms()
-        logs = [partition.online_log for topic in self._cluster.topics.values() for partition in topic.partitions]
-        due = [log for log in logs if log is not None and log.flush_due(now_ms)]
+        due = [log for topic in self._cluster.topics.values() for log in _flushed_logs(topic) if log.flush_due(now_ms)]
         if due:
             self._flush_queue.flush(due, lambda _: None)  # nobody waits: these records were acknowledged; the log says when it failed
         self._timer = self._clock.call_later_ms(self._interval_ms, self.check)
@@ -34,3 +36,13 @@ class FlushTimer:
     def stop(self) -> None:
         """Look no more."""
         self._timer.cancel()
+
+
+def _flushed_logs(topic: Topic) -> Iterator[PartitionLog]:
+    """Its logs, if they are to be flushed: one configuration is of all."""
+    for partition in topic.partitions:
+        log = partition.online_log
+        if log is not None:
+            if not log.config.is_flushed:
+                return
+            yield log

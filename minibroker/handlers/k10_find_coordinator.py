@@ -67,7 +67,7 @@ def _problem(ctx: RequestContext, key_type: int, key: str) -> KafkaError | None:
         return error
     except KafkaError:  # the topic could not be created
         return CoordinatorNotAvailable()
-    return None if partition.online_log is not None else CoordinatorNotAvailable()
+    return None if partition.is_online else CoordinatorNotAvailable()
 
 
 def _group_partition(ctx: RequestContext, group_id: str) -> Partition:

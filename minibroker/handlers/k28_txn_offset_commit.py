@@ -63,9 +63,10 @@ def _reach(ctx: RequestContext, request: schema.Request, ids: ProducerIdAndEpoch
     place = ctx.groups.topic_partition(request.group_id)
     if place[0] not in ctx.cluster.topics:
         raise CoordinatorNotAvailable
-    offsets = ctx.cluster.partition(*place).online_log
-    if offsets is None:
+    partition = ctx.cluster.partition(*place)
+    if not partition.is_online:
         raise NotCoordinator  # as every commit there; KAFKA_STORAGE_ERROR would be the end of a Java producer
+    offsets = partition.log
     if offsets.has_open_transaction(*ids):
         return None
     if offsets.is_fenced(*ids):

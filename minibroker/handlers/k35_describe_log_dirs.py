@@ -24,6 +24,7 @@ Wanted = set[tuple[str, int]]  #: topic and partition index
 def describe_log_dirs(ctx: RequestContext, request: schema.Request) -> schema.Response:
     """Answer each directory on its own."""
     wanted = None if request.topics is None else {(topic.topic, index) for topic in request.topics for index in topic.partitions}
+    ctx.cluster.finish_opening()
     return schema.Response(results=[_describe(directory, wanted) for directory in ctx.cluster.log_directories])
 
 

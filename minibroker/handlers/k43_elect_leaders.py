@@ -58,7 +58,7 @@ def _outcome(ctx: RequestContext, request: schema.Request, topic: str, index: in
     if not 0 <= index < len(found.partitions):
         return index, UnknownTopicOrPartition(f"No such partition as {topic}-{index}")
     partition = found.partitions[index]
-    leads = partition.online_log is not None
+    leads = partition.is_online
     if request.election_type == UNCLEAN:
         return index, ElectionNotNeeded() if leads else EligibleLeadersNotAvailable()
     is_preferred = ctx.cluster.image.partition_record(partition).replicas[:1] == [ctx.cluster.node.node_id]

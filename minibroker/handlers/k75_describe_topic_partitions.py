@@ -88,7 +88,7 @@ def _known(ctx: RequestContext, topic: Topic, start: int, most: int) -> schema.T
 
 
 def _partition(partition: Partition, replicas: list[int]) -> schema.PartitionResult:
-    is_online = partition.online_log is not None
+    is_online = partition.is_online
     return schema.PartitionResult(
         error_code=0 if is_online else LeaderNotAvailable.code,
         partition_index=partition.index,

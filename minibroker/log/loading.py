@@ -80,7 +80,7 @@ class Loader:
         if is_new:
             segments = [self.create_segment(self._log_start_offset)]
         self._log_start_offset = max(self._log_start_offset, segments[0].base_offset)
-        epochs_are_known = self._load_epochs(is_known_empty=is_new or segments[-1].base_offset + segments[-1].size == 0)
+        epochs_are_known = self._load_epochs(names, is_known_empty=is_new or segments[-1].base_offset + segments[-1].size == 0)
         if is_new:
             end_offset = self._log_start_offset
             self._producers.end_offset = end_offset
@@ -263,10 +263,11 @@ class Loader:
                 if batch.producer_id >= 0 and batch.base_offset >= start:
                     self._producers.update(batch, batch.base_offset)
 
-    def _load_epochs(self, *, is_known_empty: bool) -> bool:
+    def _load_epochs(self, names: set[str], *, is_known_empty: bool) -> bool:
         """Whether the checkpoint could be believed."""
         try:
-            self._epochs.load()
+            if leader_epoch_checkpoint.NAME in names:
+                self._epochs.load()
         except CorruptLogError as error:
             logger.warning("%s: rebuilding", error)
             return False

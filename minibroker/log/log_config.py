@@ -49,6 +49,11 @@ class LogConfig(NamedTuple):
     min_cleanable_dirty_ratio: float = 0.5
 
     @property
+    def is_flushed(self) -> bool:
+        """Whether records are synced by their number or by time, and not when the system likes."""
+        return self.flush_messages < LONG_MAX or self.flush_ms < LONG_MAX
+
+    @property
     def is_compacted(self) -> bool:
         """Every record needs a key."""
         return "compact" in self.cleanup_policy

@@ -89,7 +89,8 @@ class PartitionLog(ShrinkingLog):
         """
         path = str(directory)
         try:
-            files.make_directory(path)
+            if not files.exists(path):
+                files.make_directory(path)
             loader = Loader(
                 path,
                 config=config,

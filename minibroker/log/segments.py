@@ -71,10 +71,10 @@ class Segments:
         self.first_reaching(NEVER)
         return max(self._reached[-1], active) if self._reached else active
 
-    def take_below(self, offset: int) -> list[Segment]:
-        """Take out the segments whose records all lie below `offset`; never the one that grows."""
+    def take_below(self, offset: int, limit: int) -> list[Segment]:
+        """Take out the segments whose records all lie below `offset`, the oldest `limit` of them; never the one that grows."""
         count = 0
-        while count + 1 < len(self._segments) and self._base_offsets[count + 1] <= offset:
+        while count < limit and count + 1 < len(self._segments) and self._base_offsets[count + 1] <= offset:
             count += 1
         taken = self._segments[:count]
         del self._segments[:count], self._base_offsets[:count]

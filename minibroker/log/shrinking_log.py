@@ -7,14 +7,18 @@ file.delete.delay.ms. Removals run on another thread, and own what they touch.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
 
-from minibroker.errors import OffsetOutOfRange
+from minibroker.errors import KafkaStorageError, OffsetOutOfRange
 from minibroker.log.deletion import remove_files, remove_later
 from minibroker.log.durable_log import DurableLog
 
 if TYPE_CHECKING:
     from minibroker.log.compaction import Cleanable, Compacted, Compaction
+
+
+SEGMENTS_A_TURN: Final = 40  #: some 85 us each to be renamed
 
 
 class ShrinkingLog(DurableLog):
@@ -39,15 +43,27 @@ class ShrinkingLog(DurableLog):
             if self.first_unstable_offset is not None:
                 self.first_unstable_offset = max(self.first_unstable_offset, offset)
             self._epochs.truncate_from_start(offset)
-        if self.segments.floor(offset).base_offset > self.segments.nth(0).base_offset:
+        if self._has_segments_below_start:
             self._when_names_are_synced(self._delete_below_start)
 
     def _delete_below_start(self) -> None:
         with self._watched():
-            taken = self.segments.take_below(self.log_start_offset)
+            taken = self.segments.take_below(self.log_start_offset, SEGMENTS_A_TURN)
             paths = [path for segment in taken for path in segment.mark_deleted()]
             paths += self._snapshots.retire_below(min(self.segments.nth(0).base_offset, self.log_start_offset))
         self._remove_later(lambda: remove_files(self._files, paths))
+        if self._has_segments_below_start:
+            self._clock.call_later_ms(0, self._delete_more)
+
+    @property
+    def _has_segments_below_start(self) -> bool:
+        """Whether there are segments below the log start."""
+        return self.segments.floor(self.log_start_offset).base_offset > self.segments.nth(0).base_offset
+
+    def _delete_more(self) -> None:
+        if self._has_segments_below_start and not self.is_closed:
+            with suppress(KafkaStorageError):  # whose log it is was told
+                self._delete_below_start()
 
     def _remove_later(self, work: Callable[[], None]) -> None:
         remove_later(work, delay_ms=self.config.file_delete_delay_ms, clock=self._clock, background=self._background)

@@ -164,11 +164,11 @@ class RealFiles:
 
 
 def default_max_open_files() -> int:
-    """Half of what the process may open, at most 4,096: the rest is for connections."""
+    """A third of what the process may open, at most 16,384: the rest is for connections."""
     import resource  # noqa: PLC0415  not on every platform, and asked once
 
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return 4096 if soft == resource.RLIM_INFINITY else max(16, min(soft // 2, 4096))
+    return 16384 if soft == resource.RLIM_INFINITY else max(16, min(soft // 3, 16384))
 
 
 class FileHandle:
@@ -325,8 +325,11 @@ def write_all(files: Files, descriptor: int, data: Buffer) -> None:
 def replace_file(files: Files, path: str, data: Buffer, *, sync: bool) -> None:
     """Write a small file so that a reader finds the old one or the new one, whole: `path.tmp`, then a rename.
 
-    With `sync` the same holds after a power loss (as Kafka's CheckpointFile does).
+    With `sync` the same holds after a power loss (as Kafka's CheckpointFile does). An empty file is whole as soon as it is there.
     """
+    if not memoryview(data).nbytes and not sync:
+        files.close(files.handles.open_path(path, REPLACE))
+        return
     temporary = path + ".tmp"
     descriptor = files.handles.open_path(temporary, REPLACE)
     try:

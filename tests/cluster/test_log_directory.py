@@ -128,3 +128,14 @@ def test_a_late_worker_does_not_undo_the_last_checkpoint(tmp_path: Path) -> None
     directory.write_checkpoints(old)
     directory.release()
     assert (tmp_path / "log-start-offset-checkpoint").read_text() == "0\n1\norders 0 9\n"
+
+
+def test_a_checkpoint_of_one_file_leaves_the_others(tmp_path: Path) -> None:
+    (directory,) = opened(tmp_path)
+    known = Checkpoint(1, {("orders", 0): 1}, {("orders", 0): 1}, {("orders", 0): 1})
+    directory.write_checkpoints(known)
+    directory.write_checkpoints(Checkpoint(2, {("orders", 0): 9}, None, None))
+    assert directory.checkpoint(("recovery-point-offset-checkpoint",))[2:] == (None, None)
+    directory.release()
+    assert (tmp_path / "recovery-point-offset-checkpoint").read_text() == "0\n1\norders 0 9\n"
+    assert (tmp_path / "log-start-offset-checkpoint").read_text() == "0\n1\norders 0 1\n"

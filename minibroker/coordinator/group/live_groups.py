@@ -190,13 +190,13 @@ class LiveGroups:
             if number % GROUPS_A_TURN == 0:
                 yield
             is_needed = not known.is_classic or (known.stored is not None and known.stored.members)
-            group = self.find(stored, group_id) if is_needed and stored.partition.online_log is not None else None
+            group = self.find(stored, group_id) if is_needed and stored.partition.is_online else None
             if isinstance(group, ClassicGroup):
                 group.resume(must_rebalance=known.is_heir)
             elif group is not None:
                 group.resume()
 
     def _unload_if_offline(self, stored: StoredShard) -> None:
-        if stored.partition.online_log is None:
+        if not stored.partition.is_online:
             for group_id in list(stored.live):
                 self.forget(stored, group_id)

@@ -139,7 +139,7 @@ class ShareMemberships:
 
 
 def _lag(topic: Topic, index: int, summary: StateSummary) -> int:
-    log = topic.partitions[index].online_log if 0 <= index < len(topic.partitions) else None
-    if log is None or summary.start_offset == NO_OFFSET or summary.delivery_complete_count == NO_COUNT:
+    partition = topic.partitions[index] if 0 <= index < len(topic.partitions) else None
+    if partition is None or not partition.is_online or summary.start_offset == NO_OFFSET or summary.delivery_complete_count == NO_COUNT:
         return -1
-    return log.high_watermark - summary.start_offset - summary.delivery_complete_count
+    return partition.log.high_watermark - summary.start_offset - summary.delivery_complete_count

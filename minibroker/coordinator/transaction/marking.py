@@ -23,7 +23,7 @@ from minibroker.errors import InvalidProducerEpoch, KafkaError, TransactionCoord
 from minibroker.log.partition_log import PartitionLog
 from minibroker.records.control import ControlType, EndTransactionMarker
 
-MARKERS_A_TURN: Final = 200  #: some 40 us each
+MARKERS_A_TURN: Final = 40  #: some 40 us each, 100 where a partition has nothing else yet
 RETRY_MS: Final = 1000
 
 Sync = Callable[[Iterable[PartitionLog], Callable[[Mapping[PartitionLog, KafkaError]], None]], None]

@@ -62,7 +62,7 @@ class StatePartition:
     @property
     def is_online(self) -> bool:
         """Whether its log can be read and written."""
-        return self._partition.online_log is not None
+        return self._partition.is_online
 
     def check(self) -> None:
         """Refuse where the ids are not known: CoordinatorLoadInProgress, NotCoordinator."""

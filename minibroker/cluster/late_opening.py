@@ -1,0 +1,51 @@
+"""New partitions get their files a few in each turn of the loop: a topic of a thousand is created while everybody else is served.
+
+    committed to the metadata log --its turn, or somebody asks for `Partition.log`--> open
+
+Nobody can tell the difference: the partition has its leader at once, and whoever needs the log finds it open. A broker that dies
+before has the partition in its metadata log, and makes its files at the next start.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from minibroker.clock import Clock, Timer
+from minibroker.cluster.partition import Partition
+
+OPENED_A_TURN: Final = 8  #: some 200 us each
+
+
+class LateOpening:
+    """Those of one cluster that wait to be opened, in order."""
+
+    def __init__(self, clock: Clock, open_log: Callable[[Partition], None]) -> None:
+        self._clock = clock
+        self._open_log = open_log
+        self._waiting: deque[Partition] = deque()
+        self._timer: Timer | None = None
+
+    def add(self, partitions: Iterable[Partition]) -> None:
+        """Open these; the first ones before this returns, unless others are in line."""
+        for partition in partitions:
+            partition.open_later(self._open_log)
+            self._waiting.append(partition)
+        if self._timer is None:
+            self._turn()
+
+    def finish(self) -> None:
+        """Open what is left."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        while self._waiting:
+            self._waiting.popleft().open_now()
+
+    def _turn(self) -> None:
+        self._timer = None
+        for _ in range(min(OPENED_A_TURN, len(self._waiting))):
+            self._waiting.popleft().open_now()
+        if self._waiting:
+            self._timer = self._clock.call_later_ms(0, self._turn)

@@ -1,0 +1,121 @@
+"""A topic of many partitions: it is all there at once, and its files come turn by turn."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from minibroker.clock import ManualClock, ManualTimer
+from minibroker.cluster.late_opening import OPENED_A_TURN
+from minibroker.errors import KafkaStorageError
+from minibroker.schemas import k03_metadata as k03
+from minibroker.schemas import k10_find_coordinator as k10
+from minibroker.schemas import k35_describe_log_dirs as k35
+from tests.support.broker_in_memory import BrokerInMemory, records
+from tests.support.faulty_files import FaultyFiles
+
+COUNT = 5 * OPENED_A_TURN
+
+
+@pytest.fixture
+def broker() -> Iterator[BrokerInMemory]:
+    broker = BrokerInMemory()
+    broker.cluster.create_topic("orders", partition_count=COUNT)
+    yield broker
+    broker.cluster.close(clean=False)
+
+
+def _folders(folder: Path) -> set[int]:
+    return {int(path.name.rpartition("-")[2]) for path in folder.glob("orders-*")}
+
+
+class _Turns(ManualClock):
+    """A clock whose next turn comes when the test says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.due: list[Callable[[], None]] = []
+
+    def call_later_ms(self, delay_ms: int, callback: Callable[[], None]) -> ManualTimer:
+        if delay_ms:
+            return super().call_later_ms(delay_ms, callback)
+        self.due.append(callback)
+        return ManualTimer(callback)
+
+
+def test_a_turn_opens_a_few() -> None:
+    clock = _Turns()
+    broker = BrokerInMemory(clock=clock)
+    broker.cluster.create_topic("orders", partition_count=COUNT)
+    for turns in range(1, 6):
+        assert _folders(broker.folder) == set(range(turns * OPENED_A_TURN))
+        if turns < 5:
+            clock.due.pop(0)()
+    assert not clock.due
+    assert all(partition.online_log is not None for partition in broker.cluster.topics["orders"].partitions)
+
+
+def test_who_asks_for_a_log_finds_it_open(broker: BrokerInMemory) -> None:
+    last = COUNT - 1
+    assert broker.cluster.partition("orders", last).is_unopened
+    assert broker.append("orders", last, records(3)).base_offset == 0
+    assert _folders(broker.folder) == {*range(OPENED_A_TURN), last}
+    broker.clock.advance(10)
+    assert broker.cluster.partition("orders", last).log.log_end_offset == 3
+    assert _folders(broker.folder) == set(range(COUNT))
+
+
+def test_every_partition_has_its_leader_at_once(broker: BrokerInMemory) -> None:
+    topics = [k03.Topic(name="orders")]
+    [topic] = broker.ask(k03.Request(topics=topics, allow_auto_topic_creation=False), 9).topics
+    assert [partition.error_code for partition in topic.partitions] == [0] * COUNT
+
+
+def test_log_directories_list_all(broker: BrokerInMemory) -> None:
+    [directory] = broker.ask(k35.Request(topics=None)).results
+    assert sum(len(topic.partitions) for topic in directory.topics) == COUNT
+
+
+def test_a_topic_that_is_deleted_before_leaves_nothing(broker: BrokerInMemory) -> None:
+    broker.cluster.delete_topic("orders")
+    broker.cluster.create_topic("orders", partition_count=1)
+    broker.clock.advance(60_000)
+    assert _folders(broker.folder) == {0}
+
+
+def test_a_configuration_that_changes_before_holds(broker: BrokerInMemory) -> None:
+    broker.cluster.alter_topic_config("orders", {"retention.ms": "7"})
+    configs = [partition.log.config for partition in broker.cluster.topics["orders"].partitions]
+    assert configs[0].retention_ms == 7
+    assert all(config is configs[0] for config in configs)  # 5,000 partitions do not have one each
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_stop_before_loses_no_partition(broker: BrokerInMemory, clean: bool) -> None:
+    again = broker.restart(clean=clean)
+    assert _folders(broker.folder) == set(range(COUNT))
+    assert all(partition.online_log is not None for partition in again.cluster.topics["orders"].partitions)
+    again.cluster.close()
+
+
+def test_a_disk_that_fails_meanwhile_takes_offline_what_is_not_open() -> None:
+    files = FaultyFiles()
+    broker = BrokerInMemory(files=files)
+    broker.cluster.create_topic("orders", partition_count=COUNT)
+    files.fail("open", errno.EIO, times=1000)
+    partition = broker.cluster.partition("orders", COUNT - 1)
+    with pytest.raises(KafkaStorageError):
+        _ = partition.log
+    assert not partition.is_online
+
+
+def test_a_first_group_waits_for_no_more_than_its_own_partition() -> None:
+    broker = BrokerInMemory(config={"offsets.topic.num.partitions": "50", "transaction.state.log.num.partitions": "50"})
+    for key_type in (k10.GROUP, k10.TRANSACTION):
+        [found] = broker.ask(k10.Request(key_type=key_type, coordinator_keys=["readers"])).coordinators
+        assert found.error_code == 0
+    opened = [path for path in broker.folder.glob("__*_*-*") if "metadata" not in path.name]
+    assert len(opened) <= 2 * (OPENED_A_TURN + 1)
