@@ -12,7 +12,7 @@ import select
 import socket
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 NO_ANSWER_S = 60
@@ -81,17 +81,17 @@ def call(connection: socket.socket, frame: bytes) -> bytearray:
 
 
 class Pump:
-    """Keeps `depth` requests in flight on each of `links` connections until `total` are answered.
+    """Keeps `depth` requests in flight on each of its connections until `total` are answered; closes them in the end.
 
     With `heads_only` the kernel throws away what comes behind the first 256 bytes of an answer, so that large answers cost next to nothing
     here; a link has one request in flight then.
     """
 
-    def __init__(self, address: tuple[str, int], *, links: int, depth: int, heads_only: bool = False) -> None:
+    def __init__(self, connections: Iterable[socket.socket], *, depth: int, heads_only: bool = False) -> None:
         self._depth = depth
         self._receive = _received_head if heads_only else _received
         self._epoll = select.epoll()
-        self._links = [Link(number, connect(address)) for number in range(links)]
+        self._links = [Link(number, connection) for number, connection in enumerate(connections)]
         self._by_descriptor = {link.connection.fileno(): link for link in self._links}
         for link in self._links:
             link.connection.setblocking(False)

@@ -29,7 +29,7 @@ def warming(requests: int, scale: float) -> int:
 @contextlib.contextmanager
 def pumping(peer: Peer, depth: int = DEPTH, links: int = LINKS, *, heads_only: bool = False) -> Iterator[Pump]:
     """Connections to a broker, closed in the end."""
-    pump = Pump(peer.address, links=links, depth=depth, heads_only=heads_only)
+    pump = Pump((connect(peer.address) for _ in range(links)), depth=depth, heads_only=heads_only)
     try:
         yield pump
     finally:

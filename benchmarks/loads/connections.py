@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import resource
+import socket
 import time
-from collections.abc import Callable
 from functools import partial
 
 import frames
 from peers import Need, Peer
-from pump import Link
+from pump import Pump, connect, read_answer
 
 from loads.common import LINKS, check_produced, measured, new_topic, pumping, warming
 from loads.declaration import Figures, Load
 
 SPARE_DESCRIPTORS = 200
+AT_ONCE = 20
 API_VERSIONS = frames.frame(18, 0, b"")
 
 
@@ -23,10 +24,9 @@ def idle(peer: Peer, scale: float) -> Figures:
     """Memory that 1,000 connections add, each of which has asked for ApiVersions and then is silent."""
     count = _allowed(max(50, int(1000 * min(scale, 1.0))))
     before = peer.memory_mb()
-    with pumping(peer, depth=1, links=count) as pump:
-        pump.run(count, lambda _link, _number: API_VERSIONS, _anything)
-        added = peer.memory_mb() - before
-    return {"kB/connection": added * 1024 / count}
+    with contextlib.ExitStack() as held:
+        _open(peer, count, held)
+        return {"kB/connection": (peer.memory_mb() - before) * 1024 / count}
 
 
 def connections(peer: Peer, scale: float, *, count: int) -> Figures:
@@ -36,35 +36,44 @@ def connections(peer: Peer, scale: float, *, count: int) -> Figures:
     requests = [frames.produce(topic, partition, batch) for partition in range(LINKS)]
     count = _allowed(max(50, int(count * min(scale, 1.0))))
 
-    def following(link: Link, _: int) -> bytes:
-        return requests[link.number % LINKS]
+    def produce(pump: Pump, total: int) -> float:
+        return pump.run(total, lambda link, _: requests[link.number % LINKS], check_produced(topic))
 
-    def produce(total: int, pump_run: Callable[..., float]) -> float:
-        return pump_run(total, following, check_produced(topic))
-
-    with pumping(peer) as pump:
-        produce(warming(80_000, scale), pump.run)
-    before = peer.memory_mb()
-    started = time.perf_counter()
     with contextlib.ExitStack() as held:
-        crowd = held.enter_context(pumping(peer, depth=1, links=count))
-        crowd.run(count, lambda _link, _number: API_VERSIONS, _anything)
+        before = peer.memory_mb()
+        started = time.perf_counter()
+        crowd = Pump(_open(peer, count, held), depth=1)
         opened = time.perf_counter() - started
+        held.callback(crowd.close)
         added = peer.memory_mb() - before
         few = held.enter_context(pumping(peer))
+        produce(few, warming(80_000, scale))
         total = max(2000, int(40_000 * scale))
-        beside = measured(peer, total, partial(produce, total, few.run))
+        beside = measured(peer, total, partial(produce, few, total)).by_request()
         total = max(count, int(40_000 * scale))
-        produce(total, crowd.run)
-        crowded = measured(peer, total, partial(produce, total, crowd.run))
+        produce(crowd, total)
+        crowded = measured(peer, total, partial(produce, crowd, total)).by_request()
     return {
         "kB/connection": added * 1024 / count,
         "opened connections/s": count / opened,
-        "requests/s beside them": beside.by_request()["requests/s"],
-        "CPU us/request beside them": beside.by_request()["CPU us/request"],
-        "requests/s of all": crowded.by_request()["requests/s"],
-        "CPU us/request of all": crowded.by_request()["CPU us/request"],
+        "requests/s beside them": beside["requests/s"],
+        "CPU us/request beside them": beside["CPU us/request"],
+        "requests/s of all": crowded["requests/s"],
+        "CPU us/request of all": crowded["CPU us/request"],
     }
+
+
+def _open(peer: Peer, count: int, held: contextlib.ExitStack) -> list[socket.socket]:
+    """Connections that have asked for ApiVersions, a few at a time: Kafka lets 50 wait to be accepted, others try again in a second."""
+    opened: list[socket.socket] = []
+    while len(opened) < count:
+        few = [held.enter_context(contextlib.closing(connect(peer.address))) for _ in range(min(AT_ONCE, count - len(opened)))]
+        for each in few:
+            each.sendall(API_VERSIONS)
+        for each in few:
+            read_answer(each)
+        opened += few
+    return opened
 
 
 def _allowed(count: int) -> int:
@@ -73,10 +82,6 @@ def _allowed(count: int) -> int:
     if soft < hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     return min(count, hard - SPARE_DESCRIPTORS)
-
-
-def _anything(_link: Link, _answer: bytearray, _start: int, _size: int) -> None:
-    """Any answer will do."""
 
 
 _NEEDS = frozenset({Need.KEEPS})
