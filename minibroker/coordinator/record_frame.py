@@ -8,7 +8,7 @@ The tables of record types are `schemas/internal/coordinator_records.py`. Source
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from minibroker.errors import WireError
@@ -32,25 +32,39 @@ class CoordinatorRecord(NamedTuple):
     version: int
 
 
+#: What stands before a key or a value, and what encodes it.
+_Writer = tuple[bytes, Callable[[Any], list[Buffer]]]
+
+
 class RecordFrame:
     """Reads and writes the records of one topic."""
 
     def __init__(self, record_types: Sequence[CoordinatorRecordType]) -> None:
         self._by_id = {each.type_id: each for each in record_types}
         self._by_key = {each.key: each for each in record_types}
-        self._key_prefixes = {each.key: each.type_id.to_bytes(_PREFIX_SIZE, "big") for each in record_types}
+        self._key_writers: dict[type[Any], _Writer] = {}  #: by type of the key
+        self._value_writers: dict[tuple[type[Any], type[Any], int], _Writer] = {}  #: by types of key and value, and version
 
     def encode_key(self, key: object) -> bytes:
         """The key of a record."""
-        return b"".join([self._key_prefixes[type(key)], *encoder(type(key), 0, flexible=False)(key)])
+        writer = self._key_writers.get(type(key))
+        if writer is None:
+            record_type = self._by_key[type(key)]
+            writer = self._key_writers[record_type.key] = _writer(record_type.type_id, encoder(record_type.key, 0, flexible=False))
+        prefix, write = writer
+        return b"".join((prefix, *write(key)))
 
     def encode_value(self, key: object, value: object, version: int) -> bytes:
         """The value that belongs to `key`, in a version that its readers know."""
-        record_type = self._by_key[type(key)]
-        if type(value) is not record_type.value or not 0 <= version <= record_type.max_version:
-            raise ValueError(f"no value of {type(key).__name__} at version {version}: {value!r}")
-        write = encoder(record_type.value, version, flexible=version >= record_type.flexible_since)
-        return b"".join([version.to_bytes(_PREFIX_SIZE, "big"), *write(value)])
+        writer = self._value_writers.get((type(key), type(value), version))
+        if writer is None:
+            record_type = self._by_key[type(key)]
+            if type(value) is not record_type.value or not 0 <= version <= record_type.max_version:
+                raise ValueError(f"no value of {type(key).__name__} at version {version}: {value!r}")
+            writer = _writer(version, encoder(record_type.value, version, flexible=version >= record_type.flexible_since))
+            self._value_writers[record_type.key, record_type.value, version] = writer
+        prefix, write = writer
+        return b"".join((prefix, *write(value)))
 
     def decode(self, key: Buffer | None, value: Buffer | None) -> CoordinatorRecord | None:
         """The record; None where its type is not known, which a reader passes over as Kafka does.
@@ -71,6 +85,10 @@ class RecordFrame:
             raise WireError(f"{record_type.value.__name__} of version {version}")
         flexible = version >= record_type.flexible_since
         return CoordinatorRecord(key_value, decode_all(record_type.value, value, _PREFIX_SIZE, version, flexible), version)
+
+
+def _writer(number: int, write: Callable[[Any], list[Buffer]]) -> _Writer:
+    return number.to_bytes(_PREFIX_SIZE, "big"), write
 
 
 def _prefix(data: Buffer, what: str) -> int:

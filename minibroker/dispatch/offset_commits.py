@@ -70,11 +70,11 @@ class OffsetCommits:
         for topic, count in self._topics:
             if not count:
                 continue
-            result = by_key.get(_key(topic))
+            result = by_key.get(_key(topic)) if by_key else None
             if result is None:
                 result = self._result(topic)
                 topics.append(result)
-                if self._refused:
+                if by_key:
                     by_key[_key(topic)] = result
             for index in range(place, place + count):
                 error = errors[index]

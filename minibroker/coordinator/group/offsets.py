@@ -78,7 +78,10 @@ class Offsets:
         if producer_id != NO_PRODUCER_ID:
             store = self._pending.setdefault(producer_id, {})
             self._open.setdefault(group_id, set()).add(producer_id)
-        store.setdefault(group_id, {})[partition] = committed
+        offsets = store.get(group_id)
+        if offsets is None:
+            offsets = store[group_id] = {}
+        offsets[partition] = committed
 
     def remove(self, group_id: str, partition: TopicPartition) -> None:
         """Take a tombstone: also what open transactions have for this partition is forgotten."""

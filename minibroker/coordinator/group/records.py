@@ -73,11 +73,5 @@ def committed_offset(record: CoordinatorRecord, record_offset: int) -> Committed
     if isinstance(record.key, LegacyOffsetCommitKey):
         return CommittedOffset(value.offset, -1, value.metadata, value.commit_timestamp, record_offset=record_offset)
     return CommittedOffset(
-        offset=value.offset,
-        leader_epoch=value.leader_epoch,
-        metadata=value.metadata,
-        commit_timestamp_ms=value.commit_timestamp,
-        expire_timestamp_ms=value.expire_timestamp,
-        topic_id=value.topic_id,
-        record_offset=record_offset,
+        value.offset, value.leader_epoch, value.metadata, value.commit_timestamp, value.expire_timestamp, value.topic_id, record_offset
     )

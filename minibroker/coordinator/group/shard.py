@@ -5,7 +5,7 @@ Source: GroupCoordinatorShard.replay of Apache Kafka 4.3.1.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from minibroker.coordinator.group.kinds import GroupType, is_of_group, load_kind, type_of_key
 from minibroker.coordinator.group.offsets import NO_PRODUCER_ID, Offsets
@@ -30,6 +30,8 @@ class Group(NamedTuple):
 
 SIMPLE = Group()
 
+_OFFSET_KEYS: Final = (OffsetCommitKey, LegacyOffsetCommitKey)
+
 
 class Shard:
     """Groups by id, and their offsets."""
@@ -45,7 +47,7 @@ class Shard:
     def replay(self, record: CoordinatorRecord, record_offset: int, producer_id: int = NO_PRODUCER_ID) -> None:
         """Take one record of the log, in the order of the log."""
         key = record.key
-        if isinstance(key, OffsetCommitKey | LegacyOffsetCommitKey):
+        if isinstance(key, _OFFSET_KEYS):
             self._replay_offset(record, record_offset, producer_id)
         elif isinstance(key, GroupMetadataKey):
             is_heir = self._last_end == (key.group, record_offset - 1)
@@ -63,8 +65,10 @@ class Shard:
         if committed is None:
             self.offsets.remove(key.group, (key.topic, key.partition))
             return
-        self.groups.setdefault(key.group, SIMPLE)
-        self.offsets.put(key.group, (key.topic, key.partition), committed, producer_id)
+        group_id = key.group
+        if group_id not in self.groups:
+            self.groups[group_id] = SIMPLE
+        self.offsets.put(group_id, (key.topic, key.partition), committed, producer_id)
 
     def _replay_group(self, group_id: str, group: Group | None) -> None:
         if group is None:
