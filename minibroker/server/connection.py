@@ -124,21 +124,27 @@ class Connection(asyncio.BufferedProtocol):
     def _serve(self) -> None:
         """Serve the frames that are there, until one is torn or the client is held."""
         self._in_turn = True
-        buffer, queue = self._buffer, self._queue
+        info, queue = self.info, self._queue
+        next_frame, dispatch = self._buffer.next_frame, self._dispatcher.dispatch
         left = _TURN_MAX
         try:
             while not self._is_closing:
-                if self._is_held():
+                if (queue or self._is_paused or self._mutes) and self._is_held():
                     self._hold()
                     break
-                frame = buffer.next_frame()
+                frame = next_frame()
                 if frame is None:
                     self._unhold()
                     break
                 if queue:
                     self._step_aside()
-                self._enqueue(self._dispatcher.dispatch(self.info, frame))
-                if self.info.throttle_ms:
+                answer = dispatch(info, frame)
+                self.is_active = True
+                if queue or type(answer) is not list:
+                    self._enqueue(answer)
+                else:
+                    self._gather(answer)
+                if info.throttle_ms:
                     self._mute()
                 left -= 1
                 if not left:
@@ -168,7 +174,6 @@ class Connection(asyncio.BufferedProtocol):
 
     def _enqueue(self, answer: InFlight | list[Buffer]) -> None:
         """Give an answer its place in the order: at once when nothing waits before it."""
-        self.is_active = True
         if isinstance(answer, InFlight):
             self._queue.append(answer)
             answer.on_done(lambda: self._completed(answer))
