@@ -22,13 +22,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from minibroker.cluster.partition import Partition
+from minibroker.cluster.partition import NO_EPOCH, Partition
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.registry import handles
 from minibroker.errors import InvalidRequest, KafkaError, UnknownServerError, UnsupportedVersion
 from minibroker.log.old_readers import offsets_before
+from minibroker.log.partition_log import PartitionLog
 from minibroker.log.results import IsolationLevel
 from minibroker.schemas import k02_list_offsets as schema
+from minibroker.wire.schema import constructor
 
 LATEST: Final = -1
 EARLIEST: Final = -2
@@ -42,18 +44,29 @@ NOT_FOUND: Final = (-1, -1, -1)  #: timestamp, offset, leader_epoch
 
 _SINCE: Final = {LATEST: 0, EARLIEST: 0, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 
+# Constants of plain numbers: members of an enum are hashed and compared in Python.
+_ISOLATION_LEVELS: Final = frozenset(map(int, IsolationLevel))
+_READ_COMMITTED: Final = int(IsolationLevel.READ_COMMITTED)
+_LOG_START: Final = frozenset({EARLIEST, EARLIEST_LOCAL})
+_TIERED: Final = frozenset({LATEST_TIERED, EARLIEST_PENDING_UPLOAD})
+_NONE_DOUBLED: Final[frozenset[tuple[str, int]]] = frozenset()
+
+_response = constructor(schema.Response)
+_topic_result = constructor(schema.TopicResult)
+_partition_result = constructor(schema.PartitionResult)
+
 
 @handles(schema)
 def list_offsets(ctx: RequestContext, request: schema.Request) -> schema.Response:
     """Answer each partition on its own; one that is asked for twice is INVALID_REQUEST, and answered once."""
-    if request.isolation_level not in {IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED}:
+    if request.isolation_level not in _ISOLATION_LEVELS:
         raise UnknownServerError(f"unknown isolation level {request.isolation_level}")  # Kafka's answer too
     if ctx.api_version == 0:
         return _of_segments(ctx, request)
-    doubled = _doubled(request) if sum(len(topic.partitions) for topic in request.topics) > 1 else frozenset()
-    return schema.Response(
+    doubled = _doubled(request)
+    return _response(
         topics=[
-            schema.TopicResult(
+            _topic_result(
                 name=topic.name,
                 partitions=[
                     _answer(ctx, request, topic.name, wanted, doubled)
@@ -86,7 +99,7 @@ def _answer_of_segments(ctx: RequestContext, request: schema.Request, topic: str
             raise UnknownServerError(f"{wanted.max_num_offsets} offsets")  # Kafka's answer too
         partition = ctx.cluster.partition(topic, index)
         found = offsets_before(partition.log, wanted.timestamp, wanted.max_num_offsets, now_ms=ctx.clock.now_ms())
-        end_offset = _end_for(partition, request)
+        end_offset = _end_for(partition.log, request)
         if found and found[0] > end_offset:
             found = [end_offset, *(offset for offset in found if offset <= end_offset)]
     except KafkaError as error:
@@ -95,9 +108,12 @@ def _answer_of_segments(ctx: RequestContext, request: schema.Request, topic: str
 
 
 def _doubled(request: schema.Request) -> frozenset[tuple[str, int]]:
+    topics = request.topics
+    if len(topics) == 1 and len(topics[0].partitions) == 1:
+        return _NONE_DOUBLED
     seen: set[tuple[str, int]] = set()
     doubled = set()
-    for topic in request.topics:
+    for topic in topics:
         for partition in topic.partitions:
             key = topic.name, partition.partition_index
             if key in seen:
@@ -113,39 +129,38 @@ def _once(partitions: list[schema.Partition]) -> list[schema.Partition]:
 def _answer(
     ctx: RequestContext, request: schema.Request, topic: str, wanted: schema.Partition, doubled: frozenset[tuple[str, int]]
 ) -> schema.PartitionResult:
+    index, timestamp = wanted.partition_index, wanted.timestamp
     try:
-        if (topic, wanted.partition_index) in doubled:
+        if doubled and (topic, index) in doubled:
             raise InvalidRequest("the partition is there twice")
-        if wanted.timestamp < 0 and ctx.api_version < _SINCE.get(wanted.timestamp, schema.VERSIONS[1] + 1):
-            raise UnsupportedVersion(f"timestamp {wanted.timestamp} in version {ctx.api_version}")
-        partition = ctx.cluster.partition(topic, wanted.partition_index)
-        partition.check_leader_epoch(wanted.current_leader_epoch)
-        timestamp, offset, leader_epoch = _look_up(partition, wanted.timestamp, request)
+        if timestamp < EARLIEST and ctx.api_version < _SINCE.get(timestamp, schema.VERSIONS[1] + 1):
+            raise UnsupportedVersion(f"timestamp {timestamp} in version {ctx.api_version}")
+        partition = ctx.cluster.partition(topic, index)
+        if wanted.current_leader_epoch != NO_EPOCH:
+            partition.check_leader_epoch(wanted.current_leader_epoch)
+        timestamp, offset, leader_epoch = _look_up(partition, timestamp, request)
     except KafkaError as error:
-        return schema.PartitionResult(partition_index=wanted.partition_index, error_code=error.code)
-    return schema.PartitionResult(
-        partition_index=wanted.partition_index, error_code=0, timestamp=timestamp, offset=offset, leader_epoch=leader_epoch
-    )
+        return _partition_result(partition_index=index, error_code=error.code)
+    return _partition_result(partition_index=index, error_code=0, timestamp=timestamp, offset=offset, leader_epoch=leader_epoch)
 
 
 def _look_up(partition: Partition, timestamp: int, request: schema.Request) -> tuple[int, int, int]:
     """(timestamp, offset, leader_epoch)."""
     log = partition.log
     if timestamp == LATEST:
-        return -1, _end_for(partition, request), log.leader_epoch
-    if timestamp in {EARLIEST, EARLIEST_LOCAL}:
+        return -1, _end_for(log, request), log.leader_epoch
+    if timestamp in _LOG_START:
         return -1, log.log_start_offset, log.epoch_at(log.log_start_offset)
-    if timestamp in {LATEST_TIERED, EARLIEST_PENDING_UPLOAD}:
+    if timestamp in _TIERED:
         return NOT_FOUND
     found = log.max_timestamp_offset() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
-    if found is None or found.offset >= _end_for(partition, request):
+    if found is None or found.offset >= _end_for(log, request):
         return NOT_FOUND
     return found.timestamp, found.offset, found.leader_epoch
 
 
-def _end_for(partition: Partition, request: schema.Request) -> int:
+def _end_for(log: PartitionLog, request: schema.Request) -> int:
     """One past the last record that the asking client may read."""
-    log = partition.log
     if request.replica_id != CONSUMER:
         return log.log_end_offset
-    return log.last_stable_offset if request.isolation_level == IsolationLevel.READ_COMMITTED else log.high_watermark
+    return log.last_stable_offset if request.isolation_level == _READ_COMMITTED else log.high_watermark

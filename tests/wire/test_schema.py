@@ -7,7 +7,7 @@ import uuid
 import pytest
 
 from minibroker.wire import schema
-from minibroker.wire.schema import NIL_UUID, Int32, Records, String, Uuid, field, fields_of, replace, struct
+from minibroker.wire.schema import NIL_UUID, Int32, Records, String, Uuid, constructor, field, fields_of, replace, struct
 
 
 @struct
@@ -78,6 +78,18 @@ def test_constructor_takes_the_fields_and_no_others(values: dict[str, object]) -
 def test_constructor_takes_keywords_only() -> None:
     with pytest.raises(TypeError):
         Cursor("orders")  # type: ignore[call-arg]
+
+
+def test_a_constructor_as_a_function_makes_the_same() -> None:
+    topic, cursor = constructor(Topic), constructor(Cursor)
+    assert topic(name="orders", partitions=[]) == Topic(name="orders", partitions=[])
+    assert type(cursor(topic="a")) is Cursor
+    assert cursor(topic="a") == Cursor(topic="a")
+    assert topic(name="a", partitions=[]).replicas is not topic(name="b", partitions=[]).replicas
+    with pytest.raises(TypeError):
+        topic(name="a")  # type: ignore[call-arg]
+    with pytest.raises(TypeError):
+        cursor("orders")  # type: ignore[call-arg]
 
 
 def test_a_typing_mistake_is_no_new_attribute() -> None:
