@@ -4,15 +4,15 @@ Checked for every record: its length against the bytes that remain, its offset d
 timestamp delta, whose extremes the walk returns. With `deep` also what is inside of it: key, value and headers fill the record
 exactly. The whole must end where the batch ends, after as many records as it announces.
 
-It costs 0.3 us a record, 0.75 us with `deep`; hence the tight loop, with varints of one and two bytes read in place.
+It costs 0.3 us a record, 0.75 us with `deep`; hence the tight loop, with varints of one and two bytes read in place. Records of one size
+are walked by columns (even_walk.py), ten times as fast, where it need not be deep.
 """
 
 from __future__ import annotations
 
 from minibroker.errors import InvalidRecord
+from minibroker.records.even_walk import MIN_FIELDS_BYTES, walk_even
 from minibroker.records.record import MAX_VARLONG_BITS, read_varint
-
-MIN_FIELDS_BYTES = 3  #: the lengths of a null key and a null value, a header count of 0
 
 
 def walk_records(data: bytes | memoryview, record_count: int, *, deep: bool) -> tuple[int, int, bool]:
@@ -21,6 +21,10 @@ def walk_records(data: bytes | memoryview, record_count: int, *, deep: bool) -> 
     Returns the least and the largest timestamp delta, in ms against base_timestamp, and whether some record has no key, which
     only a deep walk can tell.
     """
+    if not deep:
+        extremes = walk_even(data, record_count)
+        if extremes is not None:
+            return *extremes, False
     try:
         return _walk(data, record_count, deep=deep)
     except IndexError:
