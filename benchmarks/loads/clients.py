@@ -126,7 +126,7 @@ def _consume(peer: Peer, topic: str, records: int) -> float:
         consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in range(LINKS)])
         left = records
         while left > 0:
-            found = consumer.consume(10_000, READY_TIMEOUT_S)
+            found = consumer.consume(min(left, 10_000), READY_TIMEOUT_S)  # returns when it has so many
             if not found or found[0].error():
                 raise LoadError(f"{left} of {records} records are missing")
             left -= len(found)
@@ -142,15 +142,8 @@ def java_produce(peer: Peer, scale: float) -> Figures:
     cpu = peer.cpu_seconds()
     said = produced_by_tool(peer, topic, total, "--warmup-records", str(total // 3))
     cpu = peer.cpu_seconds() - cpu
-    words = next(line for line in said.splitlines() if "steady state records sent" in line).split(", ")
-    latencies_ms = {word.split()[2]: float(word.split()[0]) for word in words if word.split()[1] == "ms" and "latency" not in word}
-    return {
-        "records/s": float(words[1].split()[0]),
-        "MB/s": float(words[1].split()[0]) * VALUE_SIZE / 1e6,
-        "CPU s/GB": cpu / (total * VALUE_SIZE / 1e9),
-        "acknowledged p50 ms": latencies_ms["50th"],
-        "acknowledged p99 ms": latencies_ms["99th"],
-    }
+    found = steady_state(said)
+    return {"CPU s/GB": cpu / (total * VALUE_SIZE / 1e9), **found}
 
 
 def java_consume(peer: Peer, scale: float) -> Figures:
@@ -187,6 +180,19 @@ def run_tool(main_class: str, *arguments: str) -> str:
     if done.returncode:
         raise LoadError(f"{main_class.rsplit('.', 1)[1]}: {(done.stderr + done.stdout).strip().splitlines()[-1:]}")
     return done.stdout
+
+
+def steady_state(said: str) -> Figures:
+    """What ProducerPerformance says of the records behind its `--warmup-records`."""
+    parts = next(line for line in said.splitlines() if "steady state records sent" in line).rstrip(".").split(", ")
+    records_s = float(parts[1].split()[0])
+    percentiles_ms = {part.split()[-1]: float(part.split()[0]) for part in parts if part.endswith("th")}
+    return {
+        "records/s": records_s,
+        "MB/s": records_s * VALUE_SIZE / 1e6,
+        "acknowledged p50 ms": percentiles_ms["50th"],
+        "acknowledged p99 ms": percentiles_ms["99th"],
+    }
 
 
 def table_of(said: str) -> dict[str, float]:
