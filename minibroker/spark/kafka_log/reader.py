@@ -35,8 +35,8 @@ from minibroker.storage.files import READ_ONLY, FileHandle, Files
 
 logger = logging.getLogger(__name__)
 
-CHUNK_BYTES = 2 << 20  #: of a file, read at once
-GROUP_BYTES = 4 << 20  #: of records, decoded at once; a larger batch is a group of its own
+CHUNK_BYTES = 4 << 20  #: of a file, read at once
+GROUP_BYTES = 8 << 20  #: of records, decoded at once; a larger batch is a group of its own
 LEGACY_GROUP = 10_000  #: records of old formats in one record batch
 
 

@@ -1,0 +1,76 @@
+"""How far the batches of a stream go."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyarrow")
+
+from minibroker.clock import ManualClock
+from minibroker.log.log_config import LogConfig
+from minibroker.log.partition_log import PartitionLog
+from minibroker.spark.kafka_log.options import OptionError, parse_options
+from minibroker.spark.kafka_log.stream import StreamPlanner
+from minibroker.storage.files import RealFiles
+from tests.support.log_batches import batch_of
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> list[PartitionLog]:
+    return [
+        PartitionLog.open(tmp_path / f"orders-{partition}", config=LogConfig(), files=RealFiles(), clock=ManualClock())
+        for partition in range(2)
+    ]
+
+
+def planner(path: Path, **options: str) -> StreamPlanner:
+    return StreamPlanner(RealFiles(), parse_options({"path": str(path), "startingOffsets": "earliest", **options}, is_streaming=True))
+
+
+def test_batches_are_as_small_as_asked(logs: list[PartitionLog], tmp_path: Path) -> None:
+    """Shared as what is there is spread; everyone who has something gets on."""
+    stream = planner(tmp_path, maxOffsetsPerTrigger="12")
+    start = stream.initial_offsets()
+    assert start == {"orders": {"0": 0, "1": 0}}
+    for number in range(30):
+        logs[0].append(batch_of(b"%d" % number))
+    for number in range(2):
+        logs[1].append(batch_of(b"%d" % number))
+    seen = []
+    while (end := stream.latest_offsets()) != start:
+        stream.plan(start, end)
+        seen.append((end["orders"]["0"], end["orders"]["1"]))
+        start = end
+    assert seen == [(11, 1), (22, 2), (30, 2)]
+
+
+def test_a_new_partition_begins_at_its_beginning(logs: list[PartitionLog], tmp_path: Path) -> None:
+    stream = planner(tmp_path, startingOffsets="latest")
+    logs[0].append(batch_of(b"before"))
+    start = stream.initial_offsets()
+    assert start == {"orders": {"0": 1, "1": 0}}
+    new = PartitionLog.open(tmp_path / "orders-2", config=LogConfig(), files=RealFiles(), clock=ManualClock())
+    new.append(batch_of(b"new", b"newer"))
+    end = stream.latest_offsets()
+    assert end == {"orders": {"0": 1, "1": 0, "2": 2}}
+    (wanted,) = stream.plan(start, end)
+    assert (wanted.partition, wanted.start_offset, wanted.end_offset) == (2, 0, 2)
+
+
+def test_what_is_gone_is_told(logs: list[PartitionLog], tmp_path: Path) -> None:
+    logs[0].append(batch_of(b"v"))
+    logs[1].append(batch_of(b"v"))
+    logs[1].close()
+    (tmp_path / "orders-1").rename(tmp_path / "orders-1.00000000000000000000000000000000-delete")
+    start, end = {"orders": {"0": 0, "1": 0}}, {"orders": {"0": 1, "1": 1}}
+    with pytest.raises(OptionError, match="orders-1 is gone"):
+        planner(tmp_path).plan(start, end)
+    assert [each.partition for each in planner(tmp_path, failOnDataLoss="false").plan(start, end)] == [0]
+
+
+def test_a_log_that_became_shorter_is_told(logs: list[PartitionLog], tmp_path: Path) -> None:
+    logs[0].append(batch_of(b"v"))
+    with pytest.raises(OptionError, match="orders-0 ends at offset 1, the stream was at 5"):
+        planner(tmp_path).plan({"orders": {"0": 3, "1": 0}}, {"orders": {"0": 5, "1": 0}})
