@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,11 +11,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from loads.declaration import AT
-
 from reporting.ratios import Row, rows
 from reporting.results import OURS, Run
-from reporting.tables import times
+from reporting.tables import number, times
 from reporting.targets import FLAT, Curve, curves
 
 if TYPE_CHECKING:
@@ -25,7 +24,8 @@ DPI = 160
 COLOURS = 64
 WIDTH_INCHES = 10.0
 ROW_INCHES = 0.29
-COLUMNS = 3  #: of the picture of curves
+COLUMNS, MOST_COLUMNS = 3, 4  #: of the picture of curves
+LONGEST_COMMAND = 48
 NAMES = {"kafka": "Apache Kafka", "kfake": "kfake on disk", "kfake-memory": "kfake in memory", "mock": "librdkafka mock", "tansu": "Tansu"}
 
 
@@ -195,48 +195,63 @@ def _titles(figure: Figure, height: float, title: tuple[str, str], run: Run, the
     rounds = f"{least}" if least == most else f"{least} to {most}"
     machine = run.about.machine.get("processor", "")
     kafka = f"Apache Kafka {version}" if (version := run.about.versions.get("kafka")) else "Apache Kafka"
-    said = f"{run.about.date} UTC, {run.about.command}, medians of {rounds} round{'s' * (rounds != '1')}, {kafka}, {machine}"
+    command = textwrap.shorten(run.about.command, LONGEST_COMMAND, placeholder=" ...")
+    said = f"{run.about.date} UTC, {command}, medians of {rounds} round{'s' * (rounds != '1')}, {kafka}, {machine}"
     figure.text(0.02, 0.14 / height, said, size=8, color=theme.faint, va="center")
 
 
 def _growth(run: Run, grown: Sequence[Curve], theme: Theme) -> Figure:
-    """A small picture a curve; the band is what is called flat."""
+    """A small picture a curve, on two logarithmic axes: what is flat is so for every broker, fast or slow."""
     from matplotlib.figure import Figure  # noqa: PLC0415
 
-    columns = min(COLUMNS, len(grown))
+    columns = min(MOST_COLUMNS if len(grown) > 6 else COLUMNS, len(grown))
     lines = -(-len(grown) // columns)
-    height = lines * 2.75 + 1.3
+    height = lines * 2.3 + 1.5
     figure = Figure(figsize=(WIDTH_INCHES, height))
     grid = figure.subplots(lines, columns, squeeze=False)
-    figure.subplots_adjust(left=0.07, right=0.98, top=1 - 1.15 / height, bottom=0.72 / height, hspace=0.62, wspace=0.28)
+    figure.subplots_adjust(left=0.055, right=0.985, top=1 - 1.3 / height, bottom=0.75 / height, hspace=0.68, wspace=0.3)
     for axes, curve in zip(grid.flat, grown, strict=False):
         _curve(axes, curve, theme)
     for axes in list(grid.flat)[len(grown) :]:
         axes.set_visible(False)
-    title = ("How cost grows", "lower and flatter is better; the band: within 15 % of minibroker's first point")
+    title = ("How cost grows", "flatter and lower is better; the band is what minibroker may differ from its first point")
     _titles(figure, height, title, run, theme)
+    handles, labels = grid.flat[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="upper right", bbox_to_anchor=(0.99, 1 - 0.1 / height), frameon=False, fontsize=8.5)
     return figure
 
 
 def _curve(axes: Axes, curve: Curve, theme: Theme) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter  # noqa: PLC0415
+
     axes.set_xscale("log")
+    axes.set_yscale("log")
     for peer, points in curve.points.items():
         places = sorted(points)
         medians = [points[place].median for place in places]
-        name = OURS if peer == OURS else NAMES.get(peer, peer)
-        axes.plot(places, medians, color=theme.of(peer), marker="o", markersize=4, linewidth=2.2 if peer == OURS else 1.4, label=name)
+        width = 2.2 if peer == OURS else 1.4
+        axes.plot(places, medians, color=theme.of(peer), marker="o", markersize=3.5, linewidth=width, label=NAMES.get(peer, peer))
     ours = curve.points[OURS]
     first = ours[min(ours)].median
     if curve.may_grow is not None:
-        axes.axhspan(first * (1 - FLAT), first * (1 + FLAT), color=theme.ours, alpha=0.13, linewidth=0)
-    axes.set_ylim(0, 1.15 * max(spread.median for points in curve.points.values() for spread in points.values()))
+        axes.fill_between(
+            [min(ours), max(ours)],
+            first / (1 + FLAT),
+            [first * (1 + FLAT), first * max(curve.may_grow, 1 + FLAT)],
+            color=theme.ours,
+            alpha=0.16,
+            lw=0,
+        )
+    medians = [spread.median for points in curve.points.values() for spread in points.values()]
+    axes.set_ylim(min(medians) / 1.6, max(medians) * 1.6)
     places = sorted({place for points in curve.points.values() for place in points})
     axes.set_xticks(places, [f"{place:,.0f}" for place in places])
-    axes.minorticks_off()
-    axes.set_xlabel(curve.axis)
-    axes.set_title(f"{curve.load.partition(AT)[0]}\n{curve.figure}".replace("us", "µs"), loc="left", size=9.5, color=theme.text)
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+    axes.set_title(f"{curve.figure}\n{curve.along}".replace("us", "µs"), loc="left", size=8.5, color=theme.text)
     axes.grid(visible=True, axis="y", color=theme.grid, linewidth=0.8)
-    axes.tick_params(length=0, labelcolor=theme.faint)
+    axes.tick_params(which="both", length=0, labelcolor=theme.faint, labelsize=8)
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)
-    axes.legend(frameon=False, fontsize=7.5, labelcolor=theme.faint)

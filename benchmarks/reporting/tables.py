@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import groupby
 
 from loads.declaration import AT, SYNCED
 from loads.figures import Better, better
@@ -80,7 +81,7 @@ def _figures(run: Run, wanted: Callable[[str], bool]) -> str:
             if AT in figure:
                 continue
             cells = [cell(run.spread(name, load, figure)) for name in names]
-            rows.append(["" if load == before else load, figure, *cells, *(_ratio(run.ratio(name, load, figure)) for name in ratios)])
+            rows.append(["" if load == before else load, figure, *cells, *(_ratio(run, name, load, figure) for name in ratios)])
             before = load
     if not rows:
         return ""
@@ -104,21 +105,25 @@ def losses(run: Run) -> str:
 
 
 def growth(run: Run) -> str:
-    """Each curve's points, and whether it stays flat. "" where there is none."""
-    blocks = [_curve(curve, run.peers()) for curve in curves(run)]
+    """The points of all curves, a table a load, and whether they stay flat. "" where there is none."""
+    blocks = []
+    for (load, axis), those in groupby(curves(run), key=lambda curve: (curve.load, curve.axis)):
+        grown = list(those)
+        places = sorted({place for curve in grown for points in curve.points.values() for place in points})
+        rows = [_points(curve, name, places) for curve in grown for name in run.peers() if name in curve.points]
+        headers = [axis, "broker", *(f"{place:,.0f}" for place in places), "last by first", ""]
+        blocks.append(f"**{load}**\n\n{_table(rows, headers)}")
     return "\n\n".join(blocks)
 
 
-def _curve(curve: Curve, names: Sequence[str]) -> str:
-    names = [name for name in names if name in curve.points]
-    places = sorted({place for points in curve.points.values() for place in points})
-    rows = [[f"{place:,.0f}", *(cell(curve.points[name].get(place)) for name in names)] for place in places]
-    said = ""
-    if curve.growth is not None:
-        said = f": x {curve.growth:.2f} from {places[0]:,.0f} to {places[-1]:,.0f}"
-        if curve.may_grow is not None:
-            said += f", at most {curve.may_grow:.2f} is the target, {curve.outcome.value}"
-    return f"**{curve.title}**{said}\n\n{_table(rows, [curve.axis, *names])}"
+def _points(curve: Curve, name: str, places: Sequence[float]) -> list[str]:
+    """A broker's row; the verdict is about minibroker."""
+    points = curve.points[name]
+    medians = [points[place].median for place in places if place in points]
+    grown = f"{medians[-1] / medians[0]:.2f}" if len(medians) > 1 and medians[0] else "-"
+    judged = name == OURS and curve.may_grow is not None
+    verdict = f"{MARKS[curve.outcome]} (<= {curve.may_grow:.2f})" if judged else ""
+    return [curve.figure if name == OURS else "", name, *(cell(points.get(place)) for place in places), grown, verdict]
 
 
 def cell(spread: Spread | None) -> str:
@@ -146,8 +151,10 @@ def short(value: float) -> str:
     return f"{value / 1000:.3g}k" if abs(value) >= 10_000 else number(value)
 
 
-def _ratio(spread: Spread | None) -> str:
-    return "-" if spread is None else f"{spread.median:.2f}"
+def _ratio(run: Run, peer: str, load: str, figure: str) -> str:
+    """None for what only explains other figures."""
+    ratio = run.ratio(peer, load, figure)
+    return "-" if ratio is None or better(figure) is Better.NEITHER else f"{ratio.median:.2f}"
 
 
 def _table(rows: list[list[str]], headers: list[str]) -> str:

@@ -128,7 +128,12 @@ class Curve:
     @property
     def title(self) -> str:
         """What grows along what."""
-        return f"{self.load}: {self.figure}" if self.axis in self.load else f"{self.load}: {self.figure} by {self.axis}"
+        return f"{self.figure}, {self.along}"
+
+    @property
+    def along(self) -> str:
+        """Loads of growth are called by their axis, or say more than that."""
+        return f"by {self.load.removeprefix('growth, ') if self.axis in self.load else self.axis}"
 
     @property
     def growth(self) -> float | None:
@@ -140,13 +145,11 @@ class Curve:
 
     @property
     def may_grow(self) -> float | None:
-        """By how much at most: CPU stays flat, and by timestamp it grows with the logarithm. None: no target."""
+        """By how much at most: CPU stays flat, and by timestamp grows with the logarithm, so much for each tenfold. None: no target."""
         places = sorted(self.points.get(OURS, {}))
         if "CPU" not in self.figure or len(places) < 2:
             return None
-        if "timestamp" in self.load + self.figure:
-            return (1 + FLAT) * max(1.0, math.log2(1 + places[-1]) / math.log2(1 + places[0]))
-        return 1 + FLAT
+        return 1 + FLAT * (math.log10(places[-1] / places[0]) if "by timestamp" in self.figure else 1)
 
     @property
     def outcome(self) -> Outcome:

@@ -105,7 +105,7 @@ def table(run: Run) -> str:
 def _coloured(run: Run, peer: str, load: str, figure: str) -> str:
     ratio, direction = run.ratio(peer, load, figure), better(figure)
     if ratio is None or direction is Better.NEITHER:
-        return "-" if ratio is None else f"{ratio.median:.2f}"
+        return "-"
     return click.style(f"{ratio.median:.2f}", fg="green" if (ratio.median >= 1) == (direction is Better.HIGHER) else "red")
 
 

@@ -54,7 +54,10 @@ def test_points_of_curves_stand_in_no_table_but_their_own() -> None:
         ("minibroker", "growth", "CPU us/request @ 1 partitions", [20]), ("minibroker", "growth", "CPU us/request @ 10 partitions", [30])
     )
     assert tables.figures(run) == ""
-    assert "x 1.50 from 1 to 10, at most 1.15 is the target, NOT met" in tables.growth(run)
+    heading, _, head, _, row = tables.growth(run).splitlines()
+    assert heading == "**growth**"
+    assert cells(head) == ["partitions", "broker", "1", "10", "last by first", ""]
+    assert cells(row) == ["CPU us/request", "minibroker", "20", "30", "1.50", "✗ not met (<= 1.15)"]
 
 
 def test_the_verdict_counts_and_doubts() -> None:

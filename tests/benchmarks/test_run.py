@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from loads import LOADS
-from loads.declaration import AT
 from loads.figures import FIGURES
 from peers import Need
 from reporting.results import read
@@ -35,6 +34,8 @@ def test_every_load_gives_its_figures(theme: str) -> None:
     told = done.stdout.splitlines()
     for name in names:
         assert any(line.startswith((f"| {name} ", f"**{name}")) for line in told), done.stdout
+    figures = {line.split("|")[2].strip() for line in told if line.startswith("| ") and line.count("|") == 4} - {"figure"}
+    assert {figure for figure in figures if figure not in FIGURES} == set()
 
 
 def test_an_unknown_load_is_refused() -> None:
@@ -76,11 +77,3 @@ def test_a_run_is_kept_gone_on_with_and_shown_again(tmp_path: Path) -> None:
     assert shown.returncode == 0, shown.stderr
     assert "| start" in shown.stdout
     assert path.with_suffix(".md").read_text() == shown.stdout.removesuffix("\n")
-
-
-def test_figures_are_declared() -> None:
-    done = small("--load", "produce 64 x 1 kB", "--load", "latency")
-    rows = [[cell.strip() for cell in line.split("|")] for line in done.stdout.splitlines() if line.startswith("| ")]
-    told = {cells[2] for cells in rows if cells[2] != "figure"}
-    assert told
-    assert {figure for figure in told if figure.split(AT)[0] not in FIGURES} == set()
