@@ -39,7 +39,7 @@ from minibroker.errors import (
     UnknownProducerId,
 )
 from minibroker.log.transactions import CompletedTransaction, OpenTransactions
-from minibroker.records.batch import INT32_MAX, NO_PRODUCER_EPOCH, NO_SEQUENCE, TRANSACTIONAL_FLAG, RecordBatch
+from minibroker.records.batch import CONTROL_FLAG, INT32_MAX, NO_PRODUCER_EPOCH, NO_SEQUENCE, TRANSACTIONAL_FLAG, RecordBatch
 from minibroker.records.control import ControlType, EndTransactionMarker
 from minibroker.records.record import decode_records
 from minibroker.storage.producer_snapshot import ProducerEntry
@@ -77,9 +77,10 @@ class Producer:
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
 
     def duplicate_of(self, batch: RecordBatch) -> BatchMetadata | None:
-        """The retained batch that `batch` repeats."""
-        if batch.producer_epoch == self.producer_epoch:
-            for known in self.batches:
+        """The retained batch that `batch` repeats; the one that follows the last of them repeats none."""
+        batches = self.batches
+        if batches and batch.producer_epoch == self.producer_epoch and batch.base_sequence != batches[-1].last_sequence + 1:
+            for known in batches:
                 if known.base_sequence == batch.base_sequence and known.last_sequence == batch.last_sequence:
                     return known
         return None
@@ -128,7 +129,7 @@ class Producer:
             del self.batches[0]
         last_offset = base_offset + batch.last_offset_delta
         self.batches.append(BatchMetadata(batch.base_sequence, batch.last_sequence, base_offset, last_offset, batch.max_timestamp))
-        if batch.is_transactional and self.current_txn_first_offset < 0:
+        if batch.attributes & TRANSACTIONAL_FLAG and self.current_txn_first_offset < 0:
             self.current_txn_first_offset = base_offset
 
     def end_transaction(self, batch: RecordBatch, marker: EndTransactionMarker, offset: int) -> CompletedTransaction | None:
@@ -201,9 +202,9 @@ class ProducerState:
 
     def update(self, batch: RecordBatch, base_offset: int) -> AbortedTxn | None:
         """Note an append, whether it was checked or is read back from the log; what `.txnindex` is to say of it."""
-        if batch.is_control:
+        if batch.attributes & CONTROL_FLAG:
             return self._end_transaction(batch, base_offset)
-        producer = self._producer(batch.producer_id)
+        producer = self.producers.get(batch.producer_id) or self._new_producer(batch.producer_id)
         if batch.attributes & TRANSACTIONAL_FLAG and producer.current_txn_first_offset < 0:
             self.open_transactions.begin(batch.producer_id, base_offset)
         producer.update(batch, base_offset)
@@ -213,13 +214,12 @@ class ProducerState:
         marker = read_marker(batch)
         if marker is None:
             return None  # compaction took its record, and the whole transaction with it
-        completed = self._producer(batch.producer_id).end_transaction(batch, marker, offset)
+        producer = self.producers.get(batch.producer_id) or self._new_producer(batch.producer_id)
+        completed = producer.end_transaction(batch, marker, offset)
         return None if completed is None else self.open_transactions.end(completed)
 
-    def _producer(self, producer_id: int) -> Producer:
-        producer = self.producers.get(producer_id)
-        if producer is None:
-            producer = self.producers[producer_id] = Producer()
+    def _new_producer(self, producer_id: int) -> Producer:
+        producer = self.producers[producer_id] = Producer()
         return producer
 
     def remove_expired(self, now_ms: int, written_ms: Callable[[int], int] | None = None) -> None:
