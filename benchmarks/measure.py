@@ -35,8 +35,8 @@ class Step:
 class Watcher(Protocol):
     """Who is told how a run goes on."""
 
-    def begins(self, step: Step, left_s: float) -> None:
-        """This is measured now; all that follows, it included, takes about so long."""
+    def begins(self, step: Step, done: float, left_s: float) -> None:
+        """This is measured now; such a part of the time is over, and all that follows, it included, takes about so long."""
 
     def measured(self, step: Step, measurement: Measurement) -> None:
         """It has its figures."""
@@ -115,10 +115,13 @@ class Session:
         for number, step in enumerate(steps):
             if (step.load.name, step.peer) in self._unavailable:
                 continue
-            if minutes is not None and self._clock() - started + estimate.seconds([step]) > minutes * 60:
-                self._leave_rest(steps[number:], minutes)
-                return
-            self._watcher.begins(step, estimate.seconds(steps[number:]))
+            passed_s, left_s = self._clock() - started, estimate.seconds(steps[number:])
+            if minutes is not None:
+                if passed_s + estimate.seconds([step]) > minutes * 60:
+                    self._leave_rest(steps[number:], minutes)
+                    return
+                left_s = min(left_s, minutes * 60 - passed_s)
+            self._watcher.begins(step, passed_s / (passed_s + left_s), left_s)
             began = self._clock()
             self._make(step)
             estimate.learn(step, self._clock() - began)

@@ -23,15 +23,15 @@ CLEAR_LINE = "\r\x1b[2K"
 class Progress:
     """A Watcher that writes to a terminal."""
 
-    def __init__(self, steps: int, rounds: int, out: TextIO | None = None) -> None:
+    def __init__(self, rounds: int, out: TextIO | None = None) -> None:
         self._out = sys.stderr if out is None else out
         self._live = self._out.isatty()
-        self._steps, self._begun, self._rounds = steps, 0, rounds
+        self._rounds = rounds
         self._place = (0, "")
         self._figure, self._values = "", dict[str, float]()
         self._left_s = 0.0
 
-    def begins(self, step: Step, left_s: float) -> None:
+    def begins(self, step: Step, done: float, left_s: float) -> None:
         """Show what runs."""
         place = (step.round, step.load.name)
         if place != self._place:
@@ -41,10 +41,8 @@ class Progress:
             self._place = place
         self._left_s = left_s
         if self._live:
-            done = self._begun / self._steps
             said = f"  {bar(done)} {done:4.0%}, {duration(left_s)} left: {step.load.name}, {step.peer} ..."
             self._write(CLEAR_LINE + said[: shutil.get_terminal_size().columns - 1])
-        self._begun += 1
 
     def measured(self, step: Step, measurement: Measurement) -> None:
         """Remember its first figure for the load's line."""
@@ -54,7 +52,6 @@ class Progress:
 
     def left_out(self, line: str) -> None:
         """On a line of its own."""
-        self._begun += 1
         self._write((CLEAR_LINE if self._live else "") + click.style(f"  left out: {line}\n", fg="yellow"))
 
     def close(self) -> None:

@@ -127,7 +127,7 @@ def _measure(run: Run, path: Path | None) -> None:
     steps = plan(loads, kinds, rounds=run.about.rounds, scale=run.about.scale, quick=run.about.quick)
     times = f"{run.about.rounds} round{'s' * (run.about.rounds > 1)}"
     click.echo(f"{len(loads)} loads, {len(kinds)} brokers, {times}: {_takes(run, steps)}", err=True)
-    progress = Progress(len(steps), run.about.rounds)
+    progress = Progress(run.about.rounds)
     session = Session(run, kinds, (lambda: run.write(path)) if path else (lambda: None), progress)
     began = time.monotonic()
     try:

@@ -53,12 +53,12 @@ class Log:
 
     def __init__(self) -> None:
         self.begun: list[tuple[int, str, str]] = []
-        self.left_s: list[float] = []
+        self.passed: list[tuple[float, float]] = []
         self.lines: list[str] = []
 
-    def begins(self, step: Step, left_s: float) -> None:
+    def begins(self, step: Step, done: float, left_s: float) -> None:
         self.begun.append(step.place)
-        self.left_s.append(left_s)
+        self.passed.append((done, left_s))
 
     def measured(self, step: Step, measurement: Measurement) -> None:
         pass
@@ -140,7 +140,22 @@ def test_nothing_is_begun_that_would_end_too_late() -> None:
     session = Session(run, {"minibroker": FakePeer}, lambda: None, log, clock)
     session.go_through(plan(loads, {"minibroker": FakePeer}, rounds=2, scale=1.0, quick=False), minutes=1)
     assert log.begun == [(1, "first", "minibroker")]
+    assert log.passed == [(0.0, 40.0)]
     assert run.left_out == ["3 measurements would have gone beyond 1 minutes. Without any figure: second."]
+
+
+def test_how_far_a_run_is() -> None:
+    clock = Clock()
+
+    def takes_10_s(peer: Peer, scale: float) -> Figures:
+        clock.now += 10
+        return {"MB/s": 1.0}
+
+    log = Log()
+    session = Session(Run(ABOUT), {"minibroker": FakePeer}, lambda: None, log, clock)
+    steps = plan([Load("a", takes_10_s, "Theme", seconds=20)], {"minibroker": FakePeer}, rounds=4, scale=1.0, quick=False)
+    session.go_through(steps, minutes=0.6)
+    assert log.passed == [(0.0, 36.0), (10 / 36, 26.0), (20 / 36, 16.0)]  # the fourth would end after 40 s
 
 
 def test_time_left_is_a_guess_until_something_has_been_measured() -> None:

@@ -29,12 +29,12 @@ def load(name: str) -> Load:
 
 
 def watch(out: io.StringIO) -> None:
-    progress = Progress(3, 1, out)
+    progress = Progress(1, out)
     for peer, value in (("minibroker", 600.0), ("kafka", 300.0)):
         step = Step(1, load("produce"), peer, 1.0)
-        progress.begins(step, 300.0)
+        progress.begins(step, 0.25, 300.0)
         progress.measured(step, Measurement(1, peer, "produce", 1.0, {"MB/s": value, "CPU s/GB": 1.0}))
-    progress.begins(Step(1, load("fetch"), "minibroker", 1.0), 100.0)
+    progress.begins(Step(1, load("fetch"), "minibroker", 1.0), 0.75, 100.0)
     progress.left_out("fetch, minibroker: no java on this machine")
     progress.close()
 
@@ -52,5 +52,5 @@ def test_a_terminal_has_a_line_that_lives() -> None:
     out = Terminal()
     watch(out)
     assert "█" in out.getvalue()
-    assert "33%, 5 min left: produce, kafka ..." in out.getvalue()
+    assert "25%, 5 min left: produce, kafka ..." in out.getvalue()
     assert "min left)" not in out.getvalue()
