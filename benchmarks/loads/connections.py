@@ -10,13 +10,12 @@ from functools import partial
 
 import frames
 from peers import Need, Peer
-from pump import Pump, connect, read_answer
+from pump import Pump, call, connect
 
 from loads.common import LINKS, check_produced, measured, new_topic, pumping, warming
 from loads.declaration import Figures, Load
 
 SPARE_DESCRIPTORS = 200
-AT_ONCE = 20
 API_VERSIONS = frames.frame(18, 0, b"")
 
 
@@ -64,15 +63,11 @@ def connections(peer: Peer, scale: float, *, count: int) -> Figures:
 
 
 def _open(peer: Peer, count: int, held: contextlib.ExitStack) -> list[socket.socket]:
-    """Connections that have asked for ApiVersions, a few at a time: Kafka lets 50 wait to be accepted, others try again in a second."""
-    opened: list[socket.socket] = []
-    while len(opened) < count:
-        few = [held.enter_context(contextlib.closing(connect(peer.address))) for _ in range(min(AT_ONCE, count - len(opened)))]
-        for each in few:
-            each.sendall(API_VERSIONS)
-        for each in few:
-            read_answer(each)
-        opened += few
+    """Connections that have asked for ApiVersions, one after the other: Kafka lets 50 wait to be accepted, others try again in a second."""
+    opened = []
+    for _ in range(count):
+        opened.append(held.enter_context(contextlib.closing(connect(peer.address))))
+        call(opened[-1], API_VERSIONS)
     return opened
 
 

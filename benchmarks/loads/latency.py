@@ -33,6 +33,8 @@ def latency(peer: Peer, scale: float) -> Figures:
     with contextlib.closing(connect(peer.address)) as producer, contextlib.closing(connect(peer.address)) as consumer:
         _acknowledged(producer, request, warming(20_000, scale))
         acknowledged = _acknowledged(producer, request, max(500, int(20_000 * scale)))
+        if Need.KEEPS not in peer.gives:  # librdkafka's mock cluster wakes the Fetch, and gives it nothing
+            return tail_latencies("acknowledged", acknowledged)
         _delivered(producer, [consumer], topic, request, warming(500, scale))
         delivered = _delivered(producer, [consumer], topic, request, max(200, int(4000 * scale)))
     return tail_latencies("acknowledged", acknowledged) | tail_latencies("delivered", delivered)
@@ -149,6 +151,6 @@ def _end_offset(connection: socket.socket, topic: bytes) -> int:
 LOADS = (
     Load("latency", latency, "Latency", quick=0.2),
     Load("latency under load", under_load, "Latency", seconds=20, quick=0.2, needs=frozenset({Need.KEEPS})),
-    Load("latency to 50 consumers", many_consumers, "Latency"),
+    Load("latency to 50 consumers", many_consumers, "Latency", needs=frozenset({Need.KEEPS})),
     Load("latency" + SYNCED, latency_synced, "Latency", quick=0.2, properties=SYNCED_PROPERTIES, needs=frozenset({Need.SYNC})),
 )
