@@ -4,7 +4,8 @@ What a decoder looks like (Produce v9, shortened):
 
     def decode(data, start):
         try:
-            data = memoryview(data)
+            if type(data) is not memoryview:
+                data = memoryview(data)
             end = len(data)
             pos = start
             value = new(Struct1)
@@ -20,7 +21,8 @@ What a decoder looks like (Produce v9, shortened):
                 raise MalformedError                                # so many topics cannot be there
             items5 = []
             value.topic_data = items5
-            for _ in range(n3):                                     # nested structs are written out in place
+            while n3:                                               # nested structs are written out in place
+                n3 -= 1
                 ...
             if pos <= end:
                 return value, pos

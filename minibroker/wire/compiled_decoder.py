@@ -22,7 +22,7 @@ class MalformedError(Exception):
 FAILURES = (struct.error, IndexError, UnicodeDecodeError, WireError, MalformedError)
 
 _CONTENT_OF_BYTES = {"string": "data[begin:pos].decode()", "bytes": "data[begin:pos]"}
-_CONTENT_OF_VIEW = {"string": 'str(data[begin:pos], "utf-8")', "bytes": "bytes(data[begin:pos])", "records": "data[begin:pos]"}
+_CONTENT_OF_VIEW = {"string": "data[begin:pos].tobytes().decode()", "bytes": "bytes(data[begin:pos])", "records": "data[begin:pos]"}
 
 
 def compile_decoder(struct_type: type[Any], version: int, flexible: bool) -> Callable[[Buffer, int], tuple[Any, int]]:
@@ -42,7 +42,9 @@ def compile_decoder(struct_type: type[Any], version: int, flexible: bool) -> Cal
     )
     with source.block("try:"):
         # Slicing bytes is faster than slicing a view of them, but what carries records is not copied.
-        source.line(f"data = {'memoryview' if keeps_views else 'bytes'}(data)")
+        wanted = "memoryview" if keeps_views else "bytes"
+        with source.block(f"if type(data) is not {wanted}:"):
+            source.line(f"data = {wanted}(data)")
         source.line("end = len(data)")
         source.line("pos = start")
         writer.struct(struct_type, "value")
@@ -156,7 +158,8 @@ class _DecoderWriter:
             items = self.source.variable("items")
             self.source.line(f"{items} = []")
             self.source.line(store.format(items))
-            with self.source.block(f"for _ in range({count}):"):
+            with self.source.block(f"while {count}:"):  # most arrays are short: a range costs more than it saves
+                self.source.line(f"{count} -= 1")
                 self.element(field, f"{items}.append({{}})", null_allowed=False)
                 self.flush()
 

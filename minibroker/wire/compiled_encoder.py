@@ -16,6 +16,8 @@ from minibroker.wire.source import Source
 FAILURES = (struct.error, AttributeError, TypeError, ValueError, OverflowError)
 
 _SHORT_VARINTS = tuple(bytes((value,)) for value in range(128))
+#: lengths and counts below 128; the last one is that of null, -1
+_SHORT_LENGTHS = {form: tuple(struct.pack(f">{form}", value) for value in (*range(128), -1)) for form in "hi"}
 
 
 def compile_encoder(struct_type: type[Any], version: int, flexible: bool) -> Callable[[Any], list[Buffer]]:
@@ -61,10 +63,15 @@ class _EncoderWriter:
         self.flexible = flexible
         self.run: list[tuple[str, str]] = []  # (format, expression)
         self.pieces: list[str] = []  # expressions of bytes
+        self.lengths: set[str] = set()  # expressions of lengths and counts, -1 for null
 
     def end_run(self) -> None:
         """Make the run a piece."""
-        if self.run:
+        if len(self.run) == 1 and self.run[0][1] in self.lengths:
+            kind, length = self.run.pop()
+            short, pack = self.source.bind("short", _SHORT_LENGTHS[kind]), self.source.bind("pack", struct.Struct(f">{kind}").pack)
+            self.pieces.append(f"{short}[{length}] if {length} < 128 else {pack}({length})")
+        elif self.run:
             form = struct.Struct(">" + "".join(form for form, _ in self.run))
             values = ", ".join(expression for _, expression in self.run if expression)
             self.pieces.append(f"{self.source.bind('pack', form.pack)}({values})" if values else repr(bytes(form.size)))
@@ -158,6 +165,7 @@ class _EncoderWriter:
             long = "string_length" if kind == "string" else "unsigned_varint"
             self.piece(f"short_varints[{length}] if {length} < 128 else {long}({length})")
         else:
+            self.lengths.add(length)
             self.run.append(("h" if kind == "string" else "i", length))
 
     def chunk(self, data: str) -> None:
