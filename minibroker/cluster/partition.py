@@ -91,9 +91,7 @@ class Partition:
 
     def append(self, data: memoryview, *, produce_version: int | None = None) -> Appended:
         """Append what a producer sent and wake who waits; raises what PartitionLog.append raises."""
-        log = self.online_log
-        if log is None:
-            raise self.offline_cause
+        log = self.online_log or self.log
         appended = log.append(data, produce_version=produce_version)
         if self._subscribers:
             self.wake()

@@ -42,4 +42,4 @@ def test_what_a_start_made_is_never_looked_at_and_what_comes_is() -> None:
     finally:
         gc.callbacks.remove(hear)
     assert kept
-    assert looks.count(0) == 2
+    assert looks.count(0) == 4

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from minibroker.coordinator.placement import partition_of
+from minibroker.coordinator.transaction.marking import MARKERS_A_TURN
 from minibroker.coordinator.transaction.metadata import MAX_EPOCH, ProducerIdAndEpoch, TransactionMetadata, TransactionState
 from minibroker.errors import (
     ConcurrentTransactions,
@@ -461,7 +462,7 @@ def test_thousands_of_partitions_take_turns() -> None:
     pending = end(broker, ids)
 
     assert not pending.is_done
-    assert sum(is_stable(broker, *each) for each in every) == 200
+    assert sum(is_stable(broker, *each) for each in every) == MARKERS_A_TURN
     assert (state_of(broker), ended(broker, ids)) == ("PrepareCommit", 51)
     broker.clock.advance(0)
     assert pending.answer().error_code == 0
@@ -493,7 +494,7 @@ def test_nothing_is_written_behind_a_stop() -> None:
     end(broker, ids)
     broker.services.coordinators.stop()
     broker.clock.advance(2_000)
-    assert sum(is_stable(broker, "a", index) for index in range(250)) == 200
+    assert sum(is_stable(broker, "a", index) for index in range(250)) == MARKERS_A_TURN
 
 
 @pytest.mark.parametrize("version", [0, 2])

@@ -6,6 +6,7 @@ import logging
 
 import pytest
 
+from minibroker.coordinator.transaction.marking import MARKERS_A_TURN
 from minibroker.coordinator.transaction.metadata import MAX_EPOCH, ProducerIdAndEpoch, TransactionMetadata, TransactionState
 from minibroker.records.builder import build_batch
 from minibroker.records.record import Record
@@ -119,7 +120,7 @@ def test_more_of_them_than_fit_into_a_turn() -> None:
     for index in range(250):
         write(broker, ProducerIdAndEpoch(0, 0), "a", index, count=1)
     broker = broker_that_knows(broker, [])
-    assert sum(is_stable(broker, "a", index) for index in range(250)) == 200
+    assert sum(is_stable(broker, "a", index) for index in range(250)) == MARKERS_A_TURN
     broker.clock.advance(0)
     assert all(is_stable(broker, "a", index) for index in range(250))
 
