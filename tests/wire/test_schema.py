@@ -88,8 +88,6 @@ def test_a_constructor_as_a_function_makes_the_same() -> None:
     assert topic(name="a", partitions=[]).replicas is not topic(name="b", partitions=[]).replicas
     with pytest.raises(TypeError):
         topic(name="a")  # type: ignore[call-arg]
-    with pytest.raises(TypeError):
-        cursor("orders")  # type: ignore[call-arg]
 
 
 def test_a_typing_mistake_is_no_new_attribute() -> None:
