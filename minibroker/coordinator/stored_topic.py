@@ -84,7 +84,7 @@ class StoredPartition(ABC):
 
         Raises what PartitionLog.append_own raises, in the words of a coordinator: NotCoordinator, UnknownServerError for too many.
         """
-        return self._append(records, batch_of(self._frame, records, now_ms, ids), ids)
+        return self._append_and_replay(records, batch_of(self._frame, records, now_ms, ids), ids)
 
     def append_all(self, records: Sequence[CoordinatorRecord], now_ms: int) -> PartitionLog | None:
         """Append records that need not be in one batch: tombstones."""
@@ -96,11 +96,18 @@ class StoredPartition(ABC):
             while count > 1 and len(data) > limit:
                 count //= 2
                 data = batch_of(self._frame, records[:count], now_ms)
-            unsynced = self._append(records[:count], data, NO_IDS)
+            unsynced = self._append_and_replay(records[:count], data, NO_IDS)
             records = records[count:]
         return unsynced
 
-    def _append(self, records: Sequence[CoordinatorRecord], data: bytearray, ids: ProducerIdAndEpoch) -> PartitionLog | None:
+    def _append_and_replay(self, records: Sequence[CoordinatorRecord], data: bytearray, ids: ProducerIdAndEpoch) -> PartitionLog | None:
+        log, base_offset = self._append(data)
+        for offset, record in enumerate(records, base_offset):
+            self.replay(record, offset, ids.producer_id)
+        return log if log.wants_sync else None
+
+    def _append(self, data: bytearray) -> tuple[PartitionLog, int]:
+        """Append a batch, which is to be replayed next; the log, and where in it the batch begins."""
         try:
             log = self.partition.log
             _check_size(data, log)
@@ -110,9 +117,7 @@ class StoredPartition(ABC):
         except (MessageTooLarge, RecordListTooLarge) as error:
             _LOG.warning("%s-%d: %s", self.partition.topic, self.partition.index, error)
             raise UnknownServerError from error  # Kafka's answer, too
-        for index, record in enumerate(records):
-            self.replay(record, base_offset + index, ids.producer_id)
-        return log if log.wants_sync else None
+        return log, base_offset
 
     def replay_batch(self, batch: RecordBatch) -> None:
         """Take one batch of the log; InvalidRecord, WireError."""
@@ -207,11 +212,8 @@ class StoredTopic(Generic[P]):
 
 
 def batch_of(frame: RecordFrame, records: Sequence[CoordinatorRecord], timestamp_ms: int, ids: ProducerIdAndEpoch = NO_IDS) -> bytearray:
-    """One batch of them; with `ids` it is part of that producer's transaction.
-
-    Without a producer its base sequence is 0 all the same, as Apache Kafka's coordinators write it.
-    """
-    return build_batch(
+    """One batch of them; with `ids` it is part of that producer's transaction."""
+    return batch_of_encoded(
         [
             Record(
                 index,
@@ -221,6 +223,14 @@ def batch_of(frame: RecordFrame, records: Sequence[CoordinatorRecord], timestamp
             )
             for index, record in enumerate(records)
         ],
+        ids,
+    )
+
+
+def batch_of_encoded(records: Sequence[Record], ids: ProducerIdAndEpoch = NO_IDS) -> bytearray:
+    """Likewise. Without a producer its base sequence is 0 all the same, as Apache Kafka's coordinators write it."""
+    return build_batch(
+        records,
         producer_id=ids.producer_id,
         producer_epoch=ids.producer_epoch,
         base_sequence=0,

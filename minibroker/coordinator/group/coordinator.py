@@ -230,18 +230,24 @@ class GroupCoordinator(Memberships):
     ) -> Commit:
         now_ms = self.clock.now_ms()
         errors: list[KafkaError | None] = []
-        records = []
+        accepted = []
         for new in offsets:
-            metadata = new.metadata or ""
-            if _java_length(metadata) > self.config.offset_metadata_max_bytes:
+            if new.metadata and _java_length(new.metadata) > self.config.offset_metadata_max_bytes:
                 errors.append(OffsetMetadataTooLarge())
                 continue
             if (error := check_commit(new.topic_id, new.partition[1])) is not None:
                 raise error if ids == NO_IDS else IllegalGeneration  # of the whole request, as in Apache Kafka
             errors.append(None)
-            committed = CommittedOffset(new.offset, new.leader_epoch, metadata, now_ms, expire_timestamp_ms, new.topic_id)
+            accepted.append(new)
+        if not accepted:
+            return Commit(errors, None)
+        if expire_timestamp_ms == NO_TIMESTAMP:
+            return Commit(errors, stored.commit(group_id, accepted, now_ms, ids))
+        records = []
+        for new in accepted:
+            committed = CommittedOffset(new.offset, new.leader_epoch, new.metadata or "", now_ms, expire_timestamp_ms, new.topic_id)
             records.append(offset_record(group_id, new.partition, committed))
-        return Commit(errors, stored.append(records, now_ms, ids) if records else None)
+        return Commit(errors, stored.append(records, now_ms, ids))
 
     # Groups and their end
 

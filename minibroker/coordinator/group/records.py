@@ -8,10 +8,13 @@ and epoch. Source: GroupCoordinatorRecordHelpers, CoordinatorRuntime of Apache K
 
 from __future__ import annotations
 
+from functools import lru_cache
+from struct import Struct
 from typing import Final
 
+from minibroker.coordinator.group.commits import NewOffset
 from minibroker.coordinator.group.offsets import NO_TIMESTAMP, CommittedOffset, TopicPartition
-from minibroker.coordinator.record_frame import CoordinatorRecord
+from minibroker.coordinator.record_frame import CONSUMER_OFFSETS, CoordinatorRecord
 from minibroker.schemas.internal.offset_records import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -19,11 +22,17 @@ from minibroker.schemas.internal.offset_records import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
+from minibroker.wire.primitives import UUID_SIZE, unsigned_varint
 
 OFFSET_VERSION: Final = 4
 EXPIRING_OFFSET_VERSION: Final = 1
 GROUP_VERSION: Final = 3
 _TOMBSTONE: Final = -1
+_CACHED_KEYS: Final = 4_096  #: a member commits for the same partitions again and again
+
+_pack_offset = Struct(">hqi").pack  #: version of the value, offset, leader_epoch; metadata is next
+_pack_untagged = Struct(">qB").pack  #: commit_timestamp; no tagged field
+_pack_tagged = Struct(f">qBBB{UUID_SIZE}s").pack  #: commit_timestamp; one tagged field: its tag, its size, topic_id
 
 
 def offset_record(group_id: str, partition: TopicPartition, committed: CommittedOffset) -> CoordinatorRecord:
@@ -43,6 +52,25 @@ def offset_record(group_id: str, partition: TopicPartition, committed: Committed
         topic_id=committed.topic_id,
     )
     return CoordinatorRecord(key, value, OFFSET_VERSION)
+
+
+def encode_commit(group_id: str, new: NewOffset, commit_timestamp_ms: int) -> tuple[bytes, bytes]:
+    """Key and value of the record of a commit that has no time of its own at which it expires: what `offset_record` becomes, at once."""
+    metadata = (new.metadata or "").encode()
+    value = b"%b%b%b%b" % (
+        _pack_offset(OFFSET_VERSION, new.offset, new.leader_epoch),
+        unsigned_varint(len(metadata) + 1),
+        metadata,
+        _pack_tagged(commit_timestamp_ms, 1, 0, UUID_SIZE, new.topic_id.int.to_bytes(UUID_SIZE))
+        if new.topic_id.int
+        else _pack_untagged(commit_timestamp_ms, 0),
+    )
+    return _encode_key(group_id, *new.partition), value
+
+
+@lru_cache(_CACHED_KEYS)
+def _encode_key(group_id: str, topic: str, index: int) -> bytes:
+    return CONSUMER_OFFSETS.encode_key(OffsetCommitKey(group=group_id, topic=topic, partition=index))
 
 
 def offset_tombstone(group_id: str, partition: TopicPartition) -> CoordinatorRecord:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 from minibroker.coordinator.group.kinds import GroupType, is_of_group, load_kind, type_of_key
-from minibroker.coordinator.group.offsets import NO_PRODUCER_ID, Offsets
+from minibroker.coordinator.group.offsets import NO_PRODUCER_ID, CommittedOffset, Offsets, TopicPartition
 from minibroker.coordinator.group.records import committed_offset
 from minibroker.coordinator.record_frame import CoordinatorRecord
 from minibroker.schemas.internal.offset_records import GroupMetadataKey, GroupMetadataValue, LegacyOffsetCommitKey, OffsetCommitKey
@@ -65,10 +65,13 @@ class Shard:
         if committed is None:
             self.offsets.remove(key.group, (key.topic, key.partition))
             return
-        group_id = key.group
+        self.commit(key.group, (key.topic, key.partition), committed, producer_id)
+
+    def commit(self, group_id: str, partition: TopicPartition, committed: CommittedOffset, producer_id: int) -> None:
+        """Take the record of a committed offset."""
         if group_id not in self.groups:
             self.groups[group_id] = SIMPLE
-        self.offsets.put(group_id, (key.topic, key.partition), committed, producer_id)
+        self.offsets.put(group_id, partition, committed, producer_id)
 
     def _replay_group(self, group_id: str, group: Group | None) -> None:
         if group is None:

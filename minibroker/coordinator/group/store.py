@@ -9,7 +9,7 @@ Source: CoordinatorRuntime, GroupCoordinatorShard of Apache Kafka 4.3.1.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 from uuid import UUID
 
@@ -18,15 +18,19 @@ from minibroker.cluster.cluster import Cluster
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.topic import CONSUMER_OFFSETS_TOPIC
 from minibroker.config.broker_config import BrokerConfig
+from minibroker.coordinator.group.commits import NewOffset
 from minibroker.coordinator.group.kinds import LiveGroup
-from minibroker.coordinator.group.records import offset_tombstone
+from minibroker.coordinator.group.offsets import NO_TIMESTAMP, CommittedOffset
+from minibroker.coordinator.group.records import encode_commit, offset_tombstone
 from minibroker.coordinator.group.shard import Shard
 from minibroker.coordinator.record_frame import CONSUMER_OFFSETS, CoordinatorRecord
-from minibroker.coordinator.stored_topic import StoredPartition, StoredTopic
+from minibroker.coordinator.stored_topic import StoredPartition, StoredTopic, batch_of_encoded
+from minibroker.coordinator.transaction.metadata import ProducerIdAndEpoch
 from minibroker.errors import KafkaError
+from minibroker.log.partition_log import PartitionLog
 from minibroker.records.batch import RecordBatch
 from minibroker.records.control import ControlType, EndTransactionMarker, parse_control_key
-from minibroker.records.record import decode_records
+from minibroker.records.record import Record, decode_records
 from minibroker.wire.schema import NIL_UUID
 
 _ENDS: Final = frozenset({ControlType.COMMIT, ControlType.ABORT})
@@ -47,6 +51,15 @@ class StoredShard(StoredPartition):
     def replay(self, record: CoordinatorRecord, record_offset: int, producer_id: int) -> None:
         """Take one record; NO_PRODUCER_ID where it is in no transaction."""
         self.shard.replay(record, record_offset, producer_id)
+
+    def commit(self, group_id: str, offsets: Sequence[NewOffset], now_ms: int, ids: ProducerIdAndEpoch) -> PartitionLog | None:
+        """Append commits in one batch and take them, as `append` would with their records; what that returns and raises."""
+        records = [Record(index, now_ms, *encode_commit(group_id, new, now_ms)) for index, new in enumerate(offsets)]
+        log, base_offset = self._append(batch_of_encoded(records, ids))
+        for record_offset, (partition, offset, leader_epoch, metadata, topic_id) in enumerate(offsets, base_offset):
+            committed = CommittedOffset(offset, leader_epoch, metadata or "", now_ms, NO_TIMESTAMP, topic_id, record_offset)
+            self.shard.commit(group_id, partition, committed, ids.producer_id)
+        return log if log.wants_sync else None
 
     def replay_control(self, batch: RecordBatch) -> None:
         """Take the end of a transaction."""

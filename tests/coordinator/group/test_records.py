@@ -9,9 +9,12 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from minibroker.coordinator.group.commits import NewOffset
 from minibroker.coordinator.group.offsets import NO_TIMESTAMP, CommittedOffset
-from minibroker.coordinator.group.records import committed_offset, group_tombstone, offset_record, offset_tombstone
+from minibroker.coordinator.group.records import committed_offset, encode_commit, group_tombstone, offset_record, offset_tombstone
 from minibroker.coordinator.record_frame import CONSUMER_OFFSETS, CoordinatorRecord
 from minibroker.coordinator.stored_topic import batch_of
 from minibroker.coordinator.transaction.metadata import NO_IDS, ProducerIdAndEpoch
@@ -108,3 +111,22 @@ def test_what_kafka_0_8_wrote() -> None:
 
 def test_where_kafka_looks() -> None:
     assert {Path(name).parts[0] for name in OFFSETS} == {f"{TOPIC}-{index}" for index in range(3)}
+
+
+INT64 = st.integers(-(2**63), 2**63 - 1)
+COMMITS = st.builds(
+    NewOffset,
+    st.tuples(st.text(max_size=5), st.integers(0, 2**31 - 1)),
+    INT64,
+    st.integers(-(2**31), 2**31 - 1),
+    st.none() | st.text(max_size=200) | st.just("m" * 32_000),
+    st.sampled_from([UUID(int=0), UUID(int=1), UUID(int=2**128 - 1)]),
+)
+
+
+@given(st.text(max_size=5), COMMITS, INT64)
+def test_a_commit_is_encoded_at_once_as_its_record_is(group_id: str, new: NewOffset, now_ms: int) -> None:
+    committed = CommittedOffset(new.offset, new.leader_epoch, new.metadata or "", now_ms, NO_TIMESTAMP, new.topic_id)
+    key, value, version = offset_record(group_id, new.partition, committed)
+    expected = CONSUMER_OFFSETS.encode_key(key), CONSUMER_OFFSETS.encode_value(key, value, version)
+    assert encode_commit(group_id, new, now_ms) == expected
