@@ -40,7 +40,7 @@ from minibroker.errors import (
 from minibroker.log.partition_log import PartitionLog
 from minibroker.records.batch import HEADER_SIZE, MAGIC_V2
 from minibroker.schemas import k00_produce as schema
-from minibroker.wire.schema import Buffer
+from minibroker.wire.schema import Buffer, constructor
 
 if TYPE_CHECKING:
     from minibroker.coordinator.transaction.admission import Admission
@@ -62,6 +62,10 @@ _NO_LOG_START: Final = (CorruptMessage, KafkaStorageError, MessageTooLarge, Reco
 
 Waiting = list[tuple[schema.PartitionResult, PartitionLog]]  #: results that hold only once their log is synced
 
+_response = constructor(schema.Response)
+_topic_result = constructor(schema.TopicResult)
+_partition_result = constructor(schema.PartitionResult)
+
 
 @handles(schema)
 def produce(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed | NoResponse:
@@ -69,9 +73,9 @@ def produce(ctx: RequestContext, request: schema.Request) -> schema.Response | D
     _check(request)
     admission = None if request.transactional_id is None else _admit(ctx, request, request.transactional_id)
     waiting: Waiting = []
-    response = schema.Response(
+    response = _response(
         responses=[
-            schema.TopicResult(
+            _topic_result(
                 name=topic.name,
                 topic_id=topic.topic_id,
                 partition_responses=[_append(ctx, topic, each, admission, waiting) for each in topic.partition_data],
@@ -163,7 +167,7 @@ def _append(
         appended = partition.append(records, produce_version=ctx.api_version)
     except KafkaError as error:
         return _failed(asked.index, error, -1 if isinstance(error, _NO_LOG_START) else log_start_offset)
-    result = schema.PartitionResult(
+    result = _partition_result(
         index=asked.index,
         error_code=0,
         base_offset=appended.base_offset,
