@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import cached_property
 from typing import NamedTuple
 
 from minibroker.errors import CorruptLogError, CorruptMessage, KafkaError
-from minibroker.records.batch import read_batch
+from minibroker.records.batch import HEADER_SIZE, read_batch
 from minibroker.records.record import decode_records
 from minibroker.spark.kafka_log.frames import find_batch, read_head
+from minibroker.spark.kafka_log.ranges import AbortedRange
 from minibroker.storage.batch_scan import HEAD_SIZE, BatchHeader, read_headers
 from minibroker.storage.files import READ_ONLY, FileHandle, Files
 from minibroker.storage.log_file_names import LOG, OFFSET_INDEX, SNAPSHOT, TIME_INDEX, file_name, parse_file_name
@@ -32,6 +34,28 @@ class LogEnd(NamedTuple):
 
     offset: int
     position: int
+
+
+class KnownEnd(NamedTuple):
+    """An end that a walk found: in which segment, and the head of the last batch before it."""
+
+    base_offset: int
+    end: LogEnd
+    last_position: int
+    last_head: bytes
+
+
+class TransactionScan(NamedTuple):
+    """What the batches below `offset` say: where open transactions began, by producer id, and which were aborted (transactions.py).
+
+    `offset` lies at `position` of the segment at `base_offset`, if that is known.
+    """
+
+    offset: int
+    ongoing: Mapping[int, int]
+    aborted: tuple[AbortedRange, ...] = ()
+    base_offset: int = -1
+    position: int = 0
 
 
 class SegmentFile:
@@ -102,14 +126,34 @@ class PartitionFolder:
         self.partition = partition
         self._is_permissive = is_permissive
         names = [parsed for name in files.names(directory) if (parsed := parse_file_name(name))]
-        base_offsets = sorted(base_offset for base_offset, suffix in names if suffix == LOG)
-        self.segments = [SegmentFile(files, directory, base_offset) for base_offset in base_offsets]
+        self.segments = []
+        for base_offset in sorted(base_offset for base_offset, suffix in names if suffix == LOG):
+            with suppress(FileNotFoundError):  # a broker deletes old segments meanwhile
+                self.segments.append(SegmentFile(files, directory, base_offset))
+        base_offsets = [segment.base_offset for segment in self.segments]
         self.snapshot_offsets = sorted(base_offset for base_offset, suffix in names if suffix == SNAPSHOT)
+        self.transactions: TransactionScan | None = None
         self._base_offsets = base_offsets
+        self.known_end: KnownEnd | None = None
         self.log_start_offset = max(log_start_offset, base_offsets[0]) if base_offsets else log_start_offset
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+    def follow(self, earlier: PartitionFolder) -> None:
+        """Go on where an earlier look at the same folder stopped, instead of walking through the last segment again.
+
+        Not if the batch that was the last one then is not there any more: the topic is another one, or the log was cut.
+        """
+        known = earlier.known_end
+        segment = next((each for each in reversed(self.segments) if known and each.base_offset == known.base_offset), None)
+        if known and segment and self._head_at(segment, known.last_position) == known.last_head:
+            self.transactions = earlier.transactions
+            if segment is self.segments[-1]:
+                self.known_end = known
+
+    def _head_at(self, segment: SegmentFile, position: int) -> bytes:
+        return self.files.read_at(segment.handle.opened(), HEADER_SIZE, position)
 
     @cached_property
     def end(self) -> LogEnd:
@@ -117,13 +161,16 @@ class PartitionFolder:
         if not self.segments:
             return LogEnd(self.log_start_offset, 0)
         last = self.segments[-1]
-        entry = last.index.last()
-        position = entry.position if last.is_batch_at(entry.position, entry.offset) else 0
-        end = LogEnd(last.base_offset, position)
+        if self.known_end:
+            end, last_position = self.known_end.end, self.known_end.last_position
+        else:
+            entry = last.index.last()
+            last_position = entry.position if last.is_batch_at(entry.position, entry.offset) else 0
+            end = LogEnd(last.base_offset, last_position)
         while end.position < last.size:
             try:
                 for header in last.headers(end.position):
-                    end = LogEnd(header.last_offset + 1, header.position + header.size)
+                    end, last_position = LogEnd(header.last_offset + 1, header.position + header.size), header.position
             except CorruptMessage as error:
                 if self._is_torn(last, end.position):
                     break
@@ -132,6 +179,8 @@ class PartitionFolder:
                 if position == last.size:
                     break
                 end = LogEnd(end.offset, position)
+        if end.position:
+            self.known_end = KnownEnd(last.base_offset, end, last_position, self._head_at(last, last_position))
         return LogEnd(max(end.offset, self.log_start_offset), end.position)
 
     def _is_torn(self, segment: SegmentFile, position: int) -> bool:

@@ -25,6 +25,7 @@ class StreamPlanner:
         self._files = files
         self._options = options
         self._reached: Offsets | None = None
+        self._seen: dict[str, PartitionFolder] = {}  #: by path, as they were when last looked at
 
     def initial_offsets(self) -> Offsets:
         """Where a new query begins, as startingOffsets say."""
@@ -84,7 +85,12 @@ class StreamPlanner:
             raise OptionError(f"{what}: data was lost; failOnDataLoss=false goes on without it")
 
     def _folders(self) -> list[PartitionFolder]:
-        return open_folders(self._files, self._options)
+        folders = open_folders(self._files, self._options)
+        for folder in folders:
+            if folder.directory in self._seen:
+                folder.follow(self._seen[folder.directory])
+        self._seen = {folder.directory: folder for folder in folders}
+        return folders
 
 
 def _bounded(latest: Offsets, reached: Offsets, starts: Mapping[tuple[str, str], int], count: int) -> Offsets:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,10 +13,13 @@ pytest.importorskip("pyarrow")
 from minibroker.clock import ManualClock
 from minibroker.log.log_config import LogConfig
 from minibroker.log.partition_log import PartitionLog
-from minibroker.spark.kafka_log.options import OptionError, parse_options
+from minibroker.records.control import ControlType
+from minibroker.spark.kafka_log.options import OptionError, ReadOptions, parse_options
+from minibroker.spark.kafka_log.ranges import AbortedRange
 from minibroker.spark.kafka_log.stream import StreamPlanner
 from minibroker.storage.files import RealFiles
-from tests.support.log_batches import batch_of
+from tests.support.compacting import end_transaction
+from tests.support.log_batches import batch_of, idempotent_batch
 
 
 @pytest.fixture
@@ -25,8 +30,12 @@ def logs(tmp_path: Path) -> list[PartitionLog]:
     ]
 
 
+def options_of(path: Path, **options: str) -> ReadOptions:
+    return parse_options({"path": str(path), "startingOffsets": "earliest", **options}, is_streaming=True)
+
+
 def planner(path: Path, **options: str) -> StreamPlanner:
-    return StreamPlanner(RealFiles(), parse_options({"path": str(path), "startingOffsets": "earliest", **options}, is_streaming=True))
+    return StreamPlanner(RealFiles(), options_of(path, **options))
 
 
 def test_batches_are_as_small_as_asked(logs: list[PartitionLog], tmp_path: Path) -> None:
@@ -74,3 +83,50 @@ def test_a_log_that_became_shorter_is_told(logs: list[PartitionLog], tmp_path: P
     logs[0].append(batch_of(b"v"))
     with pytest.raises(OptionError, match="orders-0 ends at offset 1, the stream was at 5"):
         planner(tmp_path).plan({"orders": {"0": 3, "1": 0}}, {"orders": {"0": 5, "1": 0}})
+
+
+def test_a_growing_log_is_not_walked_through_again(tmp_path: Path) -> None:
+    """What the last look found is where the next one begins, as long as it is still there."""
+    files = CountingFiles()
+    log = PartitionLog.open(tmp_path / "orders-0", config=LogConfig(), files=RealFiles(), clock=ManualClock())
+    stream = StreamPlanner(files, options_of(tmp_path, isolationLevel="read_committed"))
+    for number in range(2000):
+        log.append(batch_of(b"%d" % number * 100))
+    assert stream.latest_offsets() == {"orders": {"0": 2000}}
+    walked = files.bytes_read
+    log.append(idempotent_batch(7, 0, b"open", is_transactional=True))
+    assert stream.latest_offsets() == {"orders": {"0": 2000}}
+    end_transaction(log, 7, ControlType.ABORT)
+    log.append(batch_of(b"last"))
+    assert stream.latest_offsets() == {"orders": {"0": 2003}}
+    assert files.bytes_read - walked < walked / 20
+    (wanted,) = stream.plan({"orders": {"0": 2000}}, {"orders": {"0": 2003}})
+    assert wanted.aborted == (AbortedRange(7, 2000, 2001),)
+
+
+def test_a_topic_that_was_made_anew_is_walked_through(tmp_path: Path) -> None:
+    def filled(count: int) -> None:
+        log = PartitionLog.open(tmp_path / "orders-0", config=LogConfig(), files=RealFiles(), clock=ManualClock())
+        for number in range(count):
+            log.append(batch_of(b"%d" % number * count))
+        log.close()
+
+    stream = StreamPlanner(RealFiles(), options_of(tmp_path))
+    filled(3)
+    assert stream.latest_offsets() == {"orders": {"0": 3}}
+    shutil.rmtree(tmp_path / "orders-0")
+    filled(7)
+    assert stream.latest_offsets() == {"orders": {"0": 7}}
+
+
+class CountingFiles(RealFiles):
+    """Counts what is read of `.log` files."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bytes_read = 0
+
+    def read_at(self, descriptor: int, size: int, position: int, /) -> bytes:
+        data = os.pread(descriptor, size, position)
+        self.bytes_read += len(data)
+        return data
