@@ -462,6 +462,9 @@ class Cluster:
         """A log's file system call failed: its directory may have to go."""
         directory = next((each for each in self.log_directories if each.logs.get((log.topic, log.partition)) is log), None)
         if directory is None or not directory.fails_by(log, error):
+            for partition in self._partitions() if log.offline_cause is not None else ():
+                if partition.online_log is log:
+                    partition.wake()  # its readers are to hear of it
             return
         _LOG.error("%s is offline with its %d partitions until the next start: %s", directory.path, len(directory.logs), error)
         lost = [self.topics[topic].partitions[index] for topic, index in directory.logs]

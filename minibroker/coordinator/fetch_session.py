@@ -13,6 +13,10 @@
 An incremental response holds the partitions that have records, an error, or another high watermark or log start offset
 than the client was told last. A partition that gave records goes to the end of the line, so that all have their turn.
 
+A partition is **settled** when the client was told all that there is of it. From then on it is not looked at until it moves: it tells the
+session itself (Partition.subscribe). So a request costs what has changed, however many partitions there are. A session that nobody waits
+in is told once by each of its partitions and then no more: one whose client is gone costs producers nothing.
+
 Limits: max.incremental.fetch.session.cache.slots sessions. For a new one, the session unused for longest goes if that is
 more than EVICTION_MS ago; else the smallest of those older than EVICTION_MS, if the new one is larger. Sources: Kafka's
 FetchManager, FetchSession, FetchSessionCacheShard.
@@ -22,10 +26,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final, Protocol
+from itertools import count
+from operator import attrgetter
+from typing import ClassVar, Final, Protocol
 from uuid import UUID
 
 from minibroker.clock import Clock
+from minibroker.cluster.partition import Partition
 from minibroker.errors import FetchSessionIdNotFound, FetchSessionTopicIdError, InvalidFetchSessionEpoch
 from minibroker.schemas import k01_fetch as schema
 
@@ -43,13 +50,35 @@ Result = tuple[TopicKey, schema.PartitionResult]
 class Told:
     """One partition of a session: what the client asks of it, and what it was told last."""
 
-    __slots__ = ("asked", "high_watermark", "log_start_offset", "topic")
+    __slots__ = ("_partition", "_session", "_unsubscribe", "asked", "high_watermark", "log_start_offset", "topic", "turn")
 
-    def __init__(self, topic: TopicKey, asked: schema.Partition) -> None:
+    def __init__(self, session: FetchSession, topic: TopicKey, asked: schema.Partition, turn: int) -> None:
         self.topic = topic
         self.asked = asked
         self.high_watermark = -1
         self.log_start_offset = -1
+        self.turn = turn  #: place in the order in which the session's partitions are served
+        self._session = session
+        self._partition: Partition | None = None
+        self._unsubscribe: Callable[[], None] | None = None  #: None: its moves are not heard of
+
+    def watch(self, partition: Partition) -> None:
+        """Hear of its moves from now on."""
+        if self._unsubscribe is None or self._partition is not partition:
+            self.forget()
+            self._partition = partition
+            self._unsubscribe = partition.subscribe(self._moved)
+
+    def forget(self) -> None:
+        """Hear of it no more."""
+        if self._unsubscribe is not None:
+            self._unsubscribe()
+            self._unsubscribe = self._partition = None
+
+    def _moved(self) -> None:
+        is_lost = self._partition is not None and self._partition.online_log is None
+        if not self._session.moved(self, is_lost=is_lost):
+            self.forget()
 
     def tell(self, result: schema.PartitionResult) -> bool:
         """Note what the client is told by `result`; whether there is anything to tell."""
@@ -67,9 +96,12 @@ class Told:
 
 
 class FetchSession:
-    """The partitions of one client, in the order in which they are served."""
+    """The partitions of one client, those that are not settled in the order in which they are served."""
 
-    __slots__ = ("created_ms", "epoch", "partitions", "session_id", "used_ms", "uses_topic_ids")
+    __slots__ = (
+        "_turns", "_unsettled", "_waiting", "created_ms", "epoch", "isolation_level", "lost", "partitions", "session_id", "used_ms",
+        "uses_topic_ids",
+    )  # fmt: skip
 
     def __init__(self, session_id: int, uses_topic_ids: bool, now_ms: int) -> None:
         self.session_id = session_id
@@ -78,17 +110,83 @@ class FetchSession:
         self.created_ms = now_ms
         self.used_ms = now_ms
         self.partitions: dict[tuple[TopicKey, int], Told] = {}
+        self.isolation_level = 0  #: of the last request: what is settled for one level may not be for the other
+        self.lost = False  #: a partition was deleted, or its disk failed, since the last request
+        self._unsettled: dict[tuple[TopicKey, int], Told] = {}
+        self._turns = count()
+        self._waiting: dict[object, Callable[[], None]] = {}  #: whom to tell of a partition that moved
+
+    @property
+    def has_settled(self) -> bool:
+        """Whether there are partitions of which everything is told."""
+        return len(self._unsettled) < len(self.partitions)
+
+    def in_line(self) -> list[Asked]:
+        """What is not settled, in order."""
+        unsettled = list(self._unsettled.values())
+        if len(unsettled) > 1:
+            unsettled.sort(key=attrgetter("turn"))
+        return [(told.topic, told.asked) for told in unsettled]
+
+    def settle(self, topic: TopicKey, partition: Partition) -> None:
+        """Everything that there is of a partition is told."""
+        key = topic, partition.index
+        told = self.partitions.get(key)
+        if told is not None:
+            told.watch(partition)
+            self._unsettled.pop(key, None)
+
+    def watch(self, topic: TopicKey, partition: Partition) -> None:
+        """Hear of a partition that is not settled, too."""
+        told = self.partitions.get((topic, partition.index))
+        if told is not None:
+            told.watch(partition)
+
+    def moved(self, told: Told, *, is_lost: bool) -> bool:
+        """A partition moved; whether the session wants to hear of it again."""
+        self._unsettled[told.topic, told.asked.partition] = told
+        self.lost = self.lost or is_lost
+        for callback in list(self._waiting.values()):
+            callback()
+        return bool(self._waiting)
+
+    def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call `callback` when a partition that is watched moves; returns what ends it (harmless twice)."""
+        subscription = object()
+        self._waiting[subscription] = callback
+
+        def cancel() -> None:
+            self._waiting.pop(subscription, None)
+
+        return cancel
+
+    def begin(self, isolation_level: int) -> None:
+        """A request within the session begins."""
+        self.lost = False
+        if isolation_level != self.isolation_level:
+            self.isolation_level = isolation_level
+            self._unsettled.update(self.partitions)
+
+    def close(self) -> None:
+        """The session is over."""
+        for told in self.partitions.values():
+            told.forget()
 
     def update(self, added: Iterable[Asked], forgotten: Iterable[tuple[TopicKey, int]]) -> None:
         """Apply a request: new and changed partitions, and those to forget."""
         for topic, asked in added:
-            known = self.partitions.get((topic, asked.partition))
-            if known is None:
-                self.partitions[topic, asked.partition] = Told(topic, asked)
+            key = topic, asked.partition
+            told = self.partitions.get(key)
+            if told is None:
+                told = self.partitions[key] = Told(self, topic, asked, next(self._turns))
             else:
-                known.asked = asked
+                told.asked = asked
+            self._unsettled[key] = told
         for key in forgotten:
-            self.partitions.pop(key, None)
+            told = self.partitions.pop(key, None)
+            if told is not None:
+                told.forget()
+                self._unsettled.pop(key, None)
 
     def changed(self, results: Iterable[Result]) -> Iterator[Result]:
         """Those results that the client must be told; partitions with records go to the end of the line."""
@@ -98,13 +196,17 @@ class FetchSession:
             if told is None:
                 continue
             if result.records:
-                self.partitions[key] = self.partitions.pop(key)
+                told.turn = next(self._turns)
             if told.tell(result):
                 yield topic, result
 
 
 class FetchContext(Protocol):
     """How one Fetch request is served: which partitions, and what of the results is answered."""
+
+    @property
+    def session(self) -> FetchSession | None:
+        """Where partitions settle."""
 
     def partitions(self) -> list[Asked]:
         """What to read, in order."""
@@ -120,6 +222,8 @@ class Sessionless:
     """Every partition that was asked for, all of them answered."""
 
     __slots__ = ("_asked",)
+
+    session: ClassVar[None] = None
 
     def __init__(self, asked: list[Asked]) -> None:
         self._asked = asked
@@ -140,12 +244,14 @@ class Sessionless:
 class Opening:
     """The request that may open a session: everything is answered."""
 
-    __slots__ = ("_asked", "_cache", "_uses_topic_ids")
+    __slots__ = ("_asked", "_cache", "_isolation_level", "_uses_topic_ids", "session")
 
-    def __init__(self, cache: FetchSessionCache, asked: list[Asked], uses_topic_ids: bool) -> None:
+    def __init__(self, cache: FetchSessionCache, asked: list[Asked], uses_topic_ids: bool, isolation_level: int) -> None:
+        self.session: FetchSession | None = None  #: opened by the answer
         self._cache = cache
         self._asked = asked
         self._uses_topic_ids = uses_topic_ids
+        self._isolation_level = isolation_level
 
     def partitions(self) -> list[Asked]:
         """As in the request."""
@@ -153,7 +259,7 @@ class Opening:
 
     def answer(self, results: list[Result]) -> tuple[int, list[Result]]:
         """The id of a new session, or none when the cache is full."""
-        session = self._cache.open(self._asked, self._uses_topic_ids)
+        session = self.session = self._cache.open(self._asked, self._uses_topic_ids, self._isolation_level)
         if session is None:
             return NO_SESSION, results
         for topic, result in results:
@@ -168,25 +274,25 @@ class Opening:
 class Incremental:
     """A request within a session: its partitions, and of the results those that are news."""
 
-    __slots__ = ("_epoch", "_session")
+    __slots__ = ("_epoch", "session")
 
     def __init__(self, session: FetchSession) -> None:
-        self._session = session
+        self.session = session
         self._epoch = session.epoch
 
     def partitions(self) -> list[Asked]:
-        """All of the session's."""
-        return [(told.topic, told.asked) for told in self._session.partitions.values()]
+        """Those of the session's that are not settled."""
+        return self.session.in_line()
 
     def answer(self, results: list[Result]) -> tuple[int, list[Result]]:
         """What is news; InvalidFetchSessionEpoch when another request went on with the session meanwhile."""
-        return self.answer_nothing(), list(self._session.changed(results))
+        return self.answer_nothing(), list(self.session.changed(results))
 
     def answer_nothing(self) -> int:
         """The session's id; InvalidFetchSessionEpoch as above."""
-        if self._session.epoch != self._epoch:
+        if self.session.epoch != self._epoch:
             raise InvalidFetchSessionEpoch
-        return self._session.session_id
+        return self.session.session_id
 
 
 class FetchSessionCache:
@@ -209,9 +315,11 @@ class FetchSessionCache:
         """
         if request.session_epoch in {FINAL_EPOCH, OPENING_EPOCH}:
             asked = asked_in(request, uses_topic_ids)
-            if request.session_id != NO_SESSION:
-                self._sessions.pop(request.session_id, None)
-            return Sessionless(asked) if request.session_epoch == FINAL_EPOCH else Opening(self, asked, uses_topic_ids)
+            if request.session_id in self._sessions:
+                self._close(request.session_id)
+            if request.session_epoch == FINAL_EPOCH:
+                return Sessionless(asked)
+            return Opening(self, asked, uses_topic_ids, request.isolation_level)
         session = self._sessions.get(request.session_id)
         if session is None:
             raise FetchSessionIdNotFound
@@ -220,15 +328,16 @@ class FetchSessionCache:
         if session.uses_topic_ids != uses_topic_ids:
             raise FetchSessionTopicIdError
         asked = asked_in(request, uses_topic_ids)
+        session.begin(request.isolation_level)
         session.update(asked, forgotten_in(request, uses_topic_ids))
         if not session.partitions:
-            del self._sessions[session.session_id]
+            self._close(session.session_id)
             return Sessionless(asked)
         session.epoch = 1 if session.epoch == _MAX_EPOCH else session.epoch + 1
         self._touch(session)
         return Incremental(session)
 
-    def open(self, asked: list[Asked], uses_topic_ids: bool) -> FetchSession | None:
+    def open(self, asked: list[Asked], uses_topic_ids: bool, isolation_level: int) -> FetchSession | None:
         """A new session, or None when there is no room for it."""
         now_ms = self._clock.now_ms()
         if len(self._sessions) >= self._slot_count and not self._evict(len(asked), now_ms):
@@ -237,6 +346,7 @@ class FetchSessionCache:
         while session_id in self._sessions or session_id == NO_SESSION:
             session_id = self._new_id()
         session = self._sessions[session_id] = FetchSession(session_id, uses_topic_ids, now_ms)
+        session.begin(isolation_level)
         session.update(asked, ())
         return session
 
@@ -250,15 +360,18 @@ class FetchSessionCache:
             return False
         oldest = next(iter(self._sessions.values()))
         if now_ms - oldest.used_ms > EVICTION_MS:
-            del self._sessions[oldest.session_id]
+            self._close(oldest.session_id)
             return True
         # Judged at its last use, as Kafka does: a session that was young then is not evictable until it is used again.
         evictable = [session for session in self._sessions.values() if session.used_ms - session.created_ms > EVICTION_MS]
         smallest = min(evictable, key=lambda session: len(session.partitions), default=None)
         if smallest is None or len(smallest.partitions) >= size:
             return False
-        del self._sessions[smallest.session_id]
+        self._close(smallest.session_id)
         return True
+
+    def _close(self, session_id: int) -> None:
+        self._sessions.pop(session_id).close()
 
 
 def asked_in(request: schema.Request, uses_topic_ids: bool) -> list[Asked]:

@@ -16,13 +16,15 @@ Not done: followers. A request with a replica_id is answered with NOT_LEADER_OR_
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from struct import Struct
 from typing import Final, NamedTuple, cast
 
 from minibroker.cluster.partition import Partition
-from minibroker.coordinator.fetch_session import FetchContext, Result, TopicKey
+from minibroker.coordinator.fetch_session import Asked, FetchContext, FetchSession, Result, TopicKey
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Delayed
+from minibroker.dispatch.purgatory import Watchable
 from minibroker.dispatch.registry import handles
 from minibroker.errors import (
     FencedLeaderEpoch,
@@ -82,7 +84,19 @@ class _Extent(NamedTuple):
 class Reading:
     """One Fetch: what it asks for, and the way to read it again when more has come."""
 
-    __slots__ = ("_context", "_ctx", "_isolation", "_max_bytes", "_min_bytes", "_request", "_seen", "_short_by", "_watched")
+    __slots__ = (
+        "_asked",
+        "_context",
+        "_ctx",
+        "_isolation",
+        "_max_bytes",
+        "_min_bytes",
+        "_places",
+        "_request",
+        "_seen",
+        "_short_by",
+        "_watched",
+    )
 
     def __init__(self, ctx: RequestContext, request: schema.Request, context: FetchContext) -> None:
         self._ctx = ctx
@@ -96,13 +110,16 @@ class Reading:
             self._max_bytes = min(self._max_bytes, _CONVERTED_BYTES)
         self._min_bytes = min(request.min_bytes, self._max_bytes)
         self._short_by = 0  #: bytes that were missing at the last reading
-        self._watched: list[Partition] = []  #: those that were there when the wait began
+        self._asked: list[Asked] = []  #: what the last reading was of
+        self._places: list[Partition | None] = []  #: where; None: there is no such partition
+        self._watched: list[Partition] | None = None  #: those that were there at the last reading, once it waits
         self._seen: list[_Extent] = []  #: of each log at the last reading
 
     def attempt(self, is_last: bool) -> schema.Response | None:
         """The response, or None while there is too little."""
-        if not is_last and self._watched:
-            if any(partition.online_log is None for partition in self._watched):
+        if not is_last and self._watched is not None:
+            session = self._context.session
+            if (session is not None and session.lost) or any(partition.online_log is None for partition in self._watched):
                 is_last = True  # deleted, or its disk failed: that is told at once
             elif (self._short_by > 1 or self._isolation is IsolationLevel.READ_COMMITTED) and not self._may_be_enough():
                 return None
@@ -113,25 +130,32 @@ class Reading:
         if readable >= self._min_bytes:
             return self._respond(results)
         self._short_by = self._min_bytes - readable
-        self._seen = [self._extent(partition) for partition in self._watched]
+        if self._watched is not None:
+            self._note_extents()
         return None
 
-    def watch(self) -> list[Partition]:
-        """Begin to wait: the partitions whose growth may end it; none when every one of them failed."""
-        found = []
-        for topic, asked in self._context.partitions():
-            try:
-                found.append(self._partition(topic, asked.partition))
-            except KafkaError:
-                continue
-        self._watched = found
-        self._seen = [self._extent(partition) for partition in found]
-        return found
+    def watch(self) -> Sequence[Watchable]:
+        """Begin to wait: what tells of growth that may end it; a session hears of its settled partitions, too."""
+        watched = self._note_extents()
+        session = self._context.session
+        if session is None:
+            return watched
+        for (topic, _), partition in zip(self._asked, self._places, strict=True):
+            if partition is not None:
+                session.watch(topic, partition)
+        return [session]
+
+    def _note_extents(self) -> list[Partition]:
+        self._watched = [partition for partition in self._places if partition is not None]
+        self._seen = [self._extent(partition) for partition in self._watched]
+        return self._watched
 
     def _may_be_enough(self) -> bool:
         """Whether the readers' ends moved by what was missing, as far as that can be told without reading."""
+        if self._context.session is not None and len(self._context.partitions()) != len(self._places):
+            return True  # one that was settled moved
         grown = 0
-        for partition, seen in zip(self._watched, self._seen, strict=True):
+        for partition, seen in zip(self._watched or (), self._seen, strict=True):
             growth = self._extent(partition).growth_since(seen)
             if growth is None:
                 return True
@@ -154,15 +178,20 @@ class Reading:
     def _read(self) -> tuple[list[Result], int, bool]:
         """Results in order, bytes of records, and whether there is something that must be told at once."""
         results: list[Result] = []
-        size, is_urgent, is_waitable = 0, False, False
-        for topic, asked in self._context.partitions():
+        asked_for = self._asked = self._context.partitions()
+        places = self._places = list[Partition | None]()
+        session = self._context.session
+        size, is_urgent, is_waitable = 0, False, session is not None and session.has_settled
+        for topic, asked in asked_for:
             try:
                 partition = self._partition(topic, asked.partition)
             except KafkaError as error:
                 # Not urgent: Kafka lets the others be waited for, else a client with one lost topic would ask in circles.
                 results.append((topic, _failed(asked.partition, error, aborted=[])))
+                places.append(None)
                 continue
             is_waitable = True
+            places.append(partition)
             try:
                 result = self._read_partition(
                     partition, asked, max(self._max_bytes - size, 0), min_one=size == 0 or self._is_unlimited(size)
@@ -179,7 +208,7 @@ class Reading:
     def _readable(self, results: list[Result]) -> int:
         """Bytes that there are within the limits, the batch that did not fit whole counted in, as Kafka counts them."""
         size = 0
-        for (topic, asked), (_, result) in zip(self._context.partitions(), results, strict=True):
+        for (topic, asked), (_, result) in zip(self._asked, results, strict=True):
             if result.error_code:
                 continue
             log = self._partition(topic, asked.partition).log
@@ -234,6 +263,8 @@ class Reading:
             session_id, told = self._context.answer(results)
         except KafkaError as error:
             return schema.Response(error_code=error.code, responses=[])
+        if self._context.session is not None:
+            self._settle(self._context.session, results)
         if self._ctx.api_version < STORAGE_ERROR_SINCE:
             told = [(topic, _without_storage_error(result)) for topic, result in told]
         endpoints: list[schema.NodeEndpoint] = []
@@ -242,6 +273,14 @@ class Reading:
             host, port = node.advertised(self._ctx.connection.listener_name)
             endpoints = [schema.NodeEndpoint(node_id=node.node_id, host=host, port=port, rack=node.rack)]
         return schema.Response(session_id=session_id, responses=_by_topic(told), node_endpoints=endpoints)
+
+    def _settle(self, session: FetchSession, results: Sequence[Result]) -> None:
+        """What was read to the reader's end, and told, needs no reading until it moves."""
+        is_committed = self._isolation is IsolationLevel.READ_COMMITTED
+        for (topic, wanted), (_, result), partition in zip(self._asked, results, self._places, strict=True):
+            end_offset = result.last_stable_offset if is_committed else result.high_watermark
+            if partition is not None and not result.error_code and wanted.fetch_offset >= end_offset and result.diverging_epoch.epoch < 0:
+                session.settle(topic, partition)
 
     def _size_of(self, results: list[Result]) -> int:
         from minibroker.dispatch.quotas import size_of  # noqa: PLC0415  a broker without quotas does without
