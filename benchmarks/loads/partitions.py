@@ -17,16 +17,17 @@ from loads.restart import end_offsets, restarted_s
 def partitions(peer: Peer, scale: float, *, count: int) -> Figures:
     """One topic of so many partitions: made until each has taken a record, one more to each, a start after a stop and after SIGKILL."""
     count = max(10, int(count * min(scale, 1.0)))
-    before = peer.memory_mb()
+    before, cpu = peer.memory_mb(), peer.cpu_seconds()
     started = time.perf_counter()
     topic = new_topic(peer, count)
-    created = time.perf_counter() - started
+    created, cpu = time.perf_counter() - started, peer.cpu_seconds() - cpu
     batch = frames.record_batch(1, 100)
     requests = [frames.produce(topic, partition, batch) for partition in range(count)]
     with pumping(peer) as pump:
         seconds = pump.run(count, lambda _, number: requests[number], check_produced(topic))
     figures = {
         "create s": created,
+        "create CPU s": cpu,
         "one record to each s": seconds,
         "kB/partition": (peer.memory_mb() - before) * 1024 / count,
     }
@@ -38,15 +39,15 @@ def _restarts(peer: Peer, topic: bytes, count: int) -> Figures:
     ends = end_offsets(peer, topic, count)
     peer.stop(keep=True)
     os.sync()
-    after_stop = restarted_s(peer, topic, ends)
+    figures = {"start after a stop s": restarted_s(peer, topic, ends), "start after a stop CPU s": peer.cpu_seconds()}
     peer.kill()
     os.sync()
-    return {"start after a stop s": after_stop, "start after SIGKILL s": restarted_s(peer, topic, ends)}
+    return figures | {"start after SIGKILL s": restarted_s(peer, topic, ends), "start after SIGKILL CPU s": peer.cpu_seconds()}
 
 
 _NEEDS = frozenset({Need.TOPICS})
 LOADS = (
     Load("100 partitions", partial(partitions, count=100), "Partitions", seconds=12, quick=1.0, needs=_NEEDS),
     Load("1,000 partitions", partial(partitions, count=1000), "Partitions", seconds=20, needs=_NEEDS),
-    Load("5,000 partitions", partial(partitions, count=5000), "Partitions", seconds=60, needs=_NEEDS),
+    Load("5,000 partitions", partial(partitions, count=5000), "Partitions", seconds=90, needs=_NEEDS),
 )
