@@ -104,6 +104,7 @@ class Session:
         self.run = run
         self.broke = False  #: whether a load failed that should not
         self._kinds, self._keep, self._watcher, self._clock = kinds, keep, watcher, clock
+        self._gone: set[str] = set()
         self._unavailable: set[tuple[str, str]] = set()
 
     def go_through(self, steps: Sequence[Step], *, minutes: float | None = None) -> None:
@@ -113,7 +114,7 @@ class Session:
         estimate = Estimate(self.run.measurements)
         started = self._clock()
         for number, step in enumerate(steps):
-            if (step.load.name, step.peer) in self._unavailable:
+            if step.peer in self._gone or (step.load.name, step.peer) in self._unavailable:
                 continue
             passed_s, left_s = self._clock() - started, estimate.seconds(steps[number:])
             if minutes is not None:
@@ -130,6 +131,10 @@ class Session:
         began = self._clock()
         try:
             figures = measure(step, self._kinds[step.peer])
+        except CannotStart as reason:
+            if not any(each.peer == step.peer for each in self.run.measurements):
+                self._gone.add(step.peer)
+            self._leave(f"{step.peer} cannot be had here: {reason}")
         except Unavailable as reason:
             self._unavailable.add((step.load.name, step.peer))
             self._leave(f"{step.load.name}, {step.peer}: {reason}")
@@ -155,11 +160,18 @@ class Session:
         self._watcher.left_out(line)
 
 
+class CannotStart(Unavailable):
+    """A broker does not come up: what its start said."""
+
+
 def measure(step: Step, kind: type[Peer]) -> dict[str, float]:
     """Start a broker on a fresh directory, run the load, end it."""
     peer = kind(step.load.properties)
     try:
-        peer.start()
+        try:
+            peer.start()
+        except Unavailable as reason:
+            raise CannotStart(*reason.args) from reason
         return step.load.run(peer, step.scale)
     finally:
         peer.stop()
@@ -173,7 +185,7 @@ def available(kinds: Mapping[str, type[Peer]], say: Callable[[str], object]) -> 
         say(key)
         peer = kind()
         try:
-            peer.start()
+            peer.prepare()
             found[key] = kind
         except Unavailable as reason:
             left_out.append(f"{key} cannot be had here: {reason}")

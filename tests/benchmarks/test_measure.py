@@ -23,7 +23,8 @@ class FakePeer(Peer):
         self.running.append(self)
 
     def stop(self, *, keep: bool = False) -> None:
-        self.running.remove(self)
+        if self in self.running:
+            self.running.remove(self)
         self.folder.rmdir()
 
     def command(self) -> list[str]:
@@ -35,9 +36,16 @@ class Bare(FakePeer):
 
 
 class Absent(FakePeer):
+    def prepare(self) -> None:
+        raise Unavailable("not here")
+
+
+class Lame(FakePeer):
+    """Does not come up."""
+
     def start(self) -> None:
         super().start()
-        raise Unavailable("not here")
+        raise Unavailable("lame did not start: no memory")
 
 
 class Clock:
@@ -126,6 +134,24 @@ def test_what_a_machine_does_not_have_is_asked_for_once() -> None:
     assert log.begun == [(1, "spark", "minibroker")]
     assert run.left_out == ["spark, minibroker: no java on this machine"]
     assert not session.broke
+
+
+def test_a_broker_that_never_came_up_is_not_tried_again() -> None:
+    kinds: dict[str, type[Peer]] = {"minibroker": FakePeer, "kafka": Lame}
+    run, log = Run(ABOUT), Log()
+    session = Session(run, kinds, lambda: None, log)
+    session.go_through(plan([A, B], kinds, rounds=2, scale=1.0, quick=False))
+    assert run.left_out == ["kafka cannot be had here: lame did not start: no memory"]
+    assert len(run.measurements) == 4
+    assert not session.broke
+    assert FakePeer.running == []
+
+
+def test_a_broker_that_came_up_before_is_tried_again() -> None:
+    kinds: dict[str, type[Peer]] = {"kafka": Lame}
+    run, log = Run(ABOUT, [Measurement(1, "kafka", "a", 3.0, {"MB/s": 7.0})]), Log()
+    Session(run, kinds, lambda: None, log).go_through(plan([A], kinds, rounds=3, scale=1.0, quick=False))
+    assert log.begun == [(2, "a", "kafka"), (3, "a", "kafka")]
 
 
 def test_nothing_is_begun_that_would_end_too_late() -> None:
