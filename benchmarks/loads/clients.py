@@ -27,6 +27,7 @@ VALUE_SIZE = 1000
 RECORDS = 300_000  #: 300 MB
 FLUSHES = 3000
 TOOL_TIMEOUT_S = 300
+PATIENT = ("--timeout", "60000")  #: of the tools that read: ms without a record after which they give up
 PAYLOADS = 100  #: different ones; a tool that makes each record anew measures how fast it throws dice
 
 _groups = count(time.time_ns() // 1_000_000)
@@ -151,7 +152,7 @@ def java_consume(peer: Peer, scale: float) -> Figures:
     topic = new_topic(peer, LINKS).decode()
     total = max(2000, int(RECORDS * scale * 1.5))
     produced_by_tool(peer, topic, total)
-    consume = ("org.apache.kafka.tools.ConsumerPerformance", "--bootstrap-server", at(peer), "--topic", topic)
+    consume = ("org.apache.kafka.tools.ConsumerPerformance", "--bootstrap-server", at(peer), "--topic", topic, *PATIENT)
     run_tool(*consume, "--num-records", str(min(total, 20_000)))  # the broker's first group makes the topic of offsets
     cpu = peer.cpu_seconds()
     found = table_of(run_tool(*consume, "--num-records", str(total)))

@@ -19,7 +19,7 @@ import frames
 from peers import KAFKA_VERSION, NO_LOGGING, Need, Peer, fetch_jars
 from pump import LoadError, call, connect
 
-from loads.clients import TOOL_TIMEOUT_S, VALUE_SIZE, at, new_group, produced_by_tool, run_tool, table_of
+from loads.clients import PATIENT, TOOL_TIMEOUT_S, VALUE_SIZE, at, new_group, produced_by_tool, run_tool, table_of
 from loads.common import LINKS, READY_TIMEOUT_S, new_topic
 from loads.declaration import Figures, Load
 
@@ -76,7 +76,7 @@ def _share(peer: Peer, topic: str, records: int) -> dict[str, float]:
         request = frames.alter_config(frames.GROUP, group.encode(), b"share.auto.offset.reset", b"earliest")
         if error := frames.alter_config_error(call(connection, request)):
             raise LoadError(f"IncrementalAlterConfigs error {error}")
-    where = ("--bootstrap-server", at(peer), "--topic", topic, "--group", group)
+    where = ("--bootstrap-server", at(peer), "--topic", topic, "--group", group, *PATIENT)
     return table_of(run_tool("org.apache.kafka.tools.ShareConsumerPerformance", *where, "--num-records", str(records)))
 
 
