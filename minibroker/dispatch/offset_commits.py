@@ -7,6 +7,7 @@ the logs that have them are as safe as they ask for. Source: KafkaApis, OffsetCo
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -17,55 +18,78 @@ from minibroker.dispatch.delayed import when_done
 from minibroker.dispatch.flush_queue import Failures
 from minibroker.errors import KafkaError, NotCoordinator
 from minibroker.log.partition_log import PartitionLog
+from minibroker.wire.schema import constructor
+
+#: What became of offsets: an error or None for each, in their order, and the logs to be synced before anybody is told.
+Committed = tuple[Sequence[KafkaError | None], Sequence[PartitionLog]]
 
 
-class Committed(NamedTuple):
-    """What became of offsets: an error or None for each, in their order, and the logs to be synced before anybody is told."""
+class _Answers(NamedTuple):
+    """What makes the parts of an answer."""
 
-    errors: Sequence[KafkaError | None]
-    logs: Sequence[PartitionLog]
+    response: Callable[..., Any]
+    topic: Callable[..., Any]
+    partition: Callable[..., Any]
+    has_topic_ids: bool
+
+
+@cache
+def _answers(schema: Any) -> _Answers:
+    has_topic_ids = hasattr(schema.TopicResult, "topic_id")
+    return _Answers(constructor(schema.Response), constructor(schema.TopicResult), constructor(schema.PartitionResult), has_topic_ids)
 
 
 class OffsetCommits:
     """The offsets of one request. `schema` is one of the two modules."""
 
-    __slots__ = ("_offsets", "_refused", "_schema", "_topics")
+    __slots__ = ("_answers", "_offsets", "_refused", "_topics")
 
     def __init__(self, schema: Any, topics: Sequence[Any], find: Callable[[Any, int], Partition]) -> None:
         """`find` gives the partition of a topic of the request, or raises what it is refused with."""
-        self._schema = schema
+        self._answers = _answers(schema)
         self._topics: list[tuple[Any, int]] = []  #: of the request, with the count of their offsets
         self._offsets: list[NewOffset] = []  #: to be committed, topic by topic
         self._refused: dict[tuple[str, UUID | None], Any] = {}  #: results by topic
+        offsets = self._offsets
         for topic in topics:
-            count = len(self._offsets)
+            count = len(offsets)
             for asked in topic.partitions:
                 try:
-                    self._offsets.append(_new_offset(find(topic, asked.partition_index), asked))
+                    partition = find(topic, asked.partition_index)
+                    offsets.append(
+                        NewOffset(
+                            (partition.topic, partition.index),
+                            asked.committed_offset,
+                            asked.committed_leader_epoch,
+                            asked.committed_metadata,
+                            partition.topic_id,
+                        )
+                    )
                 except KafkaError as error:
                     result = self._refused.setdefault(_key(topic), self._result(topic))
-                    result.partitions.append(schema.PartitionResult(partition_index=asked.partition_index, error_code=error.code))
-            self._topics.append((topic, len(self._offsets) - count))
+                    result.partitions.append(self._answers.partition(partition_index=asked.partition_index, error_code=error.code))
+            self._topics.append((topic, len(offsets) - count))
 
     def commit(self, ctx: RequestContext, commit: Callable[[list[NewOffset]], Committed]) -> Any:
         """The response, or a Delayed; `commit` raises where all offsets are refused alike, and is not called when there are none."""
         try:
-            committed = commit(self._offsets) if self._offsets else Committed([], [])
+            errors, logs = commit(self._offsets) if self._offsets else ([], [])
         except KafkaError as error:
-            committed = Committed([error] * len(self._offsets), [])
-        if not committed.logs:
-            return self._response(committed.errors)
+            errors, logs = [error] * len(self._offsets), []
+        if not logs:
+            return self._response(errors)
 
         def answer(failures: Failures) -> Any:
-            is_lost = any(log in failures for log in committed.logs)
-            return self._response([NotCoordinator()] * len(self._offsets) if is_lost else committed.errors)
+            is_lost = any(log in failures for log in logs)
+            return self._response([NotCoordinator()] * len(self._offsets) if is_lost else errors)
 
-        return when_done(lambda done: ctx.flush_queue.flush(committed.logs, done), answer)
+        return when_done(lambda done: ctx.flush_queue.flush(logs, done), answer)
 
     def _response(self, errors: Sequence[KafkaError | None]) -> Any:
         """With what was refused first; then topics are told as they were asked, or, where some are there already, each once."""
         topics = list(self._refused.values())
         by_key = dict(self._refused)
+        make = self._answers.partition
         place = 0
         for topic, count in self._topics:
             if not count:
@@ -79,25 +103,15 @@ class OffsetCommits:
             for index in range(place, place + count):
                 error = errors[index]
                 code = 0 if error is None else error.code
-                result.partitions.append(self._schema.PartitionResult(partition_index=self._offsets[index].partition[1], error_code=code))
+                result.partitions.append(make(partition_index=self._offsets[index].partition[1], error_code=code))
             place += count
-        return self._schema.Response(topics=topics)
+        return self._answers.response(topics=topics)
 
     def _result(self, topic: Any) -> Any:
-        if hasattr(topic, "topic_id"):
-            return self._schema.TopicResult(name=topic.name, topic_id=topic.topic_id, partitions=[])
-        return self._schema.TopicResult(name=topic.name, partitions=[])
+        if self._answers.has_topic_ids:
+            return self._answers.topic(name=topic.name, topic_id=topic.topic_id, partitions=[])
+        return self._answers.topic(name=topic.name, partitions=[])
 
 
 def _key(topic: Any) -> tuple[str, UUID | None]:
     return topic.name, getattr(topic, "topic_id", None)
-
-
-def _new_offset(partition: Partition, asked: Any) -> NewOffset:
-    return NewOffset(
-        (partition.topic, partition.index),
-        asked.committed_offset,
-        asked.committed_leader_epoch,
-        asked.committed_metadata,
-        partition.topic_id,
-    )

@@ -40,6 +40,6 @@ def offset_commit(ctx: RequestContext, request: schema.Request) -> Any:
             retention_ms=request.retention_time_ms,
             has_member_epoch=ctx.api_version >= MEMBER_EPOCH_SINCE,
         )
-        return Committed(errors, [] if log is None else [log])
+        return errors, [] if log is None else [log]
 
     return OffsetCommits(schema, request.topics, find).commit(ctx, commit)

@@ -53,7 +53,7 @@ def txn_offset_commit(ctx: RequestContext, request: schema.Request) -> Any:
         logs = [_reach(ctx, request, ids)]
         membership = Membership(request.generation_id, request.member_id, request.group_instance_id)
         errors, log = ctx.groups.commit_in_transaction(request.group_id, offsets, membership, ids)
-        return Committed(errors, [each for each in (*logs, log) if each is not None])
+        return errors, [each for each in (*logs, log) if each is not None]
 
     return OffsetCommits(schema, request.topics, find).commit(ctx, commit)
 
