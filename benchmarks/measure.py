@@ -56,6 +56,12 @@ def plan(loads: Sequence[Load], kinds: Mapping[str, type[Peer]], *, rounds: int,
     ]
 
 
+def lacking(run: Run, steps: Sequence[Step]) -> list[Step]:
+    """Those of them that a run has not made yet."""
+    done = {(each.round, each.load, each.peer) for each in run.measurements}
+    return [step for step in steps if step.place not in done]
+
+
 class Estimate:
     """Seconds that steps take: as the same one took before; else the guess that stands in its load, by what guesses were worth so far."""
 
@@ -109,8 +115,7 @@ class Session:
 
     def go_through(self, steps: Sequence[Step], *, minutes: float | None = None) -> None:
         """Make all that are not made yet; with `minutes`, begin none that would end after them."""
-        done = {(each.round, each.load, each.peer) for each in self.run.measurements}
-        steps = [step for step in steps if step.place not in done]
+        steps = lacking(self.run, steps)
         estimate = Estimate(self.run.measurements)
         started = self._clock()
         for number, step in enumerate(steps):

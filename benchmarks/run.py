@@ -16,7 +16,7 @@ import click
 from loads import LOADS
 from loads.declaration import Load
 from machine import now
-from measure import Estimate, Session, Step, available, plan, results_path
+from measure import Estimate, Session, Step, available, lacking, plan, results_path
 from other_peers import Kfake, KfakeInMemory, MockCluster, Tansu
 from peers import ApacheKafka, Minibroker, Peer
 from progress import Progress, duration
@@ -135,7 +135,7 @@ def _measure(run: Run, path: Path | None) -> None:
     except KeyboardInterrupt:
         progress.close()
         if path and run.measurements:
-            click.echo(f"stopped; to go on: benchmarks/run.py --resume {shown(path)}", err=True)
+            click.echo(f"stopped; to go on: {shown(Path(sys.executable))} benchmarks/run.py --resume {shown(path)}", err=True)
     else:
         progress.close()
     _show(run, path, time.monotonic() - began)
@@ -144,7 +144,7 @@ def _measure(run: Run, path: Path | None) -> None:
 
 
 def _takes(run: Run, steps: list[Step]) -> str:
-    seconds = Estimate().seconds(steps)
+    seconds = Estimate(run.measurements).seconds(lacking(run, steps))
     limit = run.about.minutes
     return f"about {duration(seconds)}" if limit is None or seconds < limit * 60 else f"what fits into {limit:g} minutes"
 
