@@ -36,7 +36,8 @@ def walk_even(data: bytes | memoryview, record_count: int) -> tuple[int, int] | 
     """The least and the largest timestamp delta of `record_count` records that are of one size and what they should be; else None."""
     if record_count <= ONE_BYTE_OFFSETS and len(data) % record_count:
         return None
-    position, deltas = 0, set[int]()
+    deltas: set[int] = set()
+    position = 0
     for first, limit, offsets in _BLOCKS:
         if first < record_count:
             stop = _walk_block(data, position, first, min(limit, record_count), offsets, deltas)
@@ -79,9 +80,14 @@ def _walk_block(  # noqa: PLR0917  called in one place
 
 def _note_deltas(columns: list[bytes], deltas: set[int]) -> bool:
     """Add the numbers that are in columns of one byte or two; False where some are of another size."""
-    *low, high = columns
-    if max(high) >= 0x80 or (low and min(low[0]) < 0x80):
+    last = columns[-1]
+    if max(last) >= 0x80:
         return False
-    numbers = set(high) if not low else {first & 0x7F | second << 7 for first, second in set(zip(low[0], high, strict=True))}
-    deltas.update((number >> 1) ^ -(number & 1) for number in numbers)
+    numbers = set(last)
+    if len(columns) > 1:
+        if min(columns[0]) < 0x80:
+            return False
+        numbers = {first & 0x7F | second << 7 for first, second in set(zip(*columns, strict=True))}
+    for number in numbers:
+        deltas.add((number >> 1) ^ -(number & 1))
     return True
