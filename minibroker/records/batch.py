@@ -66,7 +66,7 @@ HEADER = Struct(">qiibIhiqqqhii")
 _unpack_header = HEADER.unpack_from
 _unpack_length = Struct(">i").unpack_from
 _OFFSET = Struct(">q")
-_EPOCH = Struct(">i")
+_pack_head = Struct(">qii").pack_into  #: base_offset, batch_length, partition_leader_epoch
 _CRC = Struct(">I")
 _ATTRIBUTES = Struct(">h")
 
@@ -278,9 +278,8 @@ def _is_cut_off(view: memoryview, position: int, remaining: int) -> bool:
 
 
 def assign_offsets(data: memoryview, base_offset: int, partition_leader_epoch: int) -> None:
-    """Write the offsets that the log gives into the one batch at the start of `data`; both lie outside the CRC."""
-    _OFFSET.pack_into(data, 0, base_offset)
-    _EPOCH.pack_into(data, LOG_OVERHEAD, partition_leader_epoch)
+    """Write what the log gives into the one batch that `data` is; both lie outside the CRC."""
+    _pack_head(data, 0, base_offset, len(data) - LOG_OVERHEAD, partition_leader_epoch)
 
 
 def stamp_log_append_time(data: memoryview, now_ms: int) -> None:
