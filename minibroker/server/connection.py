@@ -99,8 +99,7 @@ class Connection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         """`nbytes` have arrived."""
         self._buffer.received(nbytes)
-        if not self._is_held():
-            self._serve()
+        self._serve()
         self._buffer.settle()
 
     def eof_received(self) -> bool:
@@ -134,7 +133,8 @@ class Connection(asyncio.BufferedProtocol):
                     break
                 frame = next_frame()
                 if frame is None:
-                    self._unhold()
+                    if not self._is_reading:
+                        self._unhold()
                     break
                 if queue:
                     self._step_aside()
@@ -297,7 +297,7 @@ class Connection(asyncio.BufferedProtocol):
         self._hold()
 
     def _unhold(self) -> None:
-        if not self._is_reading and not self._is_closing and self._transport is not None and not self._transport.is_closing():
+        if not self._is_closing and self._transport is not None and not self._transport.is_closing():
             self._is_reading = True
             self._transport.resume_reading()
 
