@@ -49,6 +49,16 @@ def records(count: int, *, first: int = 0, timestamp: int | None = None, **optio
     return bytes(build_batch(rows, **options))
 
 
+def frame_of(request: Any, version: int | None = None, *, client_id: str | None = "test") -> memoryview:
+    """A request as its client sends it, without the size; the newest version unless told otherwise."""
+    api = api_of(sys.modules[type(request).__module__])
+    number = api.max_version if version is None else version
+    header = RequestHeader(api_key=api.key, api_version=number, correlation_id=7, client_id=client_id)
+    return memoryview(
+        encode_request_header(header, request_header_version(api, number)) + encode(request, number, flexible=api.flexible(number))
+    )
+
+
 class Pending:
     """A request in flight."""
 
@@ -128,10 +138,7 @@ class BrokerInMemory:
         """Send a request that may have to wait."""
         api = api_of(sys.modules[type(request).__module__])
         number = api.max_version if version is None else version
-        header = RequestHeader(api_key=api.key, api_version=number, correlation_id=7, client_id=client_id)
-        frame = encode_request_header(header, request_header_version(api, number))
-        frame += encode(request, number, flexible=api.flexible(number))
-        return Pending(api, number, self.dispatcher.dispatch(self.connection, memoryview(frame)))
+        return Pending(api, number, self.dispatcher.dispatch(self.connection, frame_of(request, version, client_id=client_id)))
 
     def append(self, topic: str, index: int, batch: bytes) -> Appended:
         """Append to a partition as a producer would, waking who waits."""
