@@ -135,7 +135,7 @@ class Session:
     def _make(self, step: Step) -> None:
         began = self._clock()
         try:
-            figures = measure(step, self._kinds[step.peer])
+            figures, server = measure(step, self._kinds[step.peer])
         except CannotStart as reason:
             if not any(each.peer == step.peer for each in self.run.measurements):
                 self._gone.add(step.peer)
@@ -147,7 +147,7 @@ class Session:
             self.broke = True
             self._leave(f"{step.load.name}, {step.peer}, round {step.round}: {type(error).__name__}: {error}")
         else:
-            measurement = Measurement(step.round, step.peer, step.load.name, round(self._clock() - began, 2), figures)
+            measurement = Measurement(step.round, step.peer, step.load.name, round(self._clock() - began, 2), figures, server)
             self.run.measurements.append(measurement)
             self._keep()
             self._watcher.measured(step, measurement)
@@ -169,17 +169,26 @@ class CannotStart(Unavailable):
     """A broker does not come up: what its start said."""
 
 
-def measure(step: Step, kind: type[Peer]) -> dict[str, float]:
-    """Start a broker on a fresh directory, run the load, end it."""
+def measure(step: Step, kind: type[Peer]) -> tuple[dict[str, float], dict[str, float]]:
+    """Start a broker on a fresh directory, run the load, end it: the figures, and what it cost the server as a whole."""
     peer = kind(step.load.properties)
     try:
         try:
             peer.start()
         except Unavailable as reason:
             raise CannotStart(*reason.args) from reason
-        return step.load.run(peer, step.scale)
+        figures = step.load.run(peer, step.scale)
+        return figures, _cost(peer)
     finally:
         peer.stop()
+
+
+def _cost(peer: Peer) -> dict[str, float]:
+    """Of the server with its children; nothing where the load has ended it."""
+    try:
+        return {"CPU s": round(peer.tree_cpu_seconds(), 2), "memory MB": round(peer.tree_memory_mb(), 1)}
+    except (Unavailable, OSError):
+        return {}
 
 
 def available(kinds: Mapping[str, type[Peer]], say: Callable[[str], object]) -> tuple[dict[str, type[Peer]], list[str]]:

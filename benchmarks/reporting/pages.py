@@ -21,6 +21,7 @@ def page(run: Run, pictures: Sequence[Path] = ()) -> str:
     parts += _titled("## Targets", tables.verdicts(run))
     parts += _titled("## Acknowledged in the page cache (the default of all)", tables.figures(run))
     parts += _titled("## Synced to the disk before each acknowledgement", tables.figures(run, synced=True))
+    parts += _titled("## What it cost the servers", tables.servers(run))
     parts += _titled("## Where another broker is better", tables.losses(run))
     parts += _titled("## How cost grows", tables.growth(run))
     parts += _titled("## Left out", "\n".join(f"- {line}" for line in run.left_out))
@@ -55,6 +56,7 @@ def publish(run: Run, results: str) -> list[Path]:
         "targets": lambda: tables.verdicts(run) or "Not measured in this run.",
         "figures": lambda: tables.figures(run) or "Not measured in this run.",
         "synced": lambda: tables.figures(run, synced=True) or "Not measured in this run.",
+        "servers": lambda: tables.servers(run) or "Not measured in this run.",
         "losses": lambda: tables.losses(run) or "Nowhere in this run.",
         "growth": lambda: tables.growth(run) or "Not measured in this run.",
         "left out": lambda: "\n".join(f"- {line}" for line in run.left_out) or "Nothing.",

@@ -40,6 +40,7 @@ class Measurement:
     load: str
     seconds: float  #: that it took in all, the broker's start included
     figures: dict[str, float]
+    server: dict[str, float] = field(default_factory=dict)  #: CPU s from its start to the end of the load, memory MB at that end
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,11 @@ class Run:
     def spread(self, peer: str, load: str, figure: str) -> Spread | None:
         """Median and range of all rounds; None: was not measured."""
         values = list(self.by_round(peer, load, figure).values())
+        return Spread.of(values) if values else None
+
+    def server(self, peer: str, load: str, figure: str) -> Spread | None:
+        """What the load cost the server as a whole, its start and the warming up included."""
+        values = [each.server[figure] for each in self.measurements if (each.peer, each.load) == (peer, load) and figure in each.server]
         return Spread.of(values) if values else None
 
     def ratio(self, peer: str, load: str, figure: str) -> Spread | None:

@@ -15,6 +15,7 @@ from reporting.targets import Comparison, Curve, Outcome, Verdict, curves, judge
 #: Which peers a ratio is given to, as far as they are in a run.
 RATIOS_TO = ("kafka", "kfake")
 LOSS = 1.01
+SERVER = ("CPU s", "memory MB")
 MARKS = {Outcome.MET: "✓ met", Outcome.MISSED: "✗ not met", Outcome.UNKNOWN: "- not measured"}
 
 
@@ -86,6 +87,19 @@ def _figures(run: Run, wanted: Callable[[str], bool]) -> str:
     if not rows:
         return ""
     return _table(rows, ["load", "figure", *names, *(f"by {name}'s" for name in ratios)])
+
+
+def servers(run: Run) -> str:
+    """What each load cost the servers as a whole: CPU seconds from start to end, and memory at the end. "" where nothing is known."""
+    names = run.peers()
+    rows = [[load, *(_server(run, name, load, figure) for figure in SERVER for name in names)] for load in run.loads()]
+    rows = [row for row in rows if set(row[1:]) != {"-"}]
+    return _table(rows, ["load", *(f"{name}, {figure}" for figure in SERVER for name in names)]) if rows else ""
+
+
+def _server(run: Run, name: str, load: str, figure: str) -> str:
+    spread = run.server(name, load, figure)
+    return "-" if spread is None else number(spread.median)
 
 
 def losses(run: Run) -> str:

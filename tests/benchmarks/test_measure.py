@@ -101,6 +101,7 @@ def test_each_measurement_is_kept_at_once() -> None:
     session.go_through(plan([A], KINDS, rounds=2, scale=0.5, quick=False))
     assert kept == [1, 2, 3, 4]
     assert run.by_round("mock", "a", "MB/s") == {1: 0.5, 2: 0.5}
+    assert {tuple(each.server) for each in run.measurements} == {()}  # it has no process
     assert FakePeer.running == []
 
 

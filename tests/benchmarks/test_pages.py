@@ -7,7 +7,7 @@ import click
 import pytest
 from reporting import pages, tables, terminal
 from reporting.ratios import rows
-from reporting.results import OURS, Run, Spread
+from reporting.results import OURS, Measurement, Run, Spread
 
 from tests.benchmarks.figures_of_runs import ABOUT, a_run, three_brokers
 
@@ -175,6 +175,17 @@ def test_equal_figures_give_equal_pictures(tmp_path: Path) -> None:
         folder.mkdir()
         drawn.append([path.read_bytes() for path in pages.write(three_brokers(), folder / "run.json")[1:]])
     assert drawn[0] == drawn[1]
+
+
+def test_what_a_load_cost_the_servers() -> None:
+    run = three_brokers()
+    assert tables.servers(run) == ""
+    run.measurements += [
+        Measurement(number, "kafka", "restart", 1.0, {}, {"CPU s": cpu, "memory MB": 800.0}) for number, cpu in ((1, 9.0), (2, 11.0))
+    ]
+    head, _, row = tables.servers(run).splitlines()
+    assert cells(head)[1:3] == ["minibroker, CPU s", "kafka, CPU s"]
+    assert cells(row) == ["restart", "-", "10", "-", "-", "800", "-"]
 
 
 def test_where_another_broker_is_better() -> None:
