@@ -16,6 +16,7 @@ from uuid import UUID
 from minibroker.background import Background
 from minibroker.clock import Clock
 from minibroker.cluster.cleaner import Cleaner
+from minibroker.cluster.closing import close_logs
 from minibroker.cluster.features import TRANSACTION_VERSION_FEATURE, Update, check_updates
 from minibroker.cluster.late_opening import LateOpening
 from minibroker.cluster.log_directory import LogDirectory, open_directories, random_uuid
@@ -180,7 +181,7 @@ class Cluster:
             self.finish_opening()
         offline = any(not partition.is_online for topic in self.topics.values() for partition in topic.partitions)
         for directory in self.log_directories:
-            closed = [_close_log(log, clean=clean) for log in list(directory.logs.values())]
+            closed = close_logs(list(directory.logs.values()), clean=clean)
             if clean and all(closed) and directory.offline_cause is None:
                 try:
                     directory.write_checkpoints(directory.checkpoint(), is_last=True)
@@ -487,15 +488,6 @@ class Cluster:
                     changed.append(partition)
         self.cleaner.reconsider()
         return changed
-
-
-def _close_log(log: Any, *, clean: bool) -> bool:
-    try:
-        log.close(clean=clean)
-    except (OSError, KafkaError) as error:
-        _LOG.warning("%s was not closed in order: %s", log.name, error)
-        return False
-    return True
 
 
 def _release(directories: Sequence[LogDirectory]) -> None:

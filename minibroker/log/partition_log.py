@@ -336,13 +336,17 @@ class PartitionLog(ShrinkingLog):
     def close(self, *, clean: bool = True) -> None:
         """Close files; clean: first write and sync what an opening with clean_shutdown=True relies on. Raises KafkaStorageError."""
         if clean:
-            with self._watched():
-                self._epochs.save()
-                self.segments.active.become_inactive()
-                self._producers.end_offset = self.log_end_offset
-                self._snapshots.take(self._producers, self.log_start_offset)
+            self.finish()
             self.flush(with_active_indexes=True)
         self._release("closed")
+
+    def finish(self) -> None:
+        """Write what an opening with clean_shutdown=True relies on; nothing is appended any more. Raises KafkaStorageError."""
+        with self._watched():
+            self._epochs.save()
+            self.segments.active.become_inactive()
+            self._producers.end_offset = self.log_end_offset
+            self._snapshots.take(self._producers, self.log_start_offset)
 
     def delete(self) -> None:
         """Rename the folder out of the way at once; its files go after file.delete.delay.ms."""

@@ -1,0 +1,85 @@
+"""The end of all logs of a directory.
+
+A disk syncs the files of many logs at once about as fast as those of one: thousands of partitions are on the disk as soon as somebody
+who stops a broker expects it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Final
+
+from minibroker.errors import KafkaError
+from minibroker.log.flush import Flush
+from minibroker.log.partition_log import PartitionLog
+
+THREADS: Final = 16  #: none is started for fewer logs
+_LOGS_AT_ONCE: Final = 64  #: each takes a few descriptors meanwhile
+
+_LOG = logging.getLogger(__name__)
+
+
+def close_logs(logs: Sequence[PartitionLog], *, clean: bool) -> list[bool]:
+    """Close each; whether that was done as asked for. What went wrong is logged."""
+    if clean and sum(log.unflushed_messages > 0 for log in logs) >= THREADS:
+        return _close_together(iter(logs))
+    return [_close(log, clean=clean) for log in logs]
+
+
+def _close(log: PartitionLog, *, clean: bool) -> bool:
+    try:
+        log.close(clean=clean)
+    except (OSError, KafkaError) as error:
+        _warn(log, error)
+        return False
+    return True
+
+
+def _close_together(logs: Iterator[PartitionLog]) -> list[bool]:
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  a start does without
+
+    closed: list[bool] = []
+    with ThreadPoolExecutor(THREADS, "minibroker-closing") as threads:
+        while some := list(islice(logs, _LOGS_AT_ONCE)):
+            begun = [_begin(log) for log in some]
+            errors = threads.map(_run, begun)
+            closed += [_end(*each) for each in zip(some, begun, errors, strict=True)]
+    return closed
+
+
+def _begin(log: PartitionLog) -> Flush | BaseException | None:
+    """What is to be synced, None: nothing, or why that cannot be done."""
+    try:
+        log.finish()
+        return log.begin_flush(with_active_indexes=True) if log.unflushed_messages else None
+    except (OSError, KafkaError) as error:
+        return error
+
+
+def _run(begun: Flush | BaseException | None) -> BaseException | None:
+    """In a thread of its own."""
+    if not isinstance(begun, Flush):
+        return begun
+    try:
+        begun.run()
+    except OSError as error:
+        return error
+    return None
+
+
+def _end(log: PartitionLog, begun: Flush | BaseException | None, error: BaseException | None) -> bool:
+    try:
+        if isinstance(begun, Flush):
+            log.end_flush(begun, error)
+        elif error is not None:
+            raise error
+    except (OSError, KafkaError) as failure:
+        _warn(log, failure)
+        return False
+    return _close(log, clean=False)
+
+
+def _warn(log: PartitionLog, error: BaseException) -> None:
+    _LOG.warning("%s was not closed in order: %s", log.name, error)
