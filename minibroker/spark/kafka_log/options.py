@@ -10,7 +10,7 @@ includeHeaders                                           a column `headers`
 failOnDataLoss                                           false: offsets that are not there any more are left out
 maxOffsetsPerTrigger                                     streams: so many offsets a batch at most
 minPartitions                                            at least so many tasks, where the files can be cut so
-maxPartitionBytes                                        a task reads about so many bytes of files (32 MiB)
+maxPartitionBytes                                        a task reads about so many bytes of files (128 MiB)
 mode                                                     FAILFAST, PERMISSIVE: batches that are corrupt are left out
 columnNameOfCorruptRecord                                with PERMISSIVE: a column in which each of them is told
 """
@@ -27,7 +27,7 @@ from minibroker.spark.kafka_log.ranges import FAILFAST, PERMISSIVE, READ_COMMITT
 
 EARLIEST = -2
 LATEST = -1
-MAX_PARTITION_BYTES = 32 * 1024 * 1024
+MAX_PARTITION_BYTES = 128 * 1024 * 1024  #: a task costs Spark some 50 ms before it reads anything
 INTERNAL_TOPICS = frozenset({"__cluster_metadata", "__consumer_offsets", "__transaction_state", "__share_group_state"})
 
 _NAMED_OFFSETS = {"earliest": EARLIEST, "latest": LATEST}

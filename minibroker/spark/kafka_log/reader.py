@@ -37,6 +37,7 @@ logger = logging.getLogger(__name__)
 
 CHUNK_BYTES = 4 << 20  #: of a file, read at once
 GROUP_BYTES = 8 << 20  #: of records, decoded at once; a larger batch is a group of its own
+MAX_TIMESTAMP = (1 << 63) // 1000 - 1  #: epoch ms that fit into Spark's microseconds
 LEGACY_GROUP = 10_000  #: records of old formats in one record batch
 
 
@@ -184,22 +185,26 @@ class RangeReader:
             data = b"".join([*group.payloads, bytes(PADDING)])
             try:
                 fields = read_fields(Payloads(data, stops - lengths, stops, counts, last_deltas))
+                rows = self._rows(fields, group.headers)
             except MalformedBatchError as error:
                 self._note_corrupt(handle, group.positions[error.batch], str(error))
                 kept = [index for index in range(len(group.positions)) if index != error.batch]
                 group = _Group([group.positions[i] for i in kept], group.headers[kept], [group.payloads[i] for i in kept])
                 continue
-            yield self._builder.record_batch(fields, self._rows(fields, group.headers))
+            yield self._builder.record_batch(fields, rows)
             return
 
     def _rows(self, fields: Fields, headers: np.ndarray) -> Rows:
-        """The records inside the range, and what is told of them by their batches."""
+        """The records inside the range, and what is told of them by their batches; MalformedBatchError as Spark's own source has it."""
         batches = fields.batches
         offsets = headers["base_offset"].astype(np.int64)[batches] + fields.offset_deltas
         is_append_time = (headers["attributes"] & LOG_APPEND_TIME_FLAG) != 0
         timestamps = headers["base_timestamp"].astype(np.int64)[batches] + fields.timestamp_deltas
         if is_append_time.any():
             timestamps = np.where(is_append_time[batches], headers["max_timestamp"].astype(np.int64)[batches], timestamps)
+        beyond = np.abs(timestamps) > MAX_TIMESTAMP
+        if beyond.any():
+            raise MalformedBatchError("a timestamp that Spark cannot hold", int(batches[int(np.argmax(beyond))]))
         inside = (offsets >= self._wanted.start_offset) & (offsets < self._wanted.end_offset)
         types = is_append_time.astype(np.int32)[batches]
         if inside.all():
@@ -221,6 +226,8 @@ class RangeReader:
                 batch = read_batch(chunk, index)
                 if not batch.check_crc():
                     raise CorruptMessage("its CRC is wrong")
+                if abs(batch.max_timestamp) > MAX_TIMESTAMP:
+                    raise CorruptMessage("a timestamp that Spark cannot hold")
                 if batch.last_offset >= self._wanted.start_offset:
                     records += [(record, _timestamp_type(batch)) for record in decode_records(batch)]
             except KafkaError as error:

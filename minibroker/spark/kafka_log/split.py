@@ -15,7 +15,7 @@ import numpy as np
 Walk = Callable[[Any, Any, Any, Any, Any], int]
 
 COMPLETE = -1
-RECORDS_BEFORE_COMPILING = 1_000_000
+RECORDS_BEFORE_COMPILING = 500_000
 #: bytes of a record at least: length, attributes, both deltas, the lengths of a null key and value, the header count
 MIN_RECORD_SIZE = 7
 _SIGNATURE = "int64(Array(uint8, 1, 'C', readonly=True), int64[::1], int64[::1], int64[::1], int64[::1])"

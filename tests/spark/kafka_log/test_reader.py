@@ -224,6 +224,18 @@ def test_every_byte_of_a_batch_damaged(data: Path, open_log: OpenLog, codec: Com
         assert f"{path}: corrupt batch at position {start}" in told[0]
 
 
+def test_a_timestamp_that_spark_cannot_hold(data: Path, open_log: OpenLog) -> None:
+    log = open_log(segment_bytes=1_000_000)
+    log.append(batch_of(b"good"))
+    log.close()
+    (path,) = (data / "orders-0").glob("*.log")
+    bad = build_batch([Record(1, 1 << 60, b"k", b"v")], base_offset=1)
+    path.write_bytes(path.read_bytes() + bad)
+    with pytest.raises(CorruptLogError, match=r"position \d+: a timestamp that Spark cannot hold"):
+        values_of(data)
+    assert list(values_of(data, mode="PERMISSIVE")) == [0]
+
+
 def test_options_that_cannot_be_followed(data: Path, open_log: OpenLog, tmp_path: Path) -> None:
     open_log().append(batch_of(b"v"))
     cases: list[tuple[dict[str, Any], str]] = [
