@@ -43,6 +43,16 @@ class EncodeError(ValueError):
 
 def read_unsigned_varint(data: Buffer, position: int, max_bytes: int = MAX_VARINT_BYTES) -> tuple[int, int]:
     """(value, position after it); WireError when it is cut, longer than `max_bytes` or wider than 32 (64) bits."""
+    try:
+        first, second = data[position], data[position + 1]
+        # Sizes of record batches have two or three bytes: written out, these cost a third of the loop.
+        if second < 0x80 <= first:
+            return first & 0x7F | second << 7, position + 2
+        third = data[position + 2]
+        if third < 0x80 <= first:
+            return first & 0x7F | (second & 0x7F) << 7 | third << 14, position + 3
+    except IndexError:
+        pass
     value = shift = 0
     for byte in data[position : position + max_bytes]:
         value |= (byte & 0x7F) << shift
@@ -80,6 +90,10 @@ def unsigned_varint(value: int) -> bytes:
     """The shortest form."""
     if value < 0x80:
         return bytes((value,))
+    if value < 0x4000:
+        return bytes((value & 0x7F | 0x80, value >> 7))
+    if value < 0x200000:
+        return bytes((value & 0x7F | 0x80, value >> 7 & 0x7F | 0x80, value >> 14))
     encoded = bytearray()
     while value > 0x7F:
         encoded.append(value & 0x7F | 0x80)
