@@ -39,7 +39,7 @@ from minibroker.log.partition_log import PartitionLog
 from minibroker.log.results import IsolationLevel
 from minibroker.schemas import k01_fetch as schema
 from minibroker.storage.file_slice import FileSlice
-from minibroker.wire.schema import Buffer, replace
+from minibroker.wire.schema import Buffer, constructor, replace
 
 TIMESTAMPS_SINCE: Final = 2  #: message format v1
 MAX_BYTES_SINCE: Final = 3
@@ -51,8 +51,12 @@ LEADERS_SINCE: Final = 16
 
 _NO_EPOCH: Final = -1  #: any negative epoch means this
 _EMPTY: Final = b""
-_NOT_DIVERGING: Final = schema.EpochEndOffset()
-_UNTOLD: Final = schema.LeaderIdAndEpoch()
+_response = constructor(schema.Response)
+_topic_result = constructor(schema.TopicResult)
+_partition_result = constructor(schema.PartitionResult)
+_DEFAULTS: Final = schema.PartitionResult(partition_index=0, error_code=0, high_watermark=0, records=None)
+_NOT_DIVERGING: Final = _DEFAULTS.diverging_epoch  #: these very values are known to be default without comparing
+_UNTOLD: Final = _DEFAULTS.current_leader
 _SIZE: Final = Struct(">8xi")  #: of a batch or message, without these 12 bytes
 _BATCH: Final = Struct(">q15xi")  #: base_offset, last_offset_delta
 _MESSAGE: Final = Struct(">q")  #: offset; of a compressed set, that of its last message
@@ -121,7 +125,7 @@ class Reading:
             session = self._context.session
             if (session is not None and session.lost) or any(partition.online_log is None for partition in self._watched):
                 is_last = True  # deleted, or its disk failed: that is told at once
-            elif (self._short_by > 1 or self._isolation is IsolationLevel.READ_COMMITTED) and not self._may_be_enough():
+            elif self._seen and not self._may_be_enough():
                 return None
         results, size, is_urgent = self._read()
         if is_last or is_urgent or size >= self._min_bytes:
@@ -146,9 +150,13 @@ class Reading:
         return [session]
 
     def _note_extents(self) -> list[Partition]:
-        self._watched = [partition for partition in self._places if partition is not None]
-        self._seen = [self._extent(partition) for partition in self._watched]
-        return self._watched
+        watched = self._watched = [partition for partition in self._places if partition is not None]
+        self._seen = [self._extent(partition) for partition in watched] if self._is_choosy() else []
+        return watched
+
+    def _is_choosy(self) -> bool:
+        """Whether a partition may move without there being enough to answer, so that looking before reading pays."""
+        return self._short_by > 1 or self._isolation is IsolationLevel.READ_COMMITTED
 
     def _may_be_enough(self) -> bool:
         """Whether the readers' ends moved by what was missing, as far as that can be told without reading."""
@@ -268,11 +276,11 @@ class Reading:
         if self._ctx.api_version < STORAGE_ERROR_SINCE:
             told = [(topic, _without_storage_error(result)) for topic, result in told]
         endpoints: list[schema.NodeEndpoint] = []
-        if any(result.error_code and result.current_leader is not _UNTOLD for _, result in told):
+        if self._ctx.api_version >= LEADERS_SINCE and any(result.error_code and result.current_leader is not _UNTOLD for _, result in told):
             node = self._ctx.cluster.node
             host, port = node.advertised(self._ctx.connection.listener_name)
             endpoints = [schema.NodeEndpoint(node_id=node.node_id, host=host, port=port, rack=node.rack)]
-        return schema.Response(session_id=session_id, responses=_by_topic(told), node_endpoints=endpoints)
+        return _response(session_id=session_id, responses=_by_topic(told), node_endpoints=endpoints)
 
     def _settle(self, session: FetchSession, results: Sequence[Result]) -> None:
         """What was read to the reader's end, and told, needs no reading until it moves."""
@@ -340,7 +348,7 @@ def _result(
     diverging: schema.EpochEndOffset = _NOT_DIVERGING,
 ) -> schema.PartitionResult:
     log = partition.log
-    return schema.PartitionResult(
+    return _partition_result(
         partition_index=asked.partition,
         error_code=0,
         high_watermark=log.high_watermark,
@@ -398,9 +406,9 @@ def _by_topic(results: list[Result]) -> list[schema.TopicResult]:
     for topic, result in results:
         if topic != previous or not answer:
             if isinstance(topic, str):
-                answer.append(schema.TopicResult(topic=topic, partitions=[result]))
+                answer.append(_topic_result(topic=topic, partitions=[result]))
             else:
-                answer.append(schema.TopicResult(topic_id=topic, partitions=[result]))
+                answer.append(_topic_result(topic_id=topic, partitions=[result]))
             previous = topic
         else:
             answer[-1].partitions.append(result)

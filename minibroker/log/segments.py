@@ -14,13 +14,14 @@ NEVER = 2**63  #: a timestamp that no segment reaches
 class Segments:
     """A sorted list of segments that finds by offset, and by timestamp."""
 
-    __slots__ = ("_base_offsets", "_reached", "_segments", "active")
+    __slots__ = ("_base_offsets", "_closed_size", "_reached", "_segments", "active")
 
     def __init__(self, segments: list[Segment]) -> None:
         self._segments = segments
         self._base_offsets = [segment.base_offset for segment in segments]
         #: the largest timestamp up to and with each segment: of the first ones, as far as somebody asked, and never of the active one
         self._reached: list[int] = []
+        self._closed_size: int | None = None  #: bytes of all but the active one; None: to be counted
         self.active = segments[-1]
 
     def __len__(self) -> int:
@@ -33,6 +34,7 @@ class Segments:
         """A new one that grows from now on."""
         self._segments.append(segment)
         self._base_offsets.append(segment.base_offset)
+        self._closed_size = None
         self.active = segment
 
     def from_offset(self, offset: int) -> list[Segment]:
@@ -80,6 +82,7 @@ class Segments:
         del self._segments[:count], self._base_offsets[:count]
         if count:
             self._reached.clear()
+            self._closed_size = None
         return taken
 
     def replace(self, replaced: Sequence[Segment], segment: Segment) -> None:
@@ -88,6 +91,7 @@ class Segments:
         self._segments[first : first + len(replaced)] = [segment]
         self._base_offsets[first : first + len(replaced)] = [segment.base_offset]
         del self._reached[first:]
+        self._closed_size = None
 
     @property
     def directory(self) -> str:
@@ -97,4 +101,6 @@ class Segments:
     @property
     def size(self) -> int:
         """Bytes of all `.log` files."""
-        return sum(segment.size for segment in self._segments)
+        if self._closed_size is None:
+            self._closed_size = sum(segment.size for segment in self._segments[:-1])
+        return self._closed_size + self.active.size
