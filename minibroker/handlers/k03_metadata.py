@@ -20,9 +20,12 @@ from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.registry import handles
 from minibroker.errors import InvalidRequest, KafkaError, LeaderNotAvailable
 from minibroker.schemas import k03_metadata as schema
-from minibroker.wire.schema import NIL_UUID
+from minibroker.wire.schema import NIL_UUID, constructor
 
 BY_ID_SINCE: Final = 12
+
+_partition_result = constructor(schema.PartitionResult)
+_NOBODY: Final[list[int]] = []
 
 
 @handles(schema)
@@ -101,12 +104,12 @@ def _operations(request: schema.Request) -> int:
 
 def _partition(partition: Partition, replicas: list[int]) -> schema.PartitionResult:
     is_online = partition.is_online
-    return schema.PartitionResult(
+    return _partition_result(
         error_code=0 if is_online else LeaderNotAvailable.code,
         partition_index=partition.index,
         leader_id=replicas[0] if is_online else -1,
         leader_epoch=partition.leader_epoch,
         replica_nodes=replicas,
-        isr_nodes=replicas if is_online else [],
-        offline_replicas=[] if is_online else replicas,
+        isr_nodes=replicas if is_online else _NOBODY,
+        offline_replicas=_NOBODY if is_online else replicas,
     )
