@@ -152,6 +152,11 @@ class PartitionFolder:
             if segment is self.segments[-1]:
                 self.known_end = known
 
+    def close(self) -> None:
+        """Let go of the files: whoever holds one that a broker deleted holds its space."""
+        for segment in self.segments:
+            segment.handle.close()
+
     def _head_at(self, segment: SegmentFile, position: int) -> bytes:
         return self.files.read_at(segment.handle.opened(), HEADER_SIZE, position)
 

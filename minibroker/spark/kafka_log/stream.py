@@ -89,6 +89,8 @@ class StreamPlanner:
         for folder in folders:
             if folder.directory in self._seen:
                 folder.follow(self._seen[folder.directory])
+        for earlier in self._seen.values():
+            earlier.close()
         self._seen = {folder.directory: folder for folder in folders}
         return folders
 

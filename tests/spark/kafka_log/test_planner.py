@@ -102,6 +102,7 @@ def test_a_growing_log_is_not_walked_through_again(tmp_path: Path) -> None:
     assert files.bytes_read - walked < walked / 20
     (wanted,) = stream.plan({"orders": {"0": 2000}}, {"orders": {"0": 2003}})
     assert wanted.aborted == (AbortedRange(7, 2000, 2001),)
+    assert len(files.handles) == 1
 
 
 def test_a_topic_that_was_made_anew_is_walked_through(tmp_path: Path) -> None:
