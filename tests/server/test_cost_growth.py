@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from minibroker.dispatch.dispatcher import InFlight
 from minibroker.schemas import k00_produce, k01_fetch, k02_list_offsets, k08_offset_commit, k12_heartbeat
 from minibroker.server.connection import Connection
 from minibroker.server.listener import Limits, Listener
@@ -62,25 +63,53 @@ def produce(broker: Broker) -> Callable[[], Work]:
     return lambda: broker.dispatch(memoryview(bytearray(frame_of(request, 9))))
 
 
-def fetch(broker: Broker) -> Callable[[], Work]:
-    """A poll within a session of all partitions, one of which has changed: its consumer asks for what comes behind the last answer."""
+class Session:
+    """Polls within a session of all partitions, the first of which changes: its consumer asks for what comes behind the last answer."""
 
-    def request(epoch: int, session_id: int, offsets: dict[int, int]) -> k01_fetch.Request:
+    def __init__(self, broker: Broker, **fields: Any) -> None:
+        self.broker = broker
+        self.fields = {"min_bytes": 1, "isolation_level": 0} | fields
+        self.session_id = self.epoch = 0
+        count = len(broker.memory.cluster.topic("orders").partitions)
+        opening = self.request(dict.fromkeys(range(1, count), 0) | {0: broker.end_offset})
+        self.session_id = broker.memory.ask(opening, 12).session_id
+
+    def request(self, offsets: dict[int, int], wait_ms: int = 0) -> k01_fetch.Request:
         asked = [
             k01_fetch.Partition(partition=index, fetch_offset=offset, partition_max_bytes=1 << 20) for index, offset in offsets.items()
         ]
-        topics = [k01_fetch.Topic(topic="orders", partitions=asked)] if asked else []
-        return k01_fetch.Request(max_wait_ms=0, min_bytes=1, session_id=session_id, session_epoch=epoch, topics=topics)
+        topics = [k01_fetch.Topic(topic="orders", partitions=asked)]
+        self.epoch += 1
+        return k01_fetch.Request(
+            max_wait_ms=wait_ms, session_id=self.session_id, session_epoch=self.epoch - 1, topics=topics, **self.fields
+        )
 
-    count = len(broker.memory.cluster.topic("orders").partitions)
-    session_id = broker.memory.ask(request(0, 0, dict.fromkeys(range(1, count), 0) | {0: broker.end_offset}), 12).session_id
-    epoch = 0
+    def append(self) -> int:
+        return self.broker.memory.append("orders", 0, records(1, timestamp=self.broker.first_ms)).base_offset
+
+
+def fetch(broker: Broker) -> Callable[[], Work]:
+    session = Session(broker)
+    return lambda: broker.dispatch(frame_of(session.request({0: session.append()}), 12))
+
+
+def waiting_fetch(broker: Broker) -> Callable[[], Work]:
+    """From its arrival to its answer, with the appends that bring what it waits for: the first one is too little."""
+    session = Session(broker, min_bytes=len(records(1)) + 1, isolation_level=1)
 
     def one_more() -> Work:
-        nonlocal epoch
-        epoch += 1
-        offset = broker.memory.append("orders", 0, records(1, timestamp=broker.first_ms)).base_offset
-        return broker.dispatch(frame_of(request(epoch, session_id, {0: offset}), 12))
+        frame = frame_of(session.request({0: session.append() + 1}, wait_ms=500), 12)
+
+        def work() -> None:
+            answer = broker.memory.dispatcher.dispatch(broker.memory.connection, frame)
+            assert isinstance(answer, InFlight)
+            for _ in range(2):
+                assert not answer.is_done
+                session.append()
+                broker.memory.clock.advance(0)
+            assert answer.is_done
+
+        return work
 
     return one_more
 
@@ -112,6 +141,7 @@ def heartbeat(broker: Broker) -> Callable[[], Work]:
 CASES: dict[str, Callable[[Broker], Callable[[], Work]]] = {
     "Produce": produce,
     "Fetch": fetch,
+    "Fetch that waits": waiting_fetch,
     "ListOffsets -1": list_offsets(-1),
     "ListOffsets -2": list_offsets(-2),
     "ListOffsets -3": list_offsets(-3),
