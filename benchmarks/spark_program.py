@@ -20,6 +20,7 @@ from minibroker.spark.session import kafka_session
 CONF = {
     "spark.driver.memory": "1g",
     "spark.kafka.consumer.cache.timeout": "5s",
+    "spark.network.timeout": "1d",  # it stands still between loads, and is not to think that its executor was lost
     "spark.kafka.consumer.cache.evictorThreadRunInterval": "2s",
 }
 PATIENCE_S = 300
