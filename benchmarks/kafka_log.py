@@ -1,0 +1,116 @@
+"""Spark's `kafka-log` beside Spark's Kafka connector: the same topic, read from the broker's files and from the broker.
+
+    python benchmarks/kafka_log.py [--records 5000000] [--rounds 3] [--broker minibroker|kafka]
+
+Records of 200 bytes, lz4, two partitions, all columns, into Spark's `noop` sink; `local[2]`, one session, both warmed up first, rounds in
+turn. Told are the medians of records a second, and of CPU microseconds a record of Spark with its Python processes and the broker, which
+is what can be compared on a machine with other things to do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from minibroker.spark import session as spark_session
+from minibroker.spark.kafka_log.source import register
+from tests.support.broker_process import BrokerProcess
+from tests.support.kafka_process import KafkaProcess
+
+TOPIC = "bench"
+VALUE_BYTES = 200
+
+
+def main() -> None:
+    """Fill, warm up, measure, print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--records", type=int, default=5_000_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--broker", choices=["minibroker", "kafka"], default="minibroker")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="kafka-log-") as folder:
+        broker: Any
+        with (BrokerProcess if given.broker == "minibroker" else KafkaProcess)(Path(folder)) as broker:
+            fill(broker.bootstrap, given.records)
+            spark = spark_session.kafka_session("kafka-log", master="local[2]", conf={"spark.driver.memory": "2g"})
+            register(spark)
+            connector = spark.read.format("kafka").option("kafka.bootstrap.servers", broker.bootstrap).option("subscribe", TOPIC)
+            files = spark.read.format("kafka-log").option("subscribe", TOPIC)
+            loads: dict[str, Callable[[], Any]] = {"connector": connector.load, "kafka-log": lambda: files.load(str(broker.data_dir))}
+            figures = measure(loads, given.records, given.rounds)
+            spark.stop()
+    for name, (rate, cpu_us) in figures.items():
+        print(f"{name:10} {rate:12,.0f} records/s {cpu_us:8.2f} us of CPU a record")
+    print(f"kafka-log is {figures['kafka-log'][0] / figures['connector'][0]:.2f} times as fast")
+
+
+def measure(loads: dict[str, Callable[[], Any]], count: int, rounds: int) -> dict[str, tuple[float, float]]:
+    """Medians of records a second, and of CPU microseconds a record, by load."""
+    rates: dict[str, list[float]] = {name: [] for name in loads}
+    costs: dict[str, list[float]] = {name: [] for name in loads}
+    for number in range(rounds + 1):
+        for name, load in loads.items():
+            cpu, began = cpu_seconds(os.getpid()), time.perf_counter()
+            load().write.format("noop").mode("overwrite").save()
+            took = time.perf_counter() - began
+            print(f"{'warming up' if number == 0 else f'round {number}'}: {name} {took:.2f} s", flush=True)
+            if number:
+                rates[name].append(count / took)
+                costs[name].append((cpu_seconds(os.getpid()) - cpu) / count * 1e6)
+    return {name: (statistics.median(rates[name]), statistics.median(costs[name])) for name in loads}
+
+
+def cpu_seconds(pid: int) -> float:
+    """What a process, its children and theirs have used, the broker among them."""
+    children: dict[int, list[int]] = {}
+    ticks: dict[int, int] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (folder / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        children.setdefault(int(fields[1]), []).append(int(folder.name))
+        ticks[int(folder.name)] = sum(map(int, fields[11:15]))
+    total, waiting = 0, [pid]
+    while waiting:
+        each = waiting.pop()
+        total += ticks.get(each, 0)
+        waiting += children.get(each, [])
+    return total / os.sysconf("SC_CLK_TCK")
+
+
+def fill(bootstrap: str, count: int) -> None:
+    """Values of 29 words out of 4,000: lz4 makes two thirds of them."""
+    from confluent_kafka import Producer  # noqa: PLC0415  as every client here
+    from confluent_kafka.admin import AdminClient, NewTopic  # noqa: PLC0415
+
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic(TOPIC, 2, 1, config={"retention.ms": "-1"})])[TOPIC].result(timeout=60)
+    rng = random.Random(7)  # noqa: S311  no secret
+    words = [b"%06x" % rng.randrange(1 << 24) for _ in range(4000)]
+    values = [b" ".join(rng.choices(words, k=29))[:VALUE_BYTES] for _ in range(5000)]
+    settings = {"compression.type": "lz4", "batch.size": 16_384, "linger.ms": 50, "queue.buffering.max.messages": 500_000}
+    producer = Producer({"bootstrap.servers": bootstrap, **settings})
+    for number in range(count):
+        while True:
+            try:
+                producer.produce(TOPIC, values[number % len(values)], partition=number % 2)
+                break
+            except BufferError:
+                producer.poll(0.1)
+    if producer.flush(120):
+        raise SystemExit("the topic could not be filled")
+
+
+if __name__ == "__main__":
+    main()
