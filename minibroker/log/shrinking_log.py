@@ -63,7 +63,7 @@ class ShrinkingLog(DurableLog):
     def _delete_more(self) -> None:
         if self._has_segments_below_start and not self.is_closed:
             with suppress(KafkaStorageError):  # whose log it is was told
-                self._delete_below_start()
+                self._when_names_are_synced(self._delete_below_start)  # again: the log may have rolled, and its start have moved
 
     def _remove_later(self, work: Callable[[], None]) -> None:
         remove_later(work, delay_ms=self.config.file_delete_delay_ms, clock=self._clock, background=self._background)

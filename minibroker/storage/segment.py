@@ -30,7 +30,7 @@ from minibroker.storage.batch_scan import (
     unpack_head,
 )
 from minibroker.storage.file_slice import LEAST_SIZE, FileSlice
-from minibroker.storage.files import APPEND, Files, write_all
+from minibroker.storage.files import APPEND, OUT_OF_DESCRIPTORS, Files, write_all
 from minibroker.storage.log_file_names import DELETED, LOG, OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX, file_name
 from minibroker.storage.offset_index import OffsetIndex
 from minibroker.storage.time_index import NO_TIMESTAMP, TimeIndex, TimestampEntry
@@ -253,7 +253,11 @@ class Segment:
         if size > max_bytes:
             size = self._whole_batches(start, max_bytes, end, min_one=min_one)
         if size >= LEAST_SIZE:
-            return FileSlice(self._files, self.log, start, size)
+            try:
+                return FileSlice(self._files, self.log, start, size)
+            except OSError as error:
+                if error.errno not in OUT_OF_DESCRIPTORS:
+                    raise  # else it is read by the descriptor that there is
         return self._files.read_at(self.log.opened(), size, start) if size else b""
 
     def _whole_batches(self, start: int, max_bytes: int, end: int, *, min_one: bool) -> int:

@@ -17,6 +17,7 @@ from minibroker.log.log_config import LogConfig
 from minibroker.log.partition_log import PartitionLog
 from minibroker.log.results import IsolationLevel
 from minibroker.records.batch import split_batches
+from minibroker.storage.file_slice import LEAST_SIZE, FileSlice
 from minibroker.storage.files import RealFiles
 from tests.log.conftest import OpenLog
 from tests.support.faulty_files import FaultyFiles
@@ -320,6 +321,22 @@ def test_a_thousand_logs_live_with_few_descriptors(tmp_path: Path) -> None:
     assert 30 < files.most_descriptors <= 40
     assert len(files.handles) == 0
     assert not files._paths
+
+
+def test_a_large_read_needs_no_further_descriptor(open_log: OpenLog) -> None:
+    """It would have one of its own, for sendfile; when there is none left it is read by the one that is open."""
+    files = FaultyFiles()
+    log = open_log(files=files)
+    log.append(batch_of(bytes(LEAST_SIZE)))
+    assert isinstance(log.slice(0, 1 << 20, isolation=UNCOMMITTED), FileSlice)
+    files.fail("duplicate", errno.EMFILE, times=9)
+    data = log.slice(0, 1 << 20, isolation=UNCOMMITTED)
+    assert isinstance(data, bytes)
+    assert data == log.read(0, 1 << 20, isolation=UNCOMMITTED)
+    files.heal()
+    files.fail("duplicate", errno.EIO)
+    with pytest.raises(KafkaStorageError):
+        log.slice(0, 1 << 20, isolation=UNCOMMITTED)
 
 
 @pytest.mark.parametrize("seed", range(60))

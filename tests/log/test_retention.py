@@ -18,6 +18,7 @@ from minibroker.errors import KafkaStorageError, OffsetOutOfRange
 from minibroker.log.log_config import LogConfig
 from minibroker.log.partition_log import PartitionLog
 from minibroker.log.results import IsolationLevel
+from minibroker.log.shrinking_log import SEGMENTS_A_TURN
 from minibroker.log.write_times import WriteTimes
 from minibroker.records.builder import build_batch
 from minibroker.records.record import Record
@@ -238,6 +239,23 @@ class LateBackground(InlineBackground):
         waiting, self.waiting = self.waiting, []
         for each in waiting:
             each()
+
+
+def test_each_turn_of_a_long_deletion_waits_for_names(open_log: OpenLog, clock: ManualClock) -> None:
+    """Between two turns the log rolls and its start moves: the names of then must be on the disk, not only those of the first turn."""
+    background = LateBackground()
+    log = open_log(segment_bytes=100, background=background)
+    fill(log, *[0] * 2 * SEGMENTS_A_TURN)
+    log.advance_log_start_offset(log.log_end_offset)
+    background.run()
+    assert log.segment_count == SEGMENTS_A_TURN
+    fill(log, *[0] * SEGMENTS_A_TURN)
+    log.advance_log_start_offset(log.log_end_offset)
+    clock.advance(0)
+    assert log.segment_count == 2 * SEGMENTS_A_TURN
+    background.run()
+    clock.advance(0)
+    assert log.segment_count == 1
 
 
 def test_the_new_segment_is_synced_before_the_old_ones_go(open_log: OpenLog, clock: ManualClock) -> None:
