@@ -10,6 +10,7 @@ import pytest
 from minibroker.client.configs import TYPES
 from minibroker.coordinator.share.values import InitialState
 from minibroker.errors import ShareSessionNotFound
+from minibroker.records.batch import split_batches
 from minibroker.records.builder import build_batch
 from minibroker.records.record import Record
 from minibroker.schemas import k44_incremental_alter_configs as k44
@@ -43,7 +44,8 @@ def test_kafkas_answers_with_the_same_records(golden: Golden, monkeypatch: pytes
     first = theirs.acquired_records[0].first_offset
     if first:
         broker.append("golden", 0, bytes(build_batch([Record(index, 0, None, b"") for index in range(first)])))
-    broker.cluster.partition("golden", 0).append_own(bytearray(theirs.records))
+    for batch in split_batches(theirs.records):
+        broker.cluster.partition("golden", 0).append_own(bytearray(batch.data))
     member = Member(broker, "golden", start_offset=first)
     batch_size = 1 if len(theirs.acquired_records) > 1 else 500
     answer = member.begin_fetch(batch_size=batch_size, version=golden.version).answer()
