@@ -50,24 +50,23 @@ Result = tuple[TopicKey, schema.PartitionResult]
 class Told:
     """One partition of a session: what the client asks of it, and what it was told last."""
 
-    __slots__ = ("_partition", "_session", "_unsubscribe", "asked", "high_watermark", "log_start_offset", "topic", "turn")
+    __slots__ = ("_partition", "_unsubscribe", "asked", "high_watermark", "log_start_offset", "topic", "turn")
 
-    def __init__(self, session: FetchSession, topic: TopicKey, asked: schema.Partition, turn: int) -> None:
+    def __init__(self, topic: TopicKey, asked: schema.Partition, turn: int) -> None:
         self.topic = topic
         self.asked = asked
         self.high_watermark = -1
         self.log_start_offset = -1
         self.turn = turn  #: place in the order in which the session's partitions are served
-        self._session = session
         self._partition: Partition | None = None
         self._unsubscribe: Callable[[], None] | None = None  #: None: its moves are not heard of
 
-    def watch(self, partition: Partition) -> None:
-        """Hear of its moves from now on."""
+    def watch(self, partition: Partition, session: FetchSession) -> None:
+        """Hear of its moves from now on, for `session`: held by the partition alone, so that a session that is over is no garbage."""
         if self._unsubscribe is None or self._partition is not partition:
             self.forget()
             self._partition = partition
-            self._unsubscribe = partition.subscribe(self._moved)
+            self._unsubscribe = partition.subscribe(lambda: self._moved(session))
 
     def forget(self) -> None:
         """Hear of it no more."""
@@ -75,9 +74,9 @@ class Told:
             self._unsubscribe()
             self._unsubscribe = self._partition = None
 
-    def _moved(self) -> None:
+    def _moved(self, session: FetchSession) -> None:
         is_lost = self._partition is not None and self._partition.online_log is None
-        if not self._session.moved(self, is_lost=is_lost):
+        if not session.moved(self, is_lost=is_lost):
             self.forget()
 
     def tell(self, result: schema.PartitionResult) -> bool:
@@ -99,8 +98,8 @@ class FetchSession:
     """The partitions of one client, those that are not settled in the order in which they are served."""
 
     __slots__ = (
-        "_turns", "_unsettled", "_waiting", "created_ms", "epoch", "isolation_level", "lost", "partitions", "session_id", "used_ms",
-        "uses_topic_ids",
+        "_is_closed", "_turns", "_unsettled", "_waiting", "created_ms", "epoch", "isolation_level", "lost", "partitions", "session_id",
+        "used_ms", "uses_topic_ids",
     )  # fmt: skip
 
     def __init__(self, session_id: int, uses_topic_ids: bool, now_ms: int) -> None:
@@ -112,6 +111,7 @@ class FetchSession:
         self.partitions: dict[tuple[TopicKey, int], Told] = {}
         self.isolation_level = 0  #: of the last request: what is settled for one level may not be for the other
         self.lost = False  #: a partition was deleted, or its disk failed, since the last request
+        self._is_closed = False  #: a request that waited may still be answered, and nobody else asks
         self._unsettled: dict[tuple[TopicKey, int], Told] = {}
         self._turns = count()
         self._waiting: dict[object, Callable[[], None]] = {}  #: whom to tell of a partition that moved
@@ -132,15 +132,15 @@ class FetchSession:
         """Everything that there is of a partition is told."""
         key = topic, partition.index
         told = self.partitions.get(key)
-        if told is not None:
-            told.watch(partition)
+        if told is not None and not self._is_closed:
+            told.watch(partition, self)
             self._unsettled.pop(key, None)
 
     def watch(self, topic: TopicKey, partition: Partition) -> None:
         """Hear of a partition that is not settled, too."""
         told = self.partitions.get((topic, partition.index))
         if told is not None:
-            told.watch(partition)
+            told.watch(partition, self)
 
     def moved(self, told: Told, *, is_lost: bool) -> bool:
         """A partition moved; whether the session wants to hear of it again."""
@@ -168,9 +168,12 @@ class FetchSession:
             self._unsettled.update(self.partitions)
 
     def close(self) -> None:
-        """The session is over."""
+        """The session is over; who waits in it is answered, since it hears of nothing any more."""
+        self._is_closed = self.lost = True
         for told in self.partitions.values():
             told.forget()
+        for callback in list(self._waiting.values()):
+            callback()
 
     def update(self, added: Iterable[Asked], forgotten: Iterable[tuple[TopicKey, int]]) -> None:
         """Apply a request: new and changed partitions, and those to forget."""
@@ -178,7 +181,7 @@ class FetchSession:
             key = topic, asked.partition
             told = self.partitions.get(key)
             if told is None:
-                told = self.partitions[key] = Told(self, topic, asked, next(self._turns))
+                told = self.partitions[key] = Told(topic, asked, next(self._turns))
             else:
                 told.asked = asked
             self._unsettled[key] = told

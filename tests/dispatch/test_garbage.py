@@ -52,6 +52,14 @@ def fetch_whose_client_goes(broker: BrokerInMemory) -> None:
     broker.clock.advance(500)
 
 
+def fetch_session_that_ends(broker: BrokerInMemory) -> None:
+    topics = [k01.Topic(topic="a", partitions=[k01.Partition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)])]
+    opened = broker.ask(k01.Request(max_wait_ms=0, min_bytes=1, session_epoch=0, topics=topics), 12)
+    polled = broker.ask(k01.Request(max_wait_ms=0, min_bytes=1, session_id=opened.session_id, session_epoch=1, topics=[]), 12)
+    assert polled.session_id == opened.session_id
+    broker.ask(k01.Request(max_wait_ms=0, min_bytes=1, session_id=opened.session_id, session_epoch=-1, topics=[]), 12)
+
+
 def request_that_fails(broker: BrokerInMemory) -> None:
     topic = k19.Topic(name="too-large", num_partitions=10_001, replication_factor=1, assignments=[], configs=[])
     assert broker.ask(k19.Request(topics=[topic])).topics[0].error_code
@@ -87,6 +95,7 @@ def segments_that_roll_and_go(broker: BrokerInMemory) -> None:
         fetch_that_is_woken,
         fetch_that_waits_it_out,
         fetch_whose_client_goes,
+        fetch_session_that_ends,
         request_that_fails,
         group_of_one,
         topic_that_comes_and_goes,

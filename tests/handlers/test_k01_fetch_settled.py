@@ -216,3 +216,20 @@ def test_a_forgotten_partition_is_not_listened_to(broker: BrokerInMemory) -> Non
     assert listeners(broker) == before + 1
     broker.append("orders", 7, records(1))
     assert session.poll() == []
+
+
+def test_a_session_that_is_ended_while_its_client_waits(broker: BrokerInMemory) -> None:
+    """By eviction, or by another connection: it would hear of nothing any more, so it is answered; and nothing is left of it."""
+    session = Session(broker)
+    pending = session.begin(wait_ms=500)
+    assert not pending.is_done
+    broker.append("orders", 3, records(1))
+    broker.ask(schema.Request(max_wait_ms=0, min_bytes=1, session_id=session.session_id, session_epoch=-1, topics=[]), VERSION)
+    broker.clock.advance(0)
+    assert told(pending) == [("orders", 3)]
+    again = Session(broker)
+    pending = again.begin(wait_ms=500)
+    broker.ask(schema.Request(max_wait_ms=0, min_bytes=1, session_id=again.session_id, session_epoch=-1, topics=[]), VERSION)
+    broker.clock.advance(0)
+    assert told(pending) == []
+    assert not listeners(broker)
