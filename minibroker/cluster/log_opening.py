@@ -119,6 +119,7 @@ class LogOpener:
             partition.take_offline(KafkaStorageError(f"{name} is offline: {error}"))
             return
         partition.online_log = log
+        log.on_shown = partition.wake
         partition.directory_id = directory.directory_id
         directory.add(key, log)
 

@@ -31,7 +31,17 @@ class Flush:
     if that is not synced: when the segment grows no more, a recovery may begin behind it.
     """
 
-    __slots__ = ("_aborted", "_aborted_count", "_descriptors", "_directories", "_files", "_paths", "end_offset", "folder_changes")
+    __slots__ = (
+        "_aborted",
+        "_aborted_count",
+        "_descriptors",
+        "_directories",
+        "_files",
+        "_paths",
+        "end_offset",
+        "folder_changes",
+        "oldest_transaction",
+    )
 
     def __init__(
         self,
@@ -49,6 +59,7 @@ class Flush:
         self._directories = directories
         self.end_offset = end_offset
         self.folder_changes = folder_changes  #: those that `directories` make durable; none of them counts before `run` has returned
+        self.oldest_transaction: int | None = None  #: first offset of the oldest one that was open; written by PartitionLog
         self._aborted = aborted
         self._aborted_count = len(aborted.entries) if aborted is not None else 0  #: so many entries `run` makes durable
         older, newest = segments[:-OPEN_SEGMENTS], segments[-OPEN_SEGMENTS:]

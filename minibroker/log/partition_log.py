@@ -14,7 +14,8 @@ KafkaError kinds refuse an append or a read, and the log is untouched. Not for s
 `Flush.run` and removals.
 
 An append is of a client (`append`), of the broker itself (`append_own`), or the end of a transaction (`end_transaction`). While the high
-watermark is held back, readers see nothing of what is appended, so neither offset of theirs moves.
+watermark is held back, readers see nothing of what is appended, so neither offset of theirs moves. Where flush.messages asks for a flush,
+they see what was appended once it is on the disk, as those of Apache Kafka: nobody reads what a power loss can take back.
 """
 
 from __future__ import annotations
@@ -28,8 +29,9 @@ from minibroker.background import Background
 from minibroker.clock import Clock
 from minibroker.errors import KafkaStorageError, RecordListTooLarge
 from minibroker.log.deletion import remove_folder
+from minibroker.log.flush import Flush
 from minibroker.log.loading import LoadedLog, Loader
-from minibroker.log.log_config import LogConfig
+from minibroker.log.log_config import LONG_MAX, LogConfig
 from minibroker.log.produce_rules import produce_rules
 from minibroker.log.producer_state import ActiveProducer
 from minibroker.log.results import Appended
@@ -57,10 +59,11 @@ class PartitionLog(ShrinkingLog):
         self, directory: str, loaded: LoadedLog, *, config: LogConfig, files: Files, clock: Clock, background: Background | None
     ) -> None:
         super().__init__(directory, loaded, files=files, clock=clock, background=background)
+        self.on_shown: Callable[[], None] | None = None  #: told behind a flush that readers waited for
+        self._is_held = False  #: by `hold_high_watermark`
         self.update_config(config)
         self._retention = Retention(files)
         self._write_times = WriteTimes(clock.now_ms(), self.log_end_offset)
-        self._is_held = False
         self.leader_epoch = max(self._epochs.latest, 0)  #: stamped on what is appended
         self._epoch_is_saved = self._epochs.latest >= 0
         self.segments.active.roll_jitter_ms = random_jitter_ms(config)
@@ -198,7 +201,7 @@ class PartitionLog(ShrinkingLog):
             if aborted is not None:
                 self._note_aborted(aborted)
         self.log_end_offset = last_offset + 1
-        if not self._is_held:
+        if not self._may_wait or not (self._is_held or self.wants_sync):
             self._follow_log_end()
         return Appended(base_offset, last_offset, log_append_time_ms, self.log_start_offset)
 
@@ -212,10 +215,13 @@ class PartitionLog(ShrinkingLog):
     def _follow_log_end(self) -> None:
         self.high_watermark = self.last_stable_offset = self.log_end_offset
         if self._unstable or self.first_unstable_offset is not None:
-            oldest = self._open_transactions.oldest
-            self.first_unstable_offset = None if oldest is None else max(oldest, self.log_start_offset)
-            if self.first_unstable_offset is not None:
-                self.last_stable_offset = self.first_unstable_offset
+            self._show(self.log_end_offset, self._open_transactions.oldest)
+
+    def _show(self, end_offset: int, oldest_transaction: int | None) -> None:
+        self.high_watermark = self.last_stable_offset = end_offset
+        self.first_unstable_offset = None
+        if oldest_transaction is not None and oldest_transaction < end_offset:
+            self.first_unstable_offset = self.last_stable_offset = max(oldest_transaction, self.log_start_offset)
 
     def _roll(self) -> Segment:
         """Finish the segment that grows and begin a new one at the log end."""
@@ -238,6 +244,24 @@ class PartitionLog(ShrinkingLog):
         return segment
 
     # Offsets that move
+
+    def begin_flush(self, end_offset: int | None = None, *, with_active_indexes: bool = False) -> Flush:
+        """As below, and the flush knows which transaction is open: a transaction that ends while it runs has not ended on the disk."""
+        flush = super().begin_flush(end_offset, with_active_indexes=with_active_indexes)
+        flush.oldest_transaction = self._open_transactions.oldest
+        return flush
+
+    def end_flush(self, flush: Flush, error: BaseException | None) -> None:
+        """As below; readers see what they waited for."""
+        super().end_flush(flush, error)
+        if self._is_held or self.high_watermark == self.log_end_offset:
+            return
+        if not self.wants_sync:
+            self._follow_log_end()
+        elif flush.end_offset > self.high_watermark:
+            self._show(flush.end_offset, flush.oldest_transaction)
+        if self.on_shown is not None:
+            self.on_shown()
 
     def assign_leader_epoch(self, leader_epoch: int) -> None:
         """This broker leads the partition from log_end_offset on; a lower epoch than the newest is ignored.
@@ -278,11 +302,12 @@ class PartitionLog(ShrinkingLog):
 
     def hold_high_watermark(self) -> None:
         """Let the high watermark stay where it is while the log grows: for tests of readers."""
-        self._is_held = True
+        self._is_held = self._may_wait = True
 
     def release_high_watermark(self) -> None:
         """Let it follow the log end again."""
         self._is_held = False
+        self._may_wait = self._is_synced_before_shown
         self._follow_log_end()
 
     def admit_producers(self, is_allocated: Callable[[int], bool]) -> None:
@@ -332,6 +357,8 @@ class PartitionLog(ShrinkingLog):
         """Use another configuration from now on; index settings hold from the next segment on."""
         self.config = config
         self._rules = produce_rules(config)
+        self._is_synced_before_shown = config.flush_messages < LONG_MAX
+        self._may_wait = self._is_held or self._is_synced_before_shown  #: one look of the hot path
 
     def close(self, *, clean: bool = True) -> None:
         """Close files; clean: first write and sync what an opening with clean_shutdown=True relies on. Raises KafkaStorageError."""
@@ -361,6 +388,7 @@ class PartitionLog(ShrinkingLog):
 
     def _release(self, why: str) -> None:
         self.is_closed = True
+        self.on_shown = None
         for segment in self.segments:
             segment.release()
         if self.offline_cause is None:

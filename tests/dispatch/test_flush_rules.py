@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
 
 from minibroker.dispatch.flush_timer import FlushTimer
+from minibroker.errors import KafkaStorageError
+from minibroker.log.partition_log import PartitionLog
+from minibroker.records.control import ControlType, EndTransactionMarker
 from minibroker.schemas import k00_produce as k00
+from minibroker.schemas import k01_fetch as k01
 from minibroker.schemas import k44_incremental_alter_configs as k44
 from tests.support.broker_in_memory import BrokerInMemory, Pending, records
 from tests.support.faulty_files import FaultyFiles
-from tests.support.log_batches import read_values
+from tests.support.log_batches import idempotent_batch, read_values
 
 TOPIC = 2
 
@@ -26,6 +31,12 @@ def produce(broker: BrokerInMemory, count: int = 1) -> Pending:
     partition = k00.Partition(index=0, records=memoryview(bytearray(records(count))))
     topics = [k00.Topic(name="orders", partition_data=[partition])]
     return broker.begin(k00.Request(transactional_id=None, acks=-1, timeout_ms=1000, topic_data=topics), 9)
+
+
+def begin_fetch(broker: BrokerInMemory, *, offset: int = 0) -> Pending:
+    partition = k01.Partition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
+    topics = [k01.Topic(topic="orders", partitions=[partition])]
+    return broker.begin(k01.Request(max_wait_ms=500, min_bytes=1, session_epoch=-1, topics=topics), 12)
 
 
 def waits(pending: Pending) -> bool:
@@ -44,6 +55,69 @@ def test_every_third_record_waits_for_the_disk() -> None:
     assert [waits(produce(broker)), waits(produce(broker, 2))] == [False, True]
     broker.clock.advance(0)
     assert log.recovery_point == 6
+
+
+def visible(log: PartitionLog) -> tuple[int, int]:
+    return log.high_watermark, log.last_stable_offset
+
+
+def test_nobody_reads_what_is_not_on_the_disk_yet() -> None:
+    """As with Apache Kafka, whose append returns behind its flush: a power loss takes back nothing that a consumer has seen."""
+    broker = BrokerInMemory(topics={"orders": 1}, config={"log.flush.interval.messages": "3"})
+    log = broker.cluster.partition("orders", 0).log
+    assert not waits(produce(broker, 2))
+    assert visible(log) == (2, 2)
+    fetch = begin_fetch(broker, offset=2)
+    assert waits(produce(broker, 2))
+    assert (visible(log), log.log_end_offset, fetch.is_done) == ((2, 2), 4, False)
+    broker.clock.advance(0)
+    assert (visible(log), fetch.is_done) == ((4, 4), True)
+    assert not waits(produce(broker))
+    assert visible(log) == (5, 5)
+
+
+def test_nobody_reads_what_could_not_be_synced() -> None:
+    files = FaultyFiles()
+    broker = BrokerInMemory(topics={"orders": 1}, config={"log.flush.interval.messages": "1"}, files=files)
+    log = broker.cluster.partition("orders", 0).log
+    fetch = begin_fetch(broker)
+    files.fail("sync", errno.EIO)
+    pending = produce(broker)
+    broker.clock.advance(1000)
+    assert pending.answer().responses[0].partition_responses[0].error_code == KafkaStorageError.code
+    assert visible(log) == (0, 0)
+    assert not fetch.answer().responses[0].partitions[0].records
+
+
+def test_what_ended_behind_a_flush_is_not_stable_with_it() -> None:
+    """Records that came while a flush ran are not shown by it, nor that a transaction in front of them has ended."""
+    broker = BrokerInMemory(topics={"orders": 1}, config={"log.flush.interval.messages": "1"})
+    log = broker.cluster.partition("orders", 0).log
+    log.append_own(idempotent_batch(7, 0, is_transactional=True))
+    flush = log.begin_flush()
+    log.end_transaction(EndTransactionMarker(ControlType.COMMIT, 0), producer_id=7, producer_epoch=0, transaction_version=1)
+    flush.run()
+    log.end_flush(flush, None)
+    assert (visible(log), log.first_unstable_offset, log.log_end_offset) == ((1, 0), 0, 2)
+    log.flush()
+    assert (visible(log), log.first_unstable_offset) == ((2, 2), None)
+
+
+@pytest.mark.parametrize(("flushed", "start", "expected"), [(2, 0, (2, 2)), (3, 0, (3, 2)), (4, 3, (4, 3))])
+def test_what_a_flush_shows_is_in_order(flushed: int, start: int, expected: tuple[int, int]) -> None:
+    """The order of the offsets holds wherever the oldest transaction begins, and when records are deleted meanwhile."""
+    broker = BrokerInMemory(topics={"orders": 1}, config={"log.flush.interval.messages": "1"})
+    log = broker.cluster.partition("orders", 0).log
+    for data in (records(2), idempotent_batch(7, 0, is_transactional=True), records(1), records(1)):
+        log.append_own(memoryview(bytearray(data)))
+    flush = log.begin_flush(flushed)
+    if start:
+        log.high_watermark = start  # what an earlier flush has shown
+        log.advance_log_start_offset(start)
+    flush.run()
+    log.end_flush(flush, None)
+    assert visible(log) == expected
+    assert log.log_start_offset == start
 
 
 def test_the_rule_may_change_while_the_topic_is_written_to() -> None:

@@ -141,8 +141,12 @@ class BrokerInMemory:
         return Pending(api, number, self.dispatcher.dispatch(self.connection, frame_of(request, version, client_id=client_id)))
 
     def append(self, topic: str, index: int, batch: bytes) -> Appended:
-        """Append to a partition as a producer would, waking who waits."""
-        return self.cluster.partition(topic, index).append(memoryview(bytearray(batch)))
+        """Append to a partition as a producer would, waking who waits; synced where a producer waits for that."""
+        partition = self.cluster.partition(topic, index)
+        appended = partition.append(memoryview(bytearray(batch)))
+        if partition.log.wants_sync:
+            partition.log.flush()
+        return appended
 
     def restart(self, *, clean: bool = True) -> BrokerInMemory:
         """Another broker on the same folder; the old one must not be used any more."""
