@@ -12,6 +12,7 @@ pytest.importorskip("pyarrow")
 
 from minibroker.spark.kafka_log.source import register
 from tests.clients.adapters import CLIENTS, Sent
+from tests.conftest import NO_RETENTION
 from tests.support.broker_process import BrokerProcess
 from tests.support.transactional_writer import TransactionalWriter
 
@@ -20,7 +21,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
-    with BrokerProcess(tmp_path) as process:
+    with BrokerProcess(tmp_path, *NO_RETENTION) as process:  # records have timestamps of long ago
         yield process
 
 
