@@ -25,7 +25,7 @@ def offsets(peer: Peer, scale: float) -> Figures:
     fill(peer, topic, [frames.produce(topic, partition, batch) for partition in range(LINKS)], 320)
     selectors = [EARLIEST, LATEST, time.time_ns() // 1_000_000 - 100]
     requests = [frames.list_offsets(topic, number % LINKS, selectors[number % 3]) for number in range(12)]
-    total = max(2000, int(50_000 * scale))
+    total = max(2000, int(200_000 * scale))
     with pumping(peer) as pump:
         pump.run(warming(80_000, scale), lambda _, number: requests[number % 12], check_listed(topic))
         found = measured(peer, total, lambda: pump.run(total, lambda _, number: requests[number % 12], check_listed(topic)))

@@ -25,7 +25,7 @@ def produce(peer: Peer, scale: float) -> Figures:
 
 def small(peer: Peer, scale: float) -> Figures:
     """One record of 100 bytes a request."""
-    return _produce(peer, frames.record_batch(1, 100), scale, warm=80_000, total=max(2000, int(60_000 * scale)))
+    return _produce(peer, frames.record_batch(1, 100), scale, warm=80_000, total=max(2000, int(200_000 * scale)))
 
 
 def produce_synced(peer: Peer, scale: float) -> Figures:

@@ -102,13 +102,14 @@ class Run:
         return Spread.of(values) if values else None
 
     def ratio(self, peer: str, load: str, figure: str) -> Spread | None:
-        """Minibroker's median by the peer's, with the range of the ratios of single rounds: both ran there one after the other."""
+        """Minibroker's figure by the peer's: the median of the rounds' ratios, and their range.
+
+        In a round both ran one after the other, so that what slowed the machine down for minutes slowed both; medians of
+        each broker's own rounds may come from different moments.
+        """
         ours, theirs = self.by_round(OURS, load, figure), self.by_round(peer, load, figure)
-        if not ours or not theirs or not statistics.median(theirs.values()):
-            return None
-        whole = statistics.median(ours.values()) / statistics.median(theirs.values())
-        single = [ours[number] / theirs[number] for number in ours.keys() & theirs.keys() if theirs[number]] or [whole]
-        return Spread(whole, min(*single, whole), max(*single, whole))
+        ratios = [ours[number] / theirs[number] for number in ours.keys() & theirs.keys() if theirs[number]]
+        return Spread.of(ratios) if ratios else None
 
     def rounds(self) -> tuple[int, int]:
         """The least and the most rounds that any load has."""

@@ -1,4 +1,4 @@
-"""What minibroker is to reach beside Apache Kafka and kfake on disk, as ratios of medians of one run, and what it reached."""
+"""What minibroker is to reach beside Apache Kafka and kfake on disk, as medians of the rounds' ratios of one run, and what it reached."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Comparison:
 
     @property
     def outcome(self) -> Outcome:
-        """By the ratio of the medians."""
+        """By the median of the rounds' ratios."""
         if self.ratio is None:
             return Outcome.UNKNOWN
         return Outcome.MET if _keeps(self.ratio.median, self.bound, more_is_better=self.more_is_better) else Outcome.MISSED

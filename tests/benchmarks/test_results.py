@@ -59,6 +59,12 @@ def test_medians_and_ratios() -> None:
     assert run.ratio("kfake", "start", "cold start ms") is None
 
 
+def test_a_ratio_is_that_of_neighbours() -> None:
+    """The machine was slow in the second round, for both."""
+    run = a_run(("minibroker", "start", "cold start ms", [100, 300, 110]), ("kafka", "start", "cold start ms", [1000, 3000, 2200]))
+    assert run.ratio("kafka", "start", "cold start ms") == Spread(0.1, 0.05, 0.1)
+
+
 def test_a_ratio_to_nothing_is_none() -> None:
     run = a_run(("minibroker", "transactions", "asked again", [0.0]), ("kafka", "transactions", "asked again", [0.0]))
     assert run.ratio("kafka", "transactions", "asked again") is None
