@@ -18,6 +18,10 @@ FORMAT = 2
 OURS = "minibroker"
 
 
+#: What made a merged run; each run's own file has its own command.
+SEVERAL_RUNS = "benchmarks/run.py --load ..."
+
+
 class Spread(NamedTuple):
     """Of the values of all rounds."""
 
@@ -175,6 +179,7 @@ def merge(runs: Sequence[Run]) -> Run:
     merged = Run(
         replace(
             newest,
+            command=newest.command if len(runs) == 1 else SEVERAL_RUNS,
             commit=", ".join(dict.fromkeys(run.about.commit for run in runs)),
             peers=_joined(run.about.peers for run in runs),
             loads=_joined(run.about.loads for run in runs),

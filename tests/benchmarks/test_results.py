@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from reporting.results import Measurement, Run, Spread, UnlikeRuns, merge, read
+from reporting.results import SEVERAL_RUNS, Measurement, Run, Spread, UnlikeRuns, merge, read
 
 from tests.benchmarks.figures_of_runs import ABOUT, a_run, three_brokers
 
@@ -97,6 +97,7 @@ def test_runs_of_one_day_become_one() -> None:
     assert merged.about.commit == "abc1234, def5678"
     assert merged.about.loads == ("start", "produce 64 x 1 kB", "latency", "restart")
     assert merged.about.rounds == 4
+    assert (merged.about.command, merge([first]).about.command) == (SEVERAL_RUNS, first.about.command)
 
 
 @pytest.mark.parametrize("unlike", [{"scale": 0.1}, {"machine": {"processor": "another"}}, {"quick": True}])
