@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from uuid import UUID
 
+from minibroker.cluster.subscribers import Subscribers
 from minibroker.errors import FencedLeaderEpoch, KafkaError, KafkaStorageError, UnknownLeaderEpoch
 from minibroker.log.partition_log import PartitionLog
 from minibroker.log.results import Appended
@@ -50,7 +51,7 @@ class Partition:
         self.offline_cause: KafkaError = KafkaStorageError(f"{topic}-{index} is not open")  #: what `log` raises while there is none
         #: told the producer's id and epoch, and whether it committed, behind each marker that is appended
         self.on_transaction_end: Callable[[int, int, bool], None] | None = None
-        self._subscribers: dict[object, Callable[[], None]] = {}
+        self._subscribers = Subscribers()
 
     @property
     def log(self) -> PartitionLog:
@@ -121,18 +122,11 @@ class Partition:
 
     def wake(self) -> None:
         """Call every subscriber; also when the partition is deleted or goes offline, so that nobody waits for nothing."""
-        for callback in list(self._subscribers.values()):  # a callback may cancel others
-            callback()
+        self._subscribers.wake()
 
     def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Call `callback` after each move of high_watermark or last_stable_offset; returns what ends it (harmless twice)."""
-        subscription = object()
-        self._subscribers[subscription] = callback
-
-        def cancel() -> None:
-            self._subscribers.pop(subscription, None)
-
-        return cancel
+        return self._subscribers.subscribe(callback)
 
     def check_leader_epoch(self, current_leader_epoch: int) -> None:
         """Compare with what the client knows: FencedLeaderEpoch when it is behind, UnknownLeaderEpoch when ahead; -1 passes."""

@@ -33,6 +33,7 @@ from uuid import UUID
 
 from minibroker.clock import Clock
 from minibroker.cluster.partition import Partition
+from minibroker.cluster.subscribers import Subscribers
 from minibroker.errors import FetchSessionIdNotFound, FetchSessionTopicIdError, InvalidFetchSessionEpoch
 from minibroker.schemas import k01_fetch as schema
 
@@ -114,7 +115,7 @@ class FetchSession:
         self._is_closed = False  #: a request that waited may still be answered, and nobody else asks
         self._unsettled: dict[tuple[TopicKey, int], Told] = {}
         self._turns = count()
-        self._waiting: dict[object, Callable[[], None]] = {}  #: whom to tell of a partition that moved
+        self._waiting = Subscribers()  #: whom to tell of a partition that moved
 
     @property
     def has_settled(self) -> bool:
@@ -146,19 +147,12 @@ class FetchSession:
         """A partition moved; whether the session wants to hear of it again."""
         self._unsettled[told.topic, told.asked.partition] = told
         self.lost = self.lost or is_lost
-        for callback in list(self._waiting.values()):
-            callback()
+        self._waiting.wake()
         return bool(self._waiting)
 
     def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Call `callback` when a partition that is watched moves; returns what ends it (harmless twice)."""
-        subscription = object()
-        self._waiting[subscription] = callback
-
-        def cancel() -> None:
-            self._waiting.pop(subscription, None)
-
-        return cancel
+        return self._waiting.subscribe(callback)
 
     def begin(self, isolation_level: int) -> None:
         """A request within the session begins."""
@@ -172,8 +166,7 @@ class FetchSession:
         self._is_closed = self.lost = True
         for told in self.partitions.values():
             told.forget()
-        for callback in list(self._waiting.values()):
-            callback()
+        self._waiting.wake()
 
     def update(self, added: Iterable[Asked], forgotten: Iterable[tuple[TopicKey, int]]) -> None:
         """Apply a request: new and changed partitions, and those to forget."""

@@ -26,6 +26,7 @@ from collections.abc import Callable, Sequence
 
 from minibroker.clock import Clock, Timer
 from minibroker.cluster.group_config import GroupConfig
+from minibroker.cluster.subscribers import Subscribers
 from minibroker.coordinator.share.acknowledging import Acknowledgement, Acknowledging, Change, released_state
 from minibroker.coordinator.share.acquiring import Acquired, Acquisition, Extent, Limits, Wanted
 from minibroker.coordinator.share.in_flight_records import InFlightRecords
@@ -65,7 +66,7 @@ class SharePartition:
         self._timer: Timer | None = None
         self._timer_ms = 0  #: when it runs
         self._seen_ms = clock.now_ms()  #: the last time that anybody looked at the clock
-        self._subscribers: dict[object, Callable[[], None]] = {}
+        self._subscribers = Subscribers()
         self.is_closed = False
 
     # Reading
@@ -133,18 +134,11 @@ class SharePartition:
 
     def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Call `callback` when somebody may get something who could not; returns what ends it (harmless twice)."""
-        subscription = object()
-        self._subscribers[subscription] = callback
-
-        def cancel() -> None:
-            self._subscribers.pop(subscription, None)
-
-        return cancel
+        return self._subscribers.subscribe(callback)
 
     def wake(self) -> None:
         """Call every subscriber."""
-        for callback in list(self._subscribers.values()):
-            callback()
+        self._subscribers.wake()
 
     def close(self) -> None:
         """Nothing happens here any more; who waits finds out."""
