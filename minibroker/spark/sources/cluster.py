@@ -1,0 +1,193 @@
+"""A Kafka cluster as a source: looked up by our client on the driver, read by Spark's own connector."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from minibroker.client.client import Client
+from minibroker.client.connection import Connect, connect
+from minibroker.client.errors import check
+from minibroker.client.offsets import EARLIEST as EARLIEST_TIME
+from minibroker.client.offsets import ISOLATION_LEVELS, READ_UNCOMMITTED, list_offsets
+from minibroker.client.offsets import LATEST as LATEST_TIME
+from minibroker.errors import KafkaError, UnknownTopicOrPartition
+from minibroker.schemas import k03_metadata
+from minibroker.spark.sources.columns import COLUMNS, SCHEMA
+from minibroker.spark.sources.errors import SourceError
+from minibroker.spark.sources.positions import EARLIEST, LATEST, Position
+from minibroker.spark.sources.ranges import PartitionRange, ResolvedTopics
+from minibroker.spark.sources.resolution import Bounds, Key, resolve_ranges, topics_matching
+from minibroker.storage.partition_metadata import format_uuid
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+#: what a source says itself, for exact ranges
+OURS = frozenset(
+    {
+        "kafka.bootstrap.servers",
+        "kafka.isolation.level",
+        "subscribe",
+        "subscribepattern",
+        "assign",
+        "startingoffsets",
+        "endingoffsets",
+        "startingoffsetsbytimestamp",
+        "endingoffsetsbytimestamp",
+        "startingtimestamp",
+        "endingtimestamp",
+        "failondataloss",
+        "includeheaders",
+    }
+)
+
+
+class ClusterSource:
+    """Topics of a cluster.
+
+    Args:
+        bootstrap_servers: as in Kafka.
+        isolation_level: read_committed ends at the last stable offset and leaves aborted transactions out.
+        options: more of the connector's, such as kafka.fetch.max.bytes or minPartitions.
+        connect: how the driver's look-ups reach brokers.
+
+    Raises:
+        SourceError: an option that is ours, TLS or SASL (our client speaks PLAINTEXT only), another isolation level.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        *,
+        isolation_level: str = "read_committed",
+        options: Mapping[str, str] | None = None,
+        connect: Connect = connect,
+    ) -> None:
+        if isolation_level not in ISOLATION_LEVELS:
+            raise SourceError(f"the isolation level is {isolation_level!r}; it can be {' or '.join(ISOLATION_LEVELS)}")
+        self.bootstrap_servers = bootstrap_servers
+        self.isolation_level = isolation_level
+        self.options = dict(options or {})
+        self._connect = connect
+        for name, value in self.options.items():
+            if name.lower() in OURS:
+                raise SourceError(f"the option {name} is set by the pipeline: it reads exact ranges")
+            if name.lower() == "kafka.security.protocol" and value.upper() != "PLAINTEXT":
+                raise SourceError(f"kafka.security.protocol={value} is not supported: pipelines look up offsets over PLAINTEXT only")
+
+    def client(self) -> Client:
+        """For look-ups on the driver; a context manager."""
+        return Client(self.bootstrap_servers, connect=self._connect)
+
+    def resolve(
+        self, topics: Sequence[str] = (), *, pattern: str | None = None, starting: Position = EARLIEST, ending: Position = LATEST
+    ) -> ResolvedTopics:
+        """What there is now, as ranges.
+
+        Args:
+            topics: their names; with `pattern`, these too.
+            pattern: a regular expression that whole names match; Kafka's own topics are left out.
+            starting: the first offset of each partition.
+            ending: the offset after the last one.
+
+        Raises:
+            SourceError: no such topic, offsets that are not there.
+            ClientError, KafkaError: no broker answers, or it refuses.
+        """
+        with self.client() as client:
+            found = _topics(client, topics, pattern)
+            keys = [(str(topic.name), each.partition_index) for topic in found for each in topic.partitions]
+            bounds = self._bounds(client, keys)
+            ranges = resolve_ranges(bounds, starting, ending, lambda wanted, time_ms: self._by_time(client, wanted, time_ms))
+            ids = {str(topic.name): format_uuid(topic.topic_id) if topic.topic_id.int else "" for topic in found}
+            return ResolvedTopics(ids, ranges, client.cluster_id or "")
+
+    def frame(self, spark: SparkSession, ranges: Sequence[PartitionRange]) -> DataFrame:
+        """The records of these ranges, COLUMNS; several ranges of one partition are fine as long as they do not overlap."""
+        frames = [self._one_frame(spark, layer) for layer in layers(ranges)]
+        if not frames:
+            return spark.createDataFrame([], SCHEMA)
+        return reduce(lambda one, other: one.unionAll(other), frames)
+
+    def connector_options(self) -> dict[str, str]:
+        """What every read through the connector has, in batch and as a stream."""
+        return {
+            **self.options,
+            "kafka.bootstrap.servers": self.bootstrap_servers,
+            "kafka.isolation.level": self.isolation_level,
+            "includeHeaders": "true",
+            "failOnDataLoss": "true",
+        }
+
+    def _one_frame(self, spark: SparkSession, ranges: Iterable[PartitionRange]) -> DataFrame:
+        options = {**self.connector_options(), **range_options(ranges)}
+        return spark.read.format("kafka").options(**options).load().select(*COLUMNS)
+
+    def _bounds(self, client: Client, keys: Sequence[Key]) -> dict[Key, Bounds]:
+        deadline = client.deadline()
+        isolation = ISOLATION_LEVELS[self.isolation_level]
+        starts = list_offsets(client, dict.fromkeys(keys, EARLIEST_TIME), isolation=READ_UNCOMMITTED, deadline=deadline)
+        ends = list_offsets(client, dict.fromkeys(keys, LATEST_TIME), isolation=isolation, deadline=deadline)
+        found = {}
+        for key in keys:
+            start, end = starts[key], ends[key]
+            if isinstance(start, KafkaError):
+                raise start
+            if isinstance(end, KafkaError):
+                raise end
+            found[key] = Bounds(start.offset, max(start.offset, end.offset))  # what deletion took between the two questions is not there
+        return found
+
+    def _by_time(self, client: Client, keys: Collection[Key], time_ms: int) -> dict[Key, int]:
+        answers = list_offsets(client, dict.fromkeys(keys, time_ms), isolation=ISOLATION_LEVELS[self.isolation_level])
+        found = {}
+        for key, answer in answers.items():
+            if isinstance(answer, KafkaError):
+                raise answer
+            if answer.offset >= 0:
+                found[key] = answer.offset
+        return found
+
+
+def _topics(client: Client, names: Sequence[str], pattern: str | None) -> list[k03_metadata.TopicResult]:
+    """The topics' metadata, sorted; each partition has been there, leader or not. Never creates a topic."""
+    wanted = list(dict.fromkeys(names))
+    if pattern is not None:
+        there = [str(topic.name) for topic in client.metadata(None).topics if not topic.is_internal]
+        wanted += [name for name in topics_matching(pattern, there) if name not in wanted]
+    if not wanted:
+        raise SourceError("no topic is named: give one, or a pattern")
+    found = []
+    for topic in client.metadata(wanted).topics:
+        try:
+            check(topic.error_code, f"topic {topic.name}")
+        except UnknownTopicOrPartition:
+            raise SourceError(f"there is no topic {topic.name} in the cluster at {client.bootstrap[0]}") from None
+        found.append(topic)
+    return sorted(found, key=lambda topic: str(topic.name))
+
+
+def layers(ranges: Iterable[PartitionRange]) -> list[list[PartitionRange]]:
+    """Ranges that have offsets, in groups with one range a partition at most: what one load of a source can take."""
+    found: list[dict[Key, PartitionRange]] = []
+    for each in sorted(each for each in ranges if each.size > 0):
+        layer = next((layer for layer in found if each[:2] not in layer), None)
+        if layer is None:
+            found.append(layer := {})
+        layer[each[:2]] = each
+    return [list(layer.values()) for layer in found]
+
+
+def range_options(ranges: Iterable[PartitionRange]) -> dict[str, str]:
+    """The options of Spark's Kafka source, and of kafka-log, that read these ranges; one range a partition."""
+    assigned: dict[str, list[int]] = {}
+    starts: dict[str, dict[str, int]] = {}
+    ends: dict[str, dict[str, int]] = {}
+    for topic, partition, start_offset, end_offset in ranges:
+        assigned.setdefault(topic, []).append(partition)
+        starts.setdefault(topic, {})[str(partition)] = start_offset
+        ends.setdefault(topic, {})[str(partition)] = end_offset
+    return {"assign": json.dumps(assigned), "startingOffsets": json.dumps(starts), "endingOffsets": json.dumps(ends)}

@@ -1,0 +1,114 @@
+"""A broker's log directories as a source, by the data source `kafka-log`: no broker is needed, nor stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from minibroker.errors import ConfigurationError
+from minibroker.spark.kafka_log.directory import open_folders
+from minibroker.spark.kafka_log.folder import PartitionFolder
+from minibroker.spark.kafka_log.options import INTERNAL_TOPICS, OptionError, ReadOptions, parse_options
+from minibroker.spark.kafka_log.plan import latest_offset
+from minibroker.spark.sources.cluster import layers, range_options
+from minibroker.spark.sources.columns import COLUMNS, SCHEMA
+from minibroker.spark.sources.errors import SourceError
+from minibroker.spark.sources.positions import EARLIEST, LATEST, Position
+from minibroker.spark.sources.ranges import PartitionRange, ResolvedTopics
+from minibroker.spark.sources.resolution import Bounds, Key, resolve_ranges, topics_matching
+from minibroker.storage.files import RealFiles
+from minibroker.storage.meta_properties import NAME as META_PROPERTIES
+from minibroker.storage.meta_properties import read_meta_properties
+from minibroker.storage.partition_metadata import NAME as PARTITION_METADATA
+from minibroker.storage.partition_metadata import format_uuid, read_topic_id
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class LogDirectorySource:
+    """Topics of a log directory, or of several, with a comma between.
+
+    Args:
+        path: where a broker keeps its logs; executors must see it at the same place.
+        isolation_level: as for a cluster; an open transaction ends what can be read, too.
+        options: more of kafka-log's, such as minPartitions or mode.
+    """
+
+    def __init__(self, path: str, *, isolation_level: str = "read_committed", options: Mapping[str, str] | None = None) -> None:
+        self.path = path
+        self.isolation_level = isolation_level
+        self.options = {**(options or {}), "isolationLevel": isolation_level, "includeHeaders": "true"}
+        self._parsed({})
+
+    def resolve(
+        self, topics: Sequence[str] = (), *, pattern: str | None = None, starting: Position = EARLIEST, ending: Position = LATEST
+    ) -> ResolvedTopics:
+        """What there is now, as ranges. See ClusterSource.resolve. CorruptLogError where files are damaged."""
+        files = RealFiles()
+        names = list(dict.fromkeys(topics))
+        if pattern is not None:
+            there = {folder.topic for folder in self._folders(files, self._parsed({}))} - INTERNAL_TOPICS
+            names += [name for name in topics_matching(pattern, there) if name not in names]
+        if not names:
+            raise SourceError("no topic is named: give one, or a pattern")
+        options = self._parsed({"subscribe": ",".join(names)})
+        folders = {(each.topic, each.partition): each for each in self._folders(files, options)}
+
+        def find(keys: Collection[Key], time_ms: int) -> dict[Key, int]:
+            found = {key: folders[key].offset_for_timestamp(time_ms, latest_offset(folders[key], options)) for key in keys}
+            return {key: offset for key, offset in found.items() if offset is not None}
+
+        bounds = {key: Bounds(folder.log_start_offset, latest_offset(folder, options)) for key, folder in folders.items()}
+        ranges = resolve_ranges(bounds, starting, ending, find)
+        return ResolvedTopics(_topic_ids(files, folders.values()), ranges, self._cluster_id(files, options))
+
+    def frame(self, spark: SparkSession, ranges: Sequence[PartitionRange]) -> DataFrame:
+        """The records of these ranges, COLUMNS; several ranges of one partition are fine as long as they do not overlap."""
+        from minibroker.spark.kafka_log.source import register  # noqa: PLC0415  needs PySpark
+
+        register(spark)
+        frames = []
+        for layer in layers(ranges):
+            options = {**self.options, **range_options(layer)}
+            frames.append(spark.read.format("kafka-log").options(**options).load(self.path).select(*COLUMNS))
+        if not frames:
+            return spark.createDataFrame([], SCHEMA)
+        return reduce(lambda one, other: one.unionAll(other), frames)
+
+    def _parsed(self, more: Mapping[str, str]) -> ReadOptions:
+        try:
+            return parse_options({**self.options, **more, "path": self.path})
+        except OptionError as error:
+            raise SourceError(str(error)) from None
+
+    @staticmethod
+    def _folders(files: RealFiles, options: ReadOptions) -> list[PartitionFolder]:
+        try:
+            return open_folders(files, options)
+        except OptionError as error:
+            raise SourceError(str(error)) from None
+
+    @staticmethod
+    def _cluster_id(files: RealFiles, options: ReadOptions) -> str:
+        for path in options.paths:
+            try:
+                found = read_meta_properties(files, f"{path}/{META_PROPERTIES}")
+            except ConfigurationError as error:
+                raise SourceError(str(error)) from None
+            if found is not None and found.cluster_id:
+                return found.cluster_id
+        return ""
+
+
+def _topic_ids(files: RealFiles, folders: Iterable[PartitionFolder]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for folder in folders:
+        topic_id = read_topic_id(files, f"{folder.directory}/{PARTITION_METADATA}")
+        text = format_uuid(topic_id) if topic_id else ""
+        if found.setdefault(folder.topic, text) != text:
+            raise SourceError(
+                f"partitions of {folder.topic} have several topic ids, {found[folder.topic]} and {text}: a topic was re-created"
+            )
+    return found

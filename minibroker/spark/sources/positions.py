@@ -1,0 +1,84 @@
+"""Where a pipeline begins or ends, as users write it, for commands and for Python alike.
+
+earliest                        the log start offset of each partition
+latest                          its end: under read_committed the last stable offset, else the high watermark
+{"flights": {"0": 23, "1": -2}} an offset for each partition, as Spark's Kafka source has it; -2 is earliest, -1 latest
+@2026-11-22T10:00:00Z           the first record as late as this in each partition, or its end; UTC unless it says otherwise
+@1700000000000                  the same in epoch milliseconds
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from minibroker.spark.sources.errors import SourceError
+
+EARLIEST_OFFSET = -2
+LATEST_OFFSET = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """One of the three: a number for all partitions (EARLIEST_OFFSET or LATEST_OFFSET), offsets by partition, or a time in epoch ms."""
+
+    everywhere: int | None = None
+    by_partition: Mapping[tuple[str, int], int] | None = None
+    timestamp_ms: int | None = None
+
+
+EARLIEST = Position(everywhere=EARLIEST_OFFSET)
+LATEST = Position(everywhere=LATEST_OFFSET)
+
+_NAMED = {"earliest": EARLIEST, "latest": LATEST}
+
+
+def parse_position(text: str) -> Position:
+    """A position from its text; SourceError in one line for another text."""
+    stripped = text.strip()
+    if stripped.lower() in _NAMED:
+        return _NAMED[stripped.lower()]
+    if stripped.startswith("@"):
+        return Position(timestamp_ms=_epoch_ms(stripped[1:].strip()))
+    if stripped.startswith("{"):
+        return Position(by_partition=_offsets(stripped))
+    raise SourceError(
+        f'{text!r} is no position: earliest, latest, {{"topic": {{"0": 23}}}} (offsets by partition), or @ and a time such as '
+        "@2026-11-22T10:00:00Z or @1700000000000"
+    )
+
+
+def _epoch_ms(text: str) -> int:
+    if text.isascii() and text.isdigit():
+        return int(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise SourceError(f"@{text} is no time: epoch ms, or an ISO date such as @2026-11-22 or @2026-11-22T10:00:00Z") from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    since_1970 = moment - datetime(1970, 1, 1, tzinfo=UTC)
+    found = since_1970.days * 86_400_000 + since_1970.seconds * 1000 + since_1970.microseconds // 1000
+    if found < 0:
+        raise SourceError(f"@{text} is before 1970, as no record is")
+    return found
+
+
+def _offsets(text: str) -> dict[tuple[str, int], int]:
+    try:
+        given = json.loads(text)
+    except ValueError as error:
+        raise SourceError(f"{text} is no JSON: {error}") from None
+    found = {}
+    for topic, partitions in given.items():
+        if not isinstance(partitions, dict) or not partitions:
+            raise SourceError(f'{text} has no offsets for {topic}: it should be like {{"{topic}": {{"0": 23}}}}')
+        for partition, offset in partitions.items():
+            if not (partition.isascii() and partition.isdigit()):
+                raise SourceError(f"{partition!r} is no number of a partition of {topic}")
+            if not isinstance(offset, int) or isinstance(offset, bool) or offset < EARLIEST_OFFSET:
+                raise SourceError(f"{topic}-{partition} is given {offset!r}, which is no offset (nor -2, earliest, nor -1, latest)")
+            found[topic, int(partition)] = offset
+    return found

@@ -1,0 +1,73 @@
+"""What a pipeline reads, as plain values: offsets of partitions, and of which incarnation of the topics they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class PartitionRange(NamedTuple):
+    """Offsets of a partition: start_offset <= offset < end_offset. Not each of them must have a record."""
+
+    topic: str
+    partition: int
+    start_offset: int
+    end_offset: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition} [{self.start_offset}, {self.end_offset})"
+
+    @property
+    def size(self) -> int:
+        """Offsets in it."""
+        return self.end_offset - self.start_offset
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedTopics:
+    """What was asked for, in numbers.
+
+    Attributes:
+        topic_ids: by topic, in the base64 form that Kafka's tools print; "" where unknown (old brokers, old directories, plain tables).
+        ranges: sorted; those without any offset are kept, so that every partition is named.
+        cluster_id: "" where unknown.
+    """
+
+    topic_ids: Mapping[str, str]
+    ranges: tuple[PartitionRange, ...]
+    cluster_id: str
+
+
+def merged(ranges: Iterable[PartitionRange]) -> tuple[PartitionRange, ...]:
+    """The same offsets in as few ranges as possible, sorted; ranges that touch or overlap become one, empty ones go."""
+    found: list[PartitionRange] = []
+    for each in sorted(each for each in ranges if each.size > 0):
+        last = found[-1] if found else None
+        if last and last[:2] == each[:2] and each.start_offset <= last.end_offset:
+            found[-1] = last._replace(end_offset=max(last.end_offset, each.end_offset))
+        else:
+            found.append(each)
+    return tuple(found)
+
+
+def without(ranges: Iterable[PartitionRange], taken: Iterable[PartitionRange]) -> tuple[PartitionRange, ...]:
+    """The offsets of `ranges` that are not in `taken`; sorted, in as few ranges as possible."""
+    by_partition: dict[tuple[str, int], list[PartitionRange]] = {}
+    for each in merged(taken):
+        by_partition.setdefault(each[:2], []).append(each)
+    found: list[PartitionRange] = []
+    for each in merged(ranges):
+        start = each.start_offset
+        for other in by_partition.get(each[:2], ()):
+            if start < other.start_offset:
+                found.append(each._replace(start_offset=start, end_offset=min(other.start_offset, each.end_offset)))
+            start = max(start, other.end_offset)
+        found.append(each._replace(start_offset=start))
+    return tuple(each for each in found if each.size > 0)
+
+
+def common(ranges: Iterable[PartitionRange], others: Iterable[PartitionRange]) -> tuple[PartitionRange, ...]:
+    """The offsets that both have; sorted, in as few ranges as possible."""
+    ranges = merged(ranges)
+    return without(ranges, without(ranges, others))

@@ -1,0 +1,114 @@
+"""A table as a source: files in Parquet or Delta, an archive of ours, or any DataFrame that has the columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from minibroker.spark.sources.columns import COLUMNS, SCHEMA
+from minibroker.spark.sources.errors import SourceError
+from minibroker.spark.sources.ranges import PartitionRange, ResolvedTopics
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+#: columns that a table may do without, and what they are then
+OPTIONAL = {"key": "null", "headers": "null", "timestamp": "null", "timestampType": "0"}
+
+
+class TableSource:
+    """Records of a table.
+
+    Args:
+        table: where the files are, or a DataFrame.
+        format: `parquet` or `delta`; without it, what is found there.
+        topic: a name for records of a table that has no column `topic`.
+
+    A table may have more columns than COLUMNS, which are left out, and may lack those of OPTIONAL.
+    """
+
+    def __init__(self, table: str | DataFrame, *, format: str | None = None, topic: str | None = None) -> None:  # noqa: A002  Spark's name
+        self.table = table
+        self.format = format
+        self.topic = topic
+
+    def frame(self, spark: SparkSession, ranges: Sequence[PartitionRange] | None = None) -> DataFrame:
+        """The records of these ranges, or all; COLUMNS. SourceError when there is no such table, or it lacks columns."""
+        found = self._columns(self._load(spark))
+        if ranges is None:
+            return found
+        condition = _within(ranges)
+        return found.where(condition) if condition is not None else spark.createDataFrame([], SCHEMA)
+
+    def covered(self, spark: SparkSession, topics: Sequence[str] = ()) -> ResolvedTopics:
+        """What the table has, as ranges: of an archive those that were archived, else from the first to the last offset that is there."""
+        from pyspark.sql import functions as F  # noqa: N812, PLC0415  as everybody calls it; an extra
+
+        frame = self.frame(spark)
+        if topics:
+            frame = frame.where(F.col("topic").isin(list(topics)))
+        rows = frame.groupBy("topic", "partition").agg(F.min("offset").alias("first"), F.max("offset").alias("last")).collect()
+        ranges = sorted(PartitionRange(row["topic"], row["partition"], row["first"], row["last"] + 1) for row in rows)
+        missing = sorted(set(topics) - {each.topic for each in ranges})
+        if missing:
+            raise SourceError(f"{self} has no record of topic {missing[0]}")
+        return ResolvedTopics({each.topic: "" for each in ranges}, tuple(ranges), "")
+
+    def __str__(self) -> str:
+        return self.table if isinstance(self.table, str) else "the DataFrame"
+
+    def _load(self, spark: SparkSession) -> DataFrame:
+        if not isinstance(self.table, str):
+            return self.table
+        from pyspark.errors import AnalysisException  # noqa: PLC0415  an extra
+
+        try:
+            return spark.read.format(self.format or "parquet").load(self.table)
+        except AnalysisException as error:
+            first = str(error).strip().splitlines()[0]
+            raise SourceError(f"{self.table} is no table that Spark can read: {first}") from None
+
+    def _columns(self, frame: DataFrame) -> DataFrame:
+        from pyspark.sql import functions as F  # noqa: N812, PLC0415
+
+        types = dict(part.split(" ", 1) for part in _fields(SCHEMA))
+        there = set(frame.columns)
+        chosen: list[Column] = []
+        for name in COLUMNS:
+            if name in there:
+                chosen.append(F.col(name).cast(types[name]).alias(name))
+            elif name == "topic" and self.topic is not None:
+                chosen.append(F.lit(self.topic).alias(name))
+            elif name in OPTIONAL:
+                chosen.append(F.expr(OPTIONAL[name]).cast(types[name]).alias(name))
+            else:
+                raise SourceError(f"{self} has no column {name}; it has {', '.join(frame.columns)}")
+        return frame.select(*chosen)
+
+
+def _fields(schema: str) -> list[str]:
+    """The fields of SCHEMA; commas within <> belong to a type."""
+    found, depth = [""], 0
+    for letter in schema:
+        depth += {"<": 1, ">": -1}.get(letter, 0)
+        if letter == "," and depth == 0:
+            found.append("")
+        else:
+            found[-1] += letter
+    return [field.strip() for field in found]
+
+
+def _within(ranges: Sequence[PartitionRange]) -> Column | None:
+    """Whether a record is in one of the ranges."""
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415
+
+    conditions = [
+        (F.col("topic") == each.topic)
+        & (F.col("partition") == each.partition)
+        & (F.col("offset") >= each.start_offset)
+        & (F.col("offset") < each.end_offset)
+        for each in ranges
+        if each.size > 0
+    ]
+    return reduce(lambda one, other: one | other, conditions) if conditions else None

@@ -1,0 +1,50 @@
+"""Positions as users write them."""
+
+from __future__ import annotations
+
+import pytest
+
+from minibroker.spark.sources.errors import SourceError
+from minibroker.spark.sources.positions import EARLIEST, LATEST, Position, parse_position
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("earliest", EARLIEST),
+        (" Latest ", LATEST),
+        ('{"flights": {"0": 23, "1": -2}, "other": {"7": -1}}', {("flights", 0): 23, ("flights", 1): -2, ("other", 7): -1}),
+        ("@1700000000000", 1_700_000_000_000),
+        ("@2026-11-22T10:00:00Z", 1_795_341_600_000),
+        ("@2026-11-22T11:00:00+01:00", 1_795_341_600_000),
+        ("@2026-11-22T10:00:00.123456", 1_795_341_600_123),
+        ("@2026-11-22", 1_795_305_600_000),
+    ],
+)
+def test_what_is_understood(text: str, expected: Position | dict[tuple[str, int], int] | int) -> None:
+    found = parse_position(text)
+    assert expected in (found, found.by_partition, found.timestamp_ms)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("yesterday", "no position"),
+        ("", "no position"),
+        ("23", "no position"),
+        ("@noon", "no time"),
+        ("@", "no time"),
+        ("@1969-12-31", "before 1970"),
+        ("{", "no JSON"),
+        ('{"flights": 23}', "no offsets for flights"),
+        ('{"flights": {}}', "no offsets for flights"),
+        ('{"flights": {"x": 23}}', "no number of a partition"),
+        ('{"flights": {"0": "23"}}', "no offset"),
+        ('{"flights": {"0": true}}', "no offset"),
+        ('{"flights": {"0": -3}}', "no offset"),
+    ],
+)
+def test_what_is_not(text: str, says: str) -> None:
+    with pytest.raises(SourceError, match=says) as caught:
+        parse_position(text)
+    assert "\n" not in str(caught.value)
