@@ -14,15 +14,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 import minibroker
-
-if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
+from minibroker.cli.lazy import LazyGroup
 
 #: name -> (module, function, one line of help): help and completion need no import of a command
 COMMANDS: dict[str, tuple[str, str, str]] = {
@@ -37,6 +34,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "produce": ("minibroker.cli.produce", "produce", "Write records from stdin or FILES to TOPIC."),
     "quotas": ("minibroker.cli.quotas", "quotas", "Show and change how much users and clients may do."),
     "serve": ("minibroker.cli.serve", "serve", "Run a broker."),
+    "spark": ("minibroker.cli.spark", "spark", "Pipelines between topics and tables, on Spark."),
     "storage": ("minibroker.cli.storage", "storage", "Check, show and prepare log directories."),
     "topics": ("minibroker.cli.topics", "topics", "List, describe, create, delete and alter topics."),
     "transactions": ("minibroker.cli.transactions", "transactions", "Show transactions, and end those that nobody ends."),
@@ -51,34 +49,8 @@ Examples:
 """
 
 
-class LazyGroup(click.Group):
-    """Knows its commands by name and imports the one that is called."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click's signature
-        """Every command's name, sorted."""
-        return sorted(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  click's signature
-        """Import the module of one command."""
-        if cmd_name not in COMMANDS:
-            return None
-        module, function, _ = COMMANDS[cmd_name]
-        command = getattr(import_module(module), function)
-        if not isinstance(command, click.Command):
-            raise TypeError(f"{module}.{function} is not a click command")
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  click's signature
-        """List the commands without importing any."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, COMMANDS[name][2]) for name in sorted(COMMANDS)])
-
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Commands and options of this group, without importing a command."""
-        from click.shell_completion import CompletionItem  # noqa: PLC0415  only completion pays for it
-
-        options = click.Command.shell_complete(self, ctx, incomplete)
-        return options + [CompletionItem(name, help=COMMANDS[name][2]) for name in sorted(COMMANDS) if name.startswith(incomplete)]
+class Main(LazyGroup):
+    """The one place where commands fail."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; Ctrl-C and a reader that went away (`| head`) end it quietly."""
@@ -120,7 +92,7 @@ class LazyGroup(click.Group):
         sys.exit(code if isinstance(code, int) else 0)
 
 
-@click.group("minibroker", cls=LazyGroup, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group("minibroker", cls=Main, lazy=COMMANDS, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(minibroker.__version__, prog_name="minibroker", message="%(prog)s %(version)s")
 def main() -> None:
     """A Kafka broker in one process, and commands that speak to any Kafka broker."""

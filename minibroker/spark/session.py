@@ -1,11 +1,13 @@
 """A Spark session that can read Kafka: the connector's coordinates, its jars' folder, and an address that works everywhere.
 
-Four things go wrong when one writes this by hand, so it is written once, here:
+Five things go wrong when one writes this by hand, so it is written once, here:
 
 * The connector must be of Spark's own version, or it fails deep inside a query.
 * Spark resolves jars through the local Maven repository of the user first; one with descriptions but no jars (left by other
   builds) stops it. Resolution happens in a home of our own.
 * The driver binds to the host's name, which on laptops and containers often leads nowhere. It binds to loopback.
+* Spark tells of its start in pages on standard error, and what it says of a failure is not in the exception. With `log` the pages
+  go to a file, and a failed start is one line.
 * Python processes of a local Spark are whatever `python3` is on the PATH. Here they are the interpreter that made the session.
 """
 
@@ -13,11 +15,15 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from minibroker.spark.failures import reason_in_log
+from minibroker.spark.package import package_zip
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,6 +31,8 @@ if TYPE_CHECKING:
 #: Spark and its connector have one version; later ones need artifacts that not every mirror carries.
 SPARK_VERSION = "4.0.0"
 CONNECTOR = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{SPARK_VERSION}"
+
+CONNECT_TIMEOUT_S = 5.0
 
 
 class SparkUnavailableError(Exception):
@@ -56,48 +64,112 @@ def kafka_session(
     master: str = "local[*]",
     home: Path | None = None,
     conf: Mapping[str, str] | None = None,
+    packages: Sequence[str] = (),
+    log: Path | None = None,
 ) -> SparkSession:
-    """A session with Spark's Kafka connector.
+    """A session with Spark's Kafka connector; on a cluster, with this package on its executors.
 
     Args:
         app_name: shown in Spark's user interface and logs.
         master: where Spark runs; the same code runs on a cluster.
         home: folder for the connector's jars, fetched once; `cache_home()` when absent.
-        conf: Spark properties that win over ours.
+        conf: Spark properties that win over ours; its `spark.jars.packages` come beside ours.
+        packages: Maven coordinates of more that Spark shall load.
+        log: the file for what Spark's processes write, instead of our standard output and error.
 
     Raises:
-        SparkUnavailableError: no Java or no PySpark; one line that says what to install.
+        SparkUnavailableError: no Java, no PySpark, no such master, or Spark did not start; one line that says what to do.
     """
-    problem = missing()
+    problem = missing() or unreachable(master)
     if problem:
         raise SparkUnavailableError(problem)
     from pyspark.sql import SparkSession  # noqa: PLC0415  heavy, and an extra
 
     home = home or cache_home()
     home.mkdir(parents=True, exist_ok=True)
-    builder = SparkSession.builder.appName(app_name).master(master)
-    for name, value in {**_defaults(home), **(conf or {})}.items():
-        builder = builder.config(name, value)
-    if master.startswith("local"):
+    properties = {**_defaults(home, master), **(conf or {})}
+    asked = (conf or {}).get("spark.jars.packages", "").split(",")
+    properties["spark.jars.packages"] = ",".join(dict.fromkeys(name for name in (CONNECTOR, *packages, *asked) if name))
+    properties |= {"spark.app.name": app_name, "spark.master": master}
+    if is_here(master):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # read when the JVM starts
+    builder = SparkSession.builder
+    for name, value in properties.items():
+        builder = builder.config(name, value)
     with _own_user_home(home):
+        if log is not None:
+            _start_jvm(properties, log)
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
+    if not master.startswith("local"):
+        session.sparkContext.addPyFile(str(package_zip(home)))
     return session
 
 
-def _defaults(home: Path) -> dict[str, str]:
-    return {
-        "spark.jars.packages": CONNECTOR,
+def _start_jvm(properties: Mapping[str, str], log: Path) -> None:
+    """Start Spark's process, unless it runs, with a file for all that it and its Python workers write."""
+    from pyspark import SparkConf, SparkContext  # noqa: PLC0415  heavy, and an extra
+    from pyspark.errors import PySparkRuntimeError  # noqa: PLC0415
+    from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
+
+    if SparkContext._gateway is not None:  # noqa: SLF001  PySpark has no other word for "it runs"
+        return
+    log.parent.mkdir(parents=True, exist_ok=True)
+    conf = SparkConf(loadDefaults=False)
+    for name, value in properties.items():
+        conf.set(name, value)
+    with log.open("wb") as out:
+        try:
+            gateway = launch_gateway(conf, {"stdout": out, "stderr": out})  # type: ignore[no-untyped-call]
+        except PySparkRuntimeError as error:
+            reason = reason_in_log(log) or "Spark did not start"
+            raise SparkUnavailableError(f"{reason} (Spark's log: {log})") from error
+    SparkContext._ensure_initialized(gateway=gateway)  # noqa: SLF001  what getOrCreate would do with a gateway of its own
+
+
+def is_here(master: str) -> bool:
+    """Whether Spark's executors are on this machine."""
+    return master.startswith("local") or any(host in {"localhost", "127.0.0.1"} for host, _ in _masters(master))
+
+
+def unreachable(master: str) -> str | None:
+    """Why a standalone master cannot be it, as one line; Spark itself would try for a minute, and then say that it was stopped."""
+    masters = _masters(master)
+    for address in masters:
+        try:
+            with socket.create_connection(address, timeout=CONNECT_TIMEOUT_S):
+                return None
+        except OSError:
+            continue
+    return f"no Spark master answers at {master}" if masters else None
+
+
+def _masters(master: str) -> list[tuple[str, int]]:
+    """The addresses of `spark://HOST:PORT,HOST:PORT`; none of other masters."""
+    if not master.startswith("spark://"):
+        return []
+    addresses = []
+    for place in master.removeprefix("spark://").split(","):
+        host, _, port = place.rpartition(":")
+        if not host or not port.isdecimal():
+            raise SparkUnavailableError(f"{master!r} is not a master of Spark: spark://HOST:PORT")
+        addresses.append((host, int(port)))
+    return addresses
+
+
+def _defaults(home: Path, master: str) -> dict[str, str]:
+    defaults = {
         "spark.jars.ivy": str(home / "ivy"),
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         # Spark's default of 200 makes 200 tasks of a few records each.
         "spark.sql.shuffle.partitions": "4",
         "spark.sql.session.timeZone": "UTC",
+        "spark.sql.pyspark.jvmStacktrace.enabled": "false",
     }
+    if is_here(master):
+        defaults |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    return defaults
 
 
 @contextmanager

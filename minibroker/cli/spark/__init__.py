@@ -1,0 +1,36 @@
+"""`minibroker spark`: pipelines between topics and tables. Nothing here imports PySpark before a command runs."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+import click
+
+from minibroker.cli.lazy import LazyGroup
+
+COMMANDS = {
+    name: (f"minibroker.cli.spark.{name}", name, words)
+    for name, words in {
+        "archive": "Write topics to a table, each record exactly once.",
+        "audit": "Compare topics with an archive, or with another cluster's.",
+        "replay": "Write the records of a table to topics.",
+        "report": "Show what topics hold: offsets, days, gaps, producers, lag.",
+        "sql": "Ask topics, log directories and archives by SQL.",
+    }.items()
+    if find_spec(f"minibroker.cli.spark.{name}")
+}
+
+
+@click.group(
+    cls=LazyGroup,
+    lazy=COMMANDS,
+    epilog="""\b
+Examples:
+  minibroker spark --help
+""",
+)
+def spark() -> None:
+    """Pipelines between topics and tables, on Spark.
+
+    They need Java 17 or 21 and `pip install 'minibroker[spark]'`, and work with any Kafka cluster.
+    """

@@ -1,0 +1,160 @@
+"""What pipelines have in common: where Spark runs, which cluster, how it is shown, and one line when it fails.
+
+@click.command(epilog=...)
+@click.argument("topics", nargs=-1, required=True)
+@spark_command("table", "json")                     # --master --conf --spark-log -b -o
+def archive(run: SparkRun, topics: tuple[str, ...], output: str) -> None:
+    ...                                             # look-ups that need no Spark come first: their errors are told at once
+    result = api.archive(run.session(), ...)        # Spark starts here; from now on progress is shown
+    run.finish()                                    # the bar is gone: now print
+    emit(...)
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import click
+
+from minibroker.cli.options import output_option, pairs
+from minibroker.spark import session as spark_session
+from minibroker.spark.progress import Progress, phase
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Command = Callable[..., Any]
+
+
+def open_session(app_name: str, **settings: Any) -> SparkSession:
+    """Start Spark; tests put the session that they share in its place (fixture `pipelines` of tests/spark)."""
+    return spark_session.kafka_session(app_name, **settings)
+
+
+def close_session(spark: SparkSession) -> None:
+    """Stop Spark, unless its JVM is gone already."""
+    from py4j.protocol import Py4JError  # noqa: PLC0415  PySpark is an extra
+
+    try:
+        spark.stop()
+    except (Py4JError, OSError):
+        return
+
+
+class SparkRun:
+    """One run of a command: its session, its progress, its log."""
+
+    def __init__(self, app_name: str, master: str, conf: Mapping[str, str], bootstrap_server: str, log: Path | None) -> None:
+        self.bootstrap_server = bootstrap_server
+        self._app_name = app_name
+        self._master = master
+        self._conf = conf
+        self._keeps_log = log is not None
+        self.log = log or _log_path(app_name)
+        self._progress = Progress(sys.stderr)
+        self._session: SparkSession | None = None
+
+    def session(self, *, packages: Sequence[str] = (), conf: Mapping[str, str] | None = None) -> SparkSession:
+        """Start Spark, once; `packages` are more Maven coordinates that this run needs, `conf` what it needs of Spark (the user's wins)."""
+        if self._session is None:
+            self._progress.start()
+            with phase("starting Spark"):
+                self._session = open_session(
+                    self._app_name, master=self._master, conf={**(conf or {}), **self._conf}, packages=packages, log=self.log
+                )
+            self._progress.watch(self._session.sparkContext)
+        return self._session
+
+    def finish(self) -> None:
+        """No progress any more; call it before printing."""
+        self._progress.stop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.finish()
+        try:
+            if error is not None:
+                self._explain(error)
+        finally:
+            if self._session is not None:
+                close_session(self._session)
+            if (error is None or _is_told(error)) and not self._keeps_log:
+                self.log.unlink(missing_ok=True)
+
+    def _explain(self, error: BaseException) -> None:
+        """Spark's own exceptions end here, as one line that names the log; others go on to the group's."""
+        from minibroker.spark.failures import is_sparks, reason_of  # noqa: PLC0415  only a failure pays for it
+
+        if is_sparks(error):
+            reason = reason_of(error)
+            where = f" (Spark's log: {self.log})" if self.log.exists() else ""
+            raise click.ClickException(f"{reason}{where}") from error
+
+
+def _is_told(error: BaseException) -> bool:
+    """Whether an error needs no log to be understood: it is not Spark's, or the user ended the run."""
+    from minibroker.spark.failures import is_sparks  # noqa: PLC0415  only a failure pays for it
+
+    return not is_sparks(error) and not isinstance(error, spark_session.SparkUnavailableError)
+
+
+def _log_path(app_name: str) -> Path:
+    """A file of this run alone; removed when nothing failed."""
+    name = f"{time.strftime('%Y%m%d-%H%M%S')}-{app_name.replace(' ', '-')}-{os.getpid()}.log"
+    return spark_session.cache_home() / "logs" / name
+
+
+def spark_command(*formats: str) -> Callable[[Command], Command]:
+    """Give a command the options of all pipelines and pass it a SparkRun; `formats` are those of -o, the first is the default."""
+
+    def decorate(function: Command) -> Command:
+        @click.option(
+            "--master",
+            envvar="MINIBROKER_SPARK_MASTER",
+            show_envvar=True,
+            default="local[*]",
+            show_default=True,
+            metavar="URL",
+            help="Where Spark runs: local[N], spark://HOST:PORT, yarn, k8s://...",
+        )
+        @click.option("--conf", "conf", multiple=True, metavar="NAME=VALUE", help="A property of Spark's; repeatable.")
+        @click.option(
+            "--spark-log",
+            type=click.Path(dir_okay=False, path_type=Path),
+            metavar="FILE",
+            help="Keep Spark's own log here.  [default: a file that is removed unless Spark fails]",
+        )
+        @click.option(
+            "-b",
+            "--bootstrap-server",
+            envvar="MINIBROKER_BOOTSTRAP_SERVER",
+            show_envvar=True,
+            default="localhost:9092",
+            show_default=True,
+            metavar="HOST:PORT,...",
+            help="One or more brokers of the cluster.",
+        )
+        @functools.wraps(function)
+        def run(*args: Any, master: str, conf: tuple[str, ...], spark_log: Path | None, bootstrap_server: str, **options: Any) -> Any:
+            settings = pairs(conf, "--conf")
+            for name in settings:
+                if not name.startswith("spark."):
+                    raise click.BadParameter(f"{name!r}: names of Spark's properties begin with 'spark.'", param_hint="--conf")
+            logging.getLogger("py4j").setLevel(logging.CRITICAL)  # a JVM that ended is told in our words
+            app_name = click.get_current_context().command_path
+            with SparkRun(app_name, master, settings, bootstrap_server, spark_log) as spark_run:
+                return function(spark_run, *args, **options)
+
+        return output_option(*formats)(run) if formats else run
+
+    return decorate

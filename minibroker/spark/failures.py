@@ -1,0 +1,138 @@
+"""Why Spark failed, in one line for a user: what Python, Kafka or Spark said at the bottom of pages of Java.
+
+An error goes through many hands: a Python worker's exception becomes text inside a Java one, that the cause of a failed task, that of a
+failed job, that of a failed query. What matters is at the end of the chain, or in the last line of the worker's own traceback.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from minibroker.errors import BY_CODE
+
+#: the last line of a worker's traceback, when the exception is one of ours: `minibroker.errors.CorruptLogError: 0.log at 5: CRC`
+OURS = re.compile(r"^(?P<name>minibroker(?:\.\w+)+): (?P<words>.*)$", re.MULTILINE)
+#: likewise, of anybody: a line right behind those that a traceback indents
+PYTHON = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+(?P<name>[\w.]+): ?(?P<words>.*)$", re.MULTILINE)
+#: causes that only say that there is a cause
+WRAPPERS = (
+    "ExecutionException",
+    "InvocationTargetException",
+    "RuntimeException",
+    "SparkException",
+    "StreamingQueryException",
+    "UncheckedIOException",
+)
+#: Spark's prefix of class and its suffix of state: `[TABLE_OR_VIEW_NOT_FOUND] ... SQLSTATE: 42P01; line 1`
+CONDITION = re.compile(r"^\[[A-Z_0-9.]+\]\s*")
+STATE = re.compile(r"\s*SQLSTATE: \w+.*", re.DOTALL)
+#: Kafka's Java clients: what they say (a part of it, or the exception's name), what it means
+KAFKA = {
+    "No resolvable bootstrap urls": "no broker: the bootstrap server's name cannot be resolved",
+    "Timed out waiting for a node assignment": "the broker does not answer (is it running, and is this its address?)",
+    "UnknownTopicOrPartitionException": "there is no such topic or partition",
+    "Some data may have been lost because they are not available in Kafka any more": "offsets that were to be read are not there any more"
+    " (retention, or the topic was deleted and created anew)",
+    "OffsetOutOfRangeException": "offsets that were to be read are not there any more (retention, or the topic was created anew)",
+}
+#: what Spark's start leaves in its log; the first that fits
+STARTS = (
+    (re.compile(r"UnsupportedClassVersionError"), "Spark 4 needs Java 17 or 21: this Java is too old"),
+    (re.compile(r"bin/java: (?:No such file|not found)"), "no Java where JAVA_HOME points: Spark needs Java 17 or 21"),
+    (
+        re.compile(r"(?:unresolved dependency: |UNRESOLVED DEPENDENCIES[\s\S]*?:: )(?P<what>[\w.#;-]+)"),
+        "cannot fetch {what}: is a repository of Maven reachable?",
+    ),
+    (re.compile(r"(?:Caused by: |Exception in thread \"main\" )?[\w.$]*(?:Exception|Error): (?P<what>.+)"), "{what}"),
+)
+
+
+class Cause(NamedTuple):
+    """One link of a chain, the outermost first."""
+
+    name: str  #: the exception's class, without its package
+    words: str
+
+
+def is_sparks(error: BaseException) -> bool:
+    """Whether an error came out of PySpark or its bridge to Java."""
+    return any(kind.__module__.startswith(("pyspark.", "py4j.")) for kind in type(error).__mro__)
+
+
+def reason_of(error: BaseException) -> str:
+    """Why a job, a query or Spark itself failed, in one line."""
+    causes = list(causes_of(error))
+    return _of_python(causes) or _of_kafka(causes) or _of_java(causes) or type(error).__name__
+
+
+def reason_in_log(log: Path) -> str | None:
+    """Why Spark did not start: its JVM ended before it could say it otherwise."""
+    text = log.read_text(errors="replace") if log.exists() else ""
+    for pattern, words in STARTS:
+        found = pattern.search(text)
+        if found:
+            return _one_line(words.format(**found.groupdict()))
+    return None
+
+
+def causes_of(error: BaseException) -> Iterator[Cause]:
+    """The chain of an error, from what was raised down to where it began, through Java."""
+    java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+    if java is None:
+        yield Cause(type(error).__name__, str(error))
+        return
+    from py4j.protocol import Py4JError  # noqa: PLC0415  PySpark is an extra
+
+    try:
+        while java is not None:
+            yield Cause(java.getClass().getSimpleName(), java.getMessage() or "")
+            java = java.getCause()
+    except (Py4JError, OSError):
+        yield Cause("", "Spark's process ended")
+
+
+def _of_python(causes: list[Cause]) -> str | None:
+    """What our own code said in a worker, or in a callback; else what any Python code said there."""
+    for pattern in (OURS, PYTHON):
+        for cause in reversed(causes):
+            found = list(pattern.finditer(cause.words))
+            if found:
+                return _of_exception(found[-1]["name"], found[-1]["words"], is_ours=pattern is OURS)
+    return None
+
+
+def _of_exception(name: str, words: str, *, is_ours: bool) -> str:
+    plain = name.rpartition(".")[2]
+    code = next((kind.name for kind in BY_CODE.values() if kind.__name__ == plain), None)
+    if code:
+        return f"{_one_line(words)} [{code}]"
+    return _one_line(words) if is_ours else f"{plain}: {_one_line(words)}"
+
+
+def _of_kafka(causes: list[Cause]) -> str | None:
+    for said, meaning in KAFKA.items():
+        if any(said in cause.words or said == cause.name for cause in causes):
+            return meaning
+    return None
+
+
+def _of_java(causes: list[Cause]) -> str | None:
+    """The deepest cause that says something of its own."""
+    said = [cause for cause in causes if cause.words]
+    for cause in reversed(said):
+        if cause.name not in WRAPPERS:
+            return _spoken(cause)
+    return _spoken(said[-1]) if said else None
+
+
+def _spoken(cause: Cause) -> str:
+    words = _one_line(STATE.sub("", CONDITION.sub("", cause.words)))
+    is_whole = cause.name in WRAPPERS or cause.name.endswith(("AnalysisException", "ParseException", "IllegalArgumentException"))
+    return words if is_whole or CONDITION.match(cause.words) or not cause.name else f"{cause.name}: {words}"
+
+
+def _one_line(words: str) -> str:
+    return " ".join(words.split())

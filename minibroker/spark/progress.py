@@ -1,0 +1,196 @@
+"""How far Spark has come, on standard error: a bar on a terminal, elsewhere a line now and then.
+
+    phase       a pipeline says what it does: `with phase("writing the archive"):`, with a total where it counts by itself
+    JobStatus   Spark's own figures: tasks and records of the jobs that run
+    painter     Progress -> text; knows nothing of Spark or of time
+    Progress    a thread that looks twice a second and paints
+
+Without a Progress, phases cost nothing and show nothing: the pipelines' functions say them always, the command line shows them.
+"""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, TextIO
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+LOOK_S = 0.5  #: between two looks at Spark
+LINE_S = 10.0  #: between two lines where no terminal is
+BAR_COLUMNS = 24
+
+
+class JobStatus(NamedTuple):
+    """The jobs that run now."""
+
+    tasks: int
+    tasks_done: int
+    tasks_failed: int
+    records: int  #: that tasks have read so far; those of running tasks follow some seconds later
+
+
+IDLE = JobStatus(0, 0, 0, 0)
+
+
+@dataclass(slots=True)
+class Phase:
+    """What a pipeline does now; `advance` counts what is not Spark's."""
+
+    words: str
+    total: int = 0
+    done: int = 0
+
+    def advance(self, count: int = 1) -> None:
+        """So many more are done."""
+        self.done += count
+
+
+#: those that are open, the innermost last; one process runs one pipeline at a time
+_phases: list[Phase] = []
+
+
+@contextmanager
+def phase(words: str, total: int = 0) -> Iterator[Phase]:
+    """Say what is done inside the block, in a few words ("writing flights"); `total` where `advance` will count to it."""
+    entered = Phase(words, total)
+    _phases.append(entered)
+    try:
+        yield entered
+    finally:
+        _phases.remove(entered)
+
+
+def status_of(context: SparkContext) -> JobStatus:
+    """What Spark tells of its running jobs."""
+    tracker = context.statusTracker()
+    tasks = done = failed = records = 0
+    for job in tracker.getActiveJobsIds():
+        info = tracker.getJobInfo(job)
+        for stage in info.stageIds if info else ():
+            figures = tracker.getStageInfo(stage)
+            if figures is None:
+                continue
+            tasks += figures.numTasks
+            done += figures.numCompletedTasks
+            failed += figures.numFailedTasks
+            records += _records_read(context, stage)
+    return JobStatus(tasks, done, failed, records)
+
+
+def _records_read(context: SparkContext, stage: int) -> int:
+    """Of the status store that Spark's own pages show."""
+    return int(context._jsc.sc().statusStore().lastStageAttempt(stage).inputRecords())  # noqa: SLF001  PySpark's tracker has no records
+
+
+class Progress:
+    """Shows phases and jobs from `start` to `stop`."""
+
+    def __init__(self, out: TextIO, *, now: Callable[[], float] = time.monotonic) -> None:
+        self._out = out
+        self._now = now
+        self._is_terminal = out.isatty()
+        self._began_s = now()
+        self._said_s = self._began_s
+        self._is_drawn = False
+        self._context: SparkContext | None = None
+        self._quit = threading.Event()
+        self._lock = threading.Lock()  #: painting and erasing are whole
+        self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
+
+    def start(self) -> None:
+        """Begin to show."""
+        self._thread.start()
+
+    def watch(self, context: SparkContext) -> None:
+        """Show this Spark's jobs from now on."""
+        self._context = context
+
+    def stop(self) -> None:
+        """Show nothing any more; the terminal's line is empty when this returns."""
+        self._context = None
+        self._quit.set()
+        with self._lock:
+            self._erase()
+
+    def look(self) -> None:
+        """Show how things are now."""
+        status = self._status()
+        current = _phases[-1] if _phases else None
+        with self._lock:
+            if self._quit.is_set():
+                return
+            if current is None and not status.tasks:
+                self._erase()
+                self._began_s = self._now()
+                return
+            self._show(current, status)
+
+    def _status(self) -> JobStatus:
+        context = self._context
+        if context is None:
+            return IDLE
+        from py4j.protocol import Py4JError  # noqa: PLC0415  PySpark is an extra
+
+        try:
+            return status_of(context)
+        except (Py4JError, OSError):  # a stage of a moment ago, or a JVM that ends: the next look knows more
+            return IDLE
+
+    def _show(self, current: Phase | None, status: JobStatus) -> None:
+        now_s = self._now()
+        elapsed_s = now_s - self._began_s
+        words = current.words if current else "working"
+        total, done = (current.total, current.done) if current and current.total else (status.tasks, status.tasks_done)
+        if self._is_terminal:
+            columns = shutil.get_terminal_size().columns
+            self._out.write(f"\r{bar(words, done, total, status, elapsed_s)[: columns - 1]}\x1b[K")
+            self._is_drawn = True
+        elif now_s - self._said_s >= LINE_S:
+            self._said_s = now_s
+            self._out.write(f"{line(words, done, total, status, elapsed_s)}\n")
+        self._out.flush()
+
+    def _erase(self) -> None:
+        if self._is_drawn:
+            self._is_drawn = False
+            self._out.write("\r\x1b[K")
+            self._out.flush()
+
+    def _run(self) -> None:
+        while not self._quit.wait(LOOK_S):
+            self.look()
+
+
+def bar(words: str, done: int, total: int, status: JobStatus, elapsed_s: float) -> str:
+    """For a terminal: `writing flights  [########----]  8/12  3,400,000 records  0:23`."""
+    filled = BAR_COLUMNS * min(done, total) // total if total else 0
+    parts = [
+        words,
+        f"[{'#' * filled}{'-' * (BAR_COLUMNS - filled)}]  {done:,}/{total:,}" if total else "",
+        *_figures(status),
+        _clock(elapsed_s),
+    ]
+    return "  ".join(part for part in parts if part)
+
+
+def line(words: str, done: int, total: int, status: JobStatus, elapsed_s: float) -> str:
+    """For a log: `writing flights: 8 of 12, 3,400,000 records, 0:23`."""
+    parts = [f"{done:,} of {total:,}" if total else "", *_figures(status), _clock(elapsed_s)]
+    return f"{words}: {', '.join(part for part in parts if part)}"
+
+
+def _figures(status: JobStatus) -> tuple[str, str]:
+    failed = f"failed and tried again: {status.tasks_failed:,}" if status.tasks_failed else ""
+    return f"{status.records:,} records" if status.records else "", failed
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
