@@ -1,15 +1,16 @@
 """What this broker holds: log directories, the metadata log, topics and partitions.
 
-An operation checks everything, writes its records as one batch of the metadata log (fsynced), takes them into the image, and then
-moves files; so a crash at any point leaves either nothing or something that the next start finishes. Answers are final: a topic
-has its leader when `create_topic` returns, a name is free when `delete_topic` returns.
+An operation checks everything, writes its records as one batch of the metadata log (fsynced; the topics of a request together), takes
+them into the image, and then moves files; so a crash at any point leaves either nothing or something that the next start finishes.
+Answers are final: a topic has its leader when `create_topic` returns, a name is free when `delete_topic` returns.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Self
 from uuid import UUID
 
@@ -26,12 +27,12 @@ from minibroker.cluster.metadata_image import (
     ALL_BROKERS,
     BROKER_RESOURCE,
     TOPIC_RESOURCE,
-    MetadataImage,
     config_records,
 )
 from minibroker.cluster.metadata_log import RECORDS_IN_BATCH_MAX, MetadataLog
 from minibroker.cluster.metadata_store import MetadataStore
 from minibroker.cluster.metadata_trimming import TrimmingLimits
+from minibroker.cluster.new_topic import NewTopic
 from minibroker.cluster.node import Node
 from minibroker.cluster.own_configs import OwnConfigs
 from minibroker.cluster.partition import Partition
@@ -179,7 +180,8 @@ class Cluster:
         self.cleaner.stop()
         if clean:
             self.finish_opening()
-        offline = any(not partition.is_online for topic in self.topics.values() for partition in topic.partitions)
+        self._late_opening.stop()
+        offline = any(partition.online_log is None for topic in self.topics.values() for partition in topic.partitions)
         for directory in self.log_directories:
             closed = close_logs(list(directory.logs.values()), clean=clean)
             if clean and all(closed) and directory.offline_cause is None:
@@ -231,21 +233,32 @@ class Cluster:
         name: str,
         *,
         partition_count: int | None = None,
+        configs: Mapping[str, str | None] | None = None,
+    ) -> Topic:
+        """Create a topic, ready when this returns; arguments and errors as in `new_topic`."""
+        self.create_topics([self.new_topic(name, partition_count=partition_count, configs=configs)])
+        return self.topics[name]
+
+    def new_topic(
+        self,
+        name: str,
+        *,
+        partition_count: int | None = None,
         replication_factor: int = -1,
         assignments: Mapping[int, Sequence[int]] | None = None,
         configs: Mapping[str, str | None] | None = None,
-        validate_only: bool = False,
+        beside: Collection[str] = (),
         charge: Charge = free,
-    ) -> Topic:
-        """Create a topic, ready when this returns. partition_count None: topic.partition.count.map, then num.partitions.
+    ) -> NewTopic:
+        """A topic for `create_topics`, when nothing speaks against it.
 
-        When everything is right, `charge` is told how many partitions there are to be, and may refuse by a KafkaError.
-        With `validate_only` the topic that is returned has its partition count but no log, and nobody else knows it.
+        `partition_count` None: topic.partition.count.map, then num.partitions. `beside`: names of those that are to be created with
+        it. When everything is right, `charge` is told how many partitions there are to be, and may refuse by a KafkaError.
         """
         check_new_name(name)
-        if name in self.topics:
+        if name in self.topics or name in beside:
             raise TopicAlreadyExists(f"Topic '{name}' already exists.")
-        check_collision(name, self.topics)
+        check_collision(name, chain(self.topics, beside))
         overrides = check_overrides(configs or {})
         if assignments:
             count = check_assignments(assignments, self.config.node_id)
@@ -258,16 +271,15 @@ class Cluster:
         records: list[Any] = [TopicRecord(name=name, topic_id=topic_id)]
         for key, value in overrides.items():
             records += config_records(TOPIC_RESOURCE, name, key, None, value)
-        records += self._partition_records(topic_id, 0, count)
-        if validate_only:
-            draft = MetadataImage()
-            for record in records:
-                draft.apply(record)
-            return draft.topics[name]
-        self._store.commit(records)
-        topic = self.topics[name]
-        self._late_opening.add(topic.partitions)
-        return topic
+        return NewTopic(name, records + self._partition_records(topic_id, 0, count))
+
+    def create_topics(self, wanted: Sequence[NewTopic]) -> None:
+        """Create them all with one fsync, ready when this returns. KafkaStorageError: none was created.
+
+        Each is an operation of its own: a crash may leave the first ones without the others.
+        """
+        self._store.commit_all([each.records for each in wanted])
+        self._late_opening.add(partition for each in wanted for partition in self.topics[each.name].partitions)
 
     def auto_create_topic(self, name: str) -> Topic:
         """The topic of that name, created if the configuration lets clients do so by asking.
@@ -286,26 +298,23 @@ class Cluster:
         """Partitions of a topic whose creator does not say how many."""
         return self.config.topic_partition_count_map.get(name, self.config.num_partitions)
 
-    def delete_topic(self, name: str, *, charge: Charge = free) -> None:
-        """Delete a topic; its name is free when this returns, its files go in the background. `charge` as in create_topic."""
-        topic = self.topic(name)
-        charge(len(topic.partitions))
-        self._store.commit([RemoveTopicRecord(topic_id=topic.topic_id)])
-        for partition in topic.partitions:
-            log = partition.online_log
-            partition.take_offline(UnknownTopicOrPartition())
-            for directory in self.log_directories:
-                directory.remove((name, partition.index))
-            if log is not None:
-                self.cleaner.give_up(log)
-                try:
-                    log.delete()
-                except (OSError, KafkaError) as error:
-                    _LOG.warning("%s-%d could not be removed, the next start will: %s", name, partition.index, error)
+    def delete_topic(self, name: str) -> None:
+        """As `delete_topics`; UnknownTopicOrPartition."""
+        self.delete_topics([self.topic(name)])
+
+    def delete_topics(self, topics: Sequence[Topic]) -> None:
+        """Delete topics of this cluster with one fsync; their names are free when this returns, their files go in the background.
+
+        KafkaStorageError: none was deleted.
+        """
+        self._store.commit_all([[RemoveTopicRecord(topic_id=topic.topic_id)] for topic in topics])
+        for partition in [partition for topic in topics for partition in topic.partitions]:
+            self._remove(partition)
         for directory in self.log_directories:
             directory.sync_names()
-        for hear in self.on_topic_deleted:
-            hear(name)
+        for topic in topics:
+            for hear in self.on_topic_deleted:
+                hear(topic.name)
 
     def create_partitions(
         self,
@@ -316,7 +325,7 @@ class Cluster:
         validate_only: bool = False,
         charge: Charge = free,
     ) -> None:
-        """Grow a topic to `count` partitions. `charge` as in create_topic."""
+        """Grow a topic to `count` partitions. `charge` as in new_topic."""
         topic = self.topic(name)
         current = len(topic.partitions)
         check_increase(name, current, count)
@@ -396,11 +405,28 @@ class Cluster:
             for hear in self.on_quotas_changed:
                 hear()
 
+    def skip_producer_ids(self, end: int) -> None:
+        """Never give out a producer id below `end`."""
+        self._store.skip_producer_ids(end)
+
     def allocate_producer_id(self) -> int:
         """A producer id that nobody had before; one fsync for each block of 1,000."""
         return self._store.allocate_producer_id()
 
     # Inside
+
+    def _remove(self, partition: Partition) -> None:
+        """A partition of a topic that is deleted: nobody finds it any more, its files go in the background."""
+        log = partition.online_log
+        partition.take_offline(UnknownTopicOrPartition())
+        for directory in self.log_directories:
+            directory.remove((partition.topic, partition.index))
+        if log is not None:
+            self.cleaner.give_up(log)
+            try:
+                log.delete()
+            except (OSError, KafkaError) as error:
+                _LOG.warning("%s-%d could not be removed, the next start will: %s", partition.topic, partition.index, error)
 
     def _partitions(self) -> list[Partition]:
         return [partition for topic in self.topics.values() for partition in topic.partitions]
@@ -444,12 +470,12 @@ class Cluster:
             directory.settle(known)
         self._store.settle()
 
-    def _open_partition(self, partition: Partition) -> None:
-        """Give it its log, or the reason why it has none."""
+    def _open_partition(self, partition: Partition) -> bool:
+        """Give it its log, or the reason why it has none; whether a later try may do better."""
         if self.node.node_id not in (replicas := self.image.partition_record(partition).replicas):
             partition.take_offline(KafkaStorageError(f"{partition.topic}-{partition.index} has its replicas on nodes {replicas}"))
-            return
-        self._opener.open(
+            return False
+        may_pass = self._opener.open(
             partition,
             log_config(self._log_config, self.topics[partition.topic].config),
             removed_topic_ids=self.image.removed_topic_ids,
@@ -458,6 +484,7 @@ class Cluster:
         if partition.online_log is not None:
             partition.online_log.admit_producers(self._store.is_allocated_producer_id)
             partition.online_log.on_storage_error = self._on_storage_error
+        return may_pass
 
     def _on_storage_error(self, log: PartitionLog, error: OSError) -> None:
         """A log's file system call failed: its directory may have to go."""

@@ -22,7 +22,7 @@ from uuid import UUID, uuid4
 
 from minibroker.background import Background
 from minibroker.clock import Clock
-from minibroker.cluster.log_directory import LogDirectory
+from minibroker.cluster.log_directory import DISK_ERRORS, LogDirectory
 from minibroker.cluster.partition import Partition
 from minibroker.errors import CorruptLogError, KafkaError, KafkaStorageError
 from minibroker.log.log_config import LogConfig
@@ -46,6 +46,7 @@ class LogOpener:
         self._background = background
         self._directories = directories
         self._homes: dict[str, LogDirectory] = {}  #: folder name -> where it was found at start
+        self._begun: dict[str, UUID] = {}  #: path -> topic id: folders made for new partitions whose logs are not open yet
         self.forgets_removed = False  #: ids of deleted topics are not all known
         self._placed: dict[UUID, int] = {directory.directory_id: 0 for directory in directories}
 
@@ -84,21 +85,23 @@ class LogOpener:
         self._placed[chosen.directory_id] += 1
         return chosen.directory_id
 
-    def open(self, partition: Partition, config: LogConfig, *, removed_topic_ids: set[UUID], producer_id_expiration_ms: int) -> None:
-        """Give a partition its log, or the reason why it has none."""
+    def open(self, partition: Partition, config: LogConfig, *, removed_topic_ids: set[UUID], producer_id_expiration_ms: int) -> bool:
+        """Give a partition its log, or the reason why it has none; whether a later try may do better."""
         name = f"{partition.topic}-{partition.index}"
         home = self._homes.pop(name, None)
         directory = home or self._place(partition)
         if isinstance(directory, str):
             partition.take_offline(KafkaStorageError(f"{name} is in {directory}"))
-            return
+            return False
         path = f"{directory.path}/{name}"
         try:
             key = partition.topic, partition.index
             if directory.recovery_points.get(key) and not self._files.exists(path):
                 _LOG.warning("%s is gone, with %d offsets or more: the partition begins anew", path, directory.recovery_points[key])
-            if not self._own(path, partition.topic_id, removed_topic_ids, is_new=home is None):
+            is_new = home is None and self._begun.get(path) != partition.topic_id
+            if not self._own(path, partition.topic_id, removed_topic_ids, is_new=is_new):
                 directory.forget(key)
+                self._begun[path] = partition.topic_id
                 self._files.make_directory(path)
                 write_topic_id(self._files, f"{path}/{PARTITION_METADATA}", partition.topic_id)
             log = PartitionLog.open(
@@ -115,13 +118,17 @@ class LogOpener:
             )
             log.assign_leader_epoch(partition.leader_epoch)
         except (CorruptLogError, OSError, KafkaError) as error:
-            _LOG.error("%s is offline: %s", name, error)
-            partition.take_offline(KafkaStorageError(f"{name} is offline: {error}"))
-            return
+            cause = KafkaStorageError(f"{name} is offline: {error}")
+            if str(cause) != str(partition.offline_cause):  # each try has its error
+                _LOG.error("%s", cause)
+            partition.take_offline(cause)
+            return _may_pass(error)
+        self._begun.pop(path, None)
         partition.online_log = log
         log.on_shown = partition.wake
         partition.directory_id = directory.directory_id
         directory.add(key, log)
+        return False
 
     def _place(self, partition: Partition) -> LogDirectory | str:
         """The directory that the metadata log names; in words where the partition must be neither looked for nor begun anew."""
@@ -192,6 +199,12 @@ class LogOpener:
         except ValueError:
             return False
         return topic != "__cluster_metadata"
+
+
+def _may_pass(error: Exception) -> bool:
+    """Whether the system could not, for now; a failing disk is trusted no more, and damage stays."""
+    cause = error if isinstance(error, OSError) else error.__cause__
+    return isinstance(cause, OSError) and cause.errno not in DISK_ERRORS
 
 
 def _warn_of_error(result: BaseException | None) -> None:

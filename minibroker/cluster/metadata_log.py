@@ -8,7 +8,7 @@
 
 Invariants:
 - A record is applied to memory only after its batch was fsynced: an administrator's answer survives a power loss. These are rare
-  operations; one fsync each, on the caller's thread. A process that has nothing to write begins no epoch.
+  operations; one fsync a request, on the caller's thread. A process that has nothing to write begins no epoch.
 - One batch is one operation: it is there whole or not at all. A transaction that Kafka left open is aborted by the next epoch.
 - What follows the last whole batch is cut at start. A damaged batch with whole batches behind it is no torn tail: then the
   broker refuses to start rather than forget topics.
@@ -102,6 +102,10 @@ class MetadataLog:
 
         KafkaStorageError: nothing was appended.
         """
+        return self.append_all([records])
+
+    def append_all(self, operations: Sequence[Sequence[Any]]) -> int:
+        """As `append`, with a batch for the records of each operation, all in one write and one fsync."""
         if self._failure is not None:
             raise KafkaStorageError(f"the metadata log is offline: {self._failure}")
         now_ms = self._clock.now_ms()
@@ -112,9 +116,10 @@ class MetadataLog:
             epoch += 1
             first, end_offset = self._first_batches(end_offset, epoch, now_ms)
             data += first
-        frames = [Record(0, now_ms, None, encode_frame(record, self.metadata_version), ()) for record in records]
-        data += build_batch(frames, base_offset=end_offset, partition_leader_epoch=epoch)
-        end_offset += len(frames)
+        for records in operations:
+            frames = [Record(0, now_ms, None, encode_frame(record, self.metadata_version), ()) for record in records]
+            data += build_batch(frames, base_offset=end_offset, partition_leader_epoch=epoch)
+            end_offset += len(frames)
         try:
             if not self._leads:
                 self._begin_epoch(epoch)

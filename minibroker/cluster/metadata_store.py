@@ -9,7 +9,7 @@ A log without records begins with those of `bootstrap.checkpoint` in the same di
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 from uuid import UUID
 
@@ -73,10 +73,16 @@ class MetadataStore:
 
     def commit(self, records: Sequence[Any]) -> None:
         """One operation: on the disk, then in the image; KafkaStorageError: in neither."""
+        self.commit_all([records])
+
+    def commit_all(self, operations: Sequence[Sequence[Any]]) -> None:
+        """Several operations with one fsync: all of them or, by KafkaStorageError, none; a crash may leave the first ones."""
+        if not operations:
+            return
         if self._is_settled and self._trimmer.is_due:
             self._trimmer.take_snapshot(self.image.to_records())
-        self.log.append(records)
-        for record in records:
+        self.log.append_all(operations)
+        for record in chain.from_iterable(operations):
             self.image.apply(record)
         self.log.metadata_version = self.image.features[METADATA_VERSION_FEATURE]
 
@@ -130,7 +136,14 @@ class MetadataStore:
         for producer_id in self._producer_ids:
             return producer_id
         first = self.image.next_producer_id
-        after = first + PRODUCER_IDS_IN_BLOCK
-        self.commit([ProducerIdsRecord(broker_id=self._node_id, broker_epoch=_NO_BROKER_EPOCH, next_producer_id=after)])
-        self._producer_ids = iter(range(first, after))
+        self._take_producer_ids(first + PRODUCER_IDS_IN_BLOCK)
+        self._producer_ids = iter(range(first, first + PRODUCER_IDS_IN_BLOCK))
         return next(self._producer_ids)
+
+    def skip_producer_ids(self, end: int) -> None:
+        """All below `end` are taken."""
+        if self.image.next_producer_id < end:
+            self._take_producer_ids(end)
+
+    def _take_producer_ids(self, end: int) -> None:
+        self.commit([ProducerIdsRecord(broker_id=self._node_id, broker_epoch=_NO_BROKER_EPOCH, next_producer_id=end)])

@@ -71,11 +71,11 @@ class Partition:
 
     @property
     def is_unopened(self) -> bool:
-        """Whether it is new and nobody has needed its log yet: nothing is in it."""
+        """Whether it is new and has no log yet, for nobody has needed it or it cannot be opened for now: nothing is in it."""
         return self._open_log is not None
 
     def open_later(self, open_log: Callable[[Partition], None]) -> None:
-        """`open_log` gives it its log, or takes it offline; at the latest when `log` is asked for."""
+        """`open_log` gives it its log, or takes it offline, perhaps for another try; at the latest when `log` is asked for."""
         self._open_log = open_log
 
     def open_now(self) -> None:
@@ -99,7 +99,7 @@ class Partition:
         return appended
 
     def append_own(self, data: bytearray | memoryview) -> Appended:
-        """Append batches of the broker itself and wake who waits; raises what PartitionLog.append_own raises."""
+        """Append a batch of the broker itself and wake who waits; raises what PartitionLog.append_own raises."""
         appended = self.log.append_own(data)
         if self._subscribers:
             self.wake()

@@ -10,10 +10,11 @@ a larger replication factor is INVALID_REPLICATION_FACTOR. `validate_only` check
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 
 from minibroker.cluster.cluster import Charge
 from minibroker.cluster.config_entries import topic_entries
-from minibroker.cluster.topic import Topic
+from minibroker.cluster.new_topic import NewTopic
 from minibroker.cluster.topic_rules import PARTITIONS_OF_REQUEST_MAX
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.registry import handles
@@ -32,11 +33,15 @@ def create_topics(ctx: RequestContext, request: schema.Request) -> schema.Respon
     charge = ctx.charge_mutations(is_strict=ctx.api_version >= STRICT_SINCE)
     if sum(_partition_count(ctx, topic) for topic in request.topics) > PARTITIONS_OF_REQUEST_MAX:
         raise PolicyViolation("Excessively large number of partitions per request.")
-    return schema.Response(
-        topics=[
-            _create(ctx, topic, charge, is_single=counts[topic.name] == 1, validate_only=request.validate_only) for topic in topics.values()
-        ]
-    )
+    found: dict[str, NewTopic | KafkaError] = {}
+    beside: set[str] = set()
+    for name, topic in topics.items():
+        new = found[name] = _check(ctx, topic, charge, beside, is_single=counts[name] == 1)
+        if isinstance(new, NewTopic) and not request.validate_only:
+            beside.add(name)
+    if not request.validate_only:
+        _create(ctx, found)
+    return schema.Response(topics=[_result(ctx, name, new) for name, new in found.items()])
 
 
 def _partition_count(ctx: RequestContext, wanted: schema.Topic) -> int:
@@ -46,22 +51,30 @@ def _partition_count(ctx: RequestContext, wanted: schema.Topic) -> int:
     return ctx.cluster.default_partition_count(wanted.name) if wanted.num_partitions == NOT_GIVEN else max(wanted.num_partitions, 0)
 
 
-def _create(ctx: RequestContext, wanted: schema.Topic, charge: Charge, *, is_single: bool, validate_only: bool) -> schema.TopicResult:
+def _check(ctx: RequestContext, wanted: schema.Topic, charge: Charge, beside: Collection[str], *, is_single: bool) -> NewTopic | KafkaError:
     try:
         if not is_single:
             raise InvalidRequest("Duplicate topic name.")
-        topic = ctx.cluster.create_topic(
+        return ctx.cluster.new_topic(
             wanted.name,
             partition_count=None if wanted.num_partitions == NOT_GIVEN else wanted.num_partitions,
             replication_factor=wanted.replication_factor,
             assignments=_assignments(ctx, wanted),
             configs=_configs(wanted),
-            validate_only=validate_only,
+            beside=beside,
             charge=charge,
         )
     except KafkaError as error:
-        return schema.TopicResult(name=wanted.name, error_code=error.code, error_message=str(error))
-    return _created(ctx, topic)
+        return error
+
+
+def _create(ctx: RequestContext, found: dict[str, NewTopic | KafkaError]) -> None:
+    """All that can be, with one fsync."""
+    wanted = [new for new in found.values() if isinstance(new, NewTopic)]
+    try:
+        ctx.cluster.create_topics(wanted)
+    except KafkaError as error:
+        found.update(dict.fromkeys((new.name for new in wanted), error.with_traceback(None)))  # that names `found`
 
 
 def _configs(wanted: schema.Topic) -> dict[str, str | None]:
@@ -73,7 +86,7 @@ def _assignments(ctx: RequestContext, wanted: schema.Topic) -> dict[int, list[in
         return None
     problem = _problem(wanted)
     if problem is not None:
-        ctx.cluster.create_topic(wanted.name, configs=_configs(wanted), validate_only=True)  # Kafka judges name and configs first
+        ctx.cluster.new_topic(wanted.name, configs=_configs(wanted))  # Kafka judges name and configs first
         raise problem
     return {assignment.partition_index: assignment.broker_ids for assignment in wanted.assignments}
 
@@ -91,7 +104,10 @@ def _problem(wanted: schema.Topic) -> KafkaError | None:
     return None
 
 
-def _created(ctx: RequestContext, topic: Topic) -> schema.TopicResult:
+def _result(ctx: RequestContext, name: str, new: NewTopic | KafkaError) -> schema.TopicResult:
+    if not isinstance(new, NewTopic):
+        return schema.TopicResult(name=name, error_code=new.code, error_message=str(new))
+    topic = ctx.cluster.topics.get(name) or new.draft()
     return schema.TopicResult(
         name=topic.name,
         topic_id=topic.topic_id,

@@ -26,6 +26,7 @@ STRICT_SINCE: Final = 5  #: versions below do not know THROTTLING_QUOTA_EXCEEDED
 DISABLED_SINCE: Final = 3  #: versions below do not know TOPIC_DELETION_DISABLED
 
 Key = tuple[str | None, UUID]  #: name and topic_id as the request has them
+Found = tuple[Topic | None, KafkaError | None]  #: the topic that is meant, if any, and what speaks against its deletion
 
 
 @handles(schema)
@@ -38,9 +39,13 @@ def delete_topics(ctx: RequestContext, request: schema.Request) -> schema.Respon
         counts[key] = counts.get(key, 0) + 1
     doubly = _named_and_identified(ctx, counts)
     charge = ctx.charge_mutations(is_strict=ctx.api_version >= STRICT_SINCE)
-    return schema.Response(
-        responses=[_delete(ctx, key, count, doubly, charge) for key, count in counts.items() if key[0] is not None or key[1] not in doubly]
-    )
+    found = {key: _find(ctx, key, count, doubly, charge) for key, count in counts.items() if key[0] is not None or key[1] not in doubly}
+    try:
+        ctx.cluster.delete_topics([topic for topic, error in found.values() if topic is not None and error is None])
+    except KafkaError as failure:
+        failed = failure.with_traceback(None)  # that names `found`
+        found = {key: (topic, error or failed) for key, (topic, error) in found.items()}
+    return schema.Response(responses=[_result(key, topic, error) for key, (topic, error) in found.items()])
 
 
 def _keys(ctx: RequestContext, request: schema.Request) -> list[Key]:
@@ -56,7 +61,7 @@ def _named_and_identified(ctx: RequestContext, keys: Iterable[Key]) -> set[UUID]
     return {topic_id for name, topic_id in keys if name is None and topic_id in named}
 
 
-def _delete(ctx: RequestContext, key: Key, count: int, doubly: set[UUID], charge: Charge) -> schema.TopicResult:
+def _find(ctx: RequestContext, key: Key, count: int, doubly: set[UUID], charge: Charge) -> Found:
     name, topic_id = key
     topic: Topic | None = None
     try:
@@ -64,12 +69,17 @@ def _delete(ctx: RequestContext, key: Key, count: int, doubly: set[UUID], charge
         topic = ctx.cluster.topic_by_id(topic_id) if name is None else ctx.cluster.topic(name)
         if topic.topic_id in doubly:
             raise InvalidRequest("The provided topic name maps to an ID that was already supplied.")
-        ctx.cluster.delete_topic(topic.name, charge=charge)
+        charge(len(topic.partitions))
     except KafkaError as error:
-        if topic is not None:
-            name, topic_id = topic.name, topic.topic_id
-        return schema.TopicResult(name=name, topic_id=topic_id, error_code=error.code, error_message=str(error))
-    return schema.TopicResult(name=topic.name, topic_id=topic.topic_id, error_code=0)
+        return topic, error
+    return topic, None
+
+
+def _result(key: Key, topic: Topic | None, error: KafkaError | None) -> schema.TopicResult:
+    name, topic_id = key if topic is None else (topic.name, topic.topic_id)
+    if error is None:
+        return schema.TopicResult(name=name, topic_id=topic_id, error_code=0)
+    return schema.TopicResult(name=name, topic_id=topic_id, error_code=error.code, error_message=str(error))
 
 
 def _check(key: Key, count: int) -> None:

@@ -27,7 +27,7 @@ from pathlib import Path
 
 from minibroker.background import Background
 from minibroker.clock import Clock
-from minibroker.errors import KafkaStorageError, RecordListTooLarge
+from minibroker.errors import InvalidRecord, KafkaStorageError, RecordListTooLarge
 from minibroker.log.deletion import remove_folder
 from minibroker.log.flush import Flush
 from minibroker.log.loading import LoadedLog, Loader
@@ -146,16 +146,19 @@ class PartitionLog(ShrinkingLog):
     def append_own(self, data: bytearray | memoryview) -> Appended:
         """Append a batch of the broker itself: records of the coordinators, and offsets that are committed in a transaction.
 
-        `data` is written into. Nothing of it is validated but the producer's epoch and transaction. Raises InvalidProducerEpoch,
-        InvalidTxnState, RecordListTooLarge; KafkaStorageError.
+        `data` is one batch and is written into. Nothing of it is validated but the producer's epoch and transaction. Raises
+        InvalidProducerEpoch, InvalidTxnState, RecordListTooLarge, InvalidRecord (not one batch); KafkaStorageError.
         """
         if self.offline_cause is not None:
             raise self._offline_error()
+        batch = RecordBatch(data)
+        if batch.size != len(data):
+            raise InvalidRecord(f"{len(data)} bytes for {self.name} are not one batch: the first one has {batch.size}")
         log_append_time_ms = NO_TIMESTAMP
         if self._rules.timestamp_type:
             log_append_time_ms = self._clock.now_ms()
             stamp_log_append_time(memoryview(data), log_append_time_ms)
-        batch = RecordBatch(data)
+            batch = RecordBatch(data)
         if batch.size > self.config.segment_bytes:
             raise self._too_large(batch)
         if batch.producer_id >= 0:

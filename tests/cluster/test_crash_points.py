@@ -42,6 +42,41 @@ def test_dying_before_every_change_of_the_disk(again_every: int, tmp_path: Path)
     assert lives > 100
 
 
+def test_topics_of_one_request_are_there_in_their_order_each_whole_or_not_at_all(tmp_path: Path) -> None:
+    """One write for all of them: torn, it leaves the first ones."""
+    names = ["orders", "clicks", "payments"]
+    seen: set[int] = set()
+    for do, begins in (("create_topics", 0), ("delete_topics", 3)):
+        died, lives = True, 0
+        while died:
+            folder, died = tmp_path / f"{do}-{lives}", False
+            start(folder).close()
+            cluster = start(folder, files := MortalFiles(1 << 40))
+            wanted = [cluster.new_topic(name, partition_count=2, configs={"retention.ms": "7"}) for name in names]
+            if begins:
+                cluster.create_topics(wanted)
+            files.lives = lives
+            try:
+                if begins:
+                    cluster.delete_topics([cluster.topic(name) for name in names])
+                else:
+                    cluster.create_topics(wanted)
+            except Died:
+                died = True
+            bury(cluster)
+            cluster = start(folder)
+            left = list(cluster.topics)
+            assert left == (names[len(names) - len(left) :] if begins else names[: len(left)])
+            assert all((len(topic.partitions), topic.config) == (2, {"retention.ms": "7"}) for topic in cluster.topics.values())
+            cluster.allocate_producer_id()
+            cluster.close()
+            check_folder(folder, start(folder))
+            seen.add(len(left))
+            lives += 1
+        assert len(left) == 3 - begins
+    assert {0, 3} < seen  # and a torn write
+
+
 def check_folder(folder: Path, cluster: Cluster) -> None:
     known = {f"{partition.topic}-{partition.index}" for topic in cluster.topics.values() for partition in topic.partitions}
     assert {path.name for path in folder.iterdir() if path.is_dir()} == known | {"__cluster_metadata-0"}

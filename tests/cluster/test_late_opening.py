@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from minibroker.clock import ManualClock, ManualTimer
-from minibroker.cluster.late_opening import OPENED_A_TURN
+from minibroker.cluster.late_opening import OPENED_A_TURN, RETRY_MS
 from minibroker.errors import KafkaStorageError
 from minibroker.schemas import k03_metadata as k03
 from minibroker.schemas import k10_find_coordinator as k10
@@ -110,6 +110,62 @@ def test_a_disk_that_fails_meanwhile_takes_offline_what_is_not_open() -> None:
     with pytest.raises(KafkaStorageError):
         _ = partition.log
     assert not partition.is_online
+
+
+def test_an_error_that_passes_takes_nothing_offline_for_good() -> None:
+    """Too few descriptors: who asks is told so, and finds it open the next time; without being asked it opens a second later."""
+    files = FaultyFiles()
+    broker = BrokerInMemory(files=files)
+    files.fail("open", errno.EMFILE, times=1000, path_part="orders-")
+    broker.cluster.create_topic("orders", partition_count=COUNT)
+    asked, others = broker.cluster.partition("orders", COUNT - 1), broker.cluster.partition("orders", 0)
+    for _ in range(2):
+        with pytest.raises(KafkaStorageError, match="Too many open files"):
+            _ = asked.log
+    assert asked.is_online
+    broker.clock.advance(5 * RETRY_MS)
+    assert all(partition.is_unopened for partition in broker.cluster.topics["orders"].partitions)
+    files.heal()
+    assert broker.append("orders", COUNT - 1, records(3)).base_offset == 0
+    assert others.is_unopened
+    broker.clock.advance(RETRY_MS)
+    assert all(partition.online_log is not None for partition in broker.cluster.topics["orders"].partitions)
+    assert _folders(broker.folder) == set(range(COUNT))
+
+
+@pytest.mark.parametrize("operation", ["open", "rename"])
+@pytest.mark.parametrize("clean", [True, False])
+def test_wherever_it_was_interrupted_the_next_try_goes_on(operation: str, clean: bool) -> None:
+    """Also a try by the next start: nothing is set aside, nothing is left over."""
+    succeeding, failed = 0, True
+    while failed:
+        files = FaultyFiles()
+        brokers = [BrokerInMemory(files=files), BrokerInMemory(files=files)]
+        for broker in brokers:
+            files.fail(operation, errno.EMFILE, after=succeeding, times=1000, path_part="orders-0")
+            broker.cluster.create_topic("orders", partition_count=1)
+            failed = broker.cluster.partition("orders", 0).is_unopened
+            files.heal()
+        again, restarted = brokers[0], brokers[1].restart(clean=clean)
+        again.clock.advance(RETRY_MS)
+        for broker in (again, restarted):
+            assert broker.append("orders", 0, records(3)).base_offset == 0
+            assert sorted(path.name for path in broker.folder.iterdir() if path.is_dir()) == ["__cluster_metadata-0", "orders-0"]
+            broker.cluster.close(clean=False)
+        succeeding += 1
+    assert succeeding > 1
+
+
+def test_a_stop_while_nothing_can_be_opened_is_no_clean_one() -> None:
+    files = FaultyFiles()
+    broker = BrokerInMemory(files=files)
+    files.fail("open", errno.EMFILE, times=1000, path_part="orders-")
+    broker.cluster.create_topic("orders", partition_count=2)
+    broker.cluster.close()
+    assert not (broker.folder / ".kafka_cleanshutdown").exists()
+    files.heal()
+    broker.clock.advance(10 * RETRY_MS)
+    assert not any((folder / "00000000000000000000.log").exists() for folder in broker.folder.glob("orders-*"))  # it is closed
 
 
 def test_a_first_group_waits_for_no_more_than_its_own_partition() -> None:

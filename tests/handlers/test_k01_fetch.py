@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import uuid
 from collections.abc import Iterator
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from minibroker.errors import (
     FencedLeaderEpoch,
+    KafkaStorageError,
     NotLeaderOrFollower,
     OffsetOutOfRange,
     UnknownLeaderEpoch,
@@ -18,10 +20,14 @@ from minibroker.errors import (
     UnsupportedCompressionType,
 )
 from minibroker.records.batch import split_batches
+from minibroker.records.builder import build_batch
 from minibroker.records.compression import Compression
+from minibroker.records.record import Record
 from minibroker.schemas import k01_fetch as schema
+from minibroker.storage.file_slice import LEAST_SIZE
 from minibroker.wire.schema import replace
 from tests.support.broker_in_memory import BrokerInMemory, Pending, records
+from tests.support.faulty_files import FaultyFiles
 
 BATCH = records(1)
 
@@ -333,3 +339,13 @@ def test_a_request_that_fails_as_a_whole_keeps_its_session(broker: BrokerInMemor
     opened = broker.ask(request(partition(9), session_epoch=0), 12)
     failed = broker.ask(request(session_id=opened.session_id, session_epoch=1, isolation_level=7), 12)
     assert (failed.error_code, failed.session_id) == (-1, opened.session_id)
+
+
+def test_a_disk_that_is_gone_fails_the_fetch_of_a_large_slice_and_not_the_connection() -> None:
+    """Many bytes leave by sendfile, behind the head of the answer: what can be known before is known before."""
+    files = FaultyFiles()
+    broker = BrokerInMemory(topics={"orders": 1}, files=files)
+    broker.append("orders", 0, bytes(build_batch([Record(0, broker.clock.now_ms(), None, bytes(LEAST_SIZE))])))
+    assert offsets(fetch(broker, request(partition(0)))) == [0]
+    files.fail("read_at", errno.EIO, path_part="orders-0")
+    assert fetch(broker, request(partition(0))).error_code == KafkaStorageError.code

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 
 from minibroker.errors import InvalidConfig, InvalidTopicException, KafkaError, KafkaStorageError, PolicyViolation, TopicAlreadyExists
@@ -9,6 +11,7 @@ from minibroker.schemas import k19_create_topics as schema
 from minibroker.wire.schema import NIL_UUID
 from tests.handlers.kafka_answers import answered_versions, differences
 from tests.support.broker_in_memory import BrokerInMemory, records
+from tests.support.faulty_files import FaultyFiles
 
 
 def request(*names: str, count: int = 1, validate_only: bool = False, **configs: str) -> schema.Request:
@@ -56,6 +59,38 @@ def test_one_refused_topic_does_not_stop_the_others() -> None:
     assert set(broker.cluster.topics) == {"new", "old", "newer"}
 
 
+def test_many_topics_cost_one_fsync() -> None:
+    """The loop waits for it: with one each, a request for a thousand topics would stop everybody for seconds."""
+    files = FaultyFiles()
+    broker = BrokerInMemory(topics={"first": 1}, files=files)
+    before = files.counts["sync"]
+
+    answers = broker.ask(request(*(f"orders-{number}" for number in range(50)), "first", count=2)).topics
+
+    assert [answer.error_code for answer in answers] == [0] * 50 + [TopicAlreadyExists.code]
+    assert files.counts["sync"] == before + 1
+    assert broker.append("orders-49", 1, records(2)).last_offset == 1
+    assert set(broker.restart(clean=False).cluster.topics) == {"first", *(f"orders-{number}" for number in range(50))}
+
+
+def test_a_disk_that_fails_creates_none_of_them() -> None:
+    files = FaultyFiles()
+    broker = BrokerInMemory(topics={"first": 1}, files=files)
+    files.fail("sync", errno.EIO, path_part="__cluster_metadata")
+
+    answers = {topic.name: topic.error_code for topic in broker.ask(request("orders", "first", "clicks")).topics}
+
+    assert answers == {"orders": KafkaStorageError.code, "first": TopicAlreadyExists.code, "clicks": KafkaStorageError.code}
+    assert set(broker.cluster.topics) == {"first"}
+    assert [topic.error_code for topic in broker.ask(request("orders", "clicks")).topics] == [0, 0]
+    assert set(broker.restart(clean=False).cluster.topics) == {"first", "orders", "clicks"}
+
+
+def test_names_of_one_request_collide_with_each_other() -> None:
+    answers = {topic.name: topic.error_code for topic in BrokerInMemory().ask(request("a.b", "a_b", "a-b")).topics}
+    assert answers == {"a.b": 0, "a_b": InvalidTopicException.code, "a-b": 0}
+
+
 @pytest.mark.parametrize(("name", "count"), [("clicks", 6), ("orders", 4)], ids=["of the map", "num.partitions"])
 def test_the_broker_chooses_the_partition_count(name: str, count: int) -> None:
     broker = BrokerInMemory(config={"num.partitions": "4", "topic.partition.count.map": "clicks:6"})
@@ -68,7 +103,7 @@ def test_nothing_is_created_when_the_metadata_log_cannot_be_written(monkeypatch:
     def fail(*_: object) -> int:
         raise KafkaStorageError("no room")
 
-    monkeypatch.setattr(broker.cluster._store.log, "append", fail)
+    monkeypatch.setattr(broker.cluster._store.log, "append_all", fail)
 
     assert broker.ask(request("orders")).topics[0].error_code == KafkaStorageError.code
     assert broker.cluster.topics == {}

@@ -3,18 +3,20 @@ KRaft node, 2026-11-21)."""
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from uuid import UUID
 
 import pytest
 
-from minibroker.errors import UnknownTopicId, UnknownTopicOrPartition
+from minibroker.errors import KafkaStorageError, UnknownTopicId, UnknownTopicOrPartition
 from minibroker.schemas import k01_fetch
 from minibroker.schemas import k20_delete_topics as schema
 from minibroker.wire.schema import NIL_UUID
 from tests.golden import golden
 from tests.handlers.kafka_answers import answered_versions, differences
 from tests.support.broker_in_memory import BrokerInMemory, records
+from tests.support.faulty_files import FaultyFiles
 from tests.support.golden_exchange import answer_of, kafka_answer, kafka_like, serve, topic_ids
 
 ABSENT_ID = UUID(int=77)
@@ -204,3 +206,29 @@ def test_scenario_is_answered_as_by_apache_kafka() -> None:
 
 def test_golden_requests_of_every_version_are_answered() -> None:
     assert answered_versions("k20_delete_topics") == set(range(1, 7))
+
+
+def test_many_topics_cost_one_fsync() -> None:
+    """And one for each log directory, so that the names are gone for good."""
+    files = FaultyFiles()
+    broker = BrokerInMemory(topics={f"orders-{number}": 1 for number in range(50)}, files=files)
+    before = dict(files.counts)
+
+    results = ask(broker, *(by_name(f"orders-{number}") for number in range(1, 50)), by_name("absent"))
+
+    assert [result.error_code for result in results] == [0] * 49 + [UnknownTopicOrPartition.code]
+    assert {name: files.counts[name] - before[name] for name in ("sync", "sync_directory")} == {"sync": 1, "sync_directory": 1}
+    assert set(broker.cluster.topics) == {"orders-0"}
+    assert set(broker.restart(clean=False).cluster.topics) == {"orders-0"}
+
+
+def test_a_disk_that_fails_deletes_none_of_them() -> None:
+    files = FaultyFiles()
+    broker = BrokerInMemory(topics={"orders": 1, "clicks": 1}, files=files)
+    files.fail("sync", errno.EIO, path_part="__cluster_metadata")
+
+    results = ask(broker, by_name("orders"), by_name("absent"), by_name("clicks"))
+
+    assert [result.error_code for result in results] == [KafkaStorageError.code, UnknownTopicOrPartition.code, KafkaStorageError.code]
+    assert broker.append("orders", 0, records(1)).base_offset == 0
+    assert set(broker.restart(clean=False).cluster.topics) == {"orders", "clicks"}

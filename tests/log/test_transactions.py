@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from minibroker.clock import ManualClock
-from minibroker.errors import InvalidProducerEpoch, InvalidTxnState, OutOfOrderSequenceNumber, TransactionCoordinatorFenced
+from minibroker.errors import InvalidProducerEpoch, InvalidRecord, InvalidTxnState, OutOfOrderSequenceNumber, TransactionCoordinatorFenced
 from minibroker.log.partition_log import PartitionLog
 from minibroker.log.results import IsolationLevel
 from minibroker.records.batch import TimestampType, split_batches
@@ -240,6 +240,16 @@ def test_own_batches_have_no_sequences(open_log: OpenLog) -> None:
         log.append_own(idempotent_batch(1, 0, epoch=1))
     commit(log, 1, epoch=1)
     assert [(batch.base_offset, batch.check_crc()) for batch in read_batches(log)] == [(offset, True) for offset in range(5)]
+
+
+def test_several_own_batches_at_once_are_refused_and_not_the_first_of_them_taken(open_log: OpenLog) -> None:
+    for timestamp_type in ("CreateTime", "LogAppendTime"):
+        log = open_log(message_timestamp_type=timestamp_type)
+        two = bytearray(batch_of(b"a")) + batch_of(b"b")
+        before = bytes(two)
+        with pytest.raises(InvalidRecord, match=rf"{len(two)} bytes for .* are not one batch"):
+            log.append_own(two)
+        assert (bytes(two), log.log_end_offset) == (before, 0)
 
 
 def test_own_batches_have_the_time_of_their_append_where_the_topic_says_so(open_log: OpenLog) -> None:

@@ -111,13 +111,19 @@ def test_a_slice_behind_an_answer_that_waits_outlives_its_file(on_loop: OnLoop, 
     on_loop(main())
 
 
-def test_a_file_that_ends_too_early_closes_the_connection(on_loop: OnLoop, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_disk_that_fails_while_the_answer_leaves_closes_the_connection(
+    on_loop: OnLoop, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     script = Slices(tmp_path)
 
     async def main() -> None:
         async with listening(script) as listener:
             client = await Client.connect(listener)
-            client.send(b"slice %d 400000" % (SIZE - 100))
+            client.send(b"fsync", b"slice %d 400000" % (SIZE - 400_000))
+            await until(lambda: len(script.seen) == 2)
+            os.truncate(script.path, SIZE - 100)
+            script.waiting[0].finish([frame(b"synced")])
+            assert await client.receive() == b"synced"
             assert await client.is_closed()
             again = await Client.connect(listener)
             again.send(b"hello")

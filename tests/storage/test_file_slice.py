@@ -47,9 +47,24 @@ def test_a_disk_that_fails(tmp_path: Path) -> None:
 def test_a_file_that_was_cut(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"0123456789")
     files = RealFiles()
-    piece = FileSlice(files, files.handles.handle(str(tmp_path / "file"), APPEND), 5, 10)
+    handle = files.handles.handle(str(tmp_path / "file"), APPEND)
+    piece = FileSlice(files, handle, 5, 5)
+    (tmp_path / "file").write_bytes(b"012345678")
     with pytest.raises(OSError, match="shorter"):
         bytes(piece)
+    with pytest.raises(OSError, match="shorter"):
+        FileSlice(files, handle, 5, 5)
+
+
+@pytest.mark.parametrize("succeeding", [0, 1])
+def test_a_disk_that_is_gone_is_found_before_anything_is_sent(tmp_path: Path, succeeding: int) -> None:
+    (tmp_path / "file").write_bytes(b"0123456789")
+    files = FaultyFiles()
+    handle = files.handles.handle(str(tmp_path / "file"), APPEND)
+    files.fail("read_at", errno.EIO, after=succeeding)
+    with pytest.raises(OSError, match="Input/output"):
+        FileSlice(files, handle, 0, 10)
+    assert open_descriptors(tmp_path / "file") == 1
 
 
 def test_no_descriptor_is_left(tmp_path: Path) -> None:

@@ -113,7 +113,11 @@ class Steps:
             done(None)
 
     def _complete(self, kept: StatePartition, prepared: TransactionMetadata) -> None:
-        """Not synced: a start that finds Prepare* in its place finds the markers, too; so it does where the log is offline."""
+        """Not synced here: a start that finds Prepare* in its place finds the markers, too; so it does where the log is offline.
+
+        Where flush.messages asks for it the flush timer does so within a second (dispatch/flush_timer.py), and readers see it then: an
+        fsync for this record alone would keep those waiting who need theirs.
+        """
         self._retries.pop(prepared.transactional_id, None)
         if not kept.is_online:
             return

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from minibroker.coordinator.transaction.metadata import ProducerIdAndEpoch
+from minibroker.dispatch.flush_timer import FlushTimer
 from minibroker.errors import NotCoordinator
 from minibroker.schemas import k22_init_producer_id as k22
 from minibroker.schemas import k24_add_partitions_to_txn as k24
@@ -76,6 +77,19 @@ def test_no_marker_before_the_decision_is_synced_and_no_answer_before_the_marker
     assert markers(broker, "a", 0) == markers(broker, "a", 1) == [(True, 1)]
     assert state_of(broker) == "CompleteCommit"
     assert unsynced(broker, "__transaction_state", 0) == 1  # of what can be found out again nothing waits
+
+
+def test_the_last_record_of_a_transaction_is_synced_and_shown_within_a_second() -> None:
+    broker = begun()
+    timer = FlushTimer(broker.cluster, broker.clock, broker.services.flush_queue, broker.config.log_flush_scheduler_interval_ms)
+    pending = end(broker)
+    broker.clock.advance(0)
+    assert pending.answer().error_code == 0
+    log = broker.cluster.partition("__transaction_state", 0).log
+    assert (log.log_end_offset - log.high_watermark, steps_of(broker)[-1][0]) == (1, "CompleteCommit")
+    broker.clock.advance(1000)
+    assert log.high_watermark == log.recovery_point == log.log_end_offset
+    timer.stop()
 
 
 def test_partitions_are_added_when_that_is_synced() -> None:
