@@ -62,10 +62,22 @@ def is_sparks(error: BaseException) -> bool:
     return any(kind.__module__.startswith(("pyspark.", "py4j.")) for kind in type(error).__mro__)
 
 
+class Reason(NamedTuple):
+    """Why something failed."""
+
+    words: str  #: one line
+    is_whole: bool  #: it needs no log to be understood: our own words, or a mistake in a query
+
+
 def reason_of(error: BaseException) -> str:
     """Why a job, a query or Spark itself failed, in one line."""
+    return explain(error).words
+
+
+def explain(error: BaseException) -> Reason:
+    """Why a job, a query or Spark itself failed, and whether that is all there is to say."""
     causes = list(causes_of(error))
-    return _of_python(causes) or _of_kafka(causes) or _of_java(causes) or type(error).__name__
+    return _of_python(causes) or _of_kafka(causes) or _of_java(causes) or Reason(type(error).__name__, is_whole=False)
 
 
 def reason_in_log(log: Path) -> str | None:
@@ -94,7 +106,7 @@ def causes_of(error: BaseException) -> Iterator[Cause]:
         yield Cause("", "Spark's process ended")
 
 
-def _of_python(causes: list[Cause]) -> str | None:
+def _of_python(causes: list[Cause]) -> Reason | None:
     """What our own code said in a worker, or in a callback; else what any Python code said there."""
     for pattern in (OURS, PYTHON):
         for cause in reversed(causes):
@@ -104,34 +116,32 @@ def _of_python(causes: list[Cause]) -> str | None:
     return None
 
 
-def _of_exception(name: str, words: str, *, is_ours: bool) -> str:
+def _of_exception(name: str, words: str, *, is_ours: bool) -> Reason:
     plain = name.rpartition(".")[2]
     code = next((kind.name for kind in BY_CODE.values() if kind.__name__ == plain), None)
     if code:
-        return f"{_one_line(words)} [{code}]"
-    return _one_line(words) if is_ours else f"{plain}: {_one_line(words)}"
+        return Reason(f"{_one_line(words)} [{code}]", is_whole=True)
+    return Reason(_one_line(words) if is_ours else f"{plain}: {_one_line(words)}", is_whole=is_ours)
 
 
-def _of_kafka(causes: list[Cause]) -> str | None:
+def _of_kafka(causes: list[Cause]) -> Reason | None:
     for said, meaning in KAFKA.items():
         if any(said in cause.words or said == cause.name for cause in causes):
-            return meaning
+            return Reason(meaning, is_whole=False)
     return None
 
 
-def _of_java(causes: list[Cause]) -> str | None:
+def _of_java(causes: list[Cause]) -> Reason | None:
     """The deepest cause that says something of its own."""
-    said = [cause for cause in causes if cause.words]
-    for cause in reversed(said):
-        if cause.name not in WRAPPERS:
-            return _spoken(cause)
-    return _spoken(said[-1]) if said else None
-
-
-def _spoken(cause: Cause) -> str:
-    words = _one_line(STATE.sub("", CONDITION.sub("", cause.words)))
-    is_whole = cause.name in WRAPPERS or cause.name.endswith(("AnalysisException", "ParseException", "IllegalArgumentException"))
-    return words if is_whole or CONDITION.match(cause.words) or not cause.name else f"{cause.name}: {words}"
+    said = [Cause(cause.name, cause.words.strip()) for cause in causes if cause.words]
+    chosen = next((cause for cause in reversed(said) if cause.name not in WRAPPERS), said[-1] if said else None)
+    if chosen is None:
+        return None
+    words = _one_line(STATE.sub("", CONDITION.sub("", chosen.words)))
+    has_condition = CONDITION.match(chosen.words) is not None
+    if has_condition or not chosen.name or chosen.name in WRAPPERS:
+        return Reason(words, is_whole=has_condition and "INTERNAL_ERROR" not in chosen.words)
+    return Reason(f"{chosen.name}: {words}", is_whole=False)
 
 
 def _one_line(words: str) -> str:

@@ -95,7 +95,8 @@ class Progress:
         self._out = out
         self._now = now
         self._is_terminal = out.isatty()
-        self._began_s = now()
+        self._shown: Phase | None = None
+        self._began_s = now()  #: what is shown
         self._said_s = self._began_s
         self._is_drawn = False
         self._context: SparkContext | None = None
@@ -127,8 +128,11 @@ class Progress:
                 return
             if current is None and not status.tasks:
                 self._erase()
-                self._began_s = self._now()
+                self._shown, self._began_s = None, self._now()
+                self._said_s = self._began_s
                 return
+            if current is not self._shown:
+                self._shown, self._began_s = current, self._now()
             self._show(current, status)
 
     def _status(self) -> JobStatus:

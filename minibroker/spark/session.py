@@ -14,6 +14,7 @@ Five things go wrong when one writes this by hand, so it is written once, here:
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import socket
 import sys
@@ -33,6 +34,8 @@ SPARK_VERSION = "4.0.0"
 CONNECTOR = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{SPARK_VERSION}"
 
 CONNECT_TIMEOUT_S = 5.0
+#: local-cluster is Spark's own, for tests
+MASTER = re.compile(r"(local(\[(\*|\d+)(,\s*\d+)?\])?|local-cluster\[.*\]|yarn|k8s://\S+|spark://[^\s,]+:\d{1,5}(,[^\s,]+:\d{1,5})*)$")
 
 
 class SparkUnavailableError(Exception):
@@ -80,7 +83,7 @@ def kafka_session(
     Raises:
         SparkUnavailableError: no Java, no PySpark, no such master, or Spark did not start; one line that says what to do.
     """
-    problem = missing() or unreachable(master)
+    problem = missing() or unusable(master)
     if problem:
         raise SparkUnavailableError(problem)
     from pyspark.sql import SparkSession  # noqa: PLC0415  heavy, and an extra
@@ -132,8 +135,10 @@ def is_here(master: str) -> bool:
     return master.startswith("local") or any(host in {"localhost", "127.0.0.1"} for host, _ in _masters(master))
 
 
-def unreachable(master: str) -> str | None:
-    """Why a standalone master cannot be it, as one line; Spark itself would try for a minute, and then say that it was stopped."""
+def unusable(master: str) -> str | None:
+    """Why a master cannot be it, as one line. Spark tells the same late: a standalone master it would try to reach for a minute."""
+    if not MASTER.match(master):
+        return f"{master!r} is no master of Spark: local[N], spark://HOST:PORT, yarn or k8s://URL"
     masters = _masters(master)
     for address in masters:
         try:
@@ -141,20 +146,15 @@ def unreachable(master: str) -> str | None:
                 return None
         except OSError:
             continue
-    return f"no Spark master answers at {master}" if masters else None
+    return f"no master of Spark answers at {master}" if masters else None
 
 
 def _masters(master: str) -> list[tuple[str, int]]:
     """The addresses of `spark://HOST:PORT,HOST:PORT`; none of other masters."""
     if not master.startswith("spark://"):
         return []
-    addresses = []
-    for place in master.removeprefix("spark://").split(","):
-        host, _, port = place.rpartition(":")
-        if not host or not port.isdecimal():
-            raise SparkUnavailableError(f"{master!r} is not a master of Spark: spark://HOST:PORT")
-        addresses.append((host, int(port)))
-    return addresses
+    places = [place.rpartition(":") for place in master.removeprefix("spark://").split(",")]
+    return [(host.strip("[]"), int(port)) for host, _, port in places]
 
 
 def _defaults(home: Path, master: str) -> dict[str, str]:
@@ -166,6 +166,8 @@ def _defaults(home: Path, master: str) -> dict[str, str]:
         "spark.sql.shuffle.partitions": "4",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.pyspark.jvmStacktrace.enabled": "false",
+        # Spark hands jars of packages to Python workers as if they held modules; Python 3.11 lists all of their files before each task.
+        "spark.submit.pyFiles": "",
     }
     if is_here(master):
         defaults |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}

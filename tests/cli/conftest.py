@@ -34,11 +34,12 @@ class Ran(NamedTuple):
 class Commands:
     """Runs `minibroker ...` in this process; `code` is what it must end with."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, *, before: tuple[str, ...] = ()) -> None:
         self.bootstrap = bootstrap
+        self.before = before  #: words of every call
 
     def __call__(self, *arguments: str, stdin: str | bytes = "", code: int = 0) -> Ran:
-        result = CliRunner(env={"MINIBROKER_BOOTSTRAP_SERVER": self.bootstrap}).invoke(main, list(arguments), input=stdin)
+        result = CliRunner(env={"MINIBROKER_BOOTSTRAP_SERVER": self.bootstrap}).invoke(main, [*self.before, *arguments], input=stdin)
         assert result.exit_code == code, f"{arguments} ended with {result.exit_code}: {result.output} {result.exception!r}"
         return Ran(result.exit_code, result.stdout, result.stderr, result.stdout_bytes)
 

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from minibroker.cli.spark import options
 from minibroker.spark import session as spark_session
+from tests.cli.conftest import Commands
 from tests.support.java import cache_folder
 
 
@@ -37,3 +39,11 @@ def spark() -> Iterator[Any]:
 def kafka(bootstrap: str) -> dict[str, str]:
     """Options of every Kafka source and sink."""
     return {"kafka.bootstrap.servers": bootstrap}
+
+
+@pytest.fixture
+def pipelines(spark: Any, monkeypatch: pytest.MonkeyPatch) -> Commands:
+    """`minibroker spark ...` in this process, with the session that tests share: `pipelines("archive", "-b", bootstrap, code=1)`."""
+    monkeypatch.setattr(options, "open_session", lambda app_name, **settings: spark)
+    monkeypatch.setattr(options, "close_session", lambda session: None)
+    return Commands("127.0.0.1:1", before=("spark",))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from minibroker.spark.failures import is_sparks, reason_in_log, reason_of
+from minibroker.spark.failures import explain, is_sparks, reason_in_log, reason_of
 
 WORKER = """Job aborted due to stage failure: Task 0 in stage 1.0 failed 1 times, most recent failure: Lost task 0.0:
 org.apache.spark.api.python.PythonException: Traceback (most recent call last):
@@ -69,12 +69,21 @@ def failed(*chain: tuple[str, str | None]) -> Any:
             "The table `x` cannot be found. Verify.",
         ),
         ([("SparkException", "Job aborted"), ("IOException", "No space left on device")], "IOException: No space left on device"),
+        ([("ParseException", "\n[PARSE_SYNTAX_ERROR] Syntax error at 'SELEC'. SQLSTATE: 42601")], "Syntax error at 'SELEC'."),
         ([("SparkException", "Job 3 cancelled"), ("RuntimeException", None)], "Job 3 cancelled"),
         ([("NullPointerException", None)], "RuntimeError"),
     ],
 )
 def test_reason(chain: list[tuple[str, str | None]], reason: str) -> None:
     assert reason_of(failed(*chain)) == reason
+
+
+def test_what_needs_a_log() -> None:
+    assert explain(failed(("SparkException", WORKER.format(last="minibroker.errors.CorruptLogError: x")))).is_whole
+    assert explain(failed(("AnalysisException", "[UNRESOLVED_COLUMN] x"))).is_whole
+    assert not explain(failed(("SparkException", "[INTERNAL_ERROR] x"))).is_whole
+    assert not explain(failed(("SparkException", WORKER.format(last="ZeroDivisionError: x")))).is_whole
+    assert not explain(failed(("IOException", "No space left on device"))).is_whole
 
 
 def test_reason_of_what_has_no_java_in_it() -> None:

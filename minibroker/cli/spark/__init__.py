@@ -26,7 +26,7 @@ COMMANDS = {
     lazy=COMMANDS,
     epilog="""\b
 Examples:
-  minibroker spark --help
+  minibroker spark sql 'SELECT partition, count(*) FROM orders GROUP BY partition'
 """,
 )
 def spark() -> None:

@@ -27,6 +27,8 @@ import click
 from minibroker.cli.options import output_option, pairs
 from minibroker.spark import session as spark_session
 from minibroker.spark.progress import Progress, phase
+from minibroker.spark.sources.errors import SourceError
+from minibroker.spark.sources.positions import Position, parse_position
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -82,30 +84,27 @@ class SparkRun:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.finish()
+        failure = self._failure(error) if error is not None else None
+        names_log = isinstance(error, spark_session.SparkUnavailableError) or (failure is not None and str(self.log) in failure.message)
         try:
-            if error is not None:
-                self._explain(error)
-        finally:
             if self._session is not None:
                 close_session(self._session)
-            if (error is None or _is_told(error)) and not self._keeps_log:
+        finally:
+            if not names_log and not self._keeps_log:
                 self.log.unlink(missing_ok=True)
+        if failure is not None:
+            raise failure from error
 
-    def _explain(self, error: BaseException) -> None:
-        """Spark's own exceptions end here, as one line that names the log; others go on to the group's."""
-        from minibroker.spark.failures import is_sparks, reason_of  # noqa: PLC0415  only a failure pays for it
+    def _failure(self, error: BaseException) -> click.ClickException | None:
+        """An exception of Spark's as one line, which names the log where that says more; None for others, which go on as they are."""
+        from minibroker.spark.failures import explain, is_sparks  # noqa: PLC0415  only a failure pays for it
 
-        if is_sparks(error):
-            reason = reason_of(error)
-            where = f" (Spark's log: {self.log})" if self.log.exists() else ""
-            raise click.ClickException(f"{reason}{where}") from error
-
-
-def _is_told(error: BaseException) -> bool:
-    """Whether an error needs no log to be understood: it is not Spark's, or the user ended the run."""
-    from minibroker.spark.failures import is_sparks  # noqa: PLC0415  only a failure pays for it
-
-    return not is_sparks(error) and not isinstance(error, spark_session.SparkUnavailableError)
+        if not is_sparks(error):
+            return None
+        reason = explain(error)
+        if reason.is_whole or not self.log.exists():
+            return click.ClickException(reason.words)
+        return click.ClickException(f"{reason.words} (Spark's log: {self.log})")
 
 
 def _log_path(app_name: str) -> Path:
@@ -150,7 +149,8 @@ def spark_command(*formats: str) -> Callable[[Command], Command]:
             for name in settings:
                 if not name.startswith("spark."):
                     raise click.BadParameter(f"{name!r}: names of Spark's properties begin with 'spark.'", param_hint="--conf")
-            logging.getLogger("py4j").setLevel(logging.CRITICAL)  # a JVM that ended is told in our words
+            for name in ("py4j", "SQLQueryContextLogger"):
+                logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # what they tell of failures is told in our words
             app_name = click.get_current_context().command_path
             with SparkRun(app_name, master, settings, bootstrap_server, spark_log) as spark_run:
                 return function(spark_run, *args, **options)
@@ -158,3 +158,49 @@ def spark_command(*formats: str) -> Callable[[Command], Command]:
         return output_option(*formats)(run) if formats else run
 
     return decorate
+
+
+class PositionParam(click.ParamType[Position]):
+    """Where to begin or end, as minibroker.spark.sources.positions has it."""
+
+    name = "position"
+
+    def convert(self, value: str | Position, param: click.Parameter | None, ctx: click.Context | None) -> Position:
+        """The position; a text that is none is wrong usage."""
+        if not isinstance(value, str):
+            return value
+        try:
+            return parse_position(value)
+        except SourceError as error:
+            self.fail(str(error), param, ctx)
+
+
+def range_options(function: Command) -> Command:
+    """Give a command --starting, --ending (Positions) and --isolation-level: what it reads of topics."""
+    for option in (
+        click.option(
+            "--isolation-level",
+            type=click.Choice(["read_committed", "read_uncommitted"]),
+            default="read_committed",
+            show_default=True,
+            help="Whether records of aborted and open transactions are read.",
+        ),
+        click.option(
+            "--ending",
+            type=PositionParam(),
+            default="latest",
+            show_default=True,
+            metavar="POSITION",
+            help="Where to end, exclusive; as for --starting.",
+        ),
+        click.option(
+            "--starting",
+            type=PositionParam(),
+            default="earliest",
+            show_default=True,
+            metavar="POSITION",
+            help='Where to begin: earliest, latest, @TIME (ISO, or epoch ms), or JSON of offsets: {"orders": {"0": 23, "1": -2}}.',
+        ),
+    ):
+        function = option(function)
+    return function

@@ -1,0 +1,99 @@
+"""Topics as tables: a view of a session for each topic that a query names, so that SQL can ask a cluster, log directories or an archive.
+
+Each view has the columns of Spark's Kafka source; `text` makes strings of key and value. What is read is resolved once: a query that
+names a topic twice sees the same records twice, whatever is written meanwhile.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from minibroker.spark.kafka_log.directory import open_folders
+from minibroker.spark.kafka_log.options import parse_options
+from minibroker.spark.sources.cluster import ClusterSource
+from minibroker.spark.sources.columns import COLUMNS
+from minibroker.spark.sources.errors import SourceError
+from minibroker.spark.sources.log_directory import LogDirectorySource
+from minibroker.spark.sources.positions import EARLIEST, LATEST, Position
+from minibroker.spark.sources.ranges import ResolvedTopics
+from minibroker.spark.sources.table import TableSource
+from minibroker.storage.files import RealFiles
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+OffsetSource = ClusterSource | LogDirectorySource
+
+
+def topics_named(query: str, topics: Collection[str]) -> list[str]:
+    """Those topics that a query may mean, sorted: they stand in it as a word (`orders`, `` `my.topic` ``).
+
+    One too many costs a look-up and is never read.
+    """
+    return sorted(name for name in topics if re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", query, re.IGNORECASE))
+
+
+def resolve_named(
+    query: str, source: OffsetSource, topics: Collection[str], *, starting: Position = EARLIEST, ending: Position = LATEST
+) -> ResolvedTopics:
+    """What the topics of a query hold, as ranges; needs no Spark.
+
+    Raises:
+        SourceError: the query names none of the topics.
+    """
+    named = topics_named(query, topics)
+    if not named:
+        raise SourceError(_names_nothing(topics))
+    return source.resolve(named, starting=starting, ending=ending)
+
+
+def view_topics(spark: SparkSession, source: OffsetSource, resolved: ResolvedTopics, *, text: bool = False) -> list[str]:
+    """Make a view of each resolved topic, under the topic's name; return the names."""
+    topics = sorted({each.topic for each in resolved.ranges})
+    for topic in topics:
+        ranges = [each for each in resolved.ranges if each.topic == topic]
+        view(topic, source.frame(spark, ranges), text=text)
+    return topics
+
+
+def view(name: str, frame: DataFrame, *, text: bool = False) -> None:
+    """Make a view of records; SQL writes names with dots or dashes in backticks."""
+    if text:
+        frame = frame.selectExpr(*(f"CAST({column} AS STRING)" if column in {"key", "value"} else column for column in COLUMNS))
+    frame.createOrReplaceTempView(f"`{name}`")
+
+
+def source_of(bootstrap_servers: str, data_dir: str | None, isolation_level: str) -> OffsetSource:
+    """The log directories, where they are given, else the cluster."""
+    if data_dir is not None:
+        return LogDirectorySource(data_dir, isolation_level=isolation_level)
+    return ClusterSource(bootstrap_servers, isolation_level=isolation_level)
+
+
+def topics_of(source: OffsetSource) -> set[str]:
+    """The names of all topics of a source, Kafka's own too."""
+    if isinstance(source, ClusterSource):
+        with source.client() as client:
+            return {str(topic.name) for topic in client.metadata(None).topics}
+    options = parse_options({"path": source.path})
+    return {folder.topic for folder in open_folders(RealFiles(), options)}
+
+
+def view_table(spark: SparkSession, table: str, query: str, *, text: bool = False) -> list[str]:
+    """Make views of an archive, or of another table of records: `archive` is all of it, and each topic that a query names."""
+    frame = TableSource(table).frame(spark)
+    view("archive", frame, text=text)
+    topics = {str(row["topic"]) for row in frame.select("topic").distinct().collect()}
+    named = topics_named(query, topics)
+    if not named and not re.search(r"\barchive\b", query, re.IGNORECASE):
+        raise SourceError(_names_nothing({*topics, "archive"}))
+    for topic in named:
+        view(topic, frame.where(frame["topic"] == topic), text=text)
+    return named
+
+
+def _names_nothing(there: Collection[str]) -> str:
+    names = sorted(there)
+    return f"the query names no topic that is there: there is {', '.join(names[:10]) or 'none'}{', ...' if len(names) > 10 else ''}"

@@ -1,0 +1,80 @@
+"""What keeps Spark from starting, said before it starts; and the package that goes to executors."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from minibroker.spark import session
+from minibroker.spark.package import package_zip
+
+
+@pytest.mark.parametrize("master", ["local", "local[*]", "local[2]", "local[4, 2]", "yarn", "k8s://https://x:443"])
+def test_masters_that_can_be(master: str) -> None:
+    assert session.unusable(master) is None
+
+
+@pytest.mark.parametrize("master", ["", "locale", "local[x]", "nonsense", "spark://", "spark://host", "spark://host:port"])
+def test_masters_that_cannot_be(master: str) -> None:
+    assert session.unusable(master) == f"{master!r} is no master of Spark: local[N], spark://HOST:PORT, yarn or k8s://URL"
+
+
+def test_a_standalone_master_must_answer() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        assert session.unusable(f"spark://127.0.0.1:1,127.0.0.1:{port}") is None
+    assert session.unusable("spark://127.0.0.1:1") == "no master of Spark answers at spark://127.0.0.1:1"
+
+
+def test_executors_that_share_this_machine() -> None:
+    assert [session.is_here(master) for master in ("local[2]", "spark://localhost:7077", "spark://other:7077", "yarn")] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+
+
+def test_spark_without_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    with pytest.raises(session.SparkUnavailableError, match="Spark needs Java 17 or 21"):
+        session.kafka_session("x")
+
+
+def test_a_jvm_that_does_not_start_is_one_line_and_a_log(tmp_path: Path) -> None:
+    """In a process of its own: this one may have a JVM."""
+    pytest.importorskip("pyspark")
+    java = tmp_path / "jdk" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text("#!/bin/sh\necho 'Error: x java.lang.UnsupportedClassVersionError: org/apache/spark/launcher/Main' >&2\nexit 1\n")
+    java.chmod(0o755)
+    program = "from minibroker.spark.session import kafka_session as k; from pathlib import Path; k('x', log=Path('log'))"
+    ran = subprocess.run(
+        [sys.executable, "-c", program],
+        env={"PATH": "/usr/bin:/bin", "JAVA_HOME": str(tmp_path / "jdk"), "HOME": str(tmp_path)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.stdout == ""
+    assert ran.stderr.endswith("SparkUnavailableError: Spark 4 needs Java 17 or 21: this Java is too old (Spark's log: log)\n"), ran.stderr
+    assert "UnsupportedClassVersionError" in (tmp_path / "log").read_text()
+
+
+def test_the_package_as_a_zip(tmp_path: Path) -> None:
+    """Another interpreter imports the data source from the zip alone; the same sources are the same file."""
+    made = package_zip(tmp_path)
+    assert package_zip(tmp_path) == made
+    assert [path.name for path in made.parent.iterdir()] == [made.name]
+    with zipfile.ZipFile(made) as archive:
+        assert "minibroker/spark/kafka_log/source.py" in archive.namelist()
+    program = f"import sys; sys.path.insert(0, {str(made)!r}); import minibroker.spark.kafka_log.split as s; print(s.__file__)"
+    ran = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert ran.stdout.startswith(str(made))
