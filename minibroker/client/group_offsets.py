@@ -12,7 +12,7 @@ from minibroker.client.coordinators import ask_coordinators
 from minibroker.client.deadline import Deadline
 from minibroker.client.errors import refusal
 from minibroker.client.leaders import TopicPartition
-from minibroker.errors import CoordinatorLoadInProgress, CoordinatorNotAvailable, KafkaError, NotCoordinator
+from minibroker.errors import CoordinatorLoadInProgress, CoordinatorNotAvailable, KafkaError, NotCoordinator, UnstableOffsetCommit
 from minibroker.schemas import k08_offset_commit, k09_offset_fetch, k47_offset_delete
 from minibroker.schemas.k10_find_coordinator import GROUP
 
@@ -21,6 +21,7 @@ V = TypeVar("V")
 
 NEWEST_WITH_NAMES: Final = 9  #: of OffsetCommit and OffsetFetch: topics that were deleted have no id, and offsets all the same
 SEVERAL_GROUPS_SINCE: Final = 8
+STABLE_SINCE: Final = 7
 NOT_READY: Final = (CoordinatorLoadInProgress, CoordinatorNotAvailable, NotCoordinator)
 
 
@@ -37,19 +38,27 @@ Offsets = dict[TopicPartition, Committed | KafkaError]
 Results = dict[TopicPartition, KafkaError | None]
 
 
-def committed_offsets(client: Client, groups: Iterable[str]) -> dict[str, Offsets | KafkaError]:
-    """All that each group committed, by partition in order; a group that is not there has committed nothing."""
+def committed_offsets(client: Client, groups: Iterable[str], *, require_stable: bool = False) -> dict[str, Offsets | KafkaError]:
+    """All that each group committed, by partition in order; a group that is not there has committed nothing.
+
+    With `require_stable` it waits for transactions whose offsets are not decided yet (KIP-447), where the broker knows of that.
+    """
     deadline = client.deadline()
 
     def ask(connection: Connection, keys: list[str]) -> Mapping[str, Offsets | KafkaError]:
         if connection.version_for(k09_offset_fetch, NEWEST_WITH_NAMES) >= SEVERAL_GROUPS_SINCE:
-            asked = k09_offset_fetch.Request(groups=[k09_offset_fetch.Group(group_id=key, topics=None) for key in keys])
+            asked = k09_offset_fetch.Request(
+                groups=[k09_offset_fetch.Group(group_id=key, topics=None) for key in keys], require_stable=require_stable
+            )
             response: k09_offset_fetch.Response = connection.ask(k09_offset_fetch, asked, deadline, most=NEWEST_WITH_NAMES)
-            return {each.group_id: refusal(each.error_code, f"group {each.group_id}") or _offsets(each) for each in response.groups}
+            return {
+                each.group_id: refusal(each.error_code, f"group {each.group_id}") or _stable(_offsets(each)) for each in response.groups
+            }
         found: dict[str, Offsets | KafkaError] = {}
         for key in keys:
-            answer = connection.ask(k09_offset_fetch, k09_offset_fetch.Request(group_id=key, topics=None), deadline)
-            found[key] = refusal(answer.error_code, f"group {key}") or _offsets(answer)
+            request = k09_offset_fetch.Request(group_id=key, topics=None, require_stable=require_stable and _knows_stable(connection))
+            answer = connection.ask(k09_offset_fetch, request, deadline)
+            found[key] = refusal(answer.error_code, f"group {key}") or _stable(_offsets(answer))
         return found
 
     return ask_coordinators(client, GROUP, groups, ask, deadline)
@@ -127,6 +136,15 @@ def _results(topics: Sequence[k08_offset_commit.TopicResult] | Sequence[k47_offs
         for topic in topics
         for partition in topic.partitions
     }
+
+
+def _knows_stable(connection: Connection) -> bool:
+    return connection.version_for(k09_offset_fetch, NEWEST_WITH_NAMES) >= STABLE_SINCE
+
+
+def _stable(offsets: Offsets) -> Offsets | KafkaError:
+    """The offsets, or that they must be asked for again since one is not decided."""
+    return next((answer for answer in offsets.values() if isinstance(answer, UnstableOffsetCommit)), None) or offsets
 
 
 def _offsets(group: k09_offset_fetch.GroupResult | k09_offset_fetch.Response) -> Offsets:

@@ -1,8 +1,12 @@
-"""One transaction of our own: what a producer writes inside it is seen all at once under read_committed, or never.
+"""Transactions of our own: what a producer writes inside one is seen all at once under read_committed, or never.
 
     InitProducerId                               fences the producer that had the id before, and aborts what it left open
     AddPartitionsToTxn, Produce up to 11, EndTxn up to 4      where transaction.version 2 is not finalized
-    Produce 12, which adds partitions itself, EndTxn 5        where it is (KIP-890)
+    AddOffsetsToTxn, TxnOffsetCommit up to 4                  there, for offsets of a group
+    Produce 12, TxnOffsetCommit 5, which add themselves       where it is (KIP-890)
+    EndTxn 5, after which the epoch is another one
+
+One transaction may follow the other.
 
 Source: TransactionManager of Kafka's Java client.
 """
@@ -17,35 +21,54 @@ from minibroker.client.connection import Connection
 from minibroker.client.coordinators import ask_coordinators
 from minibroker.client.deadline import Deadline
 from minibroker.client.errors import refusal
+from minibroker.client.group_offsets import by_topic
 from minibroker.client.leaders import TopicPartition
 from minibroker.errors import KafkaError
-from minibroker.schemas import k22_init_producer_id, k24_add_partitions_to_txn, k26_end_txn
-from minibroker.schemas.k10_find_coordinator import TRANSACTION
+from minibroker.schemas import (
+    k22_init_producer_id,
+    k24_add_partitions_to_txn,
+    k25_add_offsets_to_txn,
+    k26_end_txn,
+    k28_txn_offset_commit,
+)
+from minibroker.schemas.k10_find_coordinator import GROUP, TRANSACTION
 
 T = TypeVar("T")
 
 FEATURE = "transaction.version"
-LAST_VERSIONS_BEFORE_KIP_890 = {"produce": 11, "add": 3, "end": 4}
+LAST_VERSIONS_BEFORE_KIP_890 = {"produce": 11, "add": 3, "add_offsets": 3, "offsets": 4, "end": 4}
 
 
 class OwnTransaction:
-    """Begins with its first partition; `end` must follow, or the broker aborts it after `timeout_ms`."""
+    """Begins with its first partition or offsets; `end` must follow, or the broker aborts it after `timeout_ms`.
+
+    `producer_id` and `producer_epoch` are those of the transaction that is open or comes next; sequences begin at 0 when they change.
+    """
 
     def __init__(self, client: Client, transactional_id: str, *, timeout_ms: int) -> None:
         self.transactional_id = transactional_id
         self._client = client
+        self._timeout_ms = timeout_ms
         self._partitions: set[TopicPartition] = set()
+        self._groups: set[str] = set()
         deadline = client.deadline()
         connection = client.retrying(lambda: client.to_any(deadline), deadline)
         levels = {feature.name: feature.max_version_level for feature in connection.api_versions.finalized_features}
         self._adds_by_producing = levels.get(FEATURE, 0) >= 2
-        request = k22_init_producer_id.Request(transactional_id=transactional_id, transaction_timeout_ms=timeout_ms)
+        self.take_over()
+
+    def take_over(self) -> None:
+        """Fence whoever has the id, this producer before included, and abort what is open; what is decided already is waited for."""
+        deadline = self._client.deadline()
+        request = k22_init_producer_id.Request(transactional_id=self.transactional_id, transaction_timeout_ms=self._timeout_ms)
 
         def init(connection: Connection) -> tuple[int, int] | KafkaError:
             response: k22_init_producer_id.Response = connection.ask(k22_init_producer_id, request, deadline)
             return self._refusal(response.error_code) or (response.producer_id, response.producer_epoch)
 
         self.producer_id, self.producer_epoch = self._ask(init, deadline)
+        self._partitions.clear()
+        self._groups.clear()
 
     @property
     def last_produce_version(self) -> int | None:
@@ -74,9 +97,58 @@ class OwnTransaction:
             self._ask(add, deadline)
         self._partitions.add(key)
 
+    def commit_offsets(self, group: str, offsets: Mapping[TopicPartition, tuple[int, str]]) -> None:
+        """Offsets of a group that count once this transaction commits: the next one to read, and what to keep with it."""
+        deadline = self._client.deadline()
+        self._groups.add(group)
+        if not self._adds_by_producing:
+            self._add_offsets(group, deadline)
+        request = k28_txn_offset_commit.Request(
+            transactional_id=self.transactional_id,
+            group_id=group,
+            producer_id=self.producer_id,
+            producer_epoch=self.producer_epoch,
+            topics=[
+                k28_txn_offset_commit.Topic(
+                    name=topic,
+                    partitions=[
+                        k28_txn_offset_commit.Partition(partition_index=index, committed_offset=offset, committed_metadata=metadata)
+                        for index, (offset, metadata) in partitions.items()
+                    ],
+                )
+                for topic, partitions in by_topic(offsets).items()
+            ],
+        )
+
+        def commit(connection: Connection, _: list[str]) -> Mapping[str, bool | KafkaError]:
+            most = None if self._adds_by_producing else LAST_VERSIONS_BEFORE_KIP_890["offsets"]
+            response: k28_txn_offset_commit.Response = connection.ask(k28_txn_offset_commit, request, deadline, most=most)
+            errors = [
+                refusal(partition.error_code, f"group {group}: {topic.name}-{partition.partition_index}")
+                for topic in response.topics
+                for partition in topic.partitions
+            ]
+            return {group: next((error for error in errors if error is not None), True)}
+
+        (answer,) = ask_coordinators(self._client, GROUP, [group], commit, deadline).values()
+        if isinstance(answer, KafkaError):
+            raise answer
+
+    def _add_offsets(self, group: str, deadline: Deadline) -> None:
+        request = k25_add_offsets_to_txn.Request(
+            transactional_id=self.transactional_id, producer_id=self.producer_id, producer_epoch=self.producer_epoch, group_id=group
+        )
+
+        def add(connection: Connection) -> bool | KafkaError:
+            most = LAST_VERSIONS_BEFORE_KIP_890["add_offsets"]
+            response: k25_add_offsets_to_txn.Response = connection.ask(k25_add_offsets_to_txn, request, deadline, most=most)
+            return self._refusal(response.error_code) or True
+
+        self._ask(add, deadline)
+
     def end(self, *, committed: bool) -> None:
         """Commit or abort; nothing where nothing was written."""
-        if not self._partitions:
+        if not self._partitions and not self._groups:
             return
         deadline = self._client.deadline()
         request = k26_end_txn.Request(
@@ -86,13 +158,16 @@ class OwnTransaction:
             committed=committed,
         )
 
-        def end(connection: Connection) -> bool | KafkaError:
+        def end(connection: Connection) -> tuple[int, int] | KafkaError:
             most = None if self._adds_by_producing else LAST_VERSIONS_BEFORE_KIP_890["end"]
             response: k26_end_txn.Response = connection.ask(k26_end_txn, request, deadline, most=most)
-            return self._refusal(response.error_code) or True
+            return self._refusal(response.error_code) or (response.producer_id, response.producer_epoch)
 
-        self._ask(end, deadline)
+        producer_id, producer_epoch = self._ask(end, deadline)
+        if producer_id >= 0:  # version 5: those of the next transaction
+            self.producer_id, self.producer_epoch = producer_id, producer_epoch
         self._partitions.clear()
+        self._groups.clear()
 
     def _refusal(self, code: int) -> KafkaError | None:
         return refusal(code, f"transactional id {self.transactional_id}")

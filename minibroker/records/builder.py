@@ -79,7 +79,38 @@ def build_batch(
         | (CONTROL_FLAG if is_control else 0)
         | (DELETE_HORIZON_FLAG if delete_horizon_ms is not None else 0)
     )
-    summed = _pack_summed(attributes, last_offset_delta, base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence, count)
+    return frame_batch(
+        packed,
+        attributes,
+        base_offset,
+        last_offset_delta,
+        base_timestamp,
+        max_timestamp,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        count,
+        partition_leader_epoch,
+    )
+
+
+def frame_batch(  # noqa: PLR0917  fields of the header, in its order
+    packed: bytes | bytearray | memoryview,
+    attributes: int,
+    base_offset: int,
+    last_offset_delta: int,
+    base_timestamp: int,
+    max_timestamp: int,
+    producer_id: int,
+    producer_epoch: int,
+    base_sequence: int,
+    record_count: int,
+    partition_leader_epoch: int = NO_PARTITION_LEADER_EPOCH,
+) -> bytearray:
+    """The batch around records that are encoded, and compressed as `attributes` say; fields as in batch.py."""
+    summed = _pack_summed(
+        attributes, last_offset_delta, base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence, record_count
+    )
     checksum = crc32c(packed, crc32c(summed))
     batch_length = HEADER_SIZE - LOG_OVERHEAD + len(packed)
     batch = bytearray(_pack_head(base_offset, batch_length, partition_leader_epoch, MAGIC_V2, checksum))

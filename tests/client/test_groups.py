@@ -29,6 +29,7 @@ from minibroker.wire.codec import encode
 from tests.client.fake_broker import FakeBroker
 
 UNKNOWN_TOPIC, LOADING, NOT_COORDINATOR, UNSUPPORTED_VERSION, NON_EMPTY, NO_SUCH_GROUP, SUBSCRIBED = 3, 14, 16, 35, 68, 69, 86
+UNSTABLE = 88
 ASSIGNMENT = b"\x00\x03" + encode(
     ConsumerProtocolAssignment(assigned_partitions=[TopicPartitions(topic="orders", partitions=[1, 0])], user_data=b"own"),
     3,
@@ -226,6 +227,17 @@ def test_committed_offsets_of_an_old_broker(broker: FakeBroker) -> None:
 
     broker.on(k09_offset_fetch, answer)
     assert committed_offsets(client_of(broker), ["a", "b", "c"]) == {"a": {("t", 0): Committed(5, 3, "m")}, "b": {}, "c": {}}
+
+
+def test_offsets_of_an_open_transaction_are_waited_for(broker: FakeBroker) -> None:
+    def answer(code: int) -> Any:
+        partition = k09_offset_fetch.GroupPartitionResult(partition_index=0, committed_offset=5, metadata="m", error_code=code)
+        topic = k09_offset_fetch.GroupTopicResult(name="t", partitions=[partition])
+        return lambda *_: k09_offset_fetch.Response(groups=[k09_offset_fetch.GroupResult(group_id="a", topics=[topic])])
+
+    broker.in_turn(k09_offset_fetch, answer(UNSTABLE), answer(UNSTABLE), answer(0))
+    assert committed_offsets(client_of(broker), ["a"], require_stable=True) == {"a": {("t", 0): Committed(5, None, "m")}}
+    assert [request.require_stable for request in broker.asked(k09_offset_fetch)] == [True, True, True]
 
 
 def test_commit_again_while_the_coordinator_is_not_ready(broker: FakeBroker) -> None:

@@ -19,7 +19,9 @@ from minibroker.schemas import (
     k18_api_versions,
     k22_init_producer_id,
     k24_add_partitions_to_txn,
+    k25_add_offsets_to_txn,
     k26_end_txn,
+    k28_txn_offset_commit,
 )
 from tests.client.fake_broker import FakeBroker
 
@@ -38,7 +40,9 @@ class Writing:
             (k10_find_coordinator, self._find_coordinator),
             (k22_init_producer_id, lambda request, version: k22_init_producer_id.Response(error_code=0, producer_id=7, producer_epoch=3)),
             (k24_add_partitions_to_txn, added(0)),
+            (k25_add_offsets_to_txn, lambda request, version: k25_add_offsets_to_txn.Response(error_code=0)),
             (k26_end_txn, ended(0)),
+            (k28_txn_offset_commit, offsets_committed(0)),
             (k00_produce, self._produce),
         ):
             self.broker.on(schema, script)
@@ -94,6 +98,23 @@ def added(error_code: int) -> Callable[[k24_add_partitions_to_txn.Request, int],
             for topic in request.v3_and_below_topics
         ]
         return k24_add_partitions_to_txn.Response(results_by_topic_v3_and_below=topics)
+
+    return answer
+
+
+def offsets_committed(error_code: int) -> Callable[[k28_txn_offset_commit.Request, int], k28_txn_offset_commit.Response]:
+    def answer(request: k28_txn_offset_commit.Request, version: int) -> k28_txn_offset_commit.Response:
+        topics = [
+            k28_txn_offset_commit.TopicResult(
+                name=topic.name,
+                partitions=[
+                    k28_txn_offset_commit.PartitionResult(partition_index=each.partition_index, error_code=error_code)
+                    for each in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+        return k28_txn_offset_commit.Response(topics=topics)
 
     return answer
 
@@ -172,3 +193,50 @@ def test_who_is_fenced_is_told() -> None:
     producer.flush()
     with pytest.raises(InvalidTxnState):
         transaction.end(committed=True)
+
+
+@pytest.mark.parametrize(
+    ("transaction_version", "steps"),
+    [(2, [(22, 5), (0, 13), (28, 5), (26, 5)]), (1, [(22, 5), (24, 3), (0, 11), (25, 3), (28, 4), (26, 4)])],
+)
+def test_offsets_of_a_group_are_part_of_it(transaction_version: int, steps: list[tuple[int, int]]) -> None:
+    writing = Writing(transaction_version)
+    transaction, producer = writing.begin()
+    producer.add(Record(0, 1, None, b"value"), 0)
+    producer.flush()
+    transaction.commit_offsets("readers", {("orders", 1): (17, "so far")})
+    transaction.end(committed=True)
+    assert writing.steps == steps
+    (request,) = writing.broker.asked(k28_txn_offset_commit)
+    (topic,) = request.topics
+    (partition,) = topic.partitions
+    assert (request.group_id, request.transactional_id, request.producer_id, request.producer_epoch) == ("readers", "writer", 7, 3)
+    assert (topic.name, partition.partition_index, partition.committed_offset, partition.committed_metadata) == ("orders", 1, 17, "so far")
+
+
+def test_offsets_alone_make_a_transaction_and_wait_for_their_coordinator() -> None:
+    writing = Writing(2)
+    writing.broker.in_turn(k28_txn_offset_commit, offsets_committed(14), offsets_committed(0))
+    transaction, _ = writing.begin()
+    transaction.commit_offsets("readers", {("orders", 1): (17, "")})
+    transaction.end(committed=True)
+    assert [key for key, _ in writing.steps] == [22, 28, 28, 26]
+    writing.broker.on(k28_txn_offset_commit, offsets_committed(FENCED))
+    with pytest.raises(ProducerFenced, match="group readers: orders-1"):
+        transaction.commit_offsets("readers", {("orders", 1): (18, "")})
+
+
+def test_one_transaction_follows_the_other_with_the_epoch_that_the_end_told() -> None:
+    writing = Writing(2)
+    writing.broker.on(k26_end_txn, lambda request, version: k26_end_txn.Response(error_code=0, producer_id=7, producer_epoch=4))
+    transaction, producer = writing.begin()
+    producer.add(Record(0, 1, None, b"value"), 0)
+    producer.flush()
+    transaction.end(committed=True)
+    assert (transaction.producer_id, transaction.producer_epoch) == (7, 4)
+    transaction.end(committed=True)  # nothing is open
+    transaction.commit_offsets("readers", {("orders", 1): (18, "")})
+    transaction.take_over()
+    transaction.end(committed=True)  # nothing any more
+    assert [key for key, _ in writing.steps] == [22, 0, 26, 28, 22]
+    assert writing.broker.asked(k28_txn_offset_commit)[-1].producer_epoch == 4
