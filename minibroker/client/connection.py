@@ -132,9 +132,9 @@ class Connection:
 Connect = Callable[[Address, Deadline], Connection]
 
 
-def connect(address: Address, deadline: Deadline) -> Connection:
+def connect(address: Address, deadline: Deadline, client_id: str = CLIENT_ID) -> Connection:
     """Connect over TCP and negotiate."""
-    connection = Connection(SocketTransport(address, deadline), address)
+    connection = Connection(SocketTransport(address, deadline), address, client_id)
     try:
         connection.negotiate(deadline)
     except BrokerUnreachable as error:

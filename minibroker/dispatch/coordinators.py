@@ -8,11 +8,12 @@ coordinators.stop()       before the cluster closes
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import TYPE_CHECKING
 
 from minibroker.clock import Clock
 from minibroker.cluster.cluster import Cluster
-from minibroker.cluster.topic import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
+from minibroker.cluster.topic import CONSUMER_OFFSETS_TOPIC, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.dispatch.flush_queue import FlushQueue
 
@@ -87,6 +88,15 @@ class Coordinators:
             self._start_transactions(ends_orphans=True)
         if CONSUMER_OFFSETS_TOPIC in self._cluster.topics:
             _ = self.groups
+
+    def take_over(self, topics: Container[str]) -> None:
+        """Coordinate at once what the internal ones of `topics` were for: clients that have found this broker need not look again."""
+        if CONSUMER_OFFSETS_TOPIC in topics:
+            self.groups.ensure_topic()
+        if TRANSACTION_STATE_TOPIC in topics:
+            self.transactions.ensure_topic()
+        if SHARE_GROUP_STATE_TOPIC in topics:
+            self.share_persister.ensure_topic()
 
     def _is_a_transaction_open(self) -> bool:
         logs = (partition.online_log for topic in self._cluster.topics.values() for partition in topic.partitions)

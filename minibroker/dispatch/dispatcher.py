@@ -85,9 +85,15 @@ class InFlight:
 class Dispatcher:
     """Serves requests of all connections; knows nothing of sockets."""
 
+    plan_kind: type[Plan] = Plan  #: who watches a broker may have one of its own
+
     def __init__(self, services: Services) -> None:
         self._services = services
         self._plans: dict[int, Plan] = {}  #: api_key << 16 | api_version -> Plan, made at first use
+
+    def serve_from(self, services: Services) -> None:
+        """Other parts from the next request on; what was asked of the old ones must be answered or cancelled."""
+        self._services = services
 
     def dispatch(self, connection: ConnectionInfo, frame: memoryview) -> Answer | InFlight:
         """Serve one request. `frame` is the bytes behind the size; they are the caller's again when this returns.
@@ -154,7 +160,7 @@ class Dispatcher:
             if api_key == k18_api_versions.API_KEY:
                 return None
             raise WireError(f"{handler.api.name} version {version} is not supported")
-        plan = self._plans[api] = Plan(handler, version)
+        plan = self._plans[api] = self.plan_kind(handler, version)
         return plan
 
 

@@ -1,6 +1,7 @@
 """A broker, put together: cluster, dispatcher, listeners, and the timers that keep them.
 
     broker = Broker(config); await broker.start(); ...; await broker.stop()
+    broker.exchange_data(lambda: other_files)          while it runs: for tests (minibroker/testing)
 
 Start: registry, then cluster (locks and recovers the log directories), then sockets. A client that can connect is served.
 Stop: no new connections; requests that were read are answered, parked ones at once; then the logs are closed cleanly.
@@ -10,8 +11,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import Final
 
+from minibroker.clock import Clock
 from minibroker.cluster.cluster import Cluster
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.dispatch import registry
@@ -35,8 +38,19 @@ _BACKLOG: Final = 1024  #: Kafka's default of 50 lets a burst of connections wai
 class Broker:
     """One running broker; belongs to the loop that starts it."""
 
-    def __init__(self, config: BrokerConfig, files: Files | None = None) -> None:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        files: Files | None = None,
+        *,
+        make_clock: Callable[[asyncio.AbstractEventLoop], Clock] = LoopClock,
+        make_dispatcher: Callable[[Services], Dispatcher] = Dispatcher,
+    ) -> None:
         self.config = config
+        self._make_clock = make_clock
+        self._make_dispatcher = make_dispatcher
+        self._clock: Clock | None = None
+        self._dispatcher: Dispatcher | None = None
         self.listeners: list[Listener] = []  #: open ones; written by start and stop
         self._services: Services | None = None
         self._files = files or RealFiles()
@@ -70,22 +84,62 @@ class Broker:
             ConfigurationError: the log directories or the addresses cannot be used; one line says why.
         """
         loop = asyncio.get_running_loop()
-        clock = LoopClock(loop)
-        self._background = LoopBackground(loop, _BACKGROUND_THREADS)
+        clock = self._clock = self._make_clock(loop)
+        self._background = LoopBackground(loop, _BACKGROUND_THREADS, has_processes=self._files.is_shared)
         try:
-            self._cluster = Cluster.open(self.config, self._files, clock, self._background)
-            services = Services(
-                config=self.config, cluster=self._cluster, clock=clock, background=self._background, registry=registry.load()
-            )
-            self._services = services
-            services.coordinators.start()
-            await self._listen(Dispatcher(services), clock)
+            services = self._open(clock, self._background)
+            self._dispatcher = self._make_dispatcher(services)
+            await self._listen(self._dispatcher, clock)
         except BaseException:
             await self.stop()
             raise
-        self._flush_timer = FlushTimer(self._cluster, clock, services.flush_queue, self.config.log_flush_scheduler_interval_ms)
 
-    async def _listen(self, dispatcher: Dispatcher, clock: LoopClock) -> None:
+    def _open(self, clock: Clock, background: LoopBackground) -> Services:
+        """Everything that stands on the data."""
+        self._cluster = Cluster.open(self.config, self._files, clock, background)
+        services = Services(config=self.config, cluster=self._cluster, clock=clock, background=background, registry=registry.load())
+        self._services = services
+        services.coordinators.start()
+        self._flush_timer = FlushTimer(self._cluster, clock, services.flush_queue, self.config.log_flush_scheduler_interval_ms)
+        return services
+
+    def _leave(self, *, clean: bool) -> None:
+        """Write nothing more; a clean end makes the next start trust the logs."""
+        if self._flush_timer is not None:
+            self._flush_timer.stop()
+        if self._services is not None:
+            self._services.coordinators.stop()
+        cluster, self._cluster = self._cluster, None
+        if cluster is not None:
+            cluster.close(clean=clean)
+
+    def exchange_data(self, exchange: Callable[[], Files]) -> None:
+        """Serve other data from now on, on the same addresses and connections; the old are left as by a crash.
+
+        `exchange` is called when nothing is open, and says where the data are now: the same file system with other files in `log.dirs`,
+        or another one. Requests that wait are answered; connections whose requests cannot be are closed. To its clients it is the same
+        cluster, and their coordinator if it was that; no producer id is given out again.
+
+        Raises:
+            ConfigurationError: the broker cannot start on these data. It serves nothing any more and must be stopped.
+        """
+        cluster, clock, background, dispatcher = self.cluster, self._clock, self._background, self._dispatcher
+        if clock is None or background is None or dispatcher is None:
+            raise RuntimeError("the broker is not running")
+        for connection in [connection for listener in self.listeners for connection in listener.connections]:
+            connection.leave_all()
+        self._leave(clean=False)
+        self._files = exchange()
+        self.config.static["cluster.id"] = cluster.cluster_id
+        self.config.set_dynamic({}, {})
+        services = self._open(clock, background)
+        services.cluster.skip_producer_ids(cluster.image.next_producer_id)
+        services.coordinators.take_over(cluster.topics)
+        for listener in self.listeners:
+            services.cluster.node.set_bound_port(listener.name, listener.port)
+        dispatcher.serve_from(services)
+
+    async def _listen(self, dispatcher: Dispatcher, clock: Clock) -> None:
         census = Census()
         backlog = self.config.socket_listen_backlog_size if "socket.listen.backlog.size" in self.config.static else _BACKLOG
         for wanted in self.config.listeners:
@@ -107,13 +161,7 @@ class Broker:
             listener.stop_accepting()
         await self._drain(timeout_s)
         self.listeners = []
-        if self._flush_timer is not None:
-            self._flush_timer.stop()
-        if self._services is not None:
-            self._services.coordinators.stop()
-        cluster, self._cluster = self._cluster, None
-        if cluster is not None:
-            cluster.close()
+        self._leave(clean=True)
         if self._background is not None:
             self._background.close()
 

@@ -318,6 +318,20 @@ class Connection(asyncio.BufferedProtocol):
         if not self._in_turn:
             self._end_turn()
 
+    def leave_all(self) -> None:
+        """The broker goes over to other data: answer what waits, else close; whatever ends with a connection ends now."""
+        waiting = [answer for answer in self._queue if isinstance(answer, InFlight)]
+        for answer in waiting:
+            answer.step_aside()
+        if not all(answer.is_done for answer in waiting):
+            for answer in waiting:
+                answer.cancel()
+            self._queue.clear()
+            self._queued_size = 0
+            self.abort()
+        self.info.closed()
+        self.info.endings = None
+
     def abort(self) -> None:
         """Close now; answers that are not sent yet are lost."""
         self._is_closing = True

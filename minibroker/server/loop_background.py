@@ -7,6 +7,8 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
+from minibroker.background import WorkLost
+
 if TYPE_CHECKING:
     from minibroker.server.worker_processes import WorkerProcesses
 
@@ -16,8 +18,10 @@ T = TypeVar("T")
 class LoopBackground:
     """Background over threads and processes. Both start with the first work, not with the broker."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, thread_count: int) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, thread_count: int, *, has_processes: bool = True) -> None:
+        """Without processes their work is done in threads: where another process would not find the files."""
         self._loop = loop
+        self._has_processes = has_processes
         self._executor = ThreadPoolExecutor(thread_count, "minibroker-background")
         self._processes: WorkerProcesses | None = None
 
@@ -34,11 +38,34 @@ class LoopBackground:
 
     def submit_process(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> Callable[[], None]:
         """Run picklable `work` in another process; see server/worker_processes.py."""
+        if not self._has_processes:
+            return self._submit_copy(work, done)
         if self._processes is None:
             from minibroker.server.worker_processes import WorkerProcesses  # noqa: PLC0415  a start does without
 
             self._processes = WorkerProcesses(self._loop)
         return self._processes.submit(work, done)
+
+    def _submit_copy(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> Callable[[], None]:
+        """In a thread, on a copy as another process would have it; what is given up goes on to its end unheard."""
+        import pickle  # noqa: PLC0415  a start does without
+
+        data = pickle.dumps(work)
+        is_given_up = False
+
+        def run() -> T:
+            result: T = pickle.loads(data)()  # noqa: S301  our own
+            return result
+
+        def finish(result: T | BaseException) -> None:
+            done(WorkLost("given up") if is_given_up else result)
+
+        def give_up() -> None:
+            nonlocal is_given_up
+            is_given_up = True
+
+        self.submit(run, finish)
+        return give_up
 
     def close(self) -> None:
         """Wait for what runs in threads; what runs in processes is lost."""

@@ -28,8 +28,7 @@ class DirectoryLock:
         self._files = files
         self._descriptor = files.open(path, APPEND)
         try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            files.lock(self._descriptor)
         except OSError as error:
             self.release()
             if error.errno not in _HELD:

@@ -28,6 +28,10 @@ class Files(Protocol):
 
     handles: HandlePool
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether another process finds the same files, when it is given this object by pickle."""
+
     def open(self, path: str, flags: int) -> int:
         """A new file descriptor; `flags` is READ_ONLY, APPEND or REPLACE."""
 
@@ -36,6 +40,9 @@ class Files(Protocol):
 
     def duplicate(self, descriptor: int) -> int:
         """Another descriptor of the same open file: another thread may sync it while this one is closed."""
+
+    def lock(self, descriptor: int) -> None:
+        """Lock the file until the descriptor is closed; EAGAIN or EACCES when somebody else has it locked."""
 
     def read_at(self, descriptor: int, size: int, position: int, /) -> bytes:
         """Up to `size` bytes from `position`; fewer only at the end of the file."""
@@ -92,6 +99,8 @@ class Files(Protocol):
 class RealFiles:
     """The file system of this machine."""
 
+    is_shared: bool = True
+
     def __init__(self, *, max_open_files: int | None = None) -> None:
         self.handles = HandlePool(self, max_open_files or default_max_open_files())
 
@@ -113,6 +122,13 @@ class RealFiles:
     def open(self, path: str, flags: int) -> int:
         """A new file descriptor; a new file is rw-r--r--, as Kafka's."""
         return os.open(path, flags, 0o644)
+
+    def lock(self, descriptor: int) -> None:
+        """Two kinds of lock: flock keeps out others in this process too, a POSIX record lock keeps out the JVM."""
+        import fcntl  # noqa: PLC0415  not on every platform
+
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def next_data(self, descriptor: int, position: int) -> int | None:
         """Where the next bytes are that were written; None when only a hole follows."""

@@ -1,0 +1,93 @@
+"""A broker under test for tests that await: what `Surface` does, without holding up the test's own event loop, where its clients live."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from minibroker.testing.data import Snapshot
+from minibroker.testing.options import Setting
+from minibroker.testing.request_log import RequestLog
+from minibroker.testing.surface import Surface
+from minibroker.testing.wire import TIMEOUT_S, Assignment, FoundRecord, Value, Wire
+
+
+class AsyncWire:
+    """The methods of `Wire`, awaited."""
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """HOST:PORT for any client's bootstrap.servers."""
+        return self._wire.bootstrap_servers
+
+    async def create_topic(self, name: str, *, partitions: int = 1, **config: Setting) -> str:
+        """Create a topic, and return its name; see Wire."""
+        return await asyncio.to_thread(self._wire.create_topic, name, partitions=partitions, **config)
+
+    async def delete_topic(self, name: str) -> None:
+        """Delete a topic; UnknownTopicOrPartition when there is none."""
+        await asyncio.to_thread(self._wire.delete_topic, name)
+
+    async def topics(self) -> list[str]:
+        """Names of all topics but Kafka's own, sorted."""
+        return await asyncio.to_thread(self._wire.topics)
+
+    async def produce(self, topic: str, *values: Value, **options: Any) -> None:
+        """Write a record for each value; options are those of Wire: key, partition, headers, timestamp_ms."""
+        await asyncio.to_thread(self._wire.produce, topic, *values, **options)
+
+    async def records(
+        self,
+        topic: str,
+        *,
+        count: int | None = None,
+        partition: int | None = None,
+        isolation: str = "read_committed",
+        timeout_s: float = TIMEOUT_S,
+    ) -> list[FoundRecord]:
+        """All records of a topic, or of one partition; with `count` it waits for so many. See Wire."""
+        return await asyncio.to_thread(
+            self._wire.records, topic, count=count, partition=partition, isolation=isolation, timeout_s=timeout_s
+        )
+
+    async def groups(self) -> list[str]:
+        """Names of all groups, of any kind, sorted."""
+        return await asyncio.to_thread(self._wire.groups)
+
+    async def wait_assigned(self, group: str, *, members: int = 1, timeout_s: float = TIMEOUT_S) -> Assignment:
+        """Wait until a group is stable with at least so many members; the partitions of each, by member id. See Wire."""
+        return await asyncio.to_thread(self._wire.wait_assigned, group, members=members, timeout_s=timeout_s)
+
+
+class AsyncSurface(AsyncWire):
+    """A broker that runs elsewhere, awaited. `sync` is the broker itself."""
+
+    def __init__(self, sync: Surface) -> None:
+        super().__init__(sync)
+        self.sync = sync
+
+    @property
+    def data_dir(self) -> Path | None:
+        """Where the data are; None: in memory."""
+        return self.sync.data_dir
+
+    @property
+    def request_log(self) -> RequestLog:
+        """What clients asked since the start or the last `reset`."""
+        return self.sync.request_log
+
+    async def reset(self) -> None:
+        """Forget everything; see Surface."""
+        await asyncio.to_thread(self.sync.reset)
+
+    async def snapshot(self) -> Snapshot:
+        """Keep what there is now; see Surface."""
+        return await asyncio.to_thread(self.sync.snapshot)
+
+    async def restore(self, snapshot: Snapshot) -> None:
+        """Be as when the snapshot was taken; see Surface."""
+        await asyncio.to_thread(self.sync.restore, snapshot)

@@ -1,0 +1,91 @@
+"""A broker in the event loop of an asynchronous test: nothing but the test's own loop runs it.
+
+    async with Broker(topics={"orders": 3}) as broker:
+        producer = AIOKafkaProducer(bootstrap_servers=broker.bootstrap_servers)
+
+It is served while the test awaits. Clients that block (kafka-python, confluent-kafka's poll) in the loop's thread would wait for
+ever: for them there is BrokerThread.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from minibroker.testing.async_surface import AsyncWire
+from minibroker.testing.data import Snapshot
+from minibroker.testing.errors import BrokerError
+from minibroker.testing.hosted import HostedBroker
+from minibroker.testing.options import MEMORY, BrokerOptions, DataDir, Setting
+from minibroker.testing.request_log import RequestLog
+from minibroker.testing.wire import Wire
+
+
+class _HostedWire(Wire):
+    def __init__(self, hosted: HostedBroker) -> None:
+        self._hosted = hosted
+
+    @property
+    def bootstrap_servers(self) -> str:
+        if not self._hosted.is_running:
+            raise BrokerError("the broker is not running: use `async with Broker() as broker:`, or await broker.start()")
+        return self._hosted.bootstrap_servers
+
+
+class Broker(AsyncWire):
+    """A broker in this event loop; every method is awaited. Arguments are those of BrokerThread."""
+
+    def __init__(
+        self,
+        *,
+        topics: Mapping[str, int] | Iterable[str] = (),
+        config: Mapping[str, Setting] | None = None,
+        data_dir: DataDir | str | os.PathLike[str] = MEMORY,
+        port: int = 0,
+    ) -> None:
+        self._hosted = HostedBroker(BrokerOptions(topics=topics, config=config, data_dir=data_dir, port=port))
+        super().__init__(_HostedWire(self._hosted))
+
+    async def start(self) -> Self:
+        """Serve; again after `stop`, on the same port with the same data."""
+        await self._hosted.start()
+        return self
+
+    async def stop(self) -> None:
+        """End in order; harmless when nothing runs."""
+        await self._hosted.stop()
+
+    async def close(self) -> None:
+        """Stop for good: temporary data are removed."""
+        await self._hosted.close()
+
+    async def __aenter__(self) -> Self:
+        return await self.start()
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self.close()
+
+    @property
+    def data_dir(self) -> Path | None:
+        """Where the data are; None: in memory."""
+        return self._hosted.data_dir
+
+    @property
+    def request_log(self) -> RequestLog:
+        """What clients asked since the start or the last `reset`."""
+        return self._hosted.request_log
+
+    async def reset(self) -> None:
+        """Forget everything; see Surface."""
+        self._hosted.reset()
+
+    async def snapshot(self) -> Snapshot:
+        """Keep what there is now; see Surface."""
+        return self._hosted.snapshot()
+
+    async def restore(self, snapshot: Snapshot) -> None:
+        """Be as when the snapshot was taken; see Surface."""
+        self._hosted.restore(snapshot)

@@ -1,0 +1,140 @@
+"""A broker in a thread of the test's process: the quickest one to have, and the one that any client can use."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final, Self, TypeVar
+
+from minibroker.server.loop import loop_factory
+from minibroker.testing.data import Snapshot
+from minibroker.testing.errors import BrokerError
+from minibroker.testing.hosted import HostedBroker
+from minibroker.testing.options import MEMORY, BrokerOptions, DataDir, Setting
+from minibroker.testing.request_log import RequestLog
+from minibroker.testing.surface import Surface
+
+T = TypeVar("T")
+
+_TIMEOUT_S: Final = 60.0  #: for anything that is asked of the thread: it hangs, or the process is stopped in a debugger
+
+
+class BrokerThread(Surface):
+    """A broker in a thread.
+
+    Args:
+        topics: created at the start and at each `reset`: names, or names with numbers of partitions.
+        config: properties by Kafka's names: `{"auto.create.topics.enable": False}`.
+        data_dir: MEMORY (the default), TEMPORARY (a folder that is removed in the end), or a folder that stays.
+        port: where it listens, on 127.0.0.1; 0 is a free one. It keeps it through `stop` and `start`.
+
+    Its data are in memory unless told otherwise, nothing is synced to a disk, and internal topics have 5 partitions instead of 50.
+    """
+
+    def __init__(
+        self,
+        *,
+        topics: Mapping[str, int] | Iterable[str] = (),
+        config: Mapping[str, Setting] | None = None,
+        data_dir: DataDir | str | os.PathLike[str] = MEMORY,
+        port: int = 0,
+    ) -> None:
+        self._hosted = HostedBroker(BrokerOptions(topics=topics, config=config, data_dir=data_dir, port=port))
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """HOST:PORT for any client's bootstrap.servers."""
+        self._running_loop()
+        return self._hosted.bootstrap_servers
+
+    @property
+    def data_dir(self) -> Path | None:
+        """Where the data are; None: in memory."""
+        return self._hosted.data_dir
+
+    @property
+    def request_log(self) -> RequestLog:
+        """See Surface."""
+        return self._hosted.request_log
+
+    def start(self) -> Self:
+        """See Surface."""
+        if self._loop is not None:
+            raise BrokerError("the broker runs already")
+        loop = self._loop = loop_factory()()
+        self._thread = threading.Thread(target=_run, args=(loop,), name="minibroker", daemon=True)
+        self._thread.start()
+        try:
+            self._await(self._hosted.start())
+        except BaseException:
+            self._end_thread()
+            raise
+        return self
+
+    def stop(self) -> None:
+        """See Surface."""
+        if self._loop is not None:
+            try:
+                self._await(self._hosted.stop())
+            finally:
+                self._end_thread()
+
+    def close(self) -> None:
+        """See Surface."""
+        self.stop()
+        asyncio.run(self._hosted.close())
+
+    def reset(self) -> None:
+        """See Surface."""
+        self._call(self._hosted.reset)
+
+    def snapshot(self) -> Snapshot:
+        """See Surface."""
+        return self._call(self._hosted.snapshot)
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """See Surface."""
+        self._call(lambda: self._hosted.restore(snapshot))
+
+    # -- inside -----------------------------------------------------------------------------------------------------
+
+    def _running_loop(self) -> asyncio.AbstractEventLoop:
+        if self._loop is None:
+            raise BrokerError("the broker is not running: use `with BrokerThread() as broker:`, or start() it")
+        return self._loop
+
+    def _call(self, work: Callable[[], T]) -> T:
+        async def run() -> T:
+            return work()
+
+        return self._await(run())
+
+    def _await(self, work: Coroutine[Any, Any, T]) -> T:
+        try:
+            loop = self._running_loop()
+        except BrokerError:
+            work.close()
+            raise
+        return asyncio.run_coroutine_threadsafe(work, loop).result(_TIMEOUT_S)
+
+    def _end_thread(self) -> None:
+        loop, thread, self._loop, self._thread = self._loop, self._thread, None, None
+        if loop is not None and thread is not None:
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join(_TIMEOUT_S)
+
+
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    """The thread: runs the loop until it is stopped."""
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_forever()
+        loop.run_until_complete(loop.shutdown_asyncgens())
+    finally:
+        asyncio.set_event_loop(None)
+        loop.close()

@@ -1,0 +1,134 @@
+"""A broker on its event loop, as the three forms host it: its options, its data through starts and stops, its request log.
+
+Everything here runs on the loop's thread, but `request_log` and the plain attributes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from minibroker.config.broker_config import BrokerConfig
+from minibroker.dispatch.context import Services
+from minibroker.errors import ConfigurationError, KafkaError
+from minibroker.server.broker import Broker
+from minibroker.storage.files import Files
+from minibroker.testing.data import Data, FolderData, Snapshot, data_of
+from minibroker.testing.errors import BrokerError
+from minibroker.testing.options import HOST, BrokerOptions
+from minibroker.testing.recording import RecordingDispatcher
+from minibroker.testing.request_log import RequestLog
+
+_STOP_TIMEOUT_S: Final = 0.5  #: for clients that do not take their answers, or wait for others
+
+
+class HostedBroker:
+    """A broker that can be started, stopped, started again, and given other data."""
+
+    def __init__(self, options: BrokerOptions) -> None:
+        self._options = options
+        self._data: Data | None = None
+        self._broker: Broker | None = None
+        self._dispatcher: RecordingDispatcher | None = None
+        self._cluster_id: str | None = None
+        self._has_topics = False
+        self.port = options.port  #: the one in use, once it was started
+        self.bootstrap_servers = ""
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it serves."""
+        return self._broker is not None
+
+    @property
+    def data_dir(self) -> Path | None:
+        """Where the data are; None: in memory, or nowhere yet."""
+        return Path(self._data.log_dir) if isinstance(self._data, FolderData) else None
+
+    @property
+    def request_log(self) -> RequestLog:
+        """What was asked; nothing before the first start."""
+        return RequestLog() if self._dispatcher is None else self._dispatcher.request_log
+
+    async def start(self) -> None:
+        """Serve; BrokerError says why it cannot."""
+        if self._broker is not None:
+            raise BrokerError("the broker runs already")
+        if self._data is None:
+            self._data = data_of(self._options)
+        own = {"log.dirs": self._data.log_dir, "listeners": f"PLAINTEXT://{HOST}:{self.port}"}
+        if self._cluster_id is not None:
+            own["cluster.id"] = self._cluster_id
+        try:
+            broker = Broker(BrokerConfig(own | self._options.config), self._data.files(), make_dispatcher=self._recording)
+            await broker.start()
+        except ConfigurationError as error:
+            raise BrokerError(f"the broker does not start: {error}") from error
+        self._broker = broker
+        self._cluster_id = broker.cluster.cluster_id
+        self.bootstrap_servers = broker.addresses[0].partition("://")[2]
+        self.port = broker.listeners[0].port
+        if not self._has_topics:
+            self._create_topics(broker)
+
+    def _recording(self, services: Services) -> RecordingDispatcher:
+        self._dispatcher = RecordingDispatcher(services)
+        return self._dispatcher
+
+    def _create_topics(self, broker: Broker) -> None:
+        self._has_topics = True
+        for name, partition_count in self._options.topics.items():
+            if name not in broker.cluster.topics:
+                try:
+                    broker.cluster.create_topic(name, partition_count=partition_count)
+                except KafkaError as error:
+                    raise BrokerError(f"topics: {name!r} cannot be created: {error}") from error
+
+    async def stop(self) -> None:
+        """End in order."""
+        broker, self._broker = self._broker, None
+        if broker is not None:
+            await broker.stop(_STOP_TIMEOUT_S)
+
+    async def close(self) -> None:
+        """Stop, and remove what is temporary."""
+        await self.stop()
+        if self._data is not None:
+            self._data.close()
+
+    def _running(self) -> tuple[Broker, Data]:
+        if self._broker is None or self._data is None:
+            raise BrokerError("the broker is not running: start() it first, or use it as a context manager")
+        return self._broker, self._data
+
+    def reset(self) -> None:
+        """Begin with nothing, and with the topics of the options."""
+        broker, data = self._running()
+
+        def clear() -> Files:
+            data.clear()
+            return data.files()
+
+        self._exchange(broker, clear)
+        self._create_topics(broker)
+
+    def snapshot(self) -> Snapshot:
+        """What there is now."""
+        _, data = self._running()
+        return data.copy()
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Go back."""
+        broker, data = self._running()
+
+        def take() -> Files:
+            data.take(snapshot)
+            return data.files()
+
+        self._exchange(broker, take)
+
+    def _exchange(self, broker: Broker, exchange: Callable[[], Files]) -> None:
+        broker.exchange_data(exchange)
+        if self._dispatcher is not None:
+            self._dispatcher.clear()

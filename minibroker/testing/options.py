@@ -1,0 +1,64 @@
+"""What a broker under test is started with: one set of keyword arguments, whichever form it has."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from typing import Final
+
+from minibroker.testing.errors import BrokerError
+
+HOST: Final = "127.0.0.1"  #: not "localhost", which some clients look for at ::1 first
+
+
+class DataDir(Enum):
+    """Where data are kept when no folder is given."""
+
+    MEMORY = "memory"  #: nowhere but in the broker's process
+    TEMPORARY = "temporary"  #: a folder of the system's temporary ones, removed in the end
+
+
+MEMORY: Final = DataDir.MEMORY
+TEMPORARY: Final = DataDir.TEMPORARY
+
+Setting = str | int | float | bool
+
+#: What differs from Kafka's defaults, beside minibroker's own: internal topics of 50 partitions are for clusters.
+TEST_CONFIG: Final = {
+    "offsets.topic.num.partitions": "5",
+    "transaction.state.log.num.partitions": "5",
+    "share.coordinator.state.topic.num.partitions": "5",
+}
+
+
+class BrokerOptions:
+    """Checked arguments of a broker under test; see `BrokerThread` for what they mean."""
+
+    def __init__(
+        self,
+        *,
+        topics: Mapping[str, int] | Iterable[str] = (),
+        config: Mapping[str, Setting] | None = None,
+        data_dir: DataDir | str | os.PathLike[str] = MEMORY,
+        port: int = 0,
+    ) -> None:
+        if isinstance(topics, str):
+            raise BrokerError(f"topics={topics!r} is one text: say topics=[{topics!r}], or topics={{{topics!r}: 3}} for 3 partitions")
+        self.topics: dict[str, int] = dict(topics) if isinstance(topics, Mapping) else dict.fromkeys(topics, 1)
+        self.data_dir = data_dir if isinstance(data_dir, DataDir) else os.path.abspath(os.fspath(data_dir))  # noqa: PTH100  a text for storage
+        self.port = port
+        self.config = TEST_CONFIG | {name: text_of(value) for name, value in (config or {}).items()}
+        for name in ("log.dirs", "log.dir", "metadata.log.dir"):
+            if name in self.config:
+                raise BrokerError(f"config: {name} is what data_dir is for: say data_dir={self.config[name]!r}")
+
+
+def text_of(value: Setting) -> str:
+    """A property's value as Kafka writes it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def topic_config(settings: Mapping[str, Setting]) -> dict[str, str]:
+    """Keyword arguments as a topic's properties: cleanup_policy="compact" means cleanup.policy=compact."""
+    return {name.replace("_", "."): text_of(value) for name, value in settings.items()}

@@ -1,0 +1,162 @@
+"""A dispatcher that keeps a log of requests: what each was about is read from it before it is served, its errors from its response.
+
+Nothing of a request is kept but names: its bytes lie in the connection's buffer and are gone when it was served.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, Final
+from uuid import UUID
+
+from minibroker.cluster.cluster import Cluster
+from minibroker.dispatch.context import RequestContext, Services
+from minibroker.dispatch.delayed import Delayed, Work
+from minibroker.dispatch.dispatcher import Answer, Dispatcher
+from minibroker.dispatch.plan import Plan
+from minibroker.errors import BY_CODE
+from minibroker.testing.request_log import ANSWERED, NOT_ANSWERED, LoggedRequest, RequestLog
+from minibroker.testing.wire import CLIENT_ID
+from minibroker.wire.schema import Buffer, Struct
+
+KEPT: Final = 10_000  #: requests; older ones are forgotten
+
+
+class RecordingPlan(Plan):
+    """A Plan that remembers the last response it encoded."""
+
+    __slots__ = ("response",)
+
+    def encode(self, response: Any, correlation_id: int) -> list[Buffer]:
+        """As Plan."""
+        self.response: Any = response
+        return super().encode(response, correlation_id)
+
+
+class _Pending:
+    """A request that has no answer yet; holds its context, by whose identity it is found."""
+
+    __slots__ = ("began_s", "ctx", "entry", "forget")
+
+    def __init__(self, ctx: RequestContext, entry: LoggedRequest) -> None:
+        self.ctx = ctx
+        self.entry = entry
+        self.began_s = time.perf_counter()
+        self.forget = _nothing  #: the connection need not tell us of its end any more
+
+
+class RecordingDispatcher(Dispatcher):
+    """Serves as Dispatcher does."""
+
+    plan_kind = RecordingPlan
+
+    def __init__(self, services: Services) -> None:
+        super().__init__(services)
+        self._entries: deque[LoggedRequest] = deque(maxlen=KEPT)
+        self._pending: dict[int, _Pending] = {}
+
+    @property
+    def request_log(self) -> RequestLog:
+        """What came so far; may be asked by any thread."""
+        return RequestLog(tuple(self._entries))
+
+    def clear(self) -> None:
+        """Begin anew."""
+        self._entries.clear()
+
+    def run(self, plan: Plan, ctx: RequestContext, request: Any, work: Work | None = None) -> Answer | Delayed | None:
+        """As Dispatcher, and write down what happens."""
+        if ctx.client_id == CLIENT_ID:
+            return super().run(plan, ctx, request, work)
+        pending = self._pending.pop(id(ctx), None) or self._begin(plan, ctx, request)
+        try:
+            answer = super().run(plan, ctx, request, work)
+        except BaseException:
+            self._end(pending, NOT_ANSWERED)
+            raise
+        if isinstance(answer, list):
+            if answer and isinstance(plan, RecordingPlan):
+                pending.entry.errors = tuple(dict.fromkeys(_errors(plan.response)))
+                plan.response = None
+            self._end(pending, ANSWERED if answer else NOT_ANSWERED)
+        else:
+            self._wait(pending)
+        return answer
+
+    def _begin(self, plan: Plan, ctx: RequestContext, request: Any) -> _Pending:
+        entry = LoggedRequest(
+            ctx.clock.now_ms(), ctx.client_id, ctx.connection.client_host, plan.api.name, plan.version, **_subject(request, ctx.cluster)
+        )
+        self._entries.append(entry)
+        return _Pending(ctx, entry)
+
+    def _wait(self, pending: _Pending) -> None:
+        key = id(pending.ctx)
+        if pending.forget is _nothing:
+            pending.forget = pending.ctx.connection.when_closed(partial(self._left, key))
+        self._pending[key] = pending
+
+    def _left(self, key: int) -> None:
+        pending = self._pending.pop(key, None)
+        if pending is not None:
+            pending.entry.outcome = NOT_ANSWERED
+
+    def _end(self, pending: _Pending, outcome: str) -> None:
+        pending.forget()
+        pending.entry.outcome = outcome
+        pending.entry.duration_ms = (time.perf_counter() - pending.began_s) * 1000 if outcome is ANSWERED else None
+
+
+def _nothing() -> None:
+    """There is nothing to forget."""
+
+
+def _subject(request: Any, cluster: Cluster) -> dict[str, Any]:
+    """What a request is about, by the names that Kafka's schemas have for it."""
+    return {
+        "topics": tuple(dict.fromkeys(_topics(request, cluster))),
+        "group": getattr(request, "group_id", None) or None,
+        "transactional_id": getattr(request, "transactional_id", None) or None,
+    }
+
+
+def _topics(struct: Struct, cluster: Cluster) -> Iterator[str]:
+    for name in type(struct).declared_:
+        value = getattr(struct, name)
+        if not isinstance(value, list) or not value or "forgotten" in name:
+            continue
+        if isinstance(value[0], Struct):
+            for each in value:
+                topic = _name(each, cluster) if "topic" in name else None
+                if topic is None:
+                    yield from _topics(each, cluster)
+                else:
+                    yield topic
+        elif isinstance(value[0], str) and "topic" in name:
+            yield from value
+
+
+def _name(struct: Struct, cluster: Cluster) -> str | None:
+    for attribute in ("name", "topic", "topic_name"):
+        found = getattr(struct, attribute, None)
+        if found and isinstance(found, str):
+            return found
+    topic_id = getattr(struct, "topic_id", None)
+    topic = cluster.image.topics_by_id.get(topic_id) if isinstance(topic_id, UUID) else None
+    return str(topic_id) if topic is None and topic_id is not None else topic.name if topic is not None else None
+
+
+def _errors(struct: Struct) -> Iterator[str]:
+    for name in type(struct).declared_:
+        value = getattr(struct, name)
+        if name == "error_code":
+            if value:
+                yield BY_CODE[value].name if value in BY_CODE else str(value)
+        elif isinstance(value, Struct):
+            yield from _errors(value)
+        elif isinstance(value, list) and value and isinstance(value[0], Struct):
+            for each in value:
+                yield from _errors(each)

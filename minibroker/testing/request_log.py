@@ -1,0 +1,127 @@
+"""What clients asked of a broker, as a test wants to see it: who asked what of which topics, and what came of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, Final, overload
+
+ANSWERED: Final = "answered"
+WAITING: Final = "waiting"  #: for records, for other members, for a sync
+NOT_ANSWERED: Final = "not answered"  #: the client left, asked for no answer (acks=0), or the connection was closed because of the request
+
+_NAMES_SHOWN: Final = 4
+
+
+@dataclass(slots=True)
+class LoggedRequest:
+    """One request."""
+
+    time_ms: int  #: epoch milliseconds by the broker's clock when it came
+    client_id: str | None
+    client_host: str
+    api: str  #: "Produce"
+    version: int
+    topics: tuple[str, ...] = ()  #: that the request names; a Fetch within a session names only what has changed
+    group: str | None = None
+    transactional_id: str | None = None
+    errors: tuple[str, ...] = ()  #: Kafka's names of the error codes in the answer: ("UNKNOWN_TOPIC_OR_PARTITION",)
+    outcome: str = WAITING
+    duration_ms: float | None = None  #: until its answer; None while there is none
+
+    def what(self) -> str:
+        """The request and its outcome without times: alike for requests that are alike."""
+        words = [f"{self.client_id or '-'}  {self.api} v{self.version}"]
+        if self.topics:
+            more = len(self.topics) - _NAMES_SHOWN
+            words.append(" ".join(self.topics[:_NAMES_SHOWN]) + (f" and {more} more" if more > 0 else ""))
+        if self.group is not None:
+            words.append(f"group={self.group}")
+        if self.transactional_id is not None:
+            words.append(f"transactional_id={self.transactional_id}")
+        if self.errors or self.outcome != ANSWERED:
+            words.append("-> " + (", ".join(self.errors) or self.outcome))
+        return "  ".join(words)
+
+    def __str__(self) -> str:
+        took = "" if self.duration_ms is None else f"  {self.duration_ms:.1f} ms"
+        return f"{_clock_time(self.time_ms)}  {self.what()}{took}"
+
+
+class RequestLog(Sequence[LoggedRequest]):
+    """Requests in the order in which they came; `str` of it is a line for each, where lines that are alike are counted."""
+
+    def __init__(self, requests: Iterable[LoggedRequest] = ()) -> None:
+        self._requests = tuple(requests)
+
+    @overload
+    def __getitem__(self, index: int) -> LoggedRequest: ...
+    @overload
+    def __getitem__(self, index: slice) -> RequestLog: ...
+    def __getitem__(self, index: int | slice) -> LoggedRequest | RequestLog:
+        return RequestLog(self._requests[index]) if isinstance(index, slice) else self._requests[index]
+
+    def __len__(self) -> int:
+        return len(self._requests)
+
+    def __iter__(self) -> Iterator[LoggedRequest]:
+        return iter(self._requests)
+
+    def of(
+        self,
+        api: str | None = None,
+        *,
+        topic: str | None = None,
+        client_id: str | None = None,
+        group: str | None = None,
+        transactional_id: str | None = None,
+        error: str | None = None,
+    ) -> RequestLog:
+        """Those that are all of it: `request_log.of("Produce", topic="orders")`, `request_log.of(error="NOT_COORDINATOR")`."""
+        wanted = {"api": api, "client_id": client_id, "group": group, "transactional_id": transactional_id}
+        asked = [(name, value) for name, value in wanted.items() if value is not None]
+        return RequestLog(
+            each
+            for each in self._requests
+            if all(getattr(each, name) == value for name, value in asked)
+            and (topic is None or topic in each.topics)
+            and (error is None or error in each.errors)
+        )
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+    def lines(self, most: int | None = None) -> list[str]:
+        """A line for each run of requests that are alike; with `most` only the last ones."""
+        lines = []
+        for _, run in groupby(self._requests, LoggedRequest.what):
+            first, *others = run
+            lines.append(f"{first}  (and {len(others)} more like this)" if others else str(first))
+        if most is None or len(lines) <= most:
+            return lines
+        return [f"... {len(lines) - most} lines before", *lines[-most:]]
+
+    def __repr__(self) -> str:
+        return f"<RequestLog of {len(self)} requests>"
+
+
+def _clock_time(time_ms: int) -> str:
+    seconds, milliseconds = divmod(time_ms, 1000)
+    return f"{time.strftime('%H:%M:%S', time.localtime(seconds))}.{milliseconds:03d}"
+
+
+def to_json(log: RequestLog) -> list[list[Any]]:
+    """For another process."""
+    return [[getattr(each, name) for name in LoggedRequest.__slots__] for each in log]
+
+
+def from_json(rows: Iterable[Sequence[Any]]) -> RequestLog:
+    """What `to_json` made."""
+    return RequestLog(_request(row) for row in rows)
+
+
+def _request(row: Sequence[Any]) -> LoggedRequest:
+    values: list[Any] = [tuple(value) if isinstance(value, list) else value for value in row]
+    return LoggedRequest(*values)

@@ -1,0 +1,62 @@
+"""What every broker under test can do, whichever way it runs: what is asked over the wire (wire.py), and what only a broker of ours can.
+
+Tests that are written against `Surface` run on all of them, and as far as a real Kafka can do it, on a real Kafka (given_cluster.py).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from minibroker.testing.data import Snapshot
+from minibroker.testing.request_log import RequestLog
+from minibroker.testing.wire import Wire
+
+
+class Surface(Wire):
+    """A broker under test; a context manager from `start` to `stop`."""
+
+    @abstractmethod
+    def start(self) -> Self:
+        """Serve; again after `stop`, on the same port with the same data. BrokerError says in one line why it cannot."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """End in order: what was asked is answered, the logs are closed. Harmless when nothing runs."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Stop for good: temporary data are removed."""
+
+    @property
+    @abstractmethod
+    def data_dir(self) -> Path | None:
+        """Where the data are; None: in memory."""
+
+    @abstractmethod
+    def reset(self) -> None:
+        """Forget everything: topics, groups, transactions, altered configs, the request log. The topics of the options are created again.
+
+        Clients stay connected, and find an empty broker. What waits is answered; who waits for other members of a group is disconnected.
+        """
+
+    @abstractmethod
+    def snapshot(self) -> Snapshot:
+        """Keep what there is now: topics with records and configs, offsets of groups, transactions."""
+
+    @abstractmethod
+    def restore(self, snapshot: Snapshot) -> None:
+        """Be as when the snapshot was taken, as a broker that was killed then and started again; clients as for `reset`."""
+
+    @property
+    @abstractmethod
+    def request_log(self) -> RequestLog:
+        """What clients asked since the start or the last `reset`: the last 10,000 requests as they are now."""
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()

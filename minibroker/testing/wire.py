@@ -1,0 +1,240 @@
+"""What a test asks of a cluster over the wire, like any client: topics, records, groups. The same of a broker of ours and of a given Kafka.
+
+Each call makes connections of its own, so any thread may call.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+from minibroker.client.client import Client
+from minibroker.client.connection import connect
+from minibroker.client.consumer import Consumer
+from minibroker.client.described_groups import DescribedGroup, describe_groups
+from minibroker.client.groups import delete_groups, list_groups
+from minibroker.client.offsets import EARLIEST, ISOLATION_LEVELS, LATEST, list_offsets
+from minibroker.client.producer import Producer
+from minibroker.client.topics import create_topics, delete_topics
+from minibroker.errors import GroupIdNotFound, KafkaError, UnknownTopicOrPartition
+from minibroker.records.record import Headers, Record
+from minibroker.testing.errors import BrokerError
+from minibroker.testing.options import Setting, topic_config
+
+CLIENT_ID: Final = "minibroker-testing"  #: of all that is asked here; request logs leave it out
+TIMEOUT_S: Final = 30.0
+_STABLE: Final = "Stable"
+_LOOK_AGAIN_S: Final = 0.01
+_MAX_WAIT_MS: Final = 100  #: for a record that is waited for
+_POLL_MS: Final = 0
+
+TopicPartition = tuple[str, int]
+Value = bytes | str | None  #: a str is sent as UTF-8
+Assignment = dict[str, list[TopicPartition]]
+
+
+class FoundRecord(NamedTuple):
+    """A record of a topic. `value` None is a tombstone."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int  #: epoch milliseconds
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+
+    @property
+    def text(self) -> str:
+        """The value as UTF-8."""
+        return (self.value or b"").decode()
+
+    def json(self) -> Any:
+        """The value read as JSON."""
+        return json.loads(self.value or b"null")
+
+
+class Wire(ABC):
+    """A cluster that can be asked."""
+
+    @property
+    @abstractmethod
+    def bootstrap_servers(self) -> str:
+        """HOST:PORT for any client's bootstrap.servers."""
+
+    def _client(self) -> Client:
+        return Client(self.bootstrap_servers, connect=partial(connect, client_id=CLIENT_ID))
+
+    # -- topics -----------------------------------------------------------------------------------------------------
+
+    def create_topic(self, name: str, *, partitions: int = 1, **config: Setting) -> str:
+        """Create a topic, and return its name. `config` are its properties: `cleanup_policy="compact"`, `retention_ms=1000`.
+
+        Raises:
+            KafkaError: there is one of that name, or the cluster does not like its name or its properties.
+        """
+        with self._client() as client:
+            made = create_topics(client, [name], partition_count=partitions, replication_factor=1, configs=topic_config(config))[name]
+            if isinstance(made, KafkaError):
+                raise made
+            client.topic(name)  # a real Kafka takes a moment until there is a leader
+        return name
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic; UnknownTopicOrPartition when there is none."""
+        with self._client() as client:
+            error = delete_topics(client, [name])[name]
+        if error is not None:
+            raise error
+
+    def topics(self) -> list[str]:
+        """Names of all topics but Kafka's own, sorted."""
+        with self._client() as client:
+            return sorted(topic.name or "" for topic in client.metadata(None).topics if not topic.is_internal)
+
+    # -- records ----------------------------------------------------------------------------------------------------
+
+    def produce(
+        self,
+        topic: str,
+        *values: Value,
+        key: Value = None,
+        partition: int | None = None,
+        headers: Mapping[str, Value] | None = None,
+        timestamp_ms: int | None = None,
+    ) -> None:
+        """Write a record for each value, and return when all are acknowledged (acks=all). A key decides its partition as with any client.
+
+        A topic that does not exist is created, where the cluster does so for its clients.
+        """
+        given = tuple((name, _bytes(value)) for name, value in (headers or {}).items())
+        now_ms = time.time_ns() // 1_000_000 if timestamp_ms is None else timestamp_ms
+        with self._client() as client:
+            producer = Producer(client, topic, idempotent=False)
+            for value in values:
+                producer.add(Record(0, now_ms, _bytes(key), _bytes(value), given), partition)
+            producer.flush()
+
+    def records(
+        self,
+        topic: str,
+        *,
+        count: int | None = None,
+        partition: int | None = None,
+        isolation: str = "read_committed",
+        timeout_s: float = TIMEOUT_S,
+    ) -> list[FoundRecord]:
+        """All records of a topic, or of one partition: partition by partition, in the order of their offsets.
+
+        With `count` it waits until there are so many, also for the topic itself. Under "read_committed" (unless "read_uncommitted" is
+        asked for) records of open and of aborted transactions are left out.
+
+        Raises:
+            BrokerError: fewer than `count` came within `timeout_s`.
+            UnknownTopicOrPartition: there is no such topic, or no such partition.
+        """
+        end_s = time.monotonic() + timeout_s
+        level = ISOLATION_LEVELS[isolation]
+        with self._client() as client:
+            while True:
+                try:
+                    partitions = [each.partition_index for each in client.topic(topic).partitions]
+                    break
+                except UnknownTopicOrPartition:
+                    if count is None or time.monotonic() > end_s:
+                        raise
+                    time.sleep(_LOOK_AGAIN_S)
+            if partition is not None and partition not in partitions:
+                raise UnknownTopicOrPartition(f"topic {topic} has no partition {partition}: it has {len(partitions)}")
+            wanted = partitions if partition is None else [partition]
+            found = _read(client, topic, wanted, level, count=count or 0, end_s=end_s)
+        if len(found) < (count or 0):
+            raise BrokerError(f"records({topic!r}, count={count}): {len(found)} came within {timeout_s:g} s")
+        return sorted(found, key=lambda each: (each.partition, each.offset))
+
+    # -- groups -----------------------------------------------------------------------------------------------------
+
+    def groups(self) -> list[str]:
+        """Names of all groups, of any kind, sorted."""
+        with self._client() as client:
+            return [each.group for each in list_groups(client)]
+
+    def wait_assigned(
+        self, group: str, *, members: int = 1, timeout_s: float = TIMEOUT_S, poll: Callable[[], object] | None = None
+    ) -> Assignment:
+        """Wait until a group is stable with at least so many members; the partitions of each, by member id.
+
+        A consumer that joins only while it is polled, in this very thread, is polled by `poll`: `poll=lambda: consumer.poll(0)`.
+
+        Raises:
+            BrokerError: it did not come to that within `timeout_s`; says what the group looks like instead.
+        """
+        end_s = time.monotonic() + timeout_s
+        with self._client() as client:
+            while True:
+                if poll is not None:
+                    poll()
+                found = describe_groups(client, [group])[group]
+                if isinstance(found, DescribedGroup) and _is_assigned(found, members):
+                    return {member.member_id: [*member.assignment] for member in found.members}
+                if isinstance(found, KafkaError) and not found.retriable and not isinstance(found, GroupIdNotFound):
+                    raise found
+                if time.monotonic() > end_s:
+                    raise BrokerError(_not_assigned(group, members, found, timeout_s))
+                time.sleep(_LOOK_AGAIN_S)
+
+    # -- cleaning up a cluster that cannot be reset at once ------------------------------------------------------------
+
+    def delete_groups(self, groups: Iterable[str]) -> list[str]:
+        """Delete groups and their offsets; those that could not be deleted: they have members."""
+        with self._client() as client:
+            return [group for group, error in delete_groups(client, [*groups]).items() if isinstance(error, KafkaError)]
+
+
+def _bytes(value: Value) -> bytes | None:
+    return value.encode() if isinstance(value, str) else value
+
+
+def _read(client: Client, topic: str, partitions: list[int], isolation: int, *, count: int, end_s: float) -> list[FoundRecord]:
+    """Everything up to the ends as they are now, and on until there are `count`, or the time is up."""
+    starts = _offsets(client, topic, partitions, EARLIEST, isolation)
+    ends = _offsets(client, topic, partitions, LATEST, isolation)
+    consumer = Consumer(client, topic, starts, isolation=isolation)
+    found: list[FoundRecord] = []
+    while True:
+        is_at_end = all(consumer.positions[each] >= ends[each] for each in partitions)
+        if is_at_end and (len(found) >= count or time.monotonic() > end_s):
+            return found
+        for each in consumer.poll(_MAX_WAIT_MS if is_at_end else _POLL_MS):
+            record = each.record
+            found.append(FoundRecord(topic, each.partition, record.offset, record.timestamp, record.key, record.value, record.headers))
+
+
+def _offsets(client: Client, topic: str, partitions: list[int], time_: int, isolation: int) -> dict[int, int]:
+    found = list_offsets(client, {(topic, each): time_ for each in partitions}, isolation=isolation)
+    offsets = {}
+    for (_, index), answer in found.items():
+        if isinstance(answer, KafkaError):
+            raise answer
+        offsets[index] = answer.offset
+    return offsets
+
+
+def _is_assigned(group: DescribedGroup, members: int) -> bool:
+    return (
+        group.state == _STABLE
+        and len(group.members) >= members
+        and all(member.target_assignment in {None, member.assignment} for member in group.members)
+    )
+
+
+def _not_assigned(group: str, members: int, found: DescribedGroup | KafkaError, timeout_s: float) -> str:
+    if isinstance(found, KafkaError):
+        seen = "there is no such group: has its consumer subscribed, and is it polled?"
+    else:
+        seen = f"it is {found.state} with {len(found.members)} members"
+    return f"group {group!r} was not assigned to {members} members within {timeout_s:g} s: {seen}"

@@ -1,0 +1,60 @@
+"""Each example of docs/testing.md runs as it stands there; that of PySpark in tests/spark/test_broker_under_test.py."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+pytest_plugins = "pytester"
+
+PAGE = Path(__file__).parents[2] / "docs" / "testing.md"
+EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+TESTS = [example for example in EXAMPLES if "def test_" in example and "spark" not in example]
+PROGRAMS = [example for example in EXAMPLES if "def test_" not in example and "@pytest.fixture" not in example]
+INI = "[pytest]\nasyncio_default_fixture_loop_scope = function\n"
+
+
+def test_the_tests(pytester: pytest.Pytester) -> None:
+    pytester.makeini(INI)
+    pytester.makepyfile(**{f"test_example_{number}": text for number, text in enumerate(TESTS)})
+    assert len(TESTS) == 3
+    pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=len(TESTS))
+
+
+def test_the_conftest(pytester: pytest.Pytester) -> None:
+    (conftest,) = [example for example in EXAMPLES if "@pytest.fixture" in example]
+    pytester.makeini(INI)
+    pytester.makeconftest(conftest)
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.parametrize("time", ["first", "second"])
+        def test_what_every_test_finds(minibroker, time):
+            assert minibroker.topics() == ["prices"]
+            assert [(record.key, record.text) for record in minibroker.records("prices")] == [(b"apples", "1.20")]
+            minibroker.produce("prices", "1.30", key="apples")
+            minibroker.create_topic("orders")
+        """
+    )
+    pytester.runpytest_subprocess().assert_outcomes(passed=2)
+
+
+@pytest.mark.parametrize("number", range(len(PROGRAMS)))
+def test_the_programs(number: int) -> None:
+    assert len(PROGRAMS) == 3
+    exec(PROGRAMS[number], {})  # noqa: S102  that is what it is for
+
+
+def test_the_tables_name_what_there_is() -> None:
+    from minibroker.testing import BrokerOptions, Surface, plugin
+
+    page = PAGE.read_text()
+    methods = re.findall(r"`(\w+)\(", page.partition("## What a test may ask")[2].partition("## Fixtures")[0])
+    assert set(methods) - {"print"} <= {name for name in dir(Surface) if not name.startswith("_")} | {"json"}
+    fixtures = re.findall(r"^\| `(minibroker\w*)` \|", page, re.MULTILINE)
+    assert set(fixtures) == {name for name in vars(plugin) if name.startswith("minibroker")}
+    arguments = re.findall(r"^\| `(\w+)` \|", page.partition("| argument |")[2], re.MULTILINE)
+    assert arguments == list(BrokerOptions.__init__.__kwdefaults__ or {})
