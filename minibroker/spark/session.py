@@ -121,7 +121,7 @@ def _start_jvm(properties: Mapping[str, str], log: Path) -> None:
     conf = SparkConf(loadDefaults=False)
     for name, value in properties.items():
         conf.set(name, value)
-    with log.open("wb") as out:
+    with log.open("ab") as out:
         try:
             gateway = launch_gateway(conf, {"stdout": out, "stderr": out})  # type: ignore[no-untyped-call]
         except PySparkRuntimeError as error:

@@ -15,7 +15,9 @@ from __future__ import annotations
 import functools
 import logging
 import os
+import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
 
 Command = Callable[..., Any]
 
+CLOSE_TIMEOUT_S = 10.0  #: nobody waits longer after Ctrl-C
+
 
 def open_session(app_name: str, **settings: Any) -> SparkSession:
     """Start Spark; tests put the session that they share in its place (fixture `pipelines` of tests/spark)."""
@@ -46,6 +50,7 @@ def close_session(spark: SparkSession) -> None:
     from py4j.protocol import Py4JError  # noqa: PLC0415  PySpark is an extra
 
     try:
+        spark.sparkContext.cancelAllJobs()
         spark.stop()
     except (Py4JError, OSError):
         return
@@ -63,15 +68,20 @@ class SparkRun:
         self.log = log or _log_path(app_name)
         self._progress = Progress(sys.stderr)
         self._session: SparkSession | None = None
+        self._logging: logging.Handler = logging.NullHandler()  #: what Python's side of Spark logs, beside what Java's does
 
     def session(self, *, packages: Sequence[str] = (), conf: Mapping[str, str] | None = None) -> SparkSession:
         """Start Spark, once; `packages` are more Maven coordinates that this run needs, `conf` what it needs of Spark (the user's wins)."""
         if self._session is None:
+            self.log.parent.mkdir(parents=True, exist_ok=True)
+            self._logging = logging.FileHandler(self.log, delay=True)
+            logging.getLogger().addHandler(self._logging)
             self._progress.start()
             with phase("starting Spark"):
                 self._session = open_session(
                     self._app_name, master=self._master, conf={**(conf or {}), **self._conf}, packages=packages, log=self.log
                 )
+            _take_back_interrupts()
             self._progress.watch(self._session.sparkContext)
         return self._session
 
@@ -88,8 +98,10 @@ class SparkRun:
         names_log = isinstance(error, spark_session.SparkUnavailableError) or (failure is not None and str(self.log) in failure.message)
         try:
             if self._session is not None:
-                close_session(self._session)
+                _close(self._session, CLOSE_TIMEOUT_S if isinstance(error, KeyboardInterrupt) else None)
         finally:
+            logging.getLogger().removeHandler(self._logging)
+            self._logging.close()
             if not names_log and not self._keeps_log:
                 self.log.unlink(missing_ok=True)
         if failure is not None:
@@ -105,6 +117,22 @@ class SparkRun:
         if reason.is_whole or not self.log.exists():
             return click.ClickException(reason.words)
         return click.ClickException(f"{reason.words} (Spark's log: {self.log})")
+
+
+def _take_back_interrupts() -> None:
+    """Ctrl-C raises KeyboardInterrupt, and nothing more: PySpark's handler asks Java on a connection that waits for another answer."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _close(spark: SparkSession, timeout_s: float | None) -> None:
+    """Stop Spark, in a thread of its own: after Ctrl-C this thread's connection to Java still waits for the answer of what was interrupted.
+
+    What is not done within the time is left to Spark's process, which ends with this one.
+    """
+    closing = threading.Thread(target=close_session, args=(spark,), name="closing", daemon=True)
+    closing.start()
+    closing.join(timeout_s)
 
 
 def _log_path(app_name: str) -> Path:
@@ -149,8 +177,8 @@ def spark_command(*formats: str) -> Callable[[Command], Command]:
             for name in settings:
                 if not name.startswith("spark."):
                     raise click.BadParameter(f"{name!r}: names of Spark's properties begin with 'spark.'", param_hint="--conf")
-            for name in ("py4j", "SQLQueryContextLogger"):
-                logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # what they tell of failures is told in our words
+            logging.getLogger("SQLQueryContextLogger").propagate = False  # it has a handler of its own on standard error
+            logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
             app_name = click.get_current_context().command_path
             with SparkRun(app_name, master, settings, bootstrap_server, spark_log) as spark_run:
                 return function(spark_run, *args, **options)
