@@ -102,15 +102,33 @@ class ClusterSource:
             keys = [(str(topic.name), each.partition_index) for topic in found for each in topic.partitions]
             bounds = self._bounds(client, keys)
             ranges = resolve_ranges(bounds, starting, ending, lambda wanted, time_ms: self._by_time(client, wanted, time_ms))
-            ids = {str(topic.name): format_uuid(topic.topic_id) if topic.topic_id.int else "" for topic in found}
-            return ResolvedTopics(ids, ranges, client.cluster_id or "")
+            return ResolvedTopics(_ids(found), ranges, client.cluster_id or "")
 
-    def frame(self, spark: SparkSession, ranges: Sequence[PartitionRange]) -> DataFrame:
-        """The records of these ranges, COLUMNS; several ranges of one partition are fine as long as they do not overlap."""
-        frames = [self._one_frame(spark, layer) for layer in layers(ranges)]
+    def topic_ids(self, topics: Sequence[str]) -> dict[str, str]:
+        """The ids that topics have now; "" where unknown."""
+        with self.client() as client:
+            return _ids(_topics(client, topics, None))
+
+    def frame(self, spark: SparkSession, ranges: Sequence[PartitionRange], *, min_partitions: int = 0) -> DataFrame:
+        """The records of these ranges, COLUMNS; several ranges of one partition are fine as long as they do not overlap.
+
+        `min_partitions`: at least so many tasks, unless the option minPartitions says another number.
+        """
+        frames = [self._one_frame(spark, layer, min_partitions) for layer in layers(ranges)]
         if not frames:
             return spark.createDataFrame([], SCHEMA)
         return reduce(lambda one, other: one.unionAll(other), frames)
+
+    def stream(self, spark: SparkSession, ranges: Sequence[PartitionRange], *, max_offsets_per_trigger: int | None = None) -> DataFrame:
+        """A streaming frame of the topics of these ranges, from their start offsets on, without an end; COLUMNS."""
+        starting = json.loads(range_options(ranges)["startingOffsets"])
+        options = {**self.connector_options(), "subscribe": ",".join(sorted(starting)), "startingOffsets": json.dumps(starting)}
+        if max_offsets_per_trigger is not None:
+            options["maxOffsetsPerTrigger"] = str(max_offsets_per_trigger)
+        return spark.readStream.format("kafka").options(**options).load().select(*COLUMNS)
+
+    def __str__(self) -> str:
+        return f"cluster at {self.bootstrap_servers}"
 
     def connector_options(self) -> dict[str, str]:
         """What every read through the connector has, in batch and as a stream."""
@@ -122,8 +140,9 @@ class ClusterSource:
             "failOnDataLoss": "true",
         }
 
-    def _one_frame(self, spark: SparkSession, ranges: Iterable[PartitionRange]) -> DataFrame:
-        options = {**self.connector_options(), **range_options(ranges)}
+    def _one_frame(self, spark: SparkSession, ranges: Iterable[PartitionRange], min_partitions: int) -> DataFrame:
+        least = {"minPartitions": str(min_partitions)} if min_partitions else {}
+        options = {**least, **self.connector_options(), **range_options(ranges)}
         return spark.read.format("kafka").options(**options).load().select(*COLUMNS)
 
     def _bounds(self, client: Client, keys: Sequence[Key]) -> dict[Key, Bounds]:
@@ -168,6 +187,10 @@ def _topics(client: Client, names: Sequence[str], pattern: str | None) -> list[k
             raise SourceError(f"there is no topic {topic.name} in the cluster at {client.bootstrap[0]}") from None
         found.append(topic)
     return sorted(found, key=lambda topic: str(topic.name))
+
+
+def _ids(topics: Iterable[k03_metadata.TopicResult]) -> dict[str, str]:
+    return {str(topic.name): format_uuid(topic.topic_id) if topic.topic_id.int else "" for topic in topics}
 
 
 def layers(ranges: Iterable[PartitionRange]) -> list[list[PartitionRange]]:

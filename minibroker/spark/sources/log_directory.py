@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
@@ -64,14 +65,37 @@ class LogDirectorySource:
         ranges = resolve_ranges(bounds, starting, ending, find)
         return ResolvedTopics(_topic_ids(files, folders.values()), ranges, self._cluster_id(files, options))
 
-    def frame(self, spark: SparkSession, ranges: Sequence[PartitionRange]) -> DataFrame:
-        """The records of these ranges, COLUMNS; several ranges of one partition are fine as long as they do not overlap."""
+    def topic_ids(self, topics: Sequence[str]) -> dict[str, str]:
+        """The ids that topics have now; "" where unknown."""
+        files = RealFiles()
+        return _topic_ids(files, self._folders(files, self._parsed({"subscribe": ",".join(topics)})))
+
+    def stream(self, spark: SparkSession, ranges: Sequence[PartitionRange], *, max_offsets_per_trigger: int | None = None) -> DataFrame:
+        """A streaming frame of the topics of these ranges, from their start offsets on, without an end; COLUMNS."""
+        from minibroker.spark.kafka_log.source import register  # noqa: PLC0415  needs PySpark
+
+        register(spark)
+        starting = json.loads(range_options(ranges)["startingOffsets"])
+        options = {**self.options, "subscribe": ",".join(sorted(starting)), "startingOffsets": json.dumps(starting)}
+        if max_offsets_per_trigger is not None:
+            options["maxOffsetsPerTrigger"] = str(max_offsets_per_trigger)
+        return spark.readStream.format("kafka-log").options(**options).load(self.path).select(*COLUMNS)
+
+    def __str__(self) -> str:
+        return f"log directory {self.path}"
+
+    def frame(self, spark: SparkSession, ranges: Sequence[PartitionRange], *, min_partitions: int = 0) -> DataFrame:
+        """The records of these ranges, COLUMNS; several ranges of one partition are fine as long as they do not overlap.
+
+        `min_partitions`: at least so many tasks, where files can be cut so, unless the option minPartitions says another number.
+        """
         from minibroker.spark.kafka_log.source import register  # noqa: PLC0415  needs PySpark
 
         register(spark)
         frames = []
         for layer in layers(ranges):
-            options = {**self.options, **range_options(layer)}
+            least = {"minPartitions": str(min_partitions)} if min_partitions else {}
+            options = {**least, **self.options, **range_options(layer)}
             frames.append(spark.read.format("kafka-log").options(**options).load(self.path).select(*COLUMNS))
         if not frames:
             return spark.createDataFrame([], SCHEMA)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from minibroker.spark.sources.columns import COLUMNS, SCHEMA
 from minibroker.spark.sources.errors import SourceError
-from minibroker.spark.sources.ranges import PartitionRange, ResolvedTopics
+from minibroker.spark.sources.ranges import PartitionRange, ResolvedTopics, without
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -45,6 +45,9 @@ class TableSource:
         """What the table has, as ranges: of an archive those that were archived, else from the first to the last offset that is there."""
         from pyspark.sql import functions as F  # noqa: N812, PLC0415  as everybody calls it; an extra
 
+        archived = self._archived(spark, topics)
+        if archived is not None:
+            return archived
         frame = self.frame(spark)
         if topics:
             frame = frame.where(F.col("topic").isin(list(topics)))
@@ -58,11 +61,37 @@ class TableSource:
     def __str__(self) -> str:
         return self.table if isinstance(self.table, str) else "the DataFrame"
 
+    def _archived(self, spark: SparkSession, topics: Sequence[str]) -> ResolvedTopics | None:
+        """What the manifest says; gaps that somebody allowed are left out. None when the table is no archive."""
+        from minibroker.spark.archive.manifest import current  # noqa: PLC0415  the archive is written from sources
+        from minibroker.spark.archive.reading import is_archive, read_manifest  # noqa: PLC0415
+
+        if not isinstance(self.table, str) or self.format is not None or not is_archive(spark, self.table):
+            return None
+        manifest = read_manifest(spark, self.table)
+        found = current(manifest.topics)
+        missing = sorted(set(topics) - set(found))
+        if missing:
+            raise SourceError(f"{self} has no record of topic {missing[0]}")
+        chosen = [found[name] for name in sorted(topics or found)]
+        gaps = [
+            PartitionRange(*gap)
+            for run in manifest.runs
+            for gap in run.gaps
+            if gap.topic in found and current(run.topics)[gap.topic].folder == found[gap.topic].folder  # not of one that it replaced
+        ]
+        ranges = without([each for topic in chosen for each in topic.ranges], gaps)
+        return ResolvedTopics({each.topic: each.topic_id for each in chosen}, ranges, chosen[0].cluster_id if chosen else "")
+
     def _load(self, spark: SparkSession) -> DataFrame:
         if not isinstance(self.table, str):
             return self.table
         from pyspark.errors import AnalysisException  # noqa: PLC0415  an extra
 
+        from minibroker.spark.archive.reading import is_archive, read_archive  # noqa: PLC0415  the archive is written from sources
+
+        if self.format is None and is_archive(spark, self.table):
+            return read_archive(spark, self.table)
         try:
             return spark.read.format(self.format or "parquet").load(self.table)
         except AnalysisException as error:

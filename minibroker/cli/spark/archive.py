@@ -1,0 +1,204 @@
+"""`minibroker spark archive`: topics to tables, by minibroker.spark.archive."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from minibroker.cli.completions import topic_names
+from minibroker.cli.output import emit
+from minibroker.cli.spark.options import SparkRun, range_options, spark_command
+from minibroker.spark.sources.positions import EARLIEST, Position
+
+if TYPE_CHECKING:
+    from minibroker.spark.archive import ArchiveStream, Run
+    from minibroker.spark.sources.source import RecordSource
+
+COLUMNS = ("run", "topic", "partition", "start_offset", "end_offset", "record_count")
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  minibroker spark archive orders --to /archives/orders
+  minibroker spark archive --pattern 'flights.*' --to s3a://bucket/flights --format delta
+  minibroker spark archive orders --to /archives/orders --ending @2026-11-22
+  minibroker spark archive orders --to /archives/orders --follow --every '1 minute'
+  minibroker spark archive --to /archives/orders --runs
+"""
+)
+@click.argument("topics", nargs=-1, metavar="[TOPIC]...", shell_complete=topic_names)
+@click.option("--to", "path", required=True, metavar="DIR", help="The archive: a folder on any file system of Spark's; made if needed.")
+@click.option("--pattern", metavar="REGEX", help="Topics whose whole name matches.")
+@click.option("--data-dir", metavar="DIR,...", help="Read a broker's log directories instead of a cluster.")
+@range_options
+@click.option(
+    "--overlap",
+    type=click.Choice(["error", "skip"]),
+    default="error",
+    show_default=True,
+    help="With --starting: what to do with offsets that are archived already.",
+)
+@click.option("--allow-gaps", is_flag=True, help="Go on although offsets were deleted before they were archived; the manifest tells them.")
+@click.option("--allow-recreated", is_flag=True, help="Archive a topic that was deleted and created anew beside the old one.")
+@click.option(
+    "--format", "format_", type=click.Choice(["parquet", "delta"]), default="parquet", show_default=True, help="Of a new archive."
+)
+@click.option(
+    "--compression",
+    type=click.Choice(["zstd", "snappy", "lz4", "gzip", "none"]),
+    default="zstd",
+    show_default=True,
+    help="Of the files.",
+)
+@click.option("--follow", is_flag=True, help="Go on as the topics grow, until Ctrl-C.")
+@click.option("--every", default="10 seconds", show_default=True, metavar="TIME", help="With --follow: so often a run.")
+@click.option("--checkpoint", metavar="DIR", help="With --follow: where the query keeps its state.  [default: in the archive]")
+@click.option("--max-offsets", type=click.IntRange(min=1), metavar="N", help="At most so many offsets a run.  [default: 50,000,000]")
+@click.option("--runs", is_flag=True, help="Archive nothing; show what was archived by which run.")
+@spark_command("table", "json", "jsonl", "yaml")
+def archive(run: SparkRun, *, path: str, runs: bool, follow: bool, output: str, **given: Any) -> None:
+    """Write topics to a table, each record exactly once.
+
+    Every run goes on where the archive ends, up to where the topics end now: run it as often as you like, and again after it was killed.
+    With --starting it archives exactly that range. With --follow, --starting says where topics begin that are not archived yet.
+    """
+    ctx = click.get_current_context()
+    is_ranged = ctx.get_parameter_source("starting") is not click.core.ParameterSource.DEFAULT
+    if runs:
+        _show_runs(run, path, output)
+        return
+    if not follow:
+        for name in ("every", "checkpoint"):
+            if ctx.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT:
+                raise click.UsageError(f"--{name} goes with --follow")
+        _archive_now(run, path, output, given, is_ranged=is_ranged)
+    else:
+        if ctx.get_parameter_source("ending") is not click.core.ParameterSource.DEFAULT:
+            raise click.UsageError("--ending does not go with --follow, which has no end")
+        _follow(run, path, output, given)
+
+
+def _archive_now(run: SparkRun, path: str, output: str, given: Mapping[str, Any], *, is_ranged: bool) -> None:
+    from minibroker.spark.archive import archive as archive_topics  # noqa: PLC0415  --help needs none of it
+    from minibroker.spark.archive.batch import OFFSETS_PER_RUN  # noqa: PLC0415
+
+    starting: Position | None = given["starting"] if is_ranged else None
+    source = _source(run, given)
+    source.resolve(
+        given["topics"], pattern=given["pattern"], starting=starting or EARLIEST, ending=given["ending"]
+    )  # mistakes are told at once
+    result = archive_topics(
+        _session(run, given["format_"]),
+        source,
+        path,
+        given["topics"],
+        starting=starting,
+        ending=given["ending"],
+        overlap=given["overlap"],
+        offsets_per_run=given["max_offsets"] or OFFSETS_PER_RUN,
+        **_common(given),
+    )
+    run.finish()
+    _tell_recovered(result.recovered)
+    for each in result.skipped:
+        click.echo(f"Archived already: {each}.", err=True)
+    emit(_items(result.runs), output, columns=COLUMNS)
+    if output == "table":
+        click.echo(f"{result.record_count:,} records, {_bytes(result.size)}, in {len(result.runs):,} runs: {result.path}", err=True)
+
+
+def _follow(run: SparkRun, path: str, output: str, given: Mapping[str, Any]) -> None:
+    from minibroker.spark.archive import follow as follow_topics  # noqa: PLC0415  --help needs none of it
+
+    source = _source(run, given)
+    source.resolve(given["topics"], pattern=given["pattern"], starting=given["starting"])
+    stream = follow_topics(
+        _session(run, given["format_"]),
+        source,
+        path,
+        given["topics"],
+        starting=given["starting"],
+        trigger=given["every"],
+        checkpoint=given["checkpoint"],
+        max_offsets_per_trigger=given["max_offsets"],
+        **_common(given),
+    )
+    _tell_recovered(stream.recovered)
+    with stream:
+        _tell_runs(run, stream, output)
+
+
+def _tell_runs(run: SparkRun, stream: ArchiveStream, output: str) -> None:
+    """Each run when it is there, until the stream ends or Ctrl-C."""
+    run.finish()
+    told = 0
+    while True:
+        has_ended = stream.wait(1)
+        for each in stream.runs[told:]:
+            if output == "table":
+                click.echo(f"run {each.number}: {each.record_count:,} records, {_bytes(each.size)}")
+            else:
+                emit(_items([each]), output, columns=COLUMNS)
+            told += 1
+        if has_ended:
+            return
+
+
+def _show_runs(run: SparkRun, path: str, output: str) -> None:
+    from minibroker.spark.archive import read_manifest  # noqa: PLC0415  --help needs none of it
+
+    manifest = read_manifest(run.session() if "://" in path else None, path)  # files of this machine need no Spark
+    run.finish()
+    emit(_items(manifest.runs), output, columns=COLUMNS)
+    if output == "table":
+        size = sum(each.size for each in manifest.runs)
+        click.echo(f"{manifest.record_count:,} records, {_bytes(size)}, {manifest.identity.isolation_level}: {manifest.path}", err=True)
+
+
+def _source(run: SparkRun, given: Mapping[str, Any]) -> RecordSource:
+    from minibroker.spark.sources.cluster import ClusterSource  # noqa: PLC0415  --help needs none of it
+    from minibroker.spark.sources.log_directory import LogDirectorySource  # noqa: PLC0415
+
+    if given["data_dir"] is not None:
+        return LogDirectorySource(given["data_dir"], isolation_level=given["isolation_level"])
+    return ClusterSource(run.bootstrap_server, isolation_level=given["isolation_level"])
+
+
+def _session(run: SparkRun, format_: str) -> Any:
+    from minibroker.spark.archive.delta import CONF, PACKAGES  # noqa: PLC0415  --help needs none of it
+
+    return run.session(packages=PACKAGES, conf=CONF) if format_ == "delta" else run.session()
+
+
+def _common(given: Mapping[str, Any]) -> dict[str, Any]:
+    names = ("pattern", "allow_gaps", "allow_recreated", "compression")
+    return {**{name: given[name] for name in names}, "format": given["format_"]}
+
+
+def _items(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """A row for each range, and for each gap that was allowed; files are named once, with their run."""
+    items: list[dict[str, Any]] = []
+    for run in runs:
+        items += [{"run": run.number, **each._asdict(), "is_gap": False} for each in run.ranges]
+        items += [{"run": run.number, **each._asdict(), "record_count": 0, "is_gap": True} for each in run.gaps]
+    return items
+
+
+def _tell_recovered(recovered: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
+    finished, removed = recovered
+    for number in finished:
+        click.echo(f"Run {number} had been interrupted behind its commit: finished.", err=True)
+    for number in removed:
+        click.echo(f"Run {number} had been interrupted before its commit: removed, and done again.", err=True)
+
+
+def _bytes(size: int) -> str:
+    """In the unit that fits."""
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if size < 10_000:
+            return f"{size:,} {unit}"
+        size //= 1000
+    return f"{size:,} TB"

@@ -1,0 +1,146 @@
+"""Archiving what there is: a range of offsets, in one run or several, each of them exactly once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from minibroker.clock import Clock, WallClock
+from minibroker.spark.archive.delta import DeltaRunWriter
+from minibroker.spark.archive.hadoop_files import open_folder
+from minibroker.spark.archive.manifest import DELTA, PARQUET, Run
+from minibroker.spark.archive.planning import OVERLAPS, Allowed, Plan, plan, portions
+from minibroker.spark.archive.runs import MakeFrame, RunWriter, parallelism
+from minibroker.spark.archive.staging import COMPRESSIONS, task_counts
+from minibroker.spark.archive.store import ArchiveStore, Recovered
+from minibroker.spark.progress import phase
+from minibroker.spark.sources.cluster import ClusterSource, layers
+from minibroker.spark.sources.errors import SourceError
+from minibroker.spark.sources.positions import EARLIEST, LATEST, Position, parse_position
+from minibroker.spark.sources.ranges import PartitionRange
+from minibroker.spark.sources.source import RecordSource
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+WRITERS: Mapping[str, type[RunWriter]] = {PARQUET: RunWriter, DELTA: DeltaRunWriter}
+OFFSETS_PER_RUN = 50_000_000  #: what is lost of a job that dies is one run
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveResult:
+    """What `archive` did.
+
+    Attributes:
+        path: of the archive.
+        runs: that it committed, with their ranges, gaps and files; none when there was nothing new.
+        recovered: what an earlier job had left.
+        skipped: ranges that were asked for, and archived already.
+    """
+
+    path: str
+    runs: tuple[Run, ...]
+    recovered: Recovered
+    skipped: tuple[PartitionRange, ...]
+
+    @property
+    def record_count(self) -> int:
+        """Records archived."""
+        return sum(run.record_count for run in self.runs)
+
+    @property
+    def size(self) -> int:
+        """Bytes of files written."""
+        return sum(run.size for run in self.runs)
+
+
+def archive(
+    spark: SparkSession,
+    source: RecordSource | str,
+    path: str,
+    topics: Sequence[str] = (),
+    *,
+    pattern: str | None = None,
+    starting: Position | str | None = None,
+    ending: Position | str = LATEST,
+    overlap: str = "error",
+    allow_gaps: bool = False,
+    allow_recreated: bool = False,
+    format: str = PARQUET,  # noqa: A002  Spark's name
+    compression: str = "zstd",
+    offsets_per_run: int = OFFSETS_PER_RUN,
+    clock: Clock | None = None,
+) -> ArchiveResult:
+    """Archive topics, up to where they end now.
+
+    Args:
+        spark: a session that has the Kafka connector: session.kafka_session.
+        source: the bootstrap servers of a cluster, a ClusterSource or a LogDirectorySource.
+        path: a folder, on any file system that Spark writes to; made if needed.
+        topics: names.
+        pattern: a regular expression for more names.
+        starting: without it, each partition goes on where the archive ends, or begins at its log start. With it, exactly this range.
+        ending: the offset after the last one, a time, or where the partitions end.
+        overlap: what to do with offsets that are archived: `error`, or `skip`.
+        allow_gaps: go on although offsets were deleted before they were archived.
+        allow_recreated: archive a topic that was deleted and created anew beside the old one.
+        format: `parquet`, or `delta`, which needs a session with Delta Lake.
+        compression: one of zstd, snappy, lz4, gzip, none.
+        offsets_per_run: more than this becomes several runs, each of them a commit.
+        clock: the time for the manifest.
+
+    Raises:
+        SourceError: it cannot be done as asked; nothing was lost, and nothing was archived but by the runs that were committed before.
+    """
+    source = ClusterSource(source) if isinstance(source, str) else source
+    starting = parse_position(starting) if isinstance(starting, str) else starting
+    ending = parse_position(ending) if isinstance(ending, str) else ending
+    if overlap not in OVERLAPS:
+        raise SourceError(f"overlap is {overlap!r}; it can be {' or '.join(OVERLAPS)}")
+    if offsets_per_run < 1:
+        raise SourceError(f"a run of {offsets_per_run} offsets would never end")
+    allowed = Allowed(gaps=allow_gaps, recreated=allow_recreated, overlap=overlap)
+    with open_writer(spark, source, path, format=format, compression=compression, clock=clock) as writer:
+        recovered = writer.recover()
+        # behind the lock and the recovery: what another job archived meanwhile is known by now
+        resolved = source.resolve(topics, pattern=pattern, starting=starting or EARLIEST, ending=ending)
+        wanted = plan(writer.archived(), resolved, allowed, is_continuing=starting is None, is_to_the_end=ending == LATEST)
+        runs = tuple(_run_all(writer, wanted, offsets_per_run))
+        return ArchiveResult(writer.store.path, runs, recovered, wanted.skipped)
+
+
+@contextmanager
+def open_writer(
+    spark: SparkSession,
+    source: RecordSource,
+    path: str,
+    *,
+    format: str,  # noqa: A002  Spark's name
+    compression: str,
+    clock: Clock | None,
+) -> Iterator[RunWriter]:
+    """The archive at `path`, made if needed, for one job alone; SourceError when it cannot be."""
+    if compression not in COMPRESSIONS:
+        raise SourceError(f"compression is {compression!r}; it can be {', '.join(COMPRESSIONS)}")
+    if format not in WRITERS:
+        raise SourceError(f"format is {format!r}; it can be {' or '.join(WRITERS)}")
+    files, full = open_folder(spark, path)
+    store = ArchiveStore(files, full)
+    store.check_folder()
+    with files.lock(store.lock_path):
+        identity = store.open(format, source.isolation_level)
+        yield WRITERS[format](spark, store, identity, source, compression=compression, clock=clock or WallClock())
+
+
+def _run_all(writer: RunWriter, wanted: Plan, offsets_per_run: int) -> Iterator[Run]:
+    """One run after the other, with one range a partition at most; gaps go with the first, which there is for them alone, too."""
+    parts = [part for layer in layers(wanted.ranges) for part in portions(layer, offsets_per_run)] or ([()] if wanted.gaps else [])
+    for number, ranges in enumerate(parts):
+        with phase(f"archiving, run {number + 1} of {len(parts)}" if len(parts) > 1 else "archiving"):
+            yield writer.write(wanted.topics, ranges, wanted.gaps if number == 0 else (), _reading(writer.source, ranges))
+
+
+def _reading(source: RecordSource, ranges: Sequence[PartitionRange]) -> MakeFrame:
+    return lambda spark: source.frame(spark, ranges, min_partitions=task_counts(ranges, parallelism(spark))[0])

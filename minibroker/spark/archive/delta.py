@@ -1,0 +1,182 @@
+"""One run of an archive in Delta Lake: Delta's own commit makes its records part of the table, and ours tells of it.
+
+    _minibroker/intents/VERSION.json     what is about to be written: a Run without figures; the table's transaction has this VERSION
+
+Delta remembers for an application (our archive's id) the largest version that was committed with records, and refuses a second one. So a
+run is: its intent; the records, with the intent's version; the figures from the table; the manifest's commit. A job that finds an intent
+without a run first writes nothing, under its version: then either that was refused, and the records are there, or they can never come, even
+from a Spark that outlived its driver. Which of the two, the table's rows tell.
+
+Files are Delta's, and named in its log, not in our manifest. A topic that is created anew while it is read is noticed before the write, not
+behind it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from minibroker.spark.archive.manifest import DELTA, ArchivedTopic, Gap, Run, StreamPlace, decode_run, encode_run
+from minibroker.spark.archive.planning import check_ids
+from minibroker.spark.archive.runs import MakeFrame, RunWriter, archived_ranges, folders_of, parallelism, topics_after
+from minibroker.spark.archive.staging import Counted, archived_frame, check_partitions, task_counts
+from minibroker.spark.archive.store import OURS, Attempt, Recovered
+from minibroker.spark.sources.columns import SCHEMA
+from minibroker.spark.sources.errors import SourceError
+from minibroker.spark.sources.ranges import PartitionRange
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+#: what a session needs: kafka_session(packages=PACKAGES, conf=CONF)
+PACKAGES = ("io.delta:delta-spark_2.13:4.0.0",)
+CONF: Mapping[str, str] = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
+
+
+class DeltaRunWriter(RunWriter):
+    """Writes runs to an archive in Delta Lake."""
+
+    def recover(self) -> Recovered:
+        """Finish the run that a job which died has left, or see to it that its records never come."""
+        files = self.store.recover()
+        version, intent = self._last_intent()
+        latest = self.store.latest()
+        if intent is None or (latest is not None and latest.number >= intent.number):
+            return files
+        empty = self.spark.createDataFrame([], SCHEMA)
+        self._save(archived_frame(empty, {}), version)
+        partitions = self._count(intent.topics, [PartitionRange(*each[:4]) for each in intent.ranges])
+        if not partitions:
+            return files._replace(removed=(*files.removed, intent.number))
+        attempt = self.store.begin()
+        self._commit(attempt, intent, partitions)
+        return files._replace(finished=(*files.finished, intent.number))
+
+    def write(
+        self,
+        topics: Sequence[ArchivedTopic],
+        ranges: Sequence[PartitionRange],
+        gaps: Sequence[Gap],
+        make_frame: MakeFrame,
+        *,
+        stream: StreamPlace | None = None,
+    ) -> Run:
+        """One run, as RunWriter's."""
+        from pyspark.sql import Observation  # noqa: PLC0415  an extra
+        from pyspark.sql import functions as F  # noqa: N812, PLC0415
+
+        check_ids(topics, self.source.topic_ids(sorted({each.topic for each in ranges})))
+        attempt = self.store.begin()
+        intent = Run(
+            number=attempt.number,
+            run_id=attempt.run_id,
+            source=str(self.source),
+            isolation_level=self.identity.isolation_level,
+            started_ms=self.clock.now_ms(),
+            committed_ms=0,
+            ranges=archived_ranges(topics, ranges, {}),
+            gaps=tuple(gaps),
+            files=(),
+            topics=tuple(topics),
+            stream=stream,
+        )
+        if not any(each.size for each in ranges):
+            return self._commit(attempt, intent, {})
+        version = self._last_intent()[0] + 1
+        self._write_intent(version, intent)
+        seen = Observation()
+        rows = archived_frame(make_frame(self.spark), folders_of(topics)).coalesce(task_counts(ranges, parallelism(self.spark))[1])
+        self._save(rows.observe(seen, F.count(F.lit(1)).alias("count")), version)
+        partitions = self._count(topics, ranges)
+        check_partitions(partitions, ranges, folders_of(topics))
+        written = sum(each.record_count for each in partitions.values())
+        if written != seen.get["count"]:
+            raise SourceError(
+                f"Spark read {seen.get['count']} records and the table at {self.store.path} has {written} of these offsets: somebody else "
+                "has written to it"
+            )
+        return self._commit(attempt, intent, partitions)
+
+    def _commit(self, attempt: Attempt, intent: Run, partitions: Mapping[tuple[str, int], Counted]) -> Run:
+        ranges = [PartitionRange(*each[:4]) for each in intent.ranges]
+        run = Run(
+            number=attempt.number,
+            run_id=attempt.run_id,
+            source=intent.source,
+            isolation_level=intent.isolation_level,
+            started_ms=intent.started_ms,
+            committed_ms=self.clock.now_ms(),
+            ranges=archived_ranges(intent.topics, ranges, partitions),
+            gaps=intent.gaps,
+            files=(),
+            topics=topics_after(intent.topics, ranges, intent.gaps),
+            stream=intent.stream,
+        )
+        self.store.commit(attempt, run)
+        return run
+
+    def _save(self, rows: DataFrame, version: int) -> None:
+        """Add to the table under a version; nothing happens when that was committed before."""
+        writer = rows.write.format(DELTA).mode("append").partitionBy("topic", "date").option("compression", self.compression)
+        writer = writer.option("txnAppId", self.identity.archive_id).option("txnVersion", str(version))
+        writer.save(self.store.files.url(self.store.path))
+
+    def _count(self, topics: Sequence[ArchivedTopic], ranges: Sequence[PartitionRange]) -> dict[tuple[str, int], Counted]:
+        """What the table has of these ranges."""
+        from pyspark.sql import functions as F  # noqa: N812, PLC0415  an extra
+
+        folders = folders_of(topics)
+        conditions = [
+            (F.col("topic") == folders[each.topic])
+            & (F.col("partition") == each.partition)
+            & F.col("offset").between(each.start_offset, each.end_offset - 1)
+            for each in ranges
+            if each.size > 0
+        ]
+        if not conditions:
+            return {}
+        table = self.spark.read.format(DELTA).load(self.store.files.url(self.store.path))
+        groups = table.where(reduce(lambda one, other: one | other, conditions)).groupBy("topic", "partition")
+        rows = groups.agg(F.count("offset").alias("count"), F.min("offset").alias("first"), F.max("offset").alias("last")).collect()
+        return {(row["topic"], row["partition"]): Counted(row["count"], row["first"], row["last"]) for row in rows}
+
+    @property
+    def _intents(self) -> str:
+        return f"{self.store.path}/{OURS}/intents"
+
+    def _last_intent(self) -> tuple[int, Run | None]:
+        """The largest version that was ever used, and its intent; None when there is none, or it was torn: then nothing followed."""
+        versions = sorted(
+            int(name[:20]) for name in self.store.files.names(self._intents) if name[:20].isdigit() and name.endswith(".json")
+        )
+        if not versions:
+            return 0, None
+        path = self._intent_path(versions[-1])
+        data = self.store.files.read(path)
+        try:
+            json.loads(data)
+        except ValueError:
+            return versions[-1], None
+        return versions[-1], decode_run(data, path)
+
+    def _write_intent(self, version: int, intent: Run) -> None:
+        draft = f"{self._intents}/draft-{intent.run_id}"
+        self.store.files.write(draft, encode_run(intent))
+        try:
+            self.store.files.commit(draft, self._intent_path(version))
+        except FileExistsError:
+            raise SourceError(f"another job is writing to the archive at {self.store.path}: nothing of this run was kept") from None
+        finally:
+            self.store.files.remove(draft)
+        for old in range(version - 2, 0, -1):
+            if self.store.files.size(self._intent_path(old)) is None:
+                break
+            self.store.files.remove(self._intent_path(old))
+
+    def _intent_path(self, version: int) -> str:
+        return f"{self._intents}/{version:020d}.json"

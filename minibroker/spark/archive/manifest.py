@@ -1,0 +1,224 @@
+"""The manifest of an archive: what each run archived, as JSON files that are never changed.
+
+    _minibroker/archive.json                        what the archive is, for good: Identity
+    _minibroker/runs/00000000000000000007.json      a Run; that this file is there is what makes a run part of the archive
+
+A Run has what it archived (`ranges`, `gaps`, `files`), and what the archive has with it (`topics`): the newest alone says where to go on.
+
+A topic that was deleted and created anew is another topic, though of the same name: its offsets begin at 0 again. Its records go to another
+folder (`topic=flights@2`), and the manifest tells both apart by their topic ids.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, NamedTuple
+
+from minibroker.spark.sources.errors import SourceError
+from minibroker.spark.sources.ranges import PartitionRange, merged
+
+FORMAT_VERSION = 1
+PARQUET = "parquet"
+DELTA = "delta"
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What an archive is; decided by its first run."""
+
+    archive_id: str
+    format: str  #: PARQUET or DELTA
+    isolation_level: str
+
+
+class ArchivedRange(NamedTuple):
+    """Offsets that a run archived: all records that the source had from start_offset up to, but not including, end_offset."""
+
+    topic: str
+    partition: int
+    start_offset: int
+    end_offset: int
+    record_count: int
+    first_offset: int | None  #: of the records; None when there is none: markers, aborted transactions, compaction
+    last_offset: int | None
+
+
+class Gap(NamedTuple):
+    """Offsets that were gone before they were archived, and that somebody allowed to be missing."""
+
+    topic: str
+    partition: int
+    start_offset: int
+    end_offset: int
+
+
+class ArchivedFile(NamedTuple):
+    """A file of the archive; `staged` is where it was before it was published. Both relative: to the archive, and to the staging's data."""
+
+    path: str
+    staged: str
+    record_count: int
+    size: int  #: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivedTopic:
+    """One topic, by its id, with all that was ever archived of it; gaps that were allowed are in `ranges`, too."""
+
+    topic: str
+    topic_id: str  #: "" where unknown
+    cluster_id: str  #: likewise
+    folder: str  #: topic=FOLDER
+    ranges: tuple[PartitionRange, ...] = ()  #: merged
+
+    def reached(self, partition: int) -> int | None:
+        """The offset behind the last one that was archived; None when there is none."""
+        return max((each.end_offset for each in self.ranges if each.partition == partition), default=None)
+
+    def with_ranges(self, more: Sequence[PartitionRange]) -> ArchivedTopic:
+        """With what one more run archived."""
+        return replace(self, ranges=merged([*self.ranges, *more]))
+
+
+class StreamPlace(NamedTuple):
+    """Which micro-batch of which streaming query a run is."""
+
+    query_id: str
+    batch_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A commit. `topics`: all that are in the archive with it, in the order in which they came; of one name the last is the current one."""
+
+    number: int
+    run_id: str
+    source: str
+    isolation_level: str
+    started_ms: int
+    committed_ms: int
+    ranges: tuple[ArchivedRange, ...]
+    gaps: tuple[Gap, ...]
+    files: tuple[ArchivedFile, ...]
+    topics: tuple[ArchivedTopic, ...]
+    stream: StreamPlace | None = None
+
+    @property
+    def record_count(self) -> int:
+        """Records in its files."""
+        return sum(each.record_count for each in self.ranges)
+
+    @property
+    def size(self) -> int:
+        """Bytes of its files."""
+        return sum(each.size for each in self.files)
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """All of it, as `read_manifest` gives it; `runs` in order."""
+
+    path: str
+    identity: Identity
+    runs: tuple[Run, ...] = field(default=())
+
+    @property
+    def topics(self) -> tuple[ArchivedTopic, ...]:
+        """What is in the archive."""
+        return self.runs[-1].topics if self.runs else ()
+
+    @property
+    def record_count(self) -> int:
+        """Records in the archive."""
+        return sum(each.record_count for each in self.runs)
+
+
+def current(topics: Sequence[ArchivedTopic]) -> dict[str, ArchivedTopic]:
+    """The last one of each name."""
+    return {each.topic: each for each in topics}
+
+
+def encode_identity(identity: Identity) -> bytes:
+    """As JSON."""
+    return _json({"format_version": FORMAT_VERSION, **asdict(identity)})
+
+
+def decode_identity(data: bytes, where: str) -> Identity:
+    """From JSON; SourceError when it is none of ours."""
+    given = _parsed(data, where)
+    return Identity(given["archive_id"], given["format"], given["isolation_level"])
+
+
+def encode_run(run: Run) -> bytes:
+    """As JSON: what a reader of the file wants to know comes first."""
+    return _json(
+        {
+            "format_version": FORMAT_VERSION,
+            "number": run.number,
+            "run_id": run.run_id,
+            "source": run.source,
+            "isolation_level": run.isolation_level,
+            "started_ms": run.started_ms,
+            "committed_ms": run.committed_ms,
+            "record_count": run.record_count,
+            "size": run.size,
+            "stream": run.stream and run.stream._asdict(),
+            "ranges": [each._asdict() for each in run.ranges],
+            "gaps": [each._asdict() for each in run.gaps],
+            "files": [each._asdict() for each in run.files],
+            "topics": [_topic(each) for each in run.topics],
+        }
+    )
+
+
+def decode_run(data: bytes, where: str) -> Run:
+    """From JSON; SourceError when it is none of ours."""
+    given = _parsed(data, where)
+    return Run(
+        number=given["number"],
+        run_id=given["run_id"],
+        source=given["source"],
+        isolation_level=given["isolation_level"],
+        started_ms=given["started_ms"],
+        committed_ms=given["committed_ms"],
+        ranges=tuple(ArchivedRange(**each) for each in given["ranges"]),
+        gaps=tuple(Gap(**each) for each in given["gaps"]),
+        files=tuple(ArchivedFile(**each) for each in given["files"]),
+        topics=tuple(_archived_topic(each) for each in given["topics"]),
+        stream=StreamPlace(**given["stream"]) if given["stream"] else None,
+    )
+
+
+def _topic(topic: ArchivedTopic) -> dict[str, Any]:
+    partitions: dict[str, list[list[int]]] = {}
+    for each in topic.ranges:
+        partitions.setdefault(str(each.partition), []).append([each.start_offset, each.end_offset])
+    names = {"topic": topic.topic, "topic_id": topic.topic_id, "cluster_id": topic.cluster_id, "folder": topic.folder}
+    return {**names, "partitions": partitions}
+
+
+def _archived_topic(given: Mapping[str, Any]) -> ArchivedTopic:
+    ranges = [
+        PartitionRange(given["topic"], int(partition), start, end)
+        for partition, pairs in given["partitions"].items()
+        for start, end in pairs
+    ]
+    return ArchivedTopic(given["topic"], given["topic_id"], given["cluster_id"], given["folder"], merged(ranges))
+
+
+def _json(value: Mapping[str, Any]) -> bytes:
+    return (json.dumps(value, indent=1) + "\n").encode()
+
+
+def _parsed(data: bytes, where: str) -> dict[str, Any]:
+    try:
+        given = json.loads(data)
+        version = given["format_version"]
+    except (ValueError, KeyError, TypeError):
+        raise SourceError(f"{where} is damaged: it is not what an archive's manifest is made of") from None
+    if version != FORMAT_VERSION:
+        raise SourceError(f"{where} has format version {version}; this minibroker knows {FORMAT_VERSION}: use a newer one")
+    found: dict[str, Any] = given
+    return found

@@ -1,0 +1,109 @@
+"""Archives as tables: all committed records, and nothing else, also while a job writes or after one died."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from minibroker.spark.archive.files import LocalTableFiles, local_path
+from minibroker.spark.archive.hadoop_files import open_folder
+from minibroker.spark.archive.manifest import DELTA, ArchivedTopic, Manifest, Run, current
+from minibroker.spark.archive.store import ArchiveStore
+from minibroker.spark.sources.columns import COLUMNS, SCHEMA
+from minibroker.spark.sources.errors import SourceError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+FILE_SCHEMA = (
+    "key binary, value binary, headers array<struct<key: string, value: binary>>, partition int, offset long, timestamp timestamp, "
+    "timestampType int, topic string, date date"
+)
+
+
+def is_archive(spark: SparkSession, path: str) -> bool:
+    """Whether there is an archive at `path`."""
+    return ArchiveStore(*open_folder(spark, path)).is_there()
+
+
+def read_manifest(spark: SparkSession | None, path: str) -> Manifest:
+    """What an archive has, and by which runs; SourceError when there is no archive, or its manifest is damaged.
+
+    A folder of this machine needs no `spark`.
+    """
+    store = ArchiveStore(*(open_folder(spark, path) if spark else (LocalTableFiles(), local_path(path))))
+    return Manifest(store.path, store.identity(), tuple(store.runs()))
+
+
+def read_archive(spark: SparkSession, path: str, topics: Sequence[str] = (), *, topic_id: str | None = None) -> DataFrame:
+    """The records of an archive, with the columns of Spark's Kafka source and headers, and `date` behind them.
+
+    Args:
+        spark: a session; for an archive in Delta, one with Delta Lake.
+        path: of the archive.
+        topics: only these; else all. Of a topic that was created anew, the newest.
+        topic_id: this incarnation of the one topic that is named.
+
+    Raises:
+        SourceError: no archive, no such topic, or files that are missing.
+    """
+    store = ArchiveStore(*open_folder(spark, path))
+    identity = store.identity()
+    runs = store.runs()
+    chosen = _chosen(store.path, runs[-1].topics if runs else (), topics, topic_id)
+    folders = {each.folder: each.topic for each in chosen}
+    is_delta = identity.format == DELTA
+    return _named(
+        spark.read.format("delta").load(store.files.url(store.path)) if is_delta else _files(spark, store, runs, folders), folders
+    )
+
+
+def _chosen(path: str, archived: Sequence[ArchivedTopic], topics: Sequence[str], topic_id: str | None) -> list[ArchivedTopic]:
+    newest = current(archived)
+    missing = sorted(set(topics) - set(newest))
+    if missing:
+        raise SourceError(f"the archive at {path} has no topic {missing[0]}; it has {', '.join(sorted(newest)) or 'none'}")
+    if topic_id is None:
+        return [each for name, each in newest.items() if not topics or name in topics]
+    if len(topics) != 1:
+        raise SourceError("a topic id goes with one topic")
+    found = [each for each in archived if each.topic == topics[0] and each.topic_id == topic_id]
+    if not found:
+        there = ", ".join(each.topic_id or "unknown" for each in archived if each.topic == topics[0])
+        raise SourceError(f"the archive at {path} has no topic {topics[0]} of the id {topic_id}; it has {there}")
+    return found
+
+
+def _files(spark: SparkSession, store: ArchiveStore, runs: Sequence[Run], folders: dict[str, str]) -> DataFrame:
+    """By the manifest's list; what is still in staging is read there, with a base folder of its own for the columns in its path."""
+    waiting = {run.number for run in store.unpublished()}
+    by_base: dict[str, list[str]] = {}
+    for run in runs:
+        for file in run.files:
+            if file.path.partition("/")[0].removeprefix("topic=") not in folders:
+                continue
+            place = store.locate(run, file) if run.number in waiting else f"{store.path}/{file.path}"
+            base = place.removesuffix(file.staged if place.endswith(file.staged) else file.path).rstrip("/")
+            by_base.setdefault(base, []).append(place)
+    frames = [
+        spark.read.schema(FILE_SCHEMA).option("basePath", store.files.url(base)).parquet(*map(store.files.url, places))
+        for base, places in sorted(by_base.items())
+    ]
+    if not frames:
+        return spark.createDataFrame([], FILE_SCHEMA)
+    return reduce(lambda one, other: one.unionAll(other), frames)
+
+
+def _named(frame: DataFrame, folders: dict[str, str]) -> DataFrame:
+    """Topics by their own names, for those that are asked for."""
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415  an extra
+
+    if not folders:
+        return frame.sparkSession.createDataFrame([], f"{SCHEMA}, date date")
+    frame = frame.where(F.col("topic").isin(list(folders)))
+    moved = {folder: topic for folder, topic in folders.items() if folder != topic}
+    if moved:
+        names = F.create_map(*[F.lit(each) for pair in moved.items() for each in pair])
+        frame = frame.withColumn("topic", F.coalesce(names[F.col("topic")], F.col("topic")))
+    return frame.select(*COLUMNS, "date")

@@ -1,0 +1,149 @@
+"""One run of an archive in Parquet: records to staging, what is there to the manifest, the commit, the files to their places."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from minibroker.clock import Clock
+from minibroker.spark.archive.manifest import ArchivedFile, ArchivedRange, ArchivedTopic, Gap, Identity, Run, StreamPlace, current
+from minibroker.spark.archive.planning import check_ids
+from minibroker.spark.archive.staging import Counted, Staged, StagedFile, stage, task_counts
+from minibroker.spark.archive.store import ArchiveStore, Attempt, Recovered
+from minibroker.spark.sources.ranges import PartitionRange
+from minibroker.spark.sources.source import RecordSource
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+#: records of a run, once there is a session for them
+MakeFrame = Callable[["SparkSession"], "DataFrame"]
+
+
+class RunWriter:
+    """Writes runs to an archive that its job has for itself.
+
+    Args:
+        spark: for reading and writing.
+        store: of the archive.
+        identity: what the archive is.
+        source: asked for topic ids again after its records were read.
+        compression: of files.
+        clock: for the manifest.
+    """
+
+    def __init__(
+        self, spark: SparkSession, store: ArchiveStore, identity: Identity, source: RecordSource, *, compression: str, clock: Clock
+    ) -> None:
+        self.spark = spark
+        self.store = store
+        self.identity = identity
+        self.source = source
+        self.compression = compression
+        self.clock = clock
+
+    def recover(self) -> Recovered:
+        """Finish and remove what jobs that died have left."""
+        return self.store.recover()
+
+    def archived(self) -> tuple[ArchivedTopic, ...]:
+        """What the archive has."""
+        latest = self.store.latest()
+        return latest.topics if latest else ()
+
+    def write(
+        self,
+        topics: Sequence[ArchivedTopic],
+        ranges: Sequence[PartitionRange],
+        gaps: Sequence[Gap],
+        make_frame: MakeFrame,
+        *,
+        stream: StreamPlace | None = None,
+    ) -> Run:
+        """One run.
+
+        Args:
+            topics: of the plan.
+            ranges: to archive; they do not overlap what is archived.
+            gaps: to note.
+            make_frame: gives exactly the records of `ranges`.
+            stream: where the run comes from a stream.
+
+        Raises:
+            SourceError: nothing of the run was kept.
+        """
+        attempt = self.store.begin()
+        started_ms = self.clock.now_ms()
+        try:
+            staged = self._stage(attempt, topics, ranges, make_frame)
+            check_ids(topics, self.source.topic_ids(sorted({each.topic for each in ranges})))
+        except Exception:
+            self.store.give_up(attempt)
+            raise
+        run = Run(
+            number=attempt.number,
+            run_id=attempt.run_id,
+            source=str(self.source),
+            isolation_level=self.identity.isolation_level,
+            started_ms=started_ms,
+            committed_ms=self.clock.now_ms(),
+            ranges=archived_ranges(topics, ranges, staged.partitions),
+            gaps=tuple(gaps),
+            files=tuple(_archived_file(attempt, number, file) for number, file in enumerate(staged.files)),
+            topics=topics_after(topics, ranges, gaps),
+            stream=stream,
+        )
+        self.store.commit(attempt, run)
+        return run
+
+    def _stage(self, attempt: Attempt, topics: Sequence[ArchivedTopic], ranges: Sequence[PartitionRange], make_frame: MakeFrame) -> Staged:
+        if not any(each.size for each in ranges):
+            return Staged((), {})
+        return stage(
+            self.store.files,
+            make_frame(self.spark),
+            ranges,
+            folders_of(topics),
+            attempt.data,
+            compression=self.compression,
+            writing_tasks=task_counts(ranges, parallelism(self.spark))[1],
+        )
+
+
+def parallelism(spark: SparkSession) -> int:
+    """How many tasks run at once."""
+    return max(spark.sparkContext.defaultParallelism, 1)
+
+
+def folders_of(topics: Sequence[ArchivedTopic]) -> dict[str, str]:
+    """By topic, the name in its folder."""
+    return {name: each.folder for name, each in current(topics).items()}
+
+
+def archived_ranges(
+    topics: Sequence[ArchivedTopic], ranges: Sequence[PartitionRange], partitions: Mapping[tuple[str, int], Counted]
+) -> tuple[ArchivedRange, ...]:
+    """Ranges, of each partition one, with what came of them."""
+    folders = folders_of(topics)
+    found = []
+    for each in ranges:
+        counted = partitions.get((folders[each.topic], each.partition))
+        found.append(ArchivedRange(*each, *counted) if counted else ArchivedRange(*each, 0, None, None))
+    return tuple(found)
+
+
+def topics_after(topics: Sequence[ArchivedTopic], ranges: Sequence[PartitionRange], gaps: Sequence[Gap]) -> tuple[ArchivedTopic, ...]:
+    """What the archive has with a run."""
+    newest = current(topics)
+    more = [*ranges, *(PartitionRange(*gap) for gap in gaps)]
+    return tuple(
+        each.with_ranges([one for one in more if one.topic == each.topic]) if each is newest[each.topic] else each for each in topics
+    )
+
+
+def _archived_file(attempt: Attempt, number: int, file: StagedFile) -> ArchivedFile:
+    """Under a name that no other run can have."""
+    folder, _, name = file.path.rpartition("/")
+    ending = name.partition(".")[2]
+    ending = ending.partition(".")[2] if ending.startswith("c") and "." in ending and ending[1].isdigit() else ending
+    return ArchivedFile(f"{folder}/part-{attempt.number:020d}-{number:05d}.{ending}", file.path, file.record_count, file.size)

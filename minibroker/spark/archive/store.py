@@ -1,0 +1,278 @@
+"""The folder of an archive, and how a run becomes part of it: whole or not at all, whoever dies when.
+
+    ARCHIVE/topic=T/date=YYYY-MM-DD/part-RUN-N.zstd.parquet     published: what any reader of Parquet sees
+    ARCHIVE/_minibroker/archive.json                            what the archive is
+    ARCHIVE/_minibroker/runs/RUN.json                           commits
+    ARCHIVE/_minibroker/staging/RUN-ID/data/...                 where Spark writes
+    ARCHIVE/_minibroker/staging/RUN-ID/commit.json              the commit, before it is one
+    ARCHIVE/_minibroker/staging/dead-RUN-ID/...                 an attempt that cannot be committed any more
+
+A run is: files in its staging folder; commit.json beside them; the commit, which gives commit.json its name in runs/; the files are moved
+to their places; the staging folder goes. Only the commit matters. Who dies before it leaves a staging folder that the next job removes; who
+dies behind it leaves one from which the next job moves the rest of the files.
+
+Invariants:
+- Runs have the numbers 1, 2, 3, ...; the commit of a number that is taken fails, so each run was planned with all runs before it in view.
+- A staging folder is deleted only after it was renamed. The commit takes its file from the folder's first name: behind the rename it fails,
+  and a commit before the rename is seen by the second look, which comes after it. Nobody's committed files are ever deleted.
+- A published file is never written to, replaced or deleted.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from minibroker.spark.archive.files import TableFiles
+from minibroker.spark.archive.manifest import ArchivedFile, Identity, Run, decode_identity, decode_run, encode_identity, encode_run
+from minibroker.spark.sources.errors import SourceError
+
+OURS = "_minibroker"
+DEAD = "dead-"
+_ATTEMPT = re.compile(r"(?:dead-)?(\d{20})-([0-9a-f]{32})")
+_RUN = re.compile(r"(\d{20})\.json")
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A run that is not committed yet: its number, what tells it from others of this number, and the folder for its files."""
+
+    number: int
+    run_id: str
+    folder: str
+
+    @property
+    def data(self) -> str:
+        """Where Spark writes."""
+        return f"{self.folder}/data"
+
+    @property
+    def commit_file(self) -> str:
+        """The commit, before it is one."""
+        return f"{self.folder}/commit.json"
+
+
+class Recovered(NamedTuple):
+    """What a job found that died: runs that it finished, and attempts that it removed."""
+
+    finished: tuple[int, ...]
+    removed: tuple[int, ...]
+
+
+class ArchiveStore:
+    """One archive's folder."""
+
+    def __init__(self, files: TableFiles, path: str) -> None:
+        self.files = files
+        self.path = path
+        self._ours = f"{path}/{OURS}"
+        self._runs = f"{self._ours}/runs"
+        self._staging = f"{self._ours}/staging"
+
+    @property
+    def lock_path(self) -> str:
+        """What `files.lock` is given."""
+        return f"{self._ours}/lock"
+
+    @property
+    def checkpoint(self) -> str:
+        """Where a stream keeps its state, unless told otherwise."""
+        return f"{self._ours}/checkpoint"
+
+    def is_there(self) -> bool:
+        """Whether there is an archive."""
+        return self.files.size(f"{self._ours}/archive.json") is not None
+
+    def check_folder(self) -> None:
+        """SourceError when the folder is neither an archive nor empty: there may be half a table in it, or somebody's data."""
+        if self.is_there():
+            return
+        try:
+            others = sorted(set(self.files.names(self.path)) - {OURS})
+        except NotADirectoryError:
+            raise SourceError(f"{self.path} is a file; an archive is a folder") from None
+        if others:
+            raise SourceError(
+                f"{self.path} is not empty and no archive of ours (it holds {', '.join(others[:3])}{', ...' if len(others) > 3 else ''}): "
+                "choose another folder, or empty it"
+            )
+
+    def identity(self) -> Identity:
+        """What the archive is; SourceError when there is none."""
+        where = f"{self._ours}/archive.json"
+        try:
+            return decode_identity(self.files.read(where), where)
+        except FileNotFoundError:
+            raise SourceError(f"there is no archive at {self.path}") from None
+
+    def open(self, format: str, isolation_level: str) -> Identity:  # noqa: A002  Spark's name
+        """Make the archive, or check that the one that is there is of this kind; SourceError when not."""
+        self.check_folder()
+        if not self.is_there():
+            made = Identity(uuid.uuid4().hex, format, isolation_level)
+            draft = f"{self._ours}/archive-{made.archive_id}.json"
+            self.files.write(draft, encode_identity(made))
+            with suppress(FileExistsError):  # another job made it meanwhile: see whether it suits
+                self.files.commit(draft, f"{self._ours}/archive.json")
+            self.files.remove(draft)
+        found = self.identity()
+        if found.format != format:
+            raise SourceError(f"the archive at {self.path} is in {found.format}, not in {format}: its format is that of its first run")
+        if found.isolation_level != isolation_level:
+            raise SourceError(
+                f"the archive at {self.path} was begun with {found.isolation_level}: with {isolation_level} it would have records of two "
+                "kinds; archive to another folder"
+            )
+        return found
+
+    def run_numbers(self) -> list[int]:
+        """Those committed, in order."""
+        return sorted(int(match[1]) for name in self.files.names(self._runs) if (match := _RUN.fullmatch(name)))
+
+    def run(self, number: int) -> Run:
+        """One of them."""
+        where = self._run_path(number)
+        return decode_run(self.files.read(where), where)
+
+    def runs(self) -> list[Run]:
+        """All, in order; SourceError when one is missing."""
+        numbers = self.run_numbers()
+        if numbers != list(range(1, len(numbers) + 1)):
+            missing = next(number for number, there in enumerate([*numbers, 0], 1) if number != there)
+            raise SourceError(f"{self._run_path(missing)} is missing: the manifest is damaged, restore it from a copy")
+        return [self.run(number) for number in numbers]
+
+    def latest(self) -> Run | None:
+        """The last one, which knows what the archive has."""
+        numbers = self.run_numbers()
+        return self.run(numbers[-1]) if numbers else None
+
+    def begin(self) -> Attempt:
+        """The next run; nothing is written yet."""
+        number = (self.run_numbers() or [0])[-1] + 1
+        run_id = uuid.uuid4().hex
+        return Attempt(number, run_id, f"{self._staging}/{number:020d}-{run_id}")
+
+    def commit(self, attempt: Attempt, run: Run) -> None:
+        """Make an attempt part of the archive, and publish it. SourceError when another job was faster; then nothing of it is kept."""
+        self.files.write(attempt.commit_file, encode_run(run))
+        self.files.sync(attempt.folder)
+        self._check_whole(attempt, run)
+        try:
+            self.files.commit(attempt.commit_file, self._run_path(run.number))
+        except FileExistsError:
+            self.give_up(attempt)
+            raise SourceError(
+                f"another job has archived to {self.path} meanwhile (run {run.number}); nothing of this run was kept, nothing is lost: "
+                "run it again"
+            ) from None
+        except FileNotFoundError:
+            raise self._taken_over() from None
+        self.publish(run)
+
+    def _check_whole(self, attempt: Attempt, run: Run) -> None:
+        """All files are beside commit.json. Had the folder been renamed, writing commit.json would have made another one."""
+        for file in run.files:
+            if self.files.size(f"{attempt.data}/{file.staged}") != file.size:
+                self.give_up(attempt)
+                raise self._taken_over()
+
+    def _taken_over(self) -> SourceError:
+        return SourceError(
+            f"another job has taken over the archive at {self.path}; nothing of this run was kept, nothing is lost: run it again"
+        )
+
+    def give_up(self, attempt: Attempt) -> None:
+        """Remove an attempt that was not committed."""
+        self.files.remove(attempt.folder)
+
+    def publish(self, run: Run) -> None:
+        """Move what is still in staging; may be done again after it was interrupted anywhere, and by two at once."""
+        name = f"{run.number:020d}-{run.run_id}"
+        folders = (f"{self._staging}/{name}", f"{self._staging}/{DEAD}{name}")
+        for file in run.files:
+            self._publish_file(file, folders)
+        for folder in folders:
+            self.files.remove(folder)
+
+    def unpublished(self) -> list[Run]:
+        """Committed runs of which files may still be in staging."""
+        return [run for _, run in self._attempts() if run is not None]
+
+    def locate(self, run: Run, file: ArchivedFile) -> str:
+        """Where a file of a committed run is now."""
+        name = f"{run.number:020d}-{run.run_id}"
+        target = f"{self.path}/{file.path}"
+        places = [target, f"{self._staging}/{name}/data/{file.staged}", f"{self._staging}/{DEAD}{name}/data/{file.staged}", target]
+        for place in places:
+            if self.files.size(place) is not None:
+                return place
+        raise self._lost(file)
+
+    def recover(self) -> Recovered:
+        """Finish and remove what jobs that died have left."""
+        finished, removed = [], []
+        for name, run in self._attempts():
+            if run is None:
+                run = self._bury(name)  # noqa: PLW2901  it may have been committed at the last moment
+            if run is None:
+                self.files.remove(f"{self._staging}/{DEAD}{name.removeprefix(DEAD)}")
+                removed.append(_parsed(name)[0])
+            else:
+                self.publish(run)
+                finished.append(run.number)
+        return Recovered(tuple(finished), tuple(removed))
+
+    def _attempts(self) -> list[tuple[str, Run | None]]:
+        """Staging folders, each with its run if that is committed."""
+        names = sorted(name for name in self.files.names(self._staging) if _ATTEMPT.fullmatch(name))
+        return [(name, self._committed(name)) for name in names]
+
+    def _committed(self, name: str) -> Run | None:
+        number, run_id = _parsed(name)
+        try:
+            run = self.run(number)
+        except FileNotFoundError:
+            return None
+        return run if run.run_id == run_id else None
+
+    def _bury(self, name: str) -> Run | None:
+        """Rename an attempt, so that it cannot be committed any more; the run if it had been, at the last moment."""
+        if not name.startswith(DEAD):
+            with suppress(FileNotFoundError):  # its owner was faster: published, or given up
+                self.files.move(f"{self._staging}/{name}", f"{self._staging}/{DEAD}{name}")
+        return self._committed(name)
+
+    def _publish_file(self, file: ArchivedFile, folders: Sequence[str]) -> None:
+        target = f"{self.path}/{file.path}"
+        for folder in folders:
+            try:
+                self.files.move(f"{folder}/data/{file.staged}", target)
+            except FileNotFoundError:
+                continue
+            except FileExistsError:
+                break
+            else:
+                return
+        if self.files.size(target) != file.size:
+            raise self._lost(file)
+
+    def _lost(self, file: ArchivedFile) -> SourceError:
+        return SourceError(
+            f"{self.path}/{file.path} is missing, or is not of the {file.size} bytes that the manifest tells: somebody else has changed "
+            "the archive"
+        )
+
+    def _run_path(self, number: int) -> str:
+        return f"{self._runs}/{number:020d}.json"
+
+
+def _parsed(name: str) -> tuple[int, str]:
+    match = _ATTEMPT.fullmatch(name)
+    if match is None:
+        raise ValueError(name)
+    return int(match[1]), match[2]

@@ -1,0 +1,161 @@
+"""SIGKILL at random moments while a transactional topic is archived: of the driver with its JVM, of the driver alone, of the broker.
+
+In the end, the archive is exactly what librdkafka's consumer under read_committed reads: read by Arrow, without Spark or our manifest.
+Batches and streams take turns on one archive. The seed is printed; CRASH_SEED repeats the moments (not what they hit). ARCHIVE_KILLS: how
+many.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from minibroker.spark import session as spark_session
+from tests.spark.archive.reading import Seen, consumed
+from tests.support.broker_process import BrokerProcess
+from tests.support.transactional_writer import TransactionalWriter
+
+pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
+
+KILLS = int(os.environ.get("ARCHIVE_KILLS", "10"))
+TOPIC = "archived"
+PARTITIONS = 3
+RECORDS = 400 * KILLS  #: about as many runs as kills, and more
+T = 1_700_000_000_000
+HOUR_MS = 3_600_000
+LIMIT_S = 240.0
+
+
+class Driver:
+    """A process of tests.crash.archiving, in a group with its JVM."""
+
+    def __init__(self, folder: Path, bootstrap: str, archive: Path, mode: str, number: int) -> None:
+        self.output = folder / f"driver-{number}.txt"
+        self._file: IO[bytes] = self.output.open("wb")
+        command = [sys.executable, "-m", "tests.crash.archiving", bootstrap, str(archive), TOPIC, mode]
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=self._file, stderr=subprocess.STDOUT, start_new_session=True
+        )
+
+    def says(self, word: str) -> bool:
+        return f"{word}\n" in self.output.read_text(errors="replace")
+
+    def has_ended(self) -> bool:
+        return self.process.poll() is not None
+
+    def kill(self, *, with_jvm: bool) -> None:
+        """SIGKILL. A JVM that is left alone notices that it is, some time later."""
+        if with_jvm:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        else:
+            self.process.kill()
+        self.process.wait()
+
+    def close(self) -> None:
+        """Nothing of it is left."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        self._file.close()
+
+
+def generate(bootstrap: str, rng: random.Random, count: int, *, last: bool) -> None:
+    """Transactions of two producers that interleave, a third of them aborted; unless it is the `last`, one stays open."""
+    writers = [TransactionalWriter(bootstrap, f"writer-{name}", linger_ms=0) for name in ("a", "b")]
+    sent = 0
+    while sent < count:
+        for writer in writers:
+            writer.begin()
+        for writer in writers:
+            for partition in range(PARTITIONS):
+                size = rng.randrange(12)
+                writer.send(
+                    TOPIC, [rng.randbytes(rng.randrange(200)) for _ in range(size)], partition=partition, timestamp=T + sent * HOUR_MS // 50
+                )
+                sent += size
+        for writer in writers:
+            if rng.random() < 1 / 3:
+                writer.abort()
+            else:
+                writer.commit()
+    if not last:
+        writers[0].begin()
+        writers[0].send(TOPIC, [b"open"] * 5, partition=1)
+
+
+def by_arrow(archive: Path) -> list[Seen]:
+    """What any reader of Parquet makes of the folder: files and folders that begin with _ are left out."""
+    import pyarrow.dataset as ds
+
+    columns = ["partition", "offset", "timestamp", "key", "value", "headers"]
+    rows = ds.dataset(archive, format="parquet", partitioning="hive", ignore_prefixes=["_", "."]).to_table(columns=columns).to_pylist()
+    return sorted(
+        Seen(row["partition"], row["offset"], round(row["timestamp"].timestamp() * 1000), row["key"], row["value"], ()) for row in rows
+    )
+
+
+def run_count(archive: Path) -> int:
+    folder = archive / "_minibroker" / "runs"
+    return len(list(folder.iterdir())) if folder.exists() else 0
+
+
+def wait_for(driver: Driver, archive: Path, more_runs: int) -> None:
+    """Until it is up and has committed so many runs, or has ended."""
+    deadline = time.monotonic() + LIMIT_S
+    while not (driver.says("ready") and run_count(archive) >= more_runs) and not driver.has_ended():
+        assert time.monotonic() < deadline, driver.output.read_text()
+        time.sleep(0.01)
+
+
+@pytest.mark.timeout(60 * KILLS + 300)
+def test_killed_and_finished(tmp_path: Path) -> None:
+    problem = spark_session.missing()
+    if problem:
+        pytest.skip(problem)
+    seed = int(os.environ.get("CRASH_SEED", random.randrange(1 << 32)))
+    print(f"CRASH_SEED={seed}")
+    rng = random.Random(seed)
+    archive, drivers = tmp_path / "archive", []
+    settings = ("--set", f"num.partitions={PARTITIONS}", "--set", "log.retention.ms=-1")
+    with BrokerProcess(tmp_path, *settings) as broker:
+        generate(broker.bootstrap, rng, RECORDS, last=False)
+        driver = None
+        told = []
+        for number in range(KILLS):
+            victim = rng.choice(["driver and JVM", "driver and JVM", "driver", "broker"])
+            if driver is None or driver.has_ended():
+                mode = rng.choice(["batch", "stream"])
+                driver = Driver(tmp_path, broker.bootstrap, archive, mode, number)
+                drivers.append(driver)
+            wait_for(driver, archive, run_count(archive) + rng.randrange(2))
+            time.sleep(rng.random() * rng.choice([0.05, 0.5, 1.5]))  # the random moment
+            told.append((victim, run_count(archive), driver.has_ended()))
+            if victim == "broker":
+                broker.kill()
+                broker.restart()
+            else:
+                driver.kill(with_jvm=victim != "driver")
+        print(told)
+        generate(broker.bootstrap, rng, 200, last=True)  # and its producers abort what was open
+        for number, mode in enumerate(["stream", "batch"]):
+            last = Driver(tmp_path, broker.bootstrap, archive, mode, KILLS + number)
+            drivers.append(last)
+            wait_for(last, archive, 1 << 30)
+            assert last.process.returncode == 0, last.output.read_text()
+        for each in drivers:
+            each.close()
+        expected = consumed(broker.bootstrap, TOPIC)
+    assert len(expected) > RECORDS // 3
+    assert by_arrow(archive) == expected
+    assert not list((archive / "_minibroker" / "staging").iterdir())
