@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 Command = Callable[..., Any]
 
+#: what the extra `spark` brings; some of it is needed before Spark starts
+EXTRA = frozenset({"pyspark", "py4j", "pyarrow", "numpy", "numba", "matplotlib"})
 CLOSE_TIMEOUT_S = 10.0  #: nobody waits longer after Ctrl-C
 
 
@@ -109,6 +111,8 @@ class SparkRun:
 
     def _failure(self, error: BaseException) -> click.ClickException | None:
         """An exception of Spark's as one line, which names the log where that says more; None for others, which go on as they are."""
+        if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] in EXTRA:
+            return click.ClickException(f"{error.name} is not installed: pip install 'minibroker[spark]'")
         from minibroker.spark.failures import explain, is_sparks  # noqa: PLC0415  only a failure pays for it
 
         if not is_sparks(error):

@@ -1,0 +1,69 @@
+"""The group `minibroker spark`: what it costs to ask for its help, and what it says where Spark is not installed."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from minibroker.cli.main import main
+from minibroker.cli.spark import COMMANDS
+from tests.cli.conftest import Commands
+
+HEAVY = {"pyspark", "py4j", "pyarrow", "pandas", "numpy", "numba", "matplotlib"}
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_the_listing_says_what_the_command_says(offline: Commands, name: str) -> None:
+    group = main.get_command(click.Context(main), "spark")
+    assert isinstance(group, click.Group)
+    command = group.get_command(click.Context(group), name)
+    assert command is not None
+    assert command.get_short_help_str(limit=500) == COMMANDS[name][2]
+    assert "Examples:" in offline("spark", name, "--help").out
+
+
+def test_help_and_completion_import_nothing_of_spark() -> None:
+    calls = [["spark", "--help"], *(["spark", name, "--help"] for name in COMMANDS)]
+    program = f"""
+import sys
+from click.testing import CliRunner
+from minibroker.cli.main import main
+for words in {calls!r}:
+    assert CliRunner().invoke(main, words).exit_code == 0, words
+    print(*words, *sorted({HEAVY!r} & set(sys.modules)))
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ran.stdout.splitlines() == [" ".join(words) for words in calls]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["report", "--data-dir", "DIR"],
+        ["sql", "--data-dir", "DIR", "SELECT * FROM orders"],
+        ["archive", "orders", "--data-dir", "DIR", "--to", "archive"],
+        ["audit", "log:DIR", "table:DIR", "--topic", "orders"],
+        ["replay", "DIR", "--name", "again"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_without_the_extra(tmp_path: Path, words: list[str]) -> None:
+    """Packages that are not there are hidden from a process of its own."""
+    (tmp_path / "data" / "orders-0").mkdir(parents=True)
+    (tmp_path / "data" / "orders-0" / f"{0:020}.log").touch()
+    words = [word.replace("DIR", str(tmp_path / "data")) for word in words]
+    program = f"""
+import sys
+for name in {HEAVY!r}:
+    sys.modules[name] = None
+from minibroker.cli.main import main
+main({["spark", *words]!r})
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert (ran.returncode, ran.stdout) == (1, ""), ran.stderr
+    assert re.fullmatch(r"Error: \w+ is not installed: pip install 'minibroker\[spark\]'\n", ran.stderr)
