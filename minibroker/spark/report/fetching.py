@@ -1,0 +1,196 @@
+"""The batches of a range of offsets, fetched from the partition's leader: the next ones are on their way while the last are counted."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from minibroker.client.client import Client
+from minibroker.client.connection import Connection
+from minibroker.client.deadline import Deadline
+from minibroker.client.errors import BrokerUnreachable, TopicReplaced, check, refusal
+from minibroker.client.offsets import ISOLATION_LEVELS, READ_COMMITTED
+from minibroker.errors import KafkaError, OffsetOutOfRange
+from minibroker.records.batch import CONTROL_FLAG, TRANSACTIONAL_FLAG, read_batch
+from minibroker.records.control import ControlType, parse_control_key
+from minibroker.records.record import decode_records
+from minibroker.schemas import k01_fetch, k03_metadata
+from minibroker.spark.report.counting import Piece
+from minibroker.spark.report.pieces import Chunk, IsAborted, nothing_aborted, read_chunk
+from minibroker.spark.sources.errors import SourceError
+from minibroker.spark.sources.ranges import PartitionRange
+from minibroker.storage.partition_metadata import format_uuid
+from minibroker.wire.schema import NIL_UUID
+
+LAST_VERSION_WITH_NAMES = 12
+CHUNK_BYTES = 4 << 20
+MAX_WAIT_MS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class FetchTask:
+    """A range of a topic with this id, read from a cluster; "" where the id is not known."""
+
+    bootstrap_servers: str
+    isolation_level: str
+    topic_id: str
+    range: PartitionRange
+
+    def pieces(self) -> Iterator[Piece]:
+        """All of the range, in order. SourceError, ClientError, KafkaError, CorruptLogError."""
+        with Client(self.bootstrap_servers) as client:
+            yield from RangeFetcher(client, self).pieces()
+
+
+class RangeFetcher:
+    """Reads one range to its end; retriable errors are tried again until the client's time-out without an answer that helps."""
+
+    def __init__(self, client: Client, task: FetchTask) -> None:
+        self._client = client
+        self._topic, self._partition, start_offset, self._end_offset = task.range
+        self._position = start_offset
+        self._task = task
+        self._isolation = ISOLATION_LEVELS[task.isolation_level]
+        self._is_throttled = False  # the last answer: it may be empty for that alone
+        self._pending: Connection | None = None  # where the next answer comes from
+        self._metadata: k03_metadata.TopicResult | None = None
+
+    def pieces(self) -> Iterator[Piece]:
+        """What the batches say."""
+        patience = self._client.deadline()
+        while self._position < self._end_offset:
+            try:
+                result = self._fetched()
+            except (BrokerUnreachable, KafkaError) as error:
+                if isinstance(error, KafkaError) and not error.retriable:
+                    raise
+                self._pending = self._metadata = None
+                patience.pause(error)
+                continue
+            data = bytes(result.records or b"")
+            if not data:
+                if self._reaches_end(result) and not self._is_throttled:
+                    return  # compaction took the end of the range
+                patience.pause(SourceError(f"{self._topic}-{self._partition}: the leader sends nothing from offset {self._position} on"))
+                continue
+            patience = self._client.deadline()
+            yield from self._read(data, result)
+
+    def _read(self, data: bytes, result: k01_fetch.PartitionResult) -> Iterator[Piece]:
+        """The batches of one answer; the next one is asked for before they are decoded."""
+        is_aborted: IsAborted = nothing_aborted
+        if self._isolation == READ_COMMITTED:
+            is_aborted = AbortedInFetch(result.aborted_transactions or ())
+        start_offset = self._position
+        found = []
+        while data:
+            chunk = Chunk(data, self._where, is_aborted, start_offset, self._end_offset)
+            read = read_chunk(chunk)
+            if not read.size:
+                break
+            found.append(read)
+            self._position = max(self._position, read.next_offset)
+            data = data[read.size :]
+        if not found:
+            raise SourceError(
+                f"{self._topic}-{self._partition}: the leader's answer for offset {self._position} begins with no whole batch"
+            )
+        if self._position < self._end_offset:
+            self._ask_ahead()
+        for read in found:
+            yield from read.pieces
+
+    def _where(self, position: int) -> str:
+        return f"{self._topic}-{self._partition}, {position} bytes behind offset {self._position} as the leader sends it"
+
+    def _fetched(self) -> k01_fetch.PartitionResult:
+        deadline = self._deadline()
+        if self._pending is None:
+            self._send(deadline)
+        connection, self._pending = self._pending, None
+        if connection is None:  # pragma: no cover  `_send` sets it
+            raise BrokerUnreachable("no connection")
+        response: k01_fetch.Response = connection.receive(deadline)
+        check(response.error_code, f"fetch from {connection.address}")
+        self._is_throttled = response.throttle_time_ms > 0
+        (result,) = [each for topic in response.responses for each in topic.partitions]
+        error = refusal(result.error_code, f"{self._topic}-{self._partition}")
+        if isinstance(error, OffsetOutOfRange):
+            raise SourceError(
+                f"{self._topic}-{self._partition}: offset {self._position} was deleted while it was to be read: run it again"
+            ) from error
+        if error is not None:
+            raise error
+        return result
+
+    def _ask_ahead(self) -> None:
+        """A failure here shows when the answer is due."""
+        try:
+            self._send(self._deadline())
+        except (BrokerUnreachable, KafkaError):
+            self._pending = None
+
+    def _send(self, deadline: Deadline) -> None:
+        topic = self._metadata = self._metadata or self._checked_topic(deadline)
+        leader_id = next(each.leader_id for each in topic.partitions if each.partition_index == self._partition)
+        wanted = k01_fetch.Partition(partition=self._partition, fetch_offset=self._position, partition_max_bytes=CHUNK_BYTES)
+        request = k01_fetch.Request(
+            max_wait_ms=MAX_WAIT_MS,
+            min_bytes=1,
+            max_bytes=CHUNK_BYTES,
+            isolation_level=self._isolation,
+            topics=[k01_fetch.Topic(topic=self._topic, topic_id=topic.topic_id, partitions=[wanted])],
+        )
+        connection = self._client.to_node(leader_id, deadline)
+        connection.send(k01_fetch, request, deadline, most=LAST_VERSION_WITH_NAMES if topic.topic_id == NIL_UUID else None)
+        self._pending = connection
+
+    def _checked_topic(self, deadline: Deadline) -> k03_metadata.TopicResult:
+        topic = self._client.retrying(lambda: self._client.topic(self._topic, deadline), deadline)
+        found = format_uuid(topic.topic_id) if topic.topic_id.int else ""
+        if self._task.topic_id and found and found != self._task.topic_id:
+            raise TopicReplaced(f"topic {self._topic} was deleted and created anew while it was read")
+        return topic
+
+    def _deadline(self) -> Deadline:
+        timeout_ms = self._client.timeout_ms
+        return Deadline(None if timeout_ms is None else timeout_ms + MAX_WAIT_MS)
+
+    def _reaches_end(self, result: k01_fetch.PartitionResult) -> bool:
+        """Whether the leader has the whole range, so that an empty answer says that nothing is left of it."""
+        is_committed = self._isolation == READ_COMMITTED and result.last_stable_offset >= 0
+        return (result.last_stable_offset if is_committed else result.high_watermark) >= self._end_offset
+
+
+class AbortedInFetch:
+    """Which batches of one answer are void. A transaction listed as aborted ends at its producer's next ABORT marker (KIP-98)."""
+
+    def __init__(self, transactions: Sequence[k01_fetch.AbortedTransaction]) -> None:
+        self._to_come = deque(sorted(transactions, key=lambda each: each.first_offset))
+        self._open: set[int] = set()
+
+    def __call__(self, headers: np.ndarray, batches: Sequence[memoryview]) -> np.ndarray:
+        """Of the batches that follow those of the last call."""
+        found = np.zeros(len(headers), bool)
+        if not self._to_come and not self._open:
+            return found
+        attributes, producer_ids = headers["attributes"], headers["producer_id"]
+        last_offsets = headers["base_offset"].astype(np.int64) + headers["last_offset_delta"]
+        for index in np.flatnonzero((attributes & TRANSACTIONAL_FLAG) != 0).tolist():
+            while self._to_come and self._to_come[0].first_offset <= last_offsets[index]:
+                self._open.add(self._to_come.popleft().producer_id)
+            producer_id = int(producer_ids[index])
+            if producer_id not in self._open:
+                continue
+            if not int(attributes[index]) & CONTROL_FLAG:
+                found[index] = True
+            elif _is_abort(batches[index]):
+                self._open.discard(producer_id)
+        return found
+
+
+def _is_abort(batch: memoryview) -> bool:
+    return any(parse_control_key(record.key) is ControlType.ABORT for record in decode_records(read_batch(batch)))

@@ -1,0 +1,106 @@
+"""Colours of light and of dark pages, and SVG that is light or dark as its reader's page is.
+
+Such an SVG has the light colours, and rules that turn each into its dark one. Rules name colours as they stand in the file, so the
+colours of a theme are all different. Programs that know no such rules show the light page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import astuple, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Theme:
+    """The colours of a page."""
+
+    page: str
+    text: str
+    faint: str
+    grid: str
+    track: str  #: offsets without a record
+    records: str
+    uncounted: str  #: records that were not looked at
+    aborted: str
+    open: str  #: behind an open transaction
+    bytes: str
+    group_1: str
+    group_2: str
+    group_3: str
+    other_groups: str
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """Of the groups that have a colour of their own."""
+        return self.group_1, self.group_2, self.group_3
+
+
+LIGHT = Theme(
+    page="#ffffff",
+    text="#1f2328",
+    faint="#59636e",
+    grid="#d8dee4",
+    track="#e4e8ec",
+    records="#0f8a7e",
+    uncounted="#9fd2cc",
+    aborted="#d9663f",
+    open="#c99a06",
+    bytes="#6f7f95",
+    group_1="#0550ae",
+    group_2="#8250df",
+    group_3="#bf3989",
+    other_groups="#3d444d",
+)
+DARK = Theme(
+    page="#0d1117",
+    text="#e6edf3",
+    faint="#9198a1",
+    grid="#2a313c",
+    track="#262d37",
+    records="#2fb8a8",
+    uncounted="#1c5a54",
+    aborted="#f0825a",
+    open="#e3b341",
+    bytes="#7d8fa9",
+    group_1="#79c0ff",
+    group_2="#c297ff",
+    group_3="#ff8fc7",
+    other_groups="#c9d1d9",
+)
+THEMES = {"light": LIGHT, "dark": DARK}
+
+
+@contextmanager
+def style(theme: Theme) -> Iterator[None]:
+    """Have matplotlib draw in these colours."""
+    import matplotlib as mpl  # noqa: PLC0415  takes a second, and is an extra: only who draws needs it
+
+    settings: dict[Any, Any] = {
+        "font.family": "sans-serif",
+        "font.size": 9,
+        "figure.facecolor": theme.page,
+        "savefig.facecolor": theme.page,
+        "axes.facecolor": theme.page,
+        "axes.edgecolor": theme.grid,
+        "axes.labelcolor": theme.faint,
+        "text.color": theme.text,
+        "xtick.color": theme.faint,
+        "ytick.color": theme.faint,
+        "hatch.color": theme.faint,
+        "legend.labelcolor": theme.text,
+        "svg.hashsalt": "minibroker",
+    }
+    with mpl.rc_context(settings):
+        yield
+
+
+def follow_reader(svg: str) -> str:
+    """The SVG of a light page, dark where its reader prefers that."""
+    rules = []
+    for light, dark in zip(astuple(LIGHT), astuple(DARK), strict=True):
+        rules += [f'[style*="{name}: {light}"]{{{name}:{dark} !important}}' for name in ("fill", "stroke")]
+    text = f"<style>@media (prefers-color-scheme: dark){{{''.join(rules)}}}</style>"
+    head, defs, rest = svg.partition("<defs>")
+    return f"{head}{text}{defs}{rest}"

@@ -1,0 +1,233 @@
+"""The report itself: what brokers or files tell, and what Spark counts, put together."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from minibroker.client.connection import Connect, connect
+from minibroker.client.offsets import ISOLATION_LEVELS, READ_COMMITTED
+from minibroker.errors import UnsupportedCompressionType
+from minibroker.records.compression import Compression
+from minibroker.spark.report.facts import Facts, PartitionFacts
+from minibroker.spark.report.results import (
+    BUCKETS,
+    Bucket,
+    Contents,
+    Gap,
+    OffsetReport,
+    PartitionInfo,
+    ProducerInfo,
+    TopicInfo,
+    bucket_text,
+)
+from minibroker.spark.report.runs import NO_BUCKET, NO_TIMESTAMP, RangeSummary, Run, cell_size, longest
+from minibroker.spark.sources.cluster import ClusterSource
+from minibroker.spark.sources.errors import SourceError
+from minibroker.spark.sources.log_directory import LogDirectorySource
+from minibroker.spark.sources.positions import Position, parse_position
+from minibroker.spark.sources.ranges import ResolvedTopics
+from minibroker.storage.files import RealFiles
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DEFAULT_GAPS = 10
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def report(
+    spark: SparkSession | Callable[[], SparkSession] | None = None,
+    *,
+    bootstrap_servers: str | None = None,
+    data_dir: str | None = None,
+    topics: Sequence[str] = (),
+    pattern: str | None = None,
+    starting: str | Position = "earliest",
+    ending: str | Position = "latest",
+    times: Sequence[int] = (),
+    isolation_level: str = "read_committed",
+    scan: bool = True,
+    bucket: str = "day",
+    gaps: int = DEFAULT_GAPS,
+    now_ms: Callable[[], int] = _now_ms,
+    connect: Connect = connect,
+) -> OffsetReport:
+    """What topics hold, and who is how far in them. docs/report.md has an example.
+
+    Args:
+        spark: the session that scans, or what makes it when it is needed; None with scan=False.
+        bootstrap_servers: the cluster; or else
+        data_dir: a broker's log directory, or several with a comma between; no broker is asked.
+        topics: their names. Without them and without `pattern`: all that are not Kafka's own.
+        pattern: a regular expression that whole names match.
+        starting: where the scan begins (sources/positions.py); bounds and groups are always told whole.
+        ending: where it ends.
+        times: epoch ms; the report has the first offset as late as each of them.
+        isolation_level: read_committed counts what was committed, up to the last stable offset.
+        scan: False asks for bounds, producers, transactions and groups alone, which takes no Spark and no time.
+        bucket: count records by day or by hour, in UTC.
+        gaps: so many of the longest gaps of a partition are listed; all are counted.
+        now_ms: the clock.
+        connect: how the driver's look-ups reach brokers.
+
+    Raises:
+        SourceError: no such topic, offsets that are not there, a directory that is none, arguments that contradict each other.
+        ClientError, KafkaError: no broker answers, or it refuses.
+        CorruptLogError: a batch that is not as it was written, with where it is.
+    """
+    source = _source(bootstrap_servers, data_dir, isolation_level, connect)
+    if bucket not in BUCKETS:
+        raise SourceError(f"records are counted by {' or by '.join(BUCKETS)}, not by {bucket!r}")
+    if gaps < 0:
+        raise SourceError(f"{gaps} gaps cannot be listed: give 0 or more")
+    resolved = source.resolve(
+        topics, pattern=pattern if topics or pattern else ".*", starting=_position(starting), ending=_position(ending)
+    )
+    taken_at = now_ms()
+    facts, notes = _facts(source, resolved, times)
+    summaries: dict[tuple[str, int], RangeSummary] = {}
+    if scan:
+        from minibroker.spark.report.scan import scan as run_scan  # noqa: PLC0415  needs numpy
+
+        session = spark() if callable(spark) else spark
+        if session is None:
+            raise SourceError("a scan needs a Spark session: give one, or scan=False")
+        summaries = run_scan(session, source, resolved, bucket_ms=BUCKETS[bucket], gap_limit=gaps)
+    return OffsetReport(
+        source=bootstrap_servers or data_dir or "",
+        cluster_id=resolved.cluster_id,
+        isolation_level=isolation_level,
+        taken_at=taken_at,
+        bucket=bucket,
+        is_scanned=scan,
+        topics=_topics(resolved, facts, summaries, bucket, gaps),
+        groups=facts.groups,
+        transactions=facts.transactions,
+        notes=tuple(notes),
+    )
+
+
+def _position(given: str | Position) -> Position:
+    return parse_position(given) if isinstance(given, str) else given
+
+
+def _source(
+    bootstrap_servers: str | None, data_dir: str | None, isolation_level: str, connect: Connect
+) -> ClusterSource | LogDirectorySource:
+    if (bootstrap_servers is None) == (data_dir is None):
+        raise SourceError("give either bootstrap servers or a log directory")
+    if isolation_level not in ISOLATION_LEVELS:
+        raise SourceError(f"the isolation level is {isolation_level!r}; it can be {' or '.join(ISOLATION_LEVELS)}")
+    if bootstrap_servers is not None:
+        return ClusterSource(bootstrap_servers, isolation_level=isolation_level, connect=connect)
+    return LogDirectorySource(data_dir or "", isolation_level=isolation_level)
+
+
+def _facts(source: ClusterSource | LogDirectorySource, resolved: ResolvedTopics, times: Sequence[int]) -> tuple[Facts, list[str]]:
+    keys = [each[:2] for each in resolved.ranges]
+    isolation = ISOLATION_LEVELS[source.isolation_level]
+    if isinstance(source, ClusterSource):
+        from minibroker.spark.report.cluster_facts import ClusterFacts  # noqa: PLC0415  only one of the two is needed
+
+        with source.client() as client:
+            told = ClusterFacts(client, isolation=isolation)
+            return told.collect(keys, times), told.notes
+    from minibroker.spark.report.directory_facts import DirectoryFacts  # noqa: PLC0415
+
+    found = DirectoryFacts(RealFiles(), source.path, is_committed=isolation == READ_COMMITTED)
+    return found.collect(keys, times), found.notes
+
+
+def _topics(
+    resolved: ResolvedTopics, facts: Facts, summaries: dict[tuple[str, int], RangeSummary], bucket: str, gap_limit: int
+) -> tuple[TopicInfo, ...]:
+    owners = {each.producer_id: each.transactional_id for each in facts.transactions}
+    found = []
+    for topic, topic_id in sorted(resolved.topic_ids.items()):
+        is_compacted = facts.compacted.get(topic)
+        partitions = []
+        for key in (each[:2] for each in resolved.ranges if each.topic == topic):
+            summary = summaries.get(key)
+            contents = None if summary is None else _contents(summary, is_compacted is not False, bucket, gap_limit)
+            partitions.append(_partition(key[1], facts.partitions[key], contents, owners))
+        found.append(TopicInfo(topic, topic_id, is_compacted, tuple(partitions)))
+    return tuple(found)
+
+
+def _partition(number: int, facts: PartitionFacts, contents: Contents | None, owners: dict[int, str]) -> PartitionInfo:
+    return PartitionInfo(
+        partition=number,
+        leader=facts.leader,
+        **facts.bounds._asdict(),
+        size=facts.size,
+        max_timestamp=facts.largest.found_timestamp if facts.largest else None,
+        max_timestamp_offset=facts.largest.offset if facts.largest else None,
+        offsets_by_timestamp=facts.by_time,
+        contents=contents,
+        producers=tuple(
+            ProducerInfo(
+                each.producer_id,
+                each.producer_epoch,
+                _known(each.last_sequence),
+                _known(each.last_timestamp),
+                _known(each.coordinator_epoch),
+                _known(each.current_txn_start_offset),
+                owners.get(each.producer_id),
+            )
+            for each in facts.producers
+        ),
+    )
+
+
+def _known(number: int) -> int | None:
+    return None if number < 0 else number
+
+
+def _contents(summary: RangeSummary, is_compacted: bool, bucket: str, gap_limit: int) -> Contents:
+    gap_count, runs = summary.all_gaps()
+    has_time = summary.latest.offset >= 0
+    return Contents(
+        start_offset=summary.start_offset,
+        end_offset=summary.end_offset,
+        records=summary.record_count,
+        bytes=summary.bytes,
+        key_bytes=summary.key_bytes,
+        value_bytes=summary.value_bytes,
+        header_bytes=summary.header_bytes,
+        batches=summary.batch_count,
+        batch_bytes=summary.batch_bytes,
+        codecs={_codec_name(codec): count for codec, count in sorted(summary.codecs.items())},
+        control=summary.control_count,
+        aborted=summary.aborted_count,
+        compacted=summary.absent_count if is_compacted else 0,
+        missing=0 if is_compacted else summary.absent_count,
+        gap_count=gap_count,
+        gaps=tuple(_gap(run, is_compacted) for run in longest(runs, gap_limit)),
+        first_timestamp=None if summary.first_timestamp == NO_TIMESTAMP else summary.first_timestamp,
+        last_timestamp=summary.latest.timestamp if has_time else None,
+        last_timestamp_offset=summary.latest.offset if has_time else None,
+        buckets=tuple(
+            Bucket(None if number == NO_BUCKET else bucket_text(number, BUCKETS[bucket]), records, size)
+            for number, (records, size) in sorted(summary.buckets.items())
+        ),
+        cell_size=cell_size(summary.end_offset - summary.start_offset),
+        record_cells=summary.record_cells,
+        aborted_cells=summary.aborted_cells,
+    )
+
+
+def _gap(run: Run, is_compacted: bool) -> Gap:
+    absent = run.absent
+    return Gap(run.first_offset, run.end_offset - 1, run.control, run.aborted, absent if is_compacted else 0, 0 if is_compacted else absent)
+
+
+def _codec_name(codec: int) -> str:
+    try:
+        return Compression.of(codec).name.lower()
+    except UnsupportedCompressionType:
+        return str(codec)

@@ -1,0 +1,311 @@
+"""What a report says, as plain values. docs/report.md tells what the fields mean; they are the same in Python and in JSON."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+SCHEMA_VERSION = 1
+DAY_MS = 86_400_000
+HOUR_MS = 3_600_000
+BUCKETS = {"day": DAY_MS, "hour": HOUR_MS}
+
+
+@dataclass(frozen=True, slots=True)
+class TimeOffset:
+    """The first record as late as `timestamp`; None where no record is. Times in epoch ms."""
+
+    timestamp: int
+    offset: int | None
+    found_timestamp: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """A run of offsets without a record, first_offset and last_offset among them, and how many of them are so for which reason."""
+
+    first_offset: int
+    last_offset: int
+    control: int
+    aborted: int
+    compacted: int
+    missing: int
+
+    @property
+    def size(self) -> int:
+        """Offsets in it."""
+        return self.last_offset - self.first_offset + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """Records of a day or an hour in UTC that begins at `start`, such as 2026-11-22 or 2026-11-22T14; None: without a timestamp."""
+
+    start: str | None
+    records: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What a scan of [start_offset, end_offset) found; end_offset is not read.
+
+    Attributes:
+        records, bytes: bytes are those of keys, values and headers.
+        batches, batch_bytes: as they are stored, compressed and with what belongs to them.
+        codecs: batches by codec.
+        control, aborted, compacted, missing: offsets without a record, by reason.
+        gap_count, gaps: runs of such offsets, and the longest of them.
+        first_timestamp, last_timestamp, last_timestamp_offset: of records; None without one.
+        buckets: records by day or hour.
+        record_cells, aborted_cells: records, and offsets of aborted transactions, in each `cell_size` offsets from start_offset on.
+    """
+
+    start_offset: int
+    end_offset: int
+    records: int
+    bytes: int
+    key_bytes: int
+    value_bytes: int
+    header_bytes: int
+    batches: int
+    batch_bytes: int
+    codecs: dict[str, int]
+    control: int
+    aborted: int
+    compacted: int
+    missing: int
+    gap_count: int
+    gaps: tuple[Gap, ...]
+    first_timestamp: int | None
+    last_timestamp: int | None
+    last_timestamp_offset: int | None
+    buckets: tuple[Bucket, ...]
+    cell_size: int
+    record_cells: tuple[int, ...]
+    aborted_cells: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerInfo:
+    """A producer that a partition remembers; None where nothing is known, or nothing is open.
+
+    `transactional_id` is None for a producer without transactions, and for one that no coordinator knows of: an open transaction of
+    such a one hangs.
+    """
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int | None
+    last_timestamp: int | None
+    coordinator_epoch: int | None
+    current_txn_start_offset: int | None
+    transactional_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionInfo:
+    """A partition. Offsets are those of Kafka: log_start_offset <= last_stable_offset <= high_watermark <= log_end_offset.
+
+    Attributes:
+        leader: node id of the broker that leads it; None for a log directory.
+        size: bytes of its segments on the leader's disk; None where the broker does not tell.
+        max_timestamp, max_timestamp_offset: as ListOffsets has it: of whatever is in the log, markers too.
+        contents: None without a scan.
+    """
+
+    partition: int
+    leader: int | None
+    log_start_offset: int
+    last_stable_offset: int
+    high_watermark: int
+    log_end_offset: int
+    size: int | None
+    max_timestamp: int | None
+    max_timestamp_offset: int | None
+    offsets_by_timestamp: tuple[TimeOffset, ...]
+    contents: Contents | None
+    producers: tuple[ProducerInfo, ...]
+
+    @property
+    def offsets(self) -> int:
+        """How many offsets there are, with a record or without."""
+        return self.high_watermark - self.log_start_offset
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOffset:
+    """How far a group has read a partition.
+
+    `lag` is to the high watermark, in offsets; of a share group in records that are still to be delivered. None where nobody tells.
+    """
+
+    group: str
+    type: str | None
+    state: str | None
+    topic: str
+    partition: int
+    committed_offset: int
+    lag: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionInfo:
+    """A transactional id that wrote to these topics, or has a transaction open in them. Times in epoch ms."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    state: str
+    timeout_ms: int
+    start_timestamp: int | None
+    partitions: tuple[str, ...]  #: topic-partition of the open transaction, of all topics
+
+
+@dataclass(frozen=True, slots=True)
+class TopicInfo:
+    """A topic; `topic_id` is "" where unknown, `is_compacted` None."""
+
+    topic: str
+    topic_id: str
+    is_compacted: bool | None
+    partitions: tuple[PartitionInfo, ...]
+
+    @property
+    def contents(self) -> tuple[Contents, ...]:
+        """Of all its partitions; empty without a scan."""
+        return tuple(each.contents for each in self.partitions if each.contents is not None)
+
+    def by_bucket(self) -> dict[str | None, tuple[int, int]]:
+        """Records and bytes of all partitions, by day or hour, sorted; those without a timestamp first."""
+        found: dict[str | None, tuple[int, int]] = {}
+        for contents in self.contents:
+            for bucket in contents.buckets:
+                records, size = found.get(bucket.start, (0, 0))
+                found[bucket.start] = (records + bucket.records, size + bucket.bytes)
+        return dict(sorted(found.items(), key=lambda each: _order(each[0])))
+
+
+@dataclass(frozen=True)
+class OffsetReport:
+    """The whole report.
+
+    Attributes:
+        source: the bootstrap servers, or the log directories.
+        isolation_level: for whom records count.
+        taken_at: epoch ms.
+        bucket: what records are counted by: day or hour.
+        is_scanned: whether records were counted at all.
+        notes: what could not be found out, and why; one line each.
+    """
+
+    source: str
+    cluster_id: str
+    isolation_level: str
+    taken_at: int
+    bucket: str
+    is_scanned: bool
+    topics: tuple[TopicInfo, ...]
+    groups: tuple[GroupOffset, ...]
+    transactions: tuple[TransactionInfo, ...]
+    notes: tuple[str, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON; `schema_version` counts up when a field changes its meaning or goes."""
+        return {"schema_version": SCHEMA_VERSION, **asdict(self), "taken_at": time_text(self.taken_at)}
+
+    def to_json(self, *, indent: int | None = 2) -> str:
+        """The report as one JSON object."""
+        return json.dumps(self.as_dict(), indent=indent, ensure_ascii=False)
+
+    def to_text(self) -> str:
+        """The report as tables for people."""
+        from minibroker.spark.report.tables import report_text  # noqa: PLC0415  only who prints pays for it
+
+        return report_text(self)
+
+    def draw(self, path: str | Path, *, theme: str | None = None) -> None:
+        """Write the report as a picture, PNG or SVG by the name of the file.
+
+        Args:
+            path: where to.
+            theme: light or dark; without it a PNG is light, and an SVG follows its reader's page.
+
+        Raises:
+            SourceError: another ending, another theme, no matplotlib, a file that cannot be written.
+        """
+        from minibroker.spark.report.picture import draw  # noqa: PLC0415  only who draws pays for it
+
+        draw(self, path, theme=theme)
+
+    @cached_property
+    def rows(self) -> list[dict[str, Any]]:
+        """One flat row a partition: bounds, and what was counted."""
+        found = []
+        for topic in self.topics:
+            for each in topic.partitions:
+                row: dict[str, Any] = {"topic": topic.topic, "partition": each.partition}
+                row |= {name: getattr(each, name) for name in _BOUNDS}
+                row |= {name: getattr(each.contents, name, None) for name in _COUNTS}
+                found.append(row)
+        return found
+
+    def frame(self, spark: SparkSession) -> DataFrame:
+        """`rows` as a DataFrame."""
+        columns = ["topic string", "partition int", *(f"{name} long" for name in (*_BOUNDS, *_COUNTS))]
+        return spark.createDataFrame([tuple(row.values()) for row in self.rows], ", ".join(columns))
+
+    def bucket_frame(self, spark: SparkSession) -> DataFrame:
+        """Records and bytes by topic, partition and day (or hour), as a DataFrame."""
+        rows = [
+            (topic.topic, each.partition, bucket.start, bucket.records, bucket.bytes)
+            for topic in self.topics
+            for each in topic.partitions
+            if each.contents
+            for bucket in each.contents.buckets
+        ]
+        return spark.createDataFrame(rows, f"topic string, partition int, {self.bucket} string, records long, bytes long")
+
+
+_BOUNDS = ("log_start_offset", "last_stable_offset", "high_watermark", "log_end_offset", "size")
+_COUNTS = ("records", "bytes", "batches", "batch_bytes", "control", "aborted", "compacted", "missing", "gap_count")
+
+
+def time_text(timestamp: int) -> str:
+    """Epoch ms as 2026-11-22T14:03:00.123Z; years of more than four digits as they are."""
+    try:
+        moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=timestamp)
+    except OverflowError:
+        return f"{bucket_text(timestamp // HOUR_MS, HOUR_MS)}:{timestamp % HOUR_MS // 60_000:02}Z"
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def bucket_text(number: int, bucket_ms: int) -> str:
+    """The day 2026-11-22, or the hour 2026-11-22T14, by its number since 1970; of any year."""
+    days, hours = divmod(number * bucket_ms // HOUR_MS, 24)
+    year, month, day = civil_date(days)
+    return f"{year:04}-{month:02}-{day:02}" + (f"T{hours:02}" if bucket_ms < DAY_MS else "")
+
+
+def civil_date(days: int) -> tuple[int, int, int]:
+    """Year, month and day of so many days since 1970, in the Gregorian calendar without end (Howard Hinnant's algorithm)."""
+    days += 719_468
+    era, of_era = divmod(days, 146_097)
+    year_of_era = (of_era - of_era // 1460 + of_era // 36_524 - of_era // 146_096) // 365
+    of_year = of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
+    shifted = (5 * of_year + 2) // 153
+    month = shifted + 3 if shifted < 10 else shifted - 9
+    return year_of_era + era * 400 + (month <= 2), month, of_year - (153 * shifted + 2) // 5 + 1
+
+
+def _order(start: str | None) -> tuple[int, str]:
+    """Longer years come later."""
+    return (0, "") if start is None else (len(start), start)

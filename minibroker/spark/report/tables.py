@@ -1,0 +1,169 @@
+"""A report as text: for each topic its partitions, its days, its longest gaps and its producers; then groups and transactions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from typing import Any
+
+from tabulate import tabulate
+
+from minibroker.spark.report.results import OffsetReport, TopicInfo, time_text
+
+MOST_BUCKETS = 31
+OPTIONAL = frozenset({"leader", "on disk", "state", "type", "open since offset", "transactional id", "open in"})  #: not shown when empty
+UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
+
+Row = Sequence[Any]
+
+
+def report_text(report: OffsetReport) -> str:
+    """All of it, sections with an empty line between."""
+    scanned = f"{report.isolation_level}, records by {report.bucket} in UTC" if report.is_scanned else "records were not counted"
+    cluster = f"cluster {report.cluster_id}, " if report.cluster_id else ""
+    parts = [f"{report.source}, {cluster}{time_text(report.taken_at)[:19]}Z, {scanned}"]
+    for topic in report.topics:
+        parts += _topic(report, topic)
+    parts += _groups(report)
+    parts += _transactions(report)
+    parts += [f"Note: {note}" for note in report.notes]
+    return "\n\n".join(parts)
+
+
+def _topic(report: OffsetReport, topic: TopicInfo) -> list[str]:
+    told = [f"{len(topic.partitions):,} partition{'s' * (len(topic.partitions) != 1)}"]
+    if topic.topic_id:
+        told.append(f"topic id {topic.topic_id}")
+    if topic.contents:
+        told.insert(
+            0, f"{sum(each.records for each in topic.contents):,} records of {size_text(sum(each.bytes for each in topic.contents))}"
+        )
+    parts = [f"{topic.topic}: {', '.join(told)}\n{_partitions(topic)}"]
+    more = [_times(topic), _buckets(topic, report.bucket), _gaps(topic), _producers(topic)]
+    return parts + [text for text in more if text]
+
+
+def _partitions(topic: TopicInfo) -> str:
+    headers = ["partition", "leader", "log start", "last stable", "high watermark", "on disk"]
+    if topic.contents:
+        headers += ["records", "bytes", "control", "aborted", "compacted", "missing", "gaps", "first record", "last record"]
+    rows: list[list[Any]] = []
+    for each in topic.partitions:
+        size = None if each.size is None else size_text(each.size)
+        row: list[Any] = [each.partition, each.leader, each.log_start_offset, each.last_stable_offset, each.high_watermark, size]
+        if each.contents:
+            found = each.contents
+            row += [found.records, size_text(found.bytes), found.control, found.aborted, found.compacted, found.missing, found.gap_count]
+            row += [_time(found.first_timestamp), _time(found.last_timestamp)]
+        rows.append(row)
+    return _table(headers, rows)
+
+
+def _times(topic: TopicInfo) -> str:
+    rows = [
+        [each.partition, time_text(found.timestamp), found.offset, _time(found.found_timestamp)]
+        for each in topic.partitions
+        for found in each.offsets_by_timestamp
+    ]
+    return _table(["partition", "asked for", "offset", "timestamp"], rows)
+
+
+def _buckets(topic: TopicInfo, bucket: str) -> str:
+    """Of all partitions; the last ones when there are many."""
+    found = list(topic.by_bucket().items())
+    hidden = found[:-MOST_BUCKETS]
+    rows: list[Row] = [[start or "no timestamp", records, size_text(size)] for start, (records, size) in found[-MOST_BUCKETS:]]
+    if hidden:
+        before = sum(counts[0] for _, counts in hidden), sum(counts[1] for _, counts in hidden)
+        rows.insert(0, [f"{len(hidden)} {bucket}s before", before[0], size_text(before[1])])
+    return _table([bucket, "records", "bytes"], rows)
+
+
+def _gaps(topic: TopicInfo) -> str:
+    rows = [
+        [each.partition, gap.first_offset, gap.last_offset, gap.size, gap.control, gap.aborted, gap.compacted, gap.missing]
+        for each in topic.partitions
+        if each.contents
+        for gap in each.contents.gaps
+    ]
+    text = _table(["partition", "gap from", "to", "offsets", "control", "aborted", "compacted", "missing"], rows)
+    total = sum(each.gap_count for each in topic.contents)
+    return f"{text}\n(the longest of {total:,} gaps)" if total > len(rows) else text
+
+
+def _producers(topic: TopicInfo) -> str:
+    rows = [
+        [
+            each.partition,
+            producer.producer_id,
+            producer.producer_epoch,
+            producer.last_sequence,
+            _time(producer.last_timestamp),
+            producer.current_txn_start_offset,
+            producer.transactional_id,
+        ]
+        for each in topic.partitions
+        for producer in each.producers
+    ]
+    return _table(["partition", "producer id", "epoch", "last sequence", "last batch", "open since offset", "transactional id"], rows)
+
+
+def _groups(report: OffsetReport) -> list[str]:
+    rows: list[Row] = []
+    for group, offsets in groupby(report.groups, key=lambda each: each.group):
+        rows += [[group, each.type, each.state, each.topic, each.partition, each.committed_offset, each.lag] for each in offsets]
+    text = _table(["group", "type", "state", "topic", "partition", "committed", "lag"], rows)
+    return [text] if text else []
+
+
+def _transactions(report: OffsetReport) -> list[str]:
+    rows = [
+        [
+            each.transactional_id,
+            each.state,
+            each.producer_id,
+            each.producer_epoch,
+            each.timeout_ms,
+            _time(each.start_timestamp),
+            ",".join(each.partitions) or None,
+        ]
+        for each in report.transactions
+    ]
+    text = _table(["transactional id", "state", "producer id", "epoch", "timeout ms", "last began", "open in"], rows)
+    return [text] if text else []
+
+
+def _table(headers: Sequence[str], rows: Iterable[Row]) -> str:
+    """Columns under their names in capitals, numbers to the right; without rows, nothing."""
+    found = list(rows)
+    kept = [index for index, name in enumerate(headers) if name not in OPTIONAL or any(row[index] is not None for row in found)]
+    if not found:
+        return ""
+    is_number = [all(isinstance(row[index], int | None) for row in found) or headers[index] in {"bytes", "on disk"} for index in kept]
+    cells = [[_cell(row[index]) for index in kept] for row in found]
+    text = tabulate(
+        cells,
+        [headers[index].upper() for index in kept],
+        tablefmt="plain",
+        disable_numparse=True,
+        colalign=["right" if number else "left" for number in is_number],
+    )
+    return "\n".join(line.rstrip() for line in text.splitlines())
+
+
+def _cell(value: Any) -> str:
+    return "-" if value is None else str(value)
+
+
+def _time(timestamp: int | None) -> str | None:
+    return None if timestamp is None else time_text(timestamp)
+
+
+def size_text(size: int) -> str:
+    """Bytes in the unit that leaves three digits: 987 B, 1.23 MB; a kB is 1000 B."""
+    value = float(size)
+    for unit in UNITS:
+        if value < 999.5 or unit == UNITS[-1]:
+            break
+        value /= 1000
+    return f"{size} B" if unit == "B" else f"{value:#.3g}".rstrip(".") + f" {unit}"
