@@ -39,7 +39,7 @@ def main() -> None:
 
 def work(spark: Any, bootstrap: str, path: str, topic: str, mode: str) -> None:
     """Once."""
-    source = ClusterSource(bootstrap, options={"kafka.request.timeout.ms": "5000", "kafka.default.api.timeout.ms": "10000"})
+    source = ClusterSource(bootstrap, options={"kafkaConsumer.pollTimeoutMs": "20000"})
     if mode == "batch":
         archive(spark, source, path, [topic], offsets_per_run=OFFSETS_PER_RUN)
         return
@@ -48,11 +48,9 @@ def work(spark: Any, bootstrap: str, path: str, topic: str, mode: str) -> None:
 
 
 def start() -> Any:
-    """A session; where the connector's jars were fetched before, nothing is resolved again."""
+    """A session that says nothing of broken connections."""
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
-    jars = ",".join(sorted(map(str, (spark_session.cache_home() / "ivy" / "jars").glob("*.jar"))))
-    fetched = {"spark.jars": jars, "spark.jars.packages": ""} if jars else {}
-    conf = {"spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "1", "spark.network.timeout": "30s", **fetched}
+    conf = {"spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "1"}
     spark = spark_session.kafka_session("archiving", master="local[2]", conf=conf)
     spark.sparkContext.setLogLevel("OFF")
     return spark

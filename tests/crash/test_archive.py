@@ -140,6 +140,7 @@ def test_killed_and_finished(tmp_path: Path) -> None:
                 drivers.append(driver)
             wait_for(driver, archive, run_count(archive) + rng.randrange(2))
             time.sleep(rng.random() * rng.choice([0.05, 0.5, 1.5]))  # the random moment
+            assert driver.says("ready"), driver.output.read_text()
             told.append((victim, run_count(archive), driver.has_ended()))
             if victim == "broker":
                 broker.kill()

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from minibroker.spark.archive.manifest import DELTA, ArchivedTopic, Gap, Run, StreamPlace, decode_run, encode_run
 from minibroker.spark.archive.planning import check_ids
-from minibroker.spark.archive.runs import MakeFrame, RunWriter, archived_ranges, folders_of, parallelism, topics_after
+from minibroker.spark.archive.runs import MakeFrame, RunWriter, archived_ranges, folders_of, parallelism, topics_after, with_new
 from minibroker.spark.archive.staging import Counted, archived_frame, check_partitions, task_counts
 from minibroker.spark.archive.store import OURS, Attempt, Recovered
 from minibroker.spark.sources.columns import SCHEMA
@@ -72,6 +72,7 @@ class DeltaRunWriter(RunWriter):
 
         check_ids(topics, self.source.topic_ids(sorted({each.topic for each in ranges})))
         attempt = self.store.begin()
+        topics = with_new(self.archived(), topics)
         intent = Run(
             number=attempt.number,
             run_id=attempt.run_id,

@@ -71,7 +71,7 @@ class HadoopTableFiles:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         stream = self._files.open(self._path(path))
         try:
-            return bytes(self._jvm.org.apache.hadoop.shaded.org.apache.commons.io.IOUtils.toByteArray(stream))
+            return bytes(self._jvm.org.apache.commons.io.IOUtils.toByteArray(stream))
         finally:
             stream.close()
 

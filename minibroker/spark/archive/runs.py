@@ -63,7 +63,7 @@ class RunWriter:
         """One run.
 
         Args:
-            topics: of the plan.
+            topics: of the plan; what runs archived since then is known from the manifest.
             ranges: to archive; they do not overlap what is archived.
             gaps: to note.
             make_frame: gives exactly the records of `ranges`.
@@ -73,6 +73,7 @@ class RunWriter:
             SourceError: nothing of the run was kept.
         """
         attempt = self.store.begin()
+        topics = with_new(self.archived(), topics)
         started_ms = self.clock.now_ms()
         try:
             staged = self._stage(attempt, topics, ranges, make_frame)
@@ -130,6 +131,12 @@ def archived_ranges(
         counted = partitions.get((folders[each.topic], each.partition))
         found.append(ArchivedRange(*each, *counted) if counted else ArchivedRange(*each, 0, None, None))
     return tuple(found)
+
+
+def with_new(archived: Sequence[ArchivedTopic], planned: Sequence[ArchivedTopic]) -> tuple[ArchivedTopic, ...]:
+    """What the archive has, and what is new in a plan, be the plan older or not."""
+    known = {each.folder for each in archived}
+    return (*archived, *(each for each in planned if each.folder not in known))
 
 
 def topics_after(topics: Sequence[ArchivedTopic], ranges: Sequence[PartitionRange], gaps: Sequence[Gap]) -> tuple[ArchivedTopic, ...]:

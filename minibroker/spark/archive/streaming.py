@@ -17,7 +17,7 @@ from minibroker.spark.archive.checkpoint import Batch, Checkpoint, Offsets
 from minibroker.spark.archive.hadoop_files import open_folder
 from minibroker.spark.archive.manifest import PARQUET, ArchivedTopic, Run, StreamPlace, current
 from minibroker.spark.archive.planning import Allowed, check_ids, plan
-from minibroker.spark.archive.runs import RunWriter
+from minibroker.spark.archive.runs import RunWriter, with_new
 from minibroker.spark.archive.store import Recovered
 from minibroker.spark.sources.cluster import ClusterSource
 from minibroker.spark.sources.errors import SourceError
@@ -210,9 +210,7 @@ def write_batch(writer: RunWriter, checkpoint: Checkpoint, topics: Sequence[Arch
     """Archive a micro-batch; None when it was done already, or nothing is in it. SourceError when it does not fit to the archive."""
     batch = checkpoint.batch(batch_id)
     ranges = batch.ranges()
-    archived = writer.archived()
-    known = {(each.topic, each.folder) for each in archived}
-    topics = [*archived, *(each for each in topics if (each.topic, each.folder) not in known)]
+    topics = with_new(writer.archived(), topics)
     newest = current(topics)
     reached = _reached(newest, checkpoint, batch)
     if all(reached[each[:2]] == each.end_offset for each in ranges):

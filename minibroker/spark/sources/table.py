@@ -88,10 +88,17 @@ class TableSource:
             return self.table
         from pyspark.errors import AnalysisException  # noqa: PLC0415  an extra
 
-        from minibroker.spark.archive.reading import is_archive, read_archive  # noqa: PLC0415  the archive is written from sources
+        from minibroker.spark.archive.hadoop_files import open_folder  # noqa: PLC0415  the archive is written from sources
+        from minibroker.spark.archive.reading import is_archive, read_archive  # noqa: PLC0415
 
         if self.format is None and is_archive(spark, self.table):
             return read_archive(spark, self.table)
+        files, path = open_folder(spark, self.table)
+        if files.size(f"{path}/_temporary") is not None:
+            raise SourceError(
+                f"{self.table} is half written: the job that wrote it died, or is still at work (it holds _temporary; what is beside it is "
+                "not all there was to be)"
+            )
         try:
             return spark.read.format(self.format or "parquet").load(self.table)
         except AnalysisException as error:

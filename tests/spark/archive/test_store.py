@@ -60,7 +60,7 @@ def run_once(store: ArchiveStore, start: int, end: int) -> None:
 
 def published(path: Path) -> list[int]:
     """The records that a reader sees who knows nothing of manifests."""
-    return sorted(int(line) for file in path.glob("topic=*/*/*") for line in file.read_text().split())
+    return sorted(int(line) for file in path.glob("topic=*/*/[!.]*") for line in file.read_text().split())
 
 
 def committed(path: Path) -> list[int]:

@@ -1,0 +1,82 @@
+"""`minibroker spark archive`, with the session that tests share; and archives as sources of other pipelines."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from minibroker.spark.archive.store import ArchiveStore
+from minibroker.spark.sources.errors import SourceError
+from minibroker.spark.sources.ranges import PartitionRange
+from minibroker.spark.sources.table import TableSource
+from tests.clients.adapters import CLIENTS, Sent
+from tests.support.broker_process import BrokerProcess
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+
+T = 1_700_000_000_000
+
+
+def test_archive_show_and_read(spark: Any, pipelines: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = str(tmp_path / "archive")
+    with BrokerProcess(tmp_path, "--set", "log.retention.ms=-1") as broker:
+        rows = [Sent(None, b"%d" % number, (), T + number) for number in range(10)]
+        CLIENTS["confluent-kafka"].write(broker.bootstrap, "t", rows)
+        ending = f"@{T + 6}"
+        ran = pipelines("archive", "t", "--to", path, "-b", broker.bootstrap, "--ending", ending, "-o", "json")
+        assert json.loads(ran.out) == [
+            {
+                "run": 1,
+                "topic": "t",
+                "partition": 0,
+                "start_offset": 0,
+                "end_offset": 6,
+                "record_count": 6,
+                "first_offset": 0,
+                "last_offset": 5,
+                "is_gap": False,
+            }
+        ]
+        monkeypatch.setattr(ArchiveStore, "publish", interrupted)
+        assert pipelines("archive", "t", "--to", path, "-b", broker.bootstrap, code=130).out == ""
+        monkeypatch.undo()
+        ran = pipelines("archive", "t", "--to", path, "--data-dir", str(broker.data_dir))
+        assert "Run 2 had been interrupted behind its commit: finished." in ran.err
+        assert "0 records, 0 bytes, in 0 runs" in ran.err
+
+        for wrong, says in (
+            (["oders", "--to", path], "there is no topic oders in the cluster"),
+            (["t", "--to", f"{tmp_path}/data"], f"{tmp_path}/data is not empty and no archive of ours"),
+            (
+                ["t", "--to", path, "--starting", "earliest"],
+                "t-0 [0, 10) is archived already: leave it out, or pass over it with --overlap skip",
+            ),
+            (["t", "--to", path, "--isolation-level", "read_uncommitted"], "was begun with read_committed"),
+            (["t", "--to", path, "--starting", '{"t": {"0": 11}}'], "t-0 has no offset 11: it has 0 up to, but not including, 10"),
+            (["--runs", "--to", f"{tmp_path}/nothing"], f"there is no archive at {tmp_path}/nothing"),
+        ):
+            ran = pipelines("archive", *wrong, "-b", broker.bootstrap, code=1)
+            assert says in ran.err, ran.err
+            assert ran.err.count("\n") == 1
+    for wrong in (["--every", "1 minute"], ["--follow", "--ending", "@2026-01-01"], ["--ending", "tomorrow"]):
+        pipelines("archive", "t", "--to", path, *wrong, code=2)
+    ran = pipelines("archive", "--runs", "--to", path)
+    assert [line.split() for line in ran.out.splitlines()[1:]] == [["1", "t", "0", "0", "6", "6"], ["2", "t", "0", "6", "10", "4"]]
+    assert "10 records" in ran.err
+
+    source = TableSource(path)
+    assert source.covered(spark, ["t"]).ranges == (PartitionRange("t", 0, 0, 10),)
+    assert len(source.covered(spark).topic_ids["t"]) == 22
+    assert sorted(row.offset for row in source.frame(spark, [PartitionRange("t", 0, 5, 8)]).collect()) == [5, 6, 7]
+    with pytest.raises(SourceError, match="has no record of topic u"):
+        source.covered(spark, ["u"])
+    (tmp_path / "half" / "_temporary").mkdir(parents=True)
+    with pytest.raises(SourceError, match="is half written: the job that wrote it died, or is still at work"):
+        TableSource(str(tmp_path / "half")).frame(spark)
+
+
+def interrupted(*_: Any) -> None:
+    raise KeyboardInterrupt
