@@ -109,7 +109,12 @@ def stage(
     # one commit of Spark's for all tasks, not one a task; no _SUCCESS, our manifest says more
     writer = writer.option("mapreduce.fileoutputcommitter.algorithm.version", "1")
     writer = writer.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
-    with _setting(spark, "spark.sql.maxConcurrentOutputFileWriters", str(MAX_OPEN_FILES)):
+    with (
+        _setting(spark, "spark.sql.maxConcurrentOutputFileWriters", str(MAX_OPEN_FILES)),
+        _setting(
+            spark, "spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS"
+        ),  # the default is 96 bits that only Spark and Hive know
+    ):
         writer.options(**(options or {})).save(files.url(data))
     staged = count(files, spark, data)
     record_count = sum(file.record_count for file in staged.files)
@@ -126,7 +131,7 @@ def count(files: TableFiles, spark: SparkSession, data: str) -> Staged:
     """What the files of a staging folder have, by their columns `partition` and `offset`."""
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
-    found = [file for file in files.below(data) if file.path.endswith(".parquet")]
+    found = [file for file in files.below(data) if file.path.startswith("topic=") and file.path.endswith(".parquet")]
     if not found:
         return Staged((), {})
     # text, whatever the names look like; as a column it would be numbers for a topic 2026
