@@ -1,13 +1,12 @@
 """Positions of fields become columns of Arrow: the schema of Spark's Kafka source.
 
-Bytes are copied once, by Arrow: the payload is seen as an array of binary values (key, what is between, value, what is between, ...),
-of which `take` keeps those that are asked for.
+Here those of fields.py, in compiled_columns.py those of machine code. Bytes are copied once, by Arrow: the payload is seen as an array of
+binary values (key, what is between, value, what is between, ...), of which `take` keeps those that are asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -29,15 +28,18 @@ TYPES: dict[str, pa.DataType] = {
     HEADERS: pa.list_(HEADER_TYPE),
     CORRUPT_RECORD: pa.string(),
 }
+CONSTANT = {"topic", "partition", CORRUPT_RECORD}  #: columns that say the same of all records of a task
 
 
-class Rows(NamedTuple):
-    """The records to keep, and what their batches say of them; arrays have one item a kept record."""
+class RecordColumns(Protocol):
+    """Records whose columns can be made: `count` of them."""
 
-    chosen: np.ndarray  #: their numbers in `fields`, growing
-    offsets: np.ndarray
-    timestamps: np.ndarray  #: epoch ms
-    timestamp_types: np.ndarray
+    @property
+    def count(self) -> int:
+        """Rows."""
+
+    def array(self, role: str) -> pa.Array:
+        """The column of this name, of the type in TYPES, which keeps nothing of the buffer of payloads."""
 
 
 class TableBuilder:
@@ -49,39 +51,65 @@ class TableBuilder:
         self.roles = tuple(CORRUPT_RECORD if name == corrupt_column else name for name in names)
         self.schema = pa.schema([pa.field(name, TYPES[role]) for name, role in zip(names, self.roles, strict=True)])
         self._constants: dict[str, pa.Array] = {}
-        makers: dict[str, Callable[[Fields, Rows], pa.Array]] = {
-            "key": lambda fields, rows: take_bytes(fields.data, _keys_and_values(fields), rows.chosen, 0, fields.key_is_null),
-            "value": lambda fields, rows: take_bytes(fields.data, _keys_and_values(fields), rows.chosen, 2, fields.value_is_null),
-            "topic": lambda _, rows: self._constant("topic", len(rows.chosen)),
-            "partition": lambda _, rows: self._constant("partition", len(rows.chosen)),
-            "offset": lambda _, rows: pa.array(rows.offsets),
-            "timestamp": lambda _, rows: timestamp_array(rows.timestamps),
-            "timestampType": lambda _, rows: pa.array(rows.timestamp_types.astype(np.int32, copy=False)),
-            HEADERS: lambda fields, rows: header_lists(fields.data, fields.headers, rows.chosen, len(fields.batches)),
-            CORRUPT_RECORD: lambda _, rows: pa.nulls(len(rows.chosen), pa.string()),
-        }
-        self._makers = [makers[role] for role in self.roles]
 
-    def record_batch(self, fields: Fields, rows: Rows) -> pa.RecordBatch:
-        """The chosen records."""
-        return pa.RecordBatch.from_arrays([make(fields, rows) for make in self._makers], schema=self.schema)
+    def record_batch(self, columns: RecordColumns) -> pa.RecordBatch:
+        """All of these records."""
+        arrays = [self._constant(role, columns.count) if role in CONSTANT else columns.array(role) for role in self.roles]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def of_values(self, columns: dict[str, pa.Array], count: int) -> pa.RecordBatch:
         """Rows whose columns are there already; the topic and the partition are added, and what is missing is null."""
-        arrays = []
-        for role in self.roles:
-            if role in {"topic", "partition"}:
-                arrays.append(self._constant(role, count))
-            else:
-                arrays.append(columns[role] if role in columns else pa.nulls(count, TYPES[role]))
+        arrays = [
+            columns[role] if role in columns else self._constant(role, count) if role in CONSTANT else pa.nulls(count, TYPES[role])
+            for role in self.roles
+        ]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def _constant(self, name: str, count: int) -> pa.Array:
         array = self._constants.get(name)
         if array is None or len(array) < count:
-            value = self._topic if name == "topic" else self._partition
+            value = {"topic": self._topic, "partition": self._partition}.get(name)
             array = self._constants[name] = pa.repeat(pa.scalar(value, TYPES[name]), max(count, 1024))
         return array[:count]
+
+
+class Rows(NamedTuple):
+    """The records to keep, and what their batches say of them; arrays have one item a kept record."""
+
+    chosen: np.ndarray  #: their numbers in `fields`, growing
+    offsets: np.ndarray
+    timestamps: np.ndarray  #: epoch ms
+    timestamp_types: np.ndarray
+
+
+class FieldColumns:
+    """Columns of what numpy found, by Arrow."""
+
+    def __init__(self, fields: Fields, rows: Rows) -> None:
+        self._fields = fields
+        self._rows = rows
+
+    @property
+    def count(self) -> int:
+        """Rows."""
+        return len(self._rows.chosen)
+
+    def array(self, role: str) -> pa.Array:
+        """One of `key`, `value`, `offset`, `timestamp`, `timestampType`, `headers`."""
+        fields, rows = self._fields, self._rows
+        match role:
+            case "key":
+                return take_bytes(fields.data, _keys_and_values(fields), rows.chosen, 0, fields.key_is_null)
+            case "value":
+                return take_bytes(fields.data, _keys_and_values(fields), rows.chosen, 2, fields.value_is_null)
+            case "offset":
+                return pa.array(rows.offsets)
+            case "timestamp":
+                return timestamp_array(rows.timestamps)
+            case "timestampType":
+                return pa.array(rows.timestamp_types.astype(np.int32, copy=False))
+            case _:
+                return header_lists(fields.data, fields.headers, rows.chosen, len(fields.batches))
 
 
 def _keys_and_values(fields: Fields) -> np.ndarray:
@@ -115,12 +143,16 @@ def header_lists(data: bytes, headers: Headers, chosen: np.ndarray, record_count
     kept[chosen] = True
     taken = np.flatnonzero(kept[headers.rows])
     bounds = np.stack([headers.key_starts, headers.key_stops, headers.value_starts, headers.value_stops], axis=1)
-    keys = as_text(take_bytes(data, bounds, taken, 0, np.zeros(len(headers.rows), bool)))
+    keys = take_bytes(data, bounds, taken, 0, np.zeros(len(headers.rows), bool))
     values = take_bytes(data, bounds, taken, 2, headers.value_is_null)
-    entries = pa.StructArray.from_arrays([keys, values], fields=list(HEADER_TYPE))
-    chosen_counts = counts[chosen]
-    offsets = np.concatenate([[0], np.cumsum(chosen_counts)]).astype(np.int32)
-    return pa.ListArray.from_arrays(pa.array(offsets), entries, type=TYPES[HEADERS], mask=pa.array(chosen_counts == 0))
+    return header_array(keys, values, counts[chosen])
+
+
+def header_array(keys: pa.Array, values: pa.Array, counts: np.ndarray) -> pa.Array:
+    """So many headers for each record; null where that is none."""
+    entries = pa.StructArray.from_arrays([as_text(keys), values], fields=list(HEADER_TYPE))
+    offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(offsets), entries, type=TYPES[HEADERS], mask=pa.array(counts == 0))
 
 
 def as_text(values: pa.Array) -> pa.Array:

@@ -16,12 +16,12 @@ from typing import NamedTuple
 from minibroker.errors import CorruptLogError, CorruptMessage, KafkaError
 from minibroker.records.batch import HEADER_SIZE, read_batch
 from minibroker.records.record import decode_records
-from minibroker.spark.kafka_log.frames import find_batch, read_head
+from minibroker.spark.kafka_log.frames import find_batch, read_head, skim
 from minibroker.spark.kafka_log.ranges import AbortedRange
 from minibroker.storage.batch_scan import HEAD_SIZE, BatchHeader, read_headers
 from minibroker.storage.files import READ_ONLY, FileHandle, Files
 from minibroker.storage.log_file_names import LOG, OFFSET_INDEX, SNAPSHOT, TIME_INDEX, file_name, parse_file_name
-from minibroker.storage.offset_index import OffsetIndex
+from minibroker.storage.offset_index import OffsetIndex, OffsetPosition
 from minibroker.storage.time_index import NO_TIMESTAMP, TimeIndex, TimestampEntry
 
 logger = logging.getLogger(__name__)
@@ -66,6 +66,7 @@ class SegmentFile:
         self.base_offset = base_offset
         self.path = f"{directory}/{file_name(base_offset, LOG)}"
         self.size = files.size(self.path)
+        self.seen: list[OffsetPosition] = []  #: batches here and there behind the last index entry, like entries of an index
         self.handle: FileHandle = files.handles.handle(self.path, READ_ONLY)
         self.index = OffsetIndex(files, f"{directory}/{file_name(base_offset, OFFSET_INDEX)}", base_offset, UNBOUNDED)
         self.time_index = TimeIndex(files, f"{directory}/{file_name(base_offset, TIME_INDEX)}", base_offset, UNBOUNDED)
@@ -87,11 +88,14 @@ class SegmentFile:
     def start_for(self, offset: int) -> int:
         """A position of a batch at or before the one that holds `offset`."""
         entry = self.index.lookup(offset)
+        number = bisect_right(self.seen, offset, key=lambda each: each.offset)
+        if number and self.seen[number - 1].position > entry.position:
+            return self.seen[number - 1].position
         return entry.position if self.is_batch_at(entry.position, entry.offset) else 0
 
     def stop_for(self, end_offset: int, end: int) -> int:
         """A position up to `end` behind which every batch begins at or above `end_offset`."""
-        entries = self.index.entries()
+        entries = [*self.index.entries(), *self.seen]
         number = bisect_right(entries, end_offset - 2, key=lambda entry: entry.offset) + 1
         if number < len(entries) and entries[number].position < end and self.is_batch_at(entries[number].position, entries[number].offset):
             return entries[number].position
@@ -172,6 +176,9 @@ class PartitionFolder:
             entry = last.index.last()
             last_position = entry.position if last.is_batch_at(entry.position, entry.offset) else 0
             end = LogEnd(last.base_offset, last_position)
+        if (skimmed := skim(self.files, last.handle, end.position, last.size)) is not None:
+            end, last_position = LogEnd(skimmed.last_offset + 1, skimmed.end_position), skimmed.last_position
+            last.seen = skimmed.seen
         while end.position < last.size:
             try:
                 for header in last.headers(end.position):

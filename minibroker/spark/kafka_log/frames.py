@@ -10,6 +10,7 @@ import numpy as np
 from minibroker.errors import KafkaError
 from minibroker.records.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC_POSITION, MAGIC_V2, MIN_LEGACY_SIZE, read_batch
 from minibroker.storage.files import FileHandle, Files
+from minibroker.storage.offset_index import OffsetPosition
 
 #: the header of a batch of format v2, as records/batch.py has it
 HEADER = np.dtype(
@@ -31,6 +32,14 @@ HEADER = np.dtype(
 )
 SEARCH_CHUNK = 1 << 20
 MAX_GAP = 1 << 31  #: offsets that a search behind damage believes to be possible
+
+LARGE_BATCH = 1024  #: of those, the heads alone are read
+SEEN_INTERVAL_BYTES = 1 << 20
+
+_skimmed = Struct(">qi4xb6xi")  # base_offset, batch_length, magic, last_offset_delta
+_unpack_skimmed = _skimmed.unpack_from
+SKIM_HEAD = _skimmed.size
+SKIM_CHUNK = 4096
 
 _unpack_length = Struct(">i").unpack_from
 _unpack_head = Struct(">qi4xb").unpack_from
@@ -78,6 +87,42 @@ def read_frame_headers(chunk: bytes, positions: list[int]) -> np.ndarray:
     found = data[np.array(positions, np.int64)[:, None] + np.arange(HEADER_SIZE)]
     headers: np.ndarray = found.view(HEADER).reshape(-1)
     return headers
+
+
+class Skimmed(NamedTuple):
+    """Batches end to end: the last one, where it ends, and one in a megabyte, like entries of an index."""
+
+    last_offset: int
+    last_position: int
+    end_position: int
+    seen: list[OffsetPosition]
+
+
+def skim(files: Files, handle: FileHandle, position: int, end: int) -> Skimmed | None:
+    """Pass over batches of format v2 from `position` on, as far as they lie whole below `end`; None when there is none.
+
+    A microsecond a batch, where `read_headers` takes four: a broker that has not written its index yet leaves a whole segment to walk.
+    """
+    last_offset, last_position, noted = -1, -1, position
+    seen = []
+    chunk, chunk_position = b"", position
+    size = LARGE_BATCH
+    while position + HEADER_SIZE <= end:
+        if position + SKIM_HEAD > chunk_position + len(chunk):
+            chunk = files.read_at(handle.opened(), SKIM_HEAD if size > LARGE_BATCH else SKIM_CHUNK, position)
+            chunk_position = position
+            if len(chunk) < SKIM_HEAD:
+                break
+        base_offset, batch_length, magic, last_offset_delta = _unpack_skimmed(chunk, position - chunk_position)
+        size = LOG_OVERHEAD + batch_length
+        if magic != MAGIC_V2 or size < HEADER_SIZE or position + size > end or last_offset_delta < 0:
+            break
+        last_offset, last_position = base_offset + last_offset_delta, position
+        if position - noted >= SEEN_INTERVAL_BYTES:
+            seen.append(OffsetPosition(last_offset, position))
+            noted = position
+        position += size
+    return Skimmed(last_offset, last_position, position, seen) if last_position >= 0 else None
 
 
 def find_batch(files: Files, handle: FileHandle, position: int, end: int, least_offset: int) -> int:

@@ -9,6 +9,7 @@ isolationLevel (kafka.isolation.level)                   read_uncommitted, read_
 includeHeaders                                           a column `headers`
 failOnDataLoss                                           false: offsets that are not there any more are left out
 maxOffsetsPerTrigger                                     streams: so many offsets a batch at most
+checkpointLocation                                       streams: that of the query, so that its first batch after a restart is as small
 minPartitions                                            at least so many tasks, where the files can be cut so
 maxPartitionBytes                                        a task reads about so many bytes of files (128 MiB)
 mode                                                     FAILFAST, PERMISSIVE: batches that are corrupt are left out
@@ -61,6 +62,7 @@ class ReadOptions:
     include_headers: bool
     fail_on_data_loss: bool
     max_offsets_per_trigger: int | None
+    checkpoint_location: str | None
     min_partitions: int
     max_partition_bytes: int
     mode: str
@@ -121,6 +123,7 @@ def parse_options(given: Mapping[str, str], *, is_streaming: bool = False) -> Re
         include_headers=_is_true(options, "includeHeaders", "false"),
         fail_on_data_loss=_is_true(options, "failOnDataLoss", "true"),
         max_offsets_per_trigger=_count(options, "maxOffsetsPerTrigger") or None,
+        checkpoint_location=options.get("checkpointlocation") or None,
         min_partitions=_count(options, "minPartitions"),
         max_partition_bytes=_count(options, "maxPartitionBytes") or MAX_PARTITION_BYTES,
         mode=mode,

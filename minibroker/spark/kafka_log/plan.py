@@ -8,6 +8,7 @@ from typing import NamedTuple
 from minibroker.errors import CorruptMessage
 from minibroker.spark.kafka_log.directory import open_folders
 from minibroker.spark.kafka_log.folder import PartitionFolder, SegmentFile
+from minibroker.spark.kafka_log.frames import SEEN_INTERVAL_BYTES
 from minibroker.spark.kafka_log.options import EARLIEST, LATEST, Bound, OptionError, ReadOptions
 from minibroker.spark.kafka_log.ranges import LogRange, LogSlice
 from minibroker.spark.kafka_log.transactions import aborted_ranges, last_stable_offset
@@ -151,16 +152,17 @@ def _cut(whole: LogSlice, segment: SegmentFile, target: int) -> Iterator[LogSlic
     """Parts of about `target` bytes that begin where batches do."""
     position = whole.start_position
     if whole.size > target:
-        for cut in _cuts(whole, segment, target):
+        count = -(-whole.size // target)  # of one size, so that no task is left over at the end
+        for cut in _cuts(whole, segment, -(-whole.size // count)):
             yield LogSlice(whole.path, position, cut)
             position = cut
     yield LogSlice(whole.path, position, whole.end_position)
 
 
 def _cuts(whole: LogSlice, segment: SegmentFile, target: int) -> Iterator[int]:
-    """By the offset index; where it says nothing, by a walk over the headers."""
+    """By the offset index and what was seen of batches behind it; where neither says anything, by a walk over the headers."""
     position = whole.start_position
-    for entry in segment.index.entries():
+    for entry in (*segment.index.entries(), *(segment.seen if target >= SEEN_INTERVAL_BYTES else ())):
         if (
             entry.position - position >= target
             and entry.position < whole.end_position

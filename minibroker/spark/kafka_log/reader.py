@@ -1,11 +1,10 @@
-"""The records of a LogRange as record batches of Arrow: read, check, decompress and decode, a few megabytes at a time."""
+"""The records of a LogRange as record batches of Arrow: read, check, decompress and decode, a megabyte at a time."""
 
 from __future__ import annotations
 
 import logging
 from bisect import bisect_right
 from collections.abc import Generator, Iterator
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +15,6 @@ from minibroker.records.batch import (
     COMPRESSION_MASK,
     CONTROL_FLAG,
     HEADER_SIZE,
-    LOG_APPEND_TIME_FLAG,
     LOG_OVERHEAD,
     MAGIC_V2,
     TRANSACTIONAL_FLAG,
@@ -24,29 +22,20 @@ from minibroker.records.batch import (
     read_batch,
 )
 from minibroker.records.checksum import crc32c
-from minibroker.records.compression import Compression, decompress
 from minibroker.records.record import Record, decode_records
-from minibroker.spark.kafka_log.columns import NO_TIMESTAMP_TYPE, Rows, TableBuilder, timestamp_array
-from minibroker.spark.kafka_log.fields import PADDING, Fields, MalformedBatchError, Payloads, read_fields
+from minibroker.spark.kafka_log.columns import NO_TIMESTAMP_TYPE, TableBuilder, timestamp_array
+from minibroker.spark.kafka_log.decoder import DECODER, MAX_TIMESTAMP, Group
+from minibroker.spark.kafka_log.fields import MalformedBatchError
 from minibroker.spark.kafka_log.frames import find_batch, frame_positions, read_frame_headers, read_head
+from minibroker.spark.kafka_log.payloads import PayloadBuffer
 from minibroker.spark.kafka_log.ranges import LogRange, LogSlice
 from minibroker.spark.kafka_log.schema import CORRUPT_RECORD
 from minibroker.storage.files import READ_ONLY, FileHandle, Files
 
 logger = logging.getLogger(__name__)
 
-CHUNK_BYTES = 4 << 20  #: of a file, read at once
-GROUP_BYTES = 8 << 20  #: of records, decoded at once; a larger batch is a group of its own
-MAX_TIMESTAMP = (1 << 63) // 1000 - 1  #: epoch ms that fit into Spark's microseconds
+CHUNK_BYTES = 1 << 20  #: of a file, read at once: what is made of it stays in the processor's caches
 LEGACY_GROUP = 10_000  #: records of old formats in one record batch
-
-
-class _Group(NamedTuple):
-    """Batches to be decoded at once."""
-
-    positions: list[int]  #: in the file
-    headers: np.ndarray
-    payloads: list[memoryview | bytes]
 
 
 class RangeReader:
@@ -60,6 +49,7 @@ class RangeReader:
         self._aborted = _Aborted(wanted)
         self._told: list[tuple[int, str]] = []
         self._next_offset = 0
+        self._payloads = PayloadBuffer()
         self.corrupt_count = 0
 
     def record_batches(self) -> Iterator[pa.RecordBatch]:
@@ -105,16 +95,15 @@ class RangeReader:
     ) -> Generator[pa.RecordBatch, None, int]:
         """Batches of format v2 that lie whole in `chunk`, which is read from `base`; returns where in it the next chunk begins."""
         headers = read_frame_headers(chunk, positions)
-        view = memoryview(chunk)
         stop = positions[-1] + LOG_OVERHEAD + int(headers["batch_length"][-1])
-        good = self._check(view, headers, positions, _next_base_offset(chunk, stop))
+        good = self._check(memoryview(chunk), headers, positions, _next_base_offset(chunk, stop))
         bad = np.flatnonzero(~good)
         if bad.size:  # what is before it, then a search behind it: its length may be what is wrong
             first = int(bad[0])
-            yield from self._decode(handle, view, base, positions[:first], headers[:first])
+            yield from self._decode(handle, chunk, base, positions[:first], headers[:first])
             reason = "its CRC is wrong, or its offsets do not follow those before"
             return self._pass_over(handle, part, base + positions[first], reason) - base
-        yield from self._decode(handle, view, base, positions, headers)
+        yield from self._decode(handle, chunk, base, positions, headers)
         return stop
 
     def _check(self, view: memoryview, headers: np.ndarray, positions: list[int], next_base_offset: int) -> np.ndarray:
@@ -129,40 +118,34 @@ class RangeReader:
         good = (headers["last_offset_delta"] >= 0) & (base_offsets >= before)
         good &= (last_offsets < behind) | (behind < before)
         wanted = np.flatnonzero((last_offsets >= self._wanted.start_offset) & (base_offsets < self._wanted.end_offset))
-        stops = headers["batch_length"] + LOG_OVERHEAD
-        sums = [crc32c(view[positions[i] + ATTRIBUTES_POSITION : positions[i] + int(stops[i])]) for i in wanted.tolist()]
+        sizes = (headers["batch_length"] + LOG_OVERHEAD).tolist()
+        sums = [crc32c(view[positions[i] + ATTRIBUTES_POSITION : positions[i] + sizes[i]]) for i in wanted.tolist()]
         good[wanted] &= headers["crc"][wanted] == np.array(sums, np.uint32)
         return good
 
-    def _decode(
-        self, handle: FileHandle, view: memoryview, base: int, positions: list[int], headers: np.ndarray
-    ) -> Iterator[pa.RecordBatch]:
+    def _decode(self, handle: FileHandle, chunk: bytes, base: int, positions: list[int], headers: np.ndarray) -> Iterator[pa.RecordBatch]:
         """Decompress and decode the batches that count, in groups."""
         if not positions:
             return
         self._next_offset = int(headers["base_offset"][-1]) + int(headers["last_offset_delta"][-1]) + 1
-        group = _Group([], headers, [])
-        members: list[int] = []
-        size = 0
+        payloads, members = self._payloads, []
+        payloads.clear()
+        codecs = (headers["attributes"] & COMPRESSION_MASK).tolist()
+        lengths = headers["batch_length"].tolist()
         for index in np.flatnonzero(self._counting(headers)).tolist():
             position = positions[index]
-            payload: memoryview | bytes = view[position + HEADER_SIZE : position + LOG_OVERHEAD + int(headers["batch_length"][index])]
-            codec = int(headers["attributes"][index]) & COMPRESSION_MASK
-            if codec:
-                try:
-                    payload = decompress(Compression.of(codec), payload)
-                except KafkaError as error:
-                    self._note_corrupt(handle, base + position, str(error))
-                    continue
-            if members and size + len(payload) > GROUP_BYTES:
-                yield from self._decode_group(handle, _Group(group.positions, headers[members], group.payloads))
-                group, members, size = _Group([], headers, []), [], 0
-            group.positions.append(base + position)
-            group.payloads.append(payload)
+            try:
+                payloads.append(codecs[index], chunk, position + HEADER_SIZE, position + LOG_OVERHEAD + lengths[index])
+            except KafkaError as error:
+                self._note_corrupt(handle, base + position, str(error))
+                continue
             members.append(index)
-            size += len(payload)
+            if payloads.is_full:
+                yield from self._decode_group(handle, base, positions, headers, members)
+                members = []
+                payloads.clear()
         if members:
-            yield from self._decode_group(handle, _Group(group.positions, headers[members], group.payloads))
+            yield from self._decode_group(handle, base, positions, headers, members)
 
     def _counting(self, headers: np.ndarray) -> np.ndarray:
         """Which batches hold records for the reader."""
@@ -176,41 +159,21 @@ class RangeReader:
             counting[index] = not self._aborted.is_void(int(headers["producer_id"][index]), int(base_offsets[index]))
         return counting
 
-    def _decode_group(self, handle: FileHandle, group: _Group) -> Iterator[pa.RecordBatch]:
-        while group.positions:
-            lengths = np.array([len(payload) for payload in group.payloads], np.int64)
-            stops = np.cumsum(lengths)
-            counts = group.headers["record_count"].astype(np.int64)
-            last_deltas = group.headers["last_offset_delta"].astype(np.int64)
-            data = b"".join([*group.payloads, bytes(PADDING)])
+    def _decode_group(
+        self, handle: FileHandle, base: int, positions: list[int], headers: np.ndarray, members: list[int]
+    ) -> Iterator[pa.RecordBatch]:
+        """The records of the batches whose payloads are there; without those whose records are not what they announce."""
+        payloads = self._payloads
+        group = Group(payloads.data, headers[members], np.array(payloads.starts, np.int64), np.array(payloads.stops, np.int64))
+        while members:
             try:
-                fields = read_fields(Payloads(data, stops - lengths, stops, counts, last_deltas))
-                rows = self._rows(fields, group.headers)
+                columns = DECODER.columns(group, self._wanted.start_offset, self._wanted.end_offset)
             except MalformedBatchError as error:
-                self._note_corrupt(handle, group.positions[error.batch], str(error))
-                kept = [index for index in range(len(group.positions)) if index != error.batch]
-                group = _Group([group.positions[i] for i in kept], group.headers[kept], [group.payloads[i] for i in kept])
+                self._note_corrupt(handle, base + positions[members.pop(error.batch)], str(error))
+                group = group.without(error.batch)
                 continue
-            yield self._builder.record_batch(fields, rows)
+            yield self._builder.record_batch(columns)
             return
-
-    def _rows(self, fields: Fields, headers: np.ndarray) -> Rows:
-        """The records inside the range, and what is told of them by their batches; MalformedBatchError as Spark's own source has it."""
-        batches = fields.batches
-        offsets = headers["base_offset"].astype(np.int64)[batches] + fields.offset_deltas
-        is_append_time = (headers["attributes"] & LOG_APPEND_TIME_FLAG) != 0
-        timestamps = headers["base_timestamp"].astype(np.int64)[batches] + fields.timestamp_deltas
-        if is_append_time.any():
-            timestamps = np.where(is_append_time[batches], headers["max_timestamp"].astype(np.int64)[batches], timestamps)
-        beyond = np.abs(timestamps) > MAX_TIMESTAMP
-        if beyond.any():
-            raise MalformedBatchError("a timestamp that Spark cannot hold", int(batches[int(np.argmax(beyond))]))
-        inside = (offsets >= self._wanted.start_offset) & (offsets < self._wanted.end_offset)
-        types = is_append_time.astype(np.int32)[batches]
-        if inside.all():
-            return Rows(np.arange(len(offsets)), offsets, timestamps, types)
-        chosen = np.flatnonzero(inside)
-        return Rows(chosen, offsets[chosen], timestamps[chosen], types[chosen])
 
     # Old formats: few and old, so one by one
 

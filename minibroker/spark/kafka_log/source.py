@@ -23,6 +23,7 @@ from minibroker.spark.kafka_log.plan import plan
 from minibroker.spark.kafka_log.ranges import LogRange
 from minibroker.spark.kafka_log.schema import ALWAYS, CORRUPT_RECORD, DDL, HEADERS
 from minibroker.spark.kafka_log.stream import StreamPlanner
+from minibroker.spark.kafka_log.worker import settle
 from minibroker.storage.files import RealFiles
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ class KafkaLogDataSource(DataSource):
 
     def schema(self) -> str:
         """The columns that the options ask for."""
+        settle()
         options = parse_options(self.options)
         columns = [f"`{name}` {DDL[name]}" for name in ALWAYS]
         if options.include_headers:
@@ -70,6 +72,7 @@ class KafkaLogDataSource(DataSource):
 
     def reader(self, schema: StructType) -> KafkaLogReader:
         """For a batch."""
+        settle()
         return KafkaLogReader(parse_options(self.options), _column_names(schema, parse_options(self.options)))
 
     def streamReader(self, schema: StructType) -> KafkaLogStreamReader:  # noqa: N802  Spark's name
@@ -110,6 +113,7 @@ class _Reading:
         from minibroker.spark.kafka_log.columns import TableBuilder  # noqa: PLC0415
         from minibroker.spark.kafka_log.reader import RangeReader  # noqa: PLC0415
 
+        settle()
         wanted = partition.value
         builder = TableBuilder(wanted.topic, wanted.partition, self._names, self._options.corrupt_column)
         reader = RangeReader(RealFiles(), wanted, builder, is_permissive=self._options.is_permissive)

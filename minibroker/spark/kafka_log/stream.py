@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from minibroker.spark.kafka_log.checkpoint import Offsets, last_offsets
 from minibroker.spark.kafka_log.directory import open_folders
 from minibroker.spark.kafka_log.folder import PartitionFolder
 from minibroker.spark.kafka_log.options import OptionError, ReadOptions
 from minibroker.spark.kafka_log.plan import OffsetRange, check_coverage, latest_offset, plan_ranges, start_offset
 from minibroker.spark.kafka_log.ranges import LogRange
 from minibroker.storage.files import Files
-
-Offsets = dict[str, dict[str, int]]
 
 
 class StreamPlanner:
@@ -42,8 +41,11 @@ class StreamPlanner:
     def latest_offsets(self) -> Offsets:
         """Where the next batch may end: where the logs end now, or maxOffsetsPerTrigger behind the last batch.
 
-        The first batch after a restart is not bounded: Spark does not tell a Python source where its checkpoint ended.
+        Spark does not tell a Python source where its checkpoint ended: the first batch after a restart is bounded only where the option
+        checkpointLocation says where to look it up.
         """
+        if self._reached is None and self._options.max_offsets_per_trigger and self._options.checkpoint_location:
+            self._reached = last_offsets(self._files, self._options.checkpoint_location, self._options)
         latest: Offsets = {}
         starts: dict[tuple[str, str], int] = {}
         for folder in self._folders():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,16 +13,20 @@ from hypothesis import strategies as st
 pytest.importorskip("pyarrow")
 
 from minibroker.errors import InvalidRecord
-from minibroker.records.batch import RecordBatch
+from minibroker.records.batch import RecordBatch, TimestampType
 from minibroker.records.builder import build_batch
 from minibroker.records.record import Record, decode_records
-from minibroker.spark.kafka_log.columns import Rows, TableBuilder
-from minibroker.spark.kafka_log.fields import PADDING, Fields, MalformedBatchError, Payloads, read_fields
-from minibroker.spark.kafka_log.split import Splitter, compile_walk
+from minibroker.spark.kafka_log.columns import FieldColumns, RecordColumns, TableBuilder
+from minibroker.spark.kafka_log.decoder import MAX_TIMESTAMP, Decode, Decoder, Group, compiled_decode, decode_with_numpy
+from minibroker.spark.kafka_log.fields import PADDING, MalformedBatchError
+from minibroker.spark.kafka_log.frames import read_frame_headers
+from minibroker.spark.kafka_log.split import Splitter
 
-SPLITTERS = [pytest.param(Splitter(compile_after=1 << 60), id="python")]
-if compile_walk() is not None:
-    SPLITTERS.append(pytest.param(Splitter(compile_after=0), id="numba"))
+WAYS = [pytest.param(partial(decode_with_numpy, splitter=Splitter(compile_after=1 << 60)), id="python")]
+if compiled_decode() is not None:
+    WAYS.append(pytest.param(partial(decode_with_numpy, splitter=Splitter(compile_after=0)), id="numba-walk"))
+    WAYS.append(pytest.param(compiled_decode(), id="numba"))
+EVERYTHING = (0, 1 << 62)
 
 texts = st.one_of(st.none(), st.binary(max_size=20), st.binary(min_size=60, max_size=70), st.just(b"x" * 9000))
 headers = st.lists(st.tuples(st.text(max_size=5), texts), max_size=4).map(tuple)
@@ -36,20 +41,19 @@ records = st.builds(
 batches = st.lists(records, min_size=1, max_size=12).map(lambda them: RecordBatch(build_batch(them)))
 
 
-def payloads_of(them: list[RecordBatch], payloads: list[bytes]) -> Payloads:
-    lengths = np.array([len(payload) for payload in payloads], np.int64)
-    stops = np.cumsum(lengths)
-    counts = np.array([batch.record_count for batch in them], np.int64)
-    last = np.array([batch.last_offset_delta for batch in them], np.int64)
-    return Payloads(b"".join([*payloads, bytes(PADDING)]), stops - lengths, stops, counts, last)
+def group_of(them: list[RecordBatch], payloads: list[bytes]) -> Group:
+    stops = np.cumsum([len(payload) for payload in payloads])
+    headers = np.concatenate([read_frame_headers(bytes(batch.data), [0]) for batch in them])
+    data = np.frombuffer(b"".join([*payloads, bytes(PADDING)]), np.uint8)
+    return Group(data, headers, stops - [len(payload) for payload in payloads], stops)
 
 
-def columns_of(fields: Fields, base_timestamps: list[int]) -> list[dict[str, Any]]:
-    timestamps = np.array(base_timestamps)[fields.batches] + fields.timestamp_deltas
-    rows = Rows(np.arange(len(fields.batches)), fields.offset_deltas, timestamps, np.zeros(len(timestamps), np.int32))
-    found: list[dict[str, Any]] = TableBuilder("t", 0, ("offset", "key", "value", "headers")).record_batch(fields, rows).to_pylist()
-    for row, timestamp in zip(found, timestamps.tolist(), strict=True):
-        row["ms"] = timestamp
+def rows_of(columns: RecordColumns) -> list[dict[str, Any]]:
+    import pyarrow as pa
+
+    found: list[dict[str, Any]] = TableBuilder("t", 0, ("offset", "key", "value", "headers")).record_batch(columns).to_pylist()
+    for row, timestamp in zip(found, columns.array("timestamp").cast(pa.int64()).to_pylist(), strict=True):
+        row["ms"] = timestamp // 1000
     return found
 
 
@@ -58,19 +62,21 @@ def row_of(record: Record) -> dict[str, Any]:
     return {"offset": record.offset, "key": record.key, "value": record.value, "headers": told, "ms": record.timestamp}
 
 
-@pytest.mark.parametrize("splitter", SPLITTERS)
+@pytest.mark.parametrize("way", WAYS)
 @settings(max_examples=120, deadline=None)
-@given(them=st.lists(batches, min_size=1, max_size=6))
-def test_the_same_values(splitter: Splitter, them: list[RecordBatch]) -> None:
-    fields = read_fields(payloads_of(them, [bytes(batch.payload) for batch in them]), splitter)
+@given(them=st.lists(batches, min_size=1, max_size=6), bounds=st.lists(st.integers(0, 12), min_size=2, max_size=2))
+def test_the_same_values(way: Decode, them: list[RecordBatch], bounds: list[int]) -> None:
+    group = group_of(them, [bytes(batch.payload) for batch in them])
     expected = [row_of(record) for batch in them for record in decode_records(batch)]
-    assert columns_of(fields, [batch.base_timestamp for batch in them]) == expected
+    assert rows_of(way(group, *EVERYTHING)) == expected
+    start, end = sorted(bounds)
+    assert rows_of(way(group, start, end)) == [row for row in expected if start <= row["offset"] < end]
 
 
-@pytest.mark.parametrize("splitter", SPLITTERS)
+@pytest.mark.parametrize("way", WAYS)
 @settings(max_examples=500, deadline=None)
 @given(batch=batches, data=st.data())
-def test_the_same_refusals(splitter: Splitter, batch: RecordBatch, data: st.DataObject) -> None:
+def test_the_same_refusals(way: Decode, batch: RecordBatch, data: st.DataObject) -> None:
     """One byte changed, cut out or put in, or another count: both take it, with the same values, or both refuse it."""
     damaged = bytearray(batch.data)
     position = data.draw(st.integers(57, len(damaged) - 1))
@@ -84,48 +90,77 @@ def test_the_same_refusals(splitter: Splitter, batch: RecordBatch, data: st.Data
         damaged.insert(position, byte)
     damaged[8:12] = (len(damaged) - 12).to_bytes(4, "big")
     judged = RecordBatch(damaged)
+    group = group_of([judged], [bytes(judged.payload)])
     try:
         expected = [row_of(record) for record in decode_records(judged)]
     except InvalidRecord:
         with pytest.raises(MalformedBatchError):
-            read_fields(payloads_of([judged], [bytes(judged.payload)]), splitter)
+            way(group, *EVERYTHING)
     else:
         if any(not -(1 << 63) <= row["ms"] < 1 << 63 for row in expected):
             return  # Java wraps around where Python goes on
-        fields = read_fields(payloads_of([judged], [bytes(judged.payload)]), splitter)
-        assert columns_of(fields, [judged.base_timestamp]) == expected
+        if any(abs(row["ms"]) > MAX_TIMESTAMP for row in expected):
+            with pytest.raises(MalformedBatchError, match="Spark cannot hold"):
+                way(group, *EVERYTHING)
+            return
+        assert rows_of(way(group, *EVERYTHING)) == expected
 
 
-def test_the_batch_that_is_wrong_is_named() -> None:
+@pytest.mark.parametrize("way", WAYS)
+def test_the_batch_that_is_wrong_is_named(way: Decode) -> None:
     good = RecordBatch(build_batch([Record(0, 0, b"k", b"v")] * 3))
     bad = bytes(good.payload)[:-1] + b"\x02"
+    group = group_of([good] * 3, [bytes(good.payload), bad, bytes(good.payload)])
     with pytest.raises(MalformedBatchError) as raised:
-        read_fields(payloads_of([good] * 3, [bytes(good.payload), bad, bytes(good.payload)]))
+        way(group, *EVERYTHING)
     assert raised.value.batch == 1
+    assert len(rows_of(way(group.without(1), *EVERYTHING))) == 6
 
 
-@pytest.mark.parametrize("splitter", SPLITTERS)
+@pytest.mark.parametrize("way", WAYS)
+def test_the_broker_s_time(way: Decode) -> None:
+    mine = build_batch([Record(0, 5, None, b"a"), Record(1, 7, None, b"b")])
+    its = build_batch([Record(0, 5, None, b"c"), Record(1, 7, None, b"d")], timestamp_type=TimestampType.LOG_APPEND_TIME)
+    them = [RecordBatch(mine), RecordBatch(its)]
+    columns = way(group_of(them, [bytes(batch.payload) for batch in them]), *EVERYTHING)
+    assert [row["ms"] for row in rows_of(columns)] == [5, 7, 7, 7]
+    assert columns.array("timestampType").to_pylist() == [0, 0, 1, 1]
+
+
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(
     "payload",
     [b"", b"\x80", b"\xff\xff\xff\xff\xff\x01", b"\x0d" + b"\0" * 6, b"\x0c" + b"\xff" * 6, b"\xfe\xff\xff\xff\x0f" + b"\0" * 10],
 )
-def test_no_records_at_all(splitter: Splitter, payload: bytes) -> None:
+def test_no_records_at_all(way: Decode, payload: bytes) -> None:
     batch = RecordBatch(build_batch([Record(0, 0, None, None)]))
     with pytest.raises(MalformedBatchError):
-        read_fields(payloads_of([batch], [payload]), splitter)
+        way(group_of([batch], [payload]), *EVERYTHING)
 
 
-def test_a_count_that_cannot_be() -> None:
+@pytest.mark.parametrize("way", WAYS)
+def test_a_count_that_cannot_be(way: Decode) -> None:
     batch = RecordBatch(build_batch([Record(0, 0, None, None)]))
     for count in (-1, 1 << 30):
-        batch.record_count = count
+        group = group_of([batch], [bytes(batch.payload)])
+        group.headers["record_count"] = count
         with pytest.raises(MalformedBatchError):
-            read_fields(payloads_of([batch], [bytes(batch.payload)]))
+            way(group, *EVERYTHING)
 
 
-def test_a_batch_that_compaction_emptied() -> None:
+@pytest.mark.parametrize("way", WAYS)
+def test_a_batch_that_compaction_emptied(way: Decode) -> None:
     empty = RecordBatch(build_batch([Record(0, 0, None, None)]))
     full = RecordBatch(build_batch([Record(0, 0, b"k", b"v")]))
-    payloads = payloads_of([empty, full], [b"", bytes(full.payload)])
-    payloads.record_counts[0] = 0
-    assert read_fields(payloads).batches.tolist() == [1]
+    group = group_of([empty, full], [b"", bytes(full.payload)])
+    group.headers["record_count"][0] = 0
+    assert [row["key"] for row in rows_of(way(group, *EVERYTHING))] == [b"k"]
+
+
+def test_machine_code_comes_when_it_pays() -> None:
+    batch = RecordBatch(build_batch([Record(0, 0, b"k", b"v")] * 4))
+    group = group_of([batch], [bytes(batch.payload)])
+    decoder = Decoder(compile_after=6)
+    found = [decoder.columns(group, *EVERYTHING) for _ in range(3)]
+    assert [type(each) is FieldColumns for each in found] == [True, True, compiled_decode() is None]
+    assert rows_of(found[0]) == rows_of(found[2])

@@ -55,6 +55,27 @@ def test_batches_are_as_small_as_asked(logs: list[PartitionLog], tmp_path: Path)
     assert seen == [(11, 1), (22, 2), (30, 2)]
 
 
+def test_the_first_batch_after_a_restart_is_as_small(logs: list[PartitionLog], tmp_path: Path) -> None:
+    """With the checkpoint of the query, whose last batch ended at 4 and 0; one more source of another kind was in it."""
+    for number in range(30):
+        logs[0].append(batch_of(b"%d" % number))
+    offsets = tmp_path / "checkpoint" / "offsets"
+    options = {"maxOffsetsPerTrigger": "10", "checkpointLocation": f"file://{tmp_path}/checkpoint", "subscribe": "orders"}
+    assert planner(tmp_path, **options).latest_offsets() == {"orders": {"0": 30, "1": 0}}
+    offsets.mkdir(parents=True)
+    for batch, end in [(9, 2), (10, 4)]:
+        (offsets / str(batch)).write_text(f'v1\n{{"batchWatermarkMs":0}}\n{{"other":{{"0":7}}}}\n{{"orders":{{"0":{end},"1":0}}}}\n-')
+    (offsets / ".11.tmp").touch()
+    stream = planner(tmp_path, **options)
+    assert stream.latest_offsets() == {"orders": {"0": 14, "1": 0}}
+    stream.plan({"orders": {"0": 4, "1": 0}}, {"orders": {"0": 14, "1": 0}})
+    assert stream.latest_offsets() == {"orders": {"0": 24, "1": 0}}
+    (offsets / "12").write_text('v1\n{}\n{"orders":{"0":1}}\n{"orders":{"0":1}}')
+    assert planner(tmp_path, **options).latest_offsets() == {"orders": {"0": 30, "1": 0}}
+    with pytest.raises(OptionError, match="not a local folder"):
+        planner(tmp_path, **{**options, "checkpointLocation": "hdfs://namenode/checkpoint"}).latest_offsets()
+
+
 def test_a_new_partition_begins_at_its_beginning(logs: list[PartitionLog], tmp_path: Path) -> None:
     stream = planner(tmp_path, startingOffsets="latest")
     logs[0].append(batch_of(b"before"))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -279,3 +281,49 @@ def test_one_folder_several_directories_internal_topics(data: Path, open_log: Op
     assert [row["partition"] for row in rows_of(f"{data},{tmp_path}/other")] == [0, 1]  # type: ignore[arg-type]
     assert [row["partition"] for row in rows_of(data, subscribe="__consumer_offsets")] == [3]
     assert [row["partition"] for row in rows_of(data, subscribePattern=".*")] == [3, 0]
+
+
+class CountingFiles(RealFiles):
+    """Notes what is read of `.log` files, by name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bytes_read: Counter[str] = Counter()
+        self._paths: dict[int, str] = {}
+
+    def open(self, path: str, flags: int) -> int:
+        descriptor = super().open(path, flags)
+        self._paths[descriptor] = path
+        return descriptor
+
+    def read_at(self, descriptor: int, size: int, position: int, /) -> bytes:
+        data = os.pread(descriptor, size, position)
+        path = self._paths[descriptor]
+        if path.endswith(".log"):
+            self.bytes_read[path] += len(data)
+        return data
+
+
+@pytest.mark.parametrize("by", ["offsets", "time"])
+@pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
+def test_only_what_is_asked_for_is_read(data: Path, open_log: OpenLog, by: str, isolation: str) -> None:
+    """Counted at the files, by planner and tasks together: of segments outside nothing, but a few heads."""
+    log = open_log(segment_bytes=300_000, index_interval_bytes=4096)
+    for number in range(1200):
+        log.append(batch_of(random.Random(number).randbytes(1000), timestamp=NOW_MS + 1000 * number))
+    log.close()
+    paths = sorted(str(path) for path in (data / "orders-0").glob("*.log"))
+    bases = [int(Path(path).stem) for path in paths]
+    assert len(paths) >= 4
+    for start, end in [(bases[1], bases[2]), (bases[1] + 50, bases[1] + 60), (bases[2] - 5, bases[2] + 5), (1190, 1200)]:
+        options = {"startingTimestamp": str(NOW_MS + 1000 * start), "endingTimestamp": str(NOW_MS + 1000 * end)}
+        files = CountingFiles()
+        found = rows_of(data, files=files, isolationLevel=isolation, **(options if by == "time" else between(start, end)))
+        assert [row["offset"] for row in found] == list(range(start, end))
+        touched = {path for path, base, after in zip(paths, bases, [*bases[1:], 1200], strict=True) if base < end and after > start}
+        beside = {path: size for path, size in files.bytes_read.items() if path not in touched}
+        # the end of the log: heads behind the last index entry; times: the batch that a time index names, for entries are not believed
+        assert set(beside) <= ({paths[-1]} if by == "offsets" else set(paths))
+        assert all(size <= (20_000 if path == paths[-1] else 16_384) for path, size in beside.items())
+        wanted = (end - start) * 1100
+        assert sum(files.bytes_read.values()) < wanted + 45_000

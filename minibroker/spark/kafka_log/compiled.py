@@ -1,0 +1,214 @@
+"""Fields of records, and Arrow's buffers, by machine code: one walk over the records of a group reads, checks and keeps what is wanted.
+
+What it takes and refuses is what fields.py does with numpy; a property test holds both against records/record.py. To import this compiles
+it, and keeps it on the disk for the next process: numba must be there, and takes half a second even then.
+
+An array of batches has a row for each, of these numbers: START, STOP (of its payload), RECORD_COUNT, BASE_OFFSET, LAST_OFFSET_DELTA,
+BASE_TIMESTAMP (epoch ms), IS_APPEND_TIME and MAX_TIMESTAMP.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numba  # type: ignore[import-not-found, unused-ignore]
+import numpy as np
+
+START, STOP, RECORD_COUNT, BASE_OFFSET, LAST_OFFSET_DELTA, BASE_TIMESTAMP, IS_APPEND_TIME, MAX_TIMESTAMP = range(8)
+KEY, VALUE, RECORD_HEADERS = 0, 2, 4  #: rows of spans: where it begins, and behind it the length (-1: null) or, of headers, the count
+MAX_SPARK_TIMESTAMP = (1 << 63) // 1000 - 1  #: epoch ms that fit into Spark's microseconds
+
+VARINT_SHIFT, VARINT_LAST = 28, 0x0F  #: of the last byte that it can have, and the largest value of that one
+VARLONG_SHIFT, VARLONG_LAST = 63, 0x01
+MISFIT, GOES_ON, TOO_MANY_BITS, BAD_LENGTH, BAD_OFFSET, BAD_HEADERS, LONGER, BAD_TIMESTAMP = range(-1, -9, -1)
+REASONS = {
+    MISFIT: "its records are not those that it announces",
+    GOES_ON: "a field or a record goes on behind its end",
+    TOO_MANY_BITS: "a varint of too many bits",
+    BAD_LENGTH: "a length below -1, or more than there is",
+    BAD_OFFSET: "an offset that does not grow, or outside of the batch's",
+    BAD_HEADERS: "headers that do not fit, or without a key",
+    LONGER: "a record is longer than its fields",
+    BAD_TIMESTAMP: "a timestamp that Spark cannot hold",
+}
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+_BYTES = "Array(uint8, 1, 'C', readonly=True)"
+
+
+def _compile(*signature: str, inline: str = "never") -> Callable[[_Function], _Function]:
+    """Compile at once with this signature; without, where it is called from.
+
+    Positions are unsigned where they index, since numba looks for negative ones else, which takes longer than all the rest.
+    """
+
+    def compiled(function: _Function) -> _Function:
+        try:
+            return numba.njit(*signature, cache=True, nogil=True, inline=inline)(function)  # type: ignore[call-overload, no-any-return, unused-ignore]
+        except RuntimeError:  # there is no folder where it could keep it
+            return numba.njit(*signature, nogil=True, inline=inline)(function)  # type: ignore[call-overload, no-any-return, unused-ignore]
+
+    return compiled
+
+
+@_compile(inline="always")
+def _number(data: Any, position: int, stop: int, last_shift: int, last_byte: int) -> tuple[int, int]:
+    """A zigzag varint and where it ends; in place of that what is wrong, which is negative."""
+    number: Any = np.int64(0)  # else numba would take what is shifted for 32 bits
+    shift = 0
+    while True:
+        if position >= stop:
+            return 0, GOES_ON
+        byte = np.int64(data[np.uintp(position)])
+        position += 1
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            break
+        shift += 7
+        if shift > last_shift:
+            return 0, TOO_MANY_BITS
+    if shift == last_shift and byte > last_byte:
+        return 0, TOO_MANY_BITS
+    return ((number >> 1) & 0x7FFFFFFFFFFFFFFF) ^ -(number & 1), position
+
+
+@_compile()
+def _bytes(data: Any, position: int, stop: int) -> tuple[int, int]:
+    """The length (-1: null) of a field whose length stands at `position`, and where it ends; or what is wrong."""
+    length, position = _number(data, position, stop, VARINT_SHIFT, VARINT_LAST)
+    if position < 0:
+        return length, position
+    if length < -1:
+        return length, BAD_LENGTH
+    position += max(length, 0)
+    return length, position if position <= stop else GOES_ON
+
+
+@_compile()
+def _pass_headers(data: Any, position: int, stop: int, count: int) -> int:
+    """Where so many headers end; or what is wrong."""
+    if count < 0 or count > (stop - position) // 2:
+        return BAD_HEADERS
+    for _ in range(count):
+        length, position = _bytes(data, position, stop)
+        if position < 0:
+            return position
+        if length < 0:
+            return BAD_HEADERS
+        length, position = _bytes(data, position, stop)
+        if position < 0:
+            return position
+    return position
+
+
+@_compile(f"UniTuple(int64, 3)({_BYTES}, int64[:, ::1], int64, int64, int64[::1], int64[::1], int32[::1], int64[:, ::1])")
+def decode(  # noqa: C901, PLR0912, PLR0917  one loop in one piece: called functions cost four times as much
+    data: Any, batches: Any, start_offset: int, end_offset: int, offsets: Any, timestamps: Any, types: Any, spans: Any
+) -> tuple[int, int, int]:
+    """Fill the arrays with the records in [start_offset, end_offset). How many; or 0, what is wrong, and with which batch."""
+    row = 0
+    for number in range(len(batches)):
+        position, batch_stop = batches[number, START], batches[number, STOP]
+        base_offset, last_delta = batches[number, BASE_OFFSET], batches[number, LAST_OFFSET_DELTA]
+        base_timestamp, max_timestamp = batches[number, BASE_TIMESTAMP], batches[number, MAX_TIMESTAMP]
+        is_append_time = batches[number, IS_APPEND_TIME]
+        delta_before = -1
+        for _ in range(batches[number, RECORD_COUNT]):
+            length, position = _number(data, position, batch_stop, VARINT_SHIFT, VARINT_LAST)
+            if position < 0:
+                return 0, position, number
+            stop = position + length
+            if length < 0 or stop > batch_stop:
+                return 0, MISFIT, number
+            timestamp_delta, position = _number(
+                data, position + 1, stop, VARLONG_SHIFT, VARLONG_LAST
+            )  # behind attributes, none of which is in use
+            if position < 0:
+                return 0, position, number
+            delta, position = _number(data, position, stop, VARINT_SHIFT, VARINT_LAST)
+            if position < 0:
+                return 0, position, number
+            if delta <= delta_before or delta > last_delta:
+                return 0, BAD_OFFSET, number
+            delta_before = delta
+            key_length, position = _number(data, position, stop, VARINT_SHIFT, VARINT_LAST)
+            if position < 0 or key_length < -1:
+                return 0, BAD_LENGTH, number
+            key_start = position
+            position += max(key_length, 0)
+            value_length, position = _number(data, position, stop, VARINT_SHIFT, VARINT_LAST)
+            if position < 0 or value_length < -1:
+                return 0, BAD_LENGTH, number
+            value_start = position
+            position += max(value_length, 0)
+            header_count, position = _number(data, position, stop, VARINT_SHIFT, VARINT_LAST)
+            if position < 0:
+                return 0, position, number
+            headers_start = position
+            if header_count:
+                position = _pass_headers(data, position, stop, header_count)
+                if position < 0:
+                    return 0, position, number
+            if position != stop:
+                return 0, LONGER, number
+            timestamp = max_timestamp if is_append_time else base_timestamp + timestamp_delta
+            if timestamp > MAX_SPARK_TIMESTAMP or timestamp < -MAX_SPARK_TIMESTAMP:
+                return 0, BAD_TIMESTAMP, number
+            offset = base_offset + delta
+            if start_offset <= offset < end_offset:
+                offsets[row] = offset
+                timestamps[row] = timestamp * 1000
+                types[row] = is_append_time
+                spans[KEY, row], spans[KEY + 1, row] = key_start, key_length
+                spans[VALUE, row], spans[VALUE + 1, row] = value_start, value_length
+                spans[RECORD_HEADERS, row], spans[RECORD_HEADERS + 1, row] = headers_start, header_count
+                row += 1
+        if position != batch_stop:
+            return 0, MISFIT, number
+    return row, 0, 0
+
+
+@_compile("UniTuple(int64, 2)(int64[::1])")
+def total(lengths: Any) -> tuple[int, int]:
+    """Bytes of all values, and how many are null."""
+    total = 0
+    nulls = 0
+    for length in lengths:
+        if length < 0:
+            nulls += 1
+        else:
+            total += length
+    return total, nulls
+
+
+@_compile(f"void({_BYTES}, int64[::1], int64[::1], int32[::1], uint8[::1], uint8[::1])")
+def gather(  # noqa: PLR0917  called by position: a name costs a look-up, and numba takes none with a signature
+    data: Any, starts: Any, lengths: Any, offsets: Any, values: Any, validity: Any
+) -> None:
+    """Copy values one behind the other, as Arrow has them; a bit of `validity` (all 0 before) for each that is not null, if it has any."""
+    stop = 0
+    offsets[0] = 0
+    for row in range(len(starts)):
+        start = starts[row]
+        length = lengths[row]
+        if length >= 0 and len(validity):
+            validity[row >> 3] |= np.uint8(1 << (row & 7))
+        for index in range(length):
+            values[np.uintp(stop + index)] = data[np.uintp(start + index)]
+        stop += max(length, 0)
+        offsets[row + 1] = stop
+
+
+@_compile(f"void({_BYTES}, int64[::1], int64[::1], int64[:, ::1])")
+def headers(data: Any, starts: Any, counts: Any, spans: Any) -> None:
+    """The spans of key and value of each header of records that were taken before."""
+    column = 0
+    for row in range(len(starts)):
+        position = starts[row]
+        for _ in range(counts[row]):
+            for field in (KEY, VALUE):
+                length, position = _bytes(data, position, len(data))
+                spans[field, column] = position - max(length, 0)
+                spans[field + 1, column] = length
+            column += 1
