@@ -18,6 +18,7 @@ from minibroker.dispatch.delayed import Delayed, Work
 from minibroker.dispatch.dispatcher import Answer, Dispatcher
 from minibroker.dispatch.plan import Plan
 from minibroker.errors import BY_CODE
+from minibroker.schemas import k10_find_coordinator
 from minibroker.testing.request_log import ANSWERED, NOT_ANSWERED, LoggedRequest, RequestLog
 from minibroker.testing.wire import CLIENT_ID
 from minibroker.wire.schema import Buffer, Struct
@@ -116,10 +117,17 @@ def _nothing() -> None:
 
 def _subject(request: Any, cluster: Cluster) -> dict[str, Any]:
     """What a request is about, by the names that Kafka's schemas have for it."""
+    group, transactional_id = getattr(request, "group_id", None), getattr(request, "transactional_id", None)
+    if (groups := getattr(request, "groups", None)) and not group:
+        group = groups[0] if isinstance(groups[0], str) else getattr(groups[0], "group_id", None)
+    if isinstance(request, k10_find_coordinator.Request):
+        key = request.key or next(iter(request.coordinator_keys), None)
+        group = key if request.key_type == k10_find_coordinator.GROUP else None
+        transactional_id = key if request.key_type == k10_find_coordinator.TRANSACTION else None
     return {
         "topics": tuple(dict.fromkeys(_topics(request, cluster))),
-        "group": getattr(request, "group_id", None) or None,
-        "transactional_id": getattr(request, "transactional_id", None) or None,
+        "group": group or None,
+        "transactional_id": transactional_id or None,
     }
 
 

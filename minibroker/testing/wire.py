@@ -22,6 +22,7 @@ from minibroker.client.producer import Producer
 from minibroker.client.topics import create_topics, delete_topics
 from minibroker.errors import GroupIdNotFound, KafkaError, UnknownTopicOrPartition
 from minibroker.records.record import Headers, Record
+from minibroker.schemas import k03_metadata
 from minibroker.testing.errors import BrokerError
 from minibroker.testing.options import Setting, topic_config
 
@@ -81,7 +82,7 @@ class Wire(ABC):
             made = create_topics(client, [name], partition_count=partitions, replication_factor=1, configs=topic_config(config))[name]
             if isinstance(made, KafkaError):
                 raise made
-            client.topic(name)  # a real Kafka takes a moment until there is a leader
+            _topic(client, name, time.monotonic() + TIMEOUT_S)  # a real Kafka takes a moment until its brokers know of it
         return name
 
     def delete_topic(self, name: str) -> None:
@@ -140,14 +141,8 @@ class Wire(ABC):
         end_s = time.monotonic() + timeout_s
         level = ISOLATION_LEVELS[isolation]
         with self._client() as client:
-            while True:
-                try:
-                    partitions = [each.partition_index for each in client.topic(topic).partitions]
-                    break
-                except UnknownTopicOrPartition:
-                    if count is None or time.monotonic() > end_s:
-                        raise
-                    time.sleep(_LOOK_AGAIN_S)
+            found_topic = client.topic(topic) if count is None else _topic(client, topic, end_s)
+            partitions = [each.partition_index for each in found_topic.partitions]
             if partition is not None and partition not in partitions:
                 raise UnknownTopicOrPartition(f"topic {topic} has no partition {partition}: it has {len(partitions)}")
             wanted = partitions if partition is None else [partition]
@@ -193,6 +188,17 @@ class Wire(ABC):
         """Delete groups and their offsets; those that could not be deleted: they have members."""
         with self._client() as client:
             return [group for group, error in delete_groups(client, [*groups]).items() if isinstance(error, KafkaError)]
+
+
+def _topic(client: Client, name: str, end_s: float) -> k03_metadata.TopicResult:
+    """A topic, also one that is not there yet."""
+    while True:
+        try:
+            return client.topic(name)
+        except UnknownTopicOrPartition:
+            if time.monotonic() > end_s:
+                raise
+            time.sleep(_LOOK_AGAIN_S)
 
 
 def _bytes(value: Value) -> bytes | None:

@@ -20,7 +20,7 @@ def test_the_tests(pytester: pytest.Pytester) -> None:
     pytester.makeini(INI)
     pytester.makepyfile(**{f"test_example_{number}": text for number, text in enumerate(TESTS)})
     assert len(TESTS) == 3
-    pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=len(TESTS))
+    pytester.runpytest_inprocess().assert_outcomes(passed=len(TESTS))
 
 
 def test_the_conftest(pytester: pytest.Pytester) -> None:
@@ -39,7 +39,7 @@ def test_the_conftest(pytester: pytest.Pytester) -> None:
             minibroker.create_topic("orders")
         """
     )
-    pytester.runpytest_subprocess().assert_outcomes(passed=2)
+    pytester.runpytest_inprocess().assert_outcomes(passed=2)
 
 
 @pytest.mark.parametrize("number", range(len(PROGRAMS)))

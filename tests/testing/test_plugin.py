@@ -1,0 +1,209 @@
+"""The pytest plugin, as those who write tests meet it: whole runs of pytest."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from minibroker.testing import BrokerThread, plugin
+from tests import conftest as own_conftest
+from tests.support.kafka_process import KafkaProcess
+from tests.testing.test_docs import INI, TESTS
+
+pytest_plugins = "pytester"
+
+EMPTY_EACH_TIME = """
+    import pytest
+
+    @pytest.mark.parametrize("time", range(3))
+    def test_empty(minibroker, time):
+        assert minibroker.topics() == []
+        assert minibroker.groups() == []
+        minibroker.create_topic("orders")
+        minibroker.produce("orders", "one")
+        assert len(minibroker.records("orders")) == 1
+"""
+
+
+@pytest.fixture
+def suite(pytester: pytest.Pytester) -> pytest.Pytester:
+    pytester.makeini(INI)
+    return pytester
+
+
+def with_ini(suite: pytest.Pytester, *lines: str) -> None:
+    suite.makeini("\n".join([INI, *lines]))
+
+
+@pytest.mark.parametrize("form", ["thread", "process"])
+def test_a_broker_is_empty_and_the_same_for_each_test(suite: pytest.Pytester, form: str) -> None:
+    with_ini(suite, f"minibroker_form = {form}", "minibroker_config =", "    num.partitions=4")
+    suite.makepyfile(
+        EMPTY_EACH_TIME
+        + """
+    def test_form(minibroker, minibroker_bootstrap, minibroker_session):
+        assert minibroker is minibroker_session
+        assert minibroker_bootstrap == minibroker.bootstrap_servers
+        assert type(minibroker).__name__ == "Broker" + FORM.capitalize()
+        minibroker.produce("new", "one", partition=3)
+
+    def test_topics(minibroker_topic, minibroker, request):
+        assert minibroker.topics() == [minibroker_topic]
+        assert "test_topics" in minibroker_topic
+
+    def test_topic_alone(minibroker_topic, minibroker_session):
+        minibroker_session.delete_topic(minibroker_topic)
+
+    def test_topic_is_gone(minibroker_session):
+        assert minibroker_session.topics() == []
+    """.replace("FORM", repr(form))
+    )
+    suite.runpytest_inprocess().assert_outcomes(passed=7)
+
+
+def test_the_report_of_a_failed_test_tells_what_was_asked(suite: pytest.Pytester) -> None:
+    suite.makepyfile(
+        """
+        from confluent_kafka import Producer
+        from confluent_kafka.admin import AdminClient, NewTopic
+
+        def test_fails(minibroker):
+            admin = AdminClient({"bootstrap.servers": minibroker.bootstrap_servers, "client.id": "till"})
+            admin.create_topics([NewTopic("orders", 1)])["orders"].result(30)
+            print(admin.create_topics([NewTopic("orders", 1)])["orders"].exception(30))
+            del admin  # or it lives in the traceback, and looks for its broker for ever
+            assert False
+
+        def test_fails_without_asking(minibroker):
+            assert False
+
+        def test_fails_without_a_broker():
+            assert False
+
+        def test_passes(minibroker):
+            minibroker.create_topic("orders")
+        """
+    )
+    ran = suite.runpytest_inprocess()
+    ran.assert_outcomes(failed=3, passed=1)
+    sections = ran.stdout.str().split(" minibroker requests ")[1:]
+    assert len(sections) == 2
+    asked = [line for line in sections[0].splitlines() if "CreateTopics" in line]
+    assert len(asked) == 2
+    assert re.fullmatch(r"\d\d:\d\d:\d\d\.\d{3}  till  CreateTopics v\d  orders  \d+\.\d ms", asked[0])
+    assert re.search(r"till  CreateTopics v\d  orders  -> TOPIC_ALREADY_EXISTS  \d", asked[1])
+    assert sections[1].splitlines()[1] == "none"
+    with_ini(suite, "minibroker_request_lines = 0")
+    assert "minibroker requests" not in suite.runpytest_inprocess().stdout.str()
+
+
+def test_each_worker_has_a_broker_of_its_own(suite: pytest.Pytester) -> None:
+    suite.makepyfile(test_a=EMPTY_EACH_TIME, test_b=EMPTY_EACH_TIME, test_c=EMPTY_EACH_TIME)
+    ran = suite.runpytest_subprocess("-n", "2", "--dist", "load", "--minibroker-keep-data", "kept")
+    ran.assert_outcomes(passed=9)
+    kept = sorted(found.name for found in (suite.path / "kept").iterdir())
+    assert kept == ["gw0", "gw1"]
+    assert (suite.path / "kept" / "gw0" / "orders-0").is_dir()
+
+
+def test_what_is_wrong_is_told_in_one_line(suite: pytest.Pytester) -> None:
+    suite.makepyfile("def test_one(minibroker): pass")
+    for line, words in {
+        "minibroker_form = threads": "minibroker_form=threads: use thread or process",
+        "minibroker_config = num.partitions": "minibroker_config: 'num.partitions' is not NAME=VALUE",
+        "minibroker_config = num.partitions=many": "the broker does not start: Invalid value many for configuration num.partitions",
+    }.items():
+        with_ini(suite, line)
+        ran = suite.runpytest_inprocess("--tb=line")
+        ran.assert_outcomes(errors=1)
+        assert words in ran.stdout.str()
+
+
+def test_a_run_without_a_broker_imports_none(suite: pytest.Pytester) -> None:
+    suite.makepyfile(
+        """
+        import sys
+
+        def test_imports(request):
+            ours = [name for name in sys.modules if name.startswith("minibroker")]
+            assert ours == ["minibroker", "minibroker.testing", "minibroker.testing.plugin"]
+        """
+    )
+    suite.runpytest_subprocess().assert_outcomes(passed=1)
+
+
+def test_nothing_of_it_has_a_name_that_our_own_tests_use() -> None:
+    own = {name for name in vars(own_conftest) if not name.startswith("_")}
+    theirs = {name for name in vars(plugin) if not name.startswith("_")} - set(vars(pytest))
+    fixtures = {name for name in theirs if name.startswith("minibroker")}
+    assert len(fixtures) == 7
+    assert fixtures.isdisjoint(own)
+
+
+# -- on a given Kafka ---------------------------------------------------------------------------------------------------
+
+GIVEN = """
+    import pytest
+    from confluent_kafka import Consumer
+
+    @pytest.fixture(scope="session")
+    def minibroker_seed():
+        return lambda broker: broker.create_topic("prices")
+
+    @pytest.mark.parametrize("time", range(2))
+    def test_empty_but_for_what_was_there(minibroker, minibroker_topic, time):
+        assert set(minibroker.topics()) - {minibroker_topic} == {"of-others", "prices"}
+        minibroker.create_topic("orders")
+        minibroker.produce("orders", "one")
+        consumer = Consumer({"bootstrap.servers": minibroker.bootstrap_servers, "group.id": "readers", "auto.offset.reset": "earliest"})
+        consumer.subscribe(["orders"])
+        minibroker.wait_assigned("readers")
+        assert consumer.poll(30).value() == b"one"
+        consumer.commit(asynchronous=False)
+        consumer.close()
+        assert minibroker.groups() == ["readers"]
+        with pytest.raises(Exception, match="already exists"):
+            minibroker.create_topic("orders")
+
+    def test_only_a_minibroker_can_do_that(minibroker):
+        minibroker.snapshot()
+
+    def test_nor_that(minibroker):
+        print(minibroker.request_log)
+"""
+
+
+@pytest.fixture(scope="module", params=["minibroker", pytest.param("kafka", marks=pytest.mark.java)])
+def given(request: pytest.FixtureRequest) -> Iterator[str]:
+    """A Kafka that has a topic of somebody else, in use."""
+    if request.param == "kafka":
+        with tempfile.TemporaryDirectory() as folder, KafkaProcess(Path(folder)) as kafka:
+            yield kafka.bootstrap
+    else:
+        with BrokerThread() as broker:
+            yield broker.bootstrap_servers
+
+
+def test_the_same_tests_run_on_a_given_kafka(suite: pytest.Pytester, given: str) -> None:
+    from minibroker.testing import GivenCluster, Unsupported
+
+    outside = GivenCluster(given).start()
+    outside.create_topic("of-others")
+    outside.produce("of-others", "mine")
+    suite.makepyfile(test_a=GIVEN, test_b=GIVEN)
+    ran = suite.runpytest_subprocess("-n", "2", "--dist", "loadfile", "--minibroker-bootstrap", given, "-rs")
+    ran.assert_outcomes(passed=4, skipped=4)
+    ran.stdout.fnmatch_lines(["*snapshot() needs a minibroker: *", "*request_log needs a minibroker: *"])
+    suite.makepyfile(test_a="", test_b="", **{f"test_example_{number}": text for number, text in enumerate(TESTS)})
+    ran = suite.runpytest_inprocess("--minibroker-bootstrap", given)
+    ran.assert_outcomes(passed=2, skipped=1)
+    assert outside.topics() == ["of-others"]
+    assert outside.groups() == []
+    assert [record.text for record in outside.records("of-others")] == ["mine"]
+    with pytest.raises(Unsupported, match=r"^snapshot\(\) needs a minibroker"):
+        outside.snapshot()
+    outside.delete_topic("of-others")
