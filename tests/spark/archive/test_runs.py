@@ -25,6 +25,7 @@ class Source:
         self._topic_ids = iter(topic_ids)
 
     def topic_ids(self, topics: Sequence[str]) -> dict[str, str]:
+        assert topics == ["t"]
         return {"t": next(self._topic_ids)}
 
     def __str__(self) -> str:
@@ -62,6 +63,12 @@ def test_each_run_knows_all_before_it(tmp_path: Path) -> None:
     (topic,) = made.archived()
     assert topic.ranges == (PartitionRange("t", 0, 0, 30), PartitionRange("t", 1, 5, 7))
     assert [run.number for run in made.store.runs()] == [1, 2, 3]
+
+
+def test_gaps_alone_are_a_run(tmp_path: Path) -> None:
+    made = writer(tmp_path, "id")
+    run = made.write(PLANNED, [], [Gap("t", 0, 5, 7)], unread)
+    assert (run.ranges, run.files, made.archived()[0].reached(0)) == ((), (), 7)
 
 
 def test_a_topic_that_is_created_anew_while_it_is_read(tmp_path: Path) -> None:
