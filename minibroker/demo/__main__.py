@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 from tabulate import tabulate
@@ -19,6 +19,9 @@ from minibroker.demo.broker import Broker, DemoError, minibroker
 from minibroker.demo.flights import Delays, Flights
 from minibroker.demo.produce import produce
 from minibroker.spark.session import SparkUnavailableError, kafka_session, missing
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 T = TypeVar("T")
 
@@ -59,7 +62,7 @@ def _run(folder: Path, rows: int | None, master: str) -> None:
         _say(broker.ready_line)
         _say(f"(ready {broker.ready_ms} ms after its process was started)")
         _fill(broker.bootstrap, flights)
-        _read_with_spark(broker.bootstrap, flights, folder, master)
+        _with_spark(broker.bootstrap, flights, folder, master)
     _farewell(data_dir, broker.bootstrap)
 
 
@@ -79,34 +82,66 @@ def _fill(bootstrap: str, flights: Flights) -> None:
     _command(bootstrap, "offsets", "--topic", TOPIC)
 
 
-def _read_with_spark(bootstrap: str, flights: Flights, folder: Path, master: str) -> None:
-    """Three reads through spark-sql-kafka-0-10, and the report."""
-    from minibroker.demo.spark_report import FlightsReader  # noqa: PLC0415  after the check that Spark can start
-
-    log = folder / "spark.log"
+def _with_spark(bootstrap: str, flights: Flights, folder: Path, master: str) -> None:
+    """Spark's own connector, the pipelines of this project, and the report; Spark starts once."""
     _title("Spark's own Kafka connector")
-    with _stderr_to(log):
+    with _stderr_to(folder / "spark.log"):
         spark = _timed("Spark session (its first start fetches the connector)", lambda: kafka_session("minibroker demo", master=master))
         try:
-            reader = FlightsReader(spark, bootstrap, TOPIC)
-            batch = _timed("batch read, earliest to latest", reader.everything)
-            _check("rows", batch.rows, len(flights))
-            _check("distinct (partition, offset)", batch.distinct_offsets, len(flights))
-            _check("rows without key or headers", batch.without_headers, 0)
-            half_ms = flights.half_ms()
-            since = _timed(f"read by timestamp, from {_iso(half_ms)}", lambda: reader.since(half_ms))
-            _check("rows since then", since, flights.since(half_ms))
-            target, checkpoint = folder / "flights.parquet", folder / "checkpoint"
-            batches, stored = _timed("stream, AvailableNow, into Parquet", lambda: reader.stream(target, checkpoint))
-            _check("rows in the table", stored, len(flights), detail=f"in {batches} micro-batches")
-            batches, stored = _timed("the same stream again from its checkpoint", lambda: reader.stream(target, checkpoint))
-            _check("micro-batches with new data", batches, 0)
-            _check("rows in the table", stored, len(flights))
+            delays = _read(spark, bootstrap, flights, folder)
+            _pipelines(spark, bootstrap, flights, folder)
         finally:
             spark.stop()
     _title("Mean departure delay in minutes, by carrier and month")
-    _say(_table(batch.delays, flights.airlines))
-    _check("carrier-months equal to the source", _agreeing(batch.delays, flights.delays()), len(flights.delays()))
+    _say(_table(delays, flights.airlines))
+    _check("carrier-months equal to the source", _agreeing(delays, flights.delays()), len(flights.delays()))
+
+
+def _read(spark: SparkSession, bootstrap: str, flights: Flights, folder: Path) -> Delays:
+    """Three reads through spark-sql-kafka-0-10."""
+    from minibroker.demo.spark_report import FlightsReader  # noqa: PLC0415  after the check that Spark can start
+
+    reader = FlightsReader(spark, bootstrap, TOPIC)
+    batch = _timed("batch read, earliest to latest", reader.everything)
+    _check("rows", batch.rows, len(flights))
+    _check("distinct (partition, offset)", batch.distinct_offsets, len(flights))
+    _check("rows without key or headers", batch.without_headers, 0)
+    half_ms = flights.half_ms()
+    since = _timed(f"read by timestamp, from {_iso(half_ms)}", lambda: reader.since(half_ms))
+    _check("rows since then", since, flights.since(half_ms))
+    target, checkpoint = folder / "flights.parquet", folder / "checkpoint"
+    batches, stored = _timed("stream, AvailableNow, into Parquet", lambda: reader.stream(target, checkpoint))
+    _check("rows in the table", stored, len(flights), detail=f"in {batches} micro-batches")
+    batches, stored = _timed("the same stream again from its checkpoint", lambda: reader.stream(target, checkpoint))
+    _check("micro-batches with new data", batches, 0)
+    _check("rows in the table", stored, len(flights))
+    return batch.delays
+
+
+def _pipelines(spark: SparkSession, bootstrap: str, flights: Flights, folder: Path) -> None:
+    """The topic into an archive, both compared, and what the topic holds."""
+    from minibroker.spark.archive import archive  # noqa: PLC0415  after the check that Spark can start
+    from minibroker.spark.audit import audit  # noqa: PLC0415
+    from minibroker.spark.report import report  # noqa: PLC0415
+
+    _title("Pipelines on Spark: archive, audit, report")
+    place = str(folder / "archive")
+    shown = os.path.relpath(place)
+    _say(f"$ minibroker spark archive {TOPIC} --to {shown}")
+    done = _timed("archived as Parquet, by day", lambda: archive(spark, bootstrap, place, [TOPIC]))
+    _check("records archived", done.record_count, len(flights), detail=f"in {done.size / 1e6:,.1f} MB")
+    again = _timed("the same again", lambda: archive(spark, bootstrap, place, [TOPIC]))
+    _check("new records", again.record_count, 0)
+    _say(f"$ minibroker spark audit {shown}")
+    compared = _timed("topic and archive compared", lambda: audit(spark, f"kafka:{bootstrap}", f"table:{place}", topics=[TOPIC]))
+    _check("records equal in key, value, headers and timestamp", compared.left_count if compared.is_equal else -1, len(flights))
+    _say(f"$ minibroker spark report {TOPIC}")
+    found = _timed("what the topic holds", lambda: report(spark, bootstrap_servers=bootstrap, topics=[TOPIC]))
+    _check("records counted, by day", sum(row["records"] for row in found.rows), len(flights))
+    _say("\n\n".join(found.to_text().split("\n\n")[1:2]))  # without its 366 days
+    picture = folder / "flights.svg"
+    found.draw(picture)
+    _say(f"as a picture: {os.path.relpath(picture)}")
 
 
 def _agreeing(found: Delays, expected: Delays) -> int:

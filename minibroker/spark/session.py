@@ -33,6 +33,16 @@ if TYPE_CHECKING:
 SPARK_VERSION = "4.0.0"
 CONNECTOR = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{SPARK_VERSION}"
 
+#: what the connector asks for and Spark has itself, in these versions: 54 MB that would be fetched once and copied at every start
+PROVIDED = (
+    "com.google.code.findbugs:jsr305",
+    "org.apache.hadoop:hadoop-client-api",
+    "org.apache.hadoop:hadoop-client-runtime",
+    "org.lz4:lz4-java",
+    "org.scala-lang.modules:scala-parallel-collections_2.13",
+    "org.slf4j:slf4j-api",
+    "org.xerial.snappy:snappy-java",
+)
 CONNECT_TIMEOUT_S = 5.0
 #: local-cluster is Spark's own, for tests
 MASTER = re.compile(r"(local(\[(\*|\d+)(,\s*\d+)?\])?|local-cluster\[.*\]|yarn|k8s://\S+|spark://[^\s,]+:\d{1,5}(,[^\s,]+:\d{1,5})*)$")
@@ -160,6 +170,7 @@ def _masters(master: str) -> list[tuple[str, int]]:
 def _defaults(home: Path, master: str) -> dict[str, str]:
     defaults = {
         "spark.jars.ivy": str(home / "ivy"),
+        "spark.jars.excludes": ",".join(PROVIDED),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         # Spark's default of 200 makes 200 tasks of a few records each.

@@ -31,6 +31,10 @@ def test_runs_through_and_finds_every_figure_right(tmp_path: Path) -> None:
     assert f"ok acknowledged by the broker: {ROWS:,}" in done.stdout
     assert done.stdout.count(f"ok rows in the table: {ROWS:,}") == 2
     assert f"ok rows: {ROWS:,}" in done.stdout
+    assert f"ok records archived: {ROWS:,}" in done.stdout
+    assert f"ok records equal in key, value, headers and timestamp: {ROWS:,}" in done.stdout
+    assert f"ok records counted, by day: {ROWS:,}" in done.stdout
+    assert (tmp_path / "flights.svg").exists()
     assert "All figures agree with the source" in done.stdout
     assert (tmp_path / "data" / "flights-2" / "partition.metadata").exists()
 
