@@ -70,7 +70,7 @@ class DeltaRunWriter(RunWriter):
         from pyspark.sql import Observation  # noqa: PLC0415  an extra
         from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
-        check_ids(topics, self.source.topic_ids(sorted({each.topic for each in (*ranges, *gaps)})))
+        check_ids(topics, self.source.topic_ids(sorted({each.topic for each in ranges} | {gap.topic for gap in gaps})))
         attempt = self.store.begin()
         topics = with_new(self.archived(), topics)
         intent = Run(

@@ -77,7 +77,7 @@ class RunWriter:
         started_ms = self.clock.now_ms()
         try:
             staged = self._stage(attempt, topics, ranges, make_frame)
-            check_ids(topics, self.source.topic_ids(sorted({each.topic for each in (*ranges, *gaps)})))
+            check_ids(topics, self.source.topic_ids(sorted({each.topic for each in ranges} | {gap.topic for gap in gaps})))
         except Exception:
             self.store.give_up(attempt)
             raise
