@@ -1,0 +1,126 @@
+"""`minibroker spark replay`: records of a table go to topics, by minibroker.spark.replay."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from minibroker.cli.options import pairs
+from minibroker.cli.output import emit
+from minibroker.cli.spark.options import PositionParam, SparkRun, spark_command
+from minibroker.records.compression import Compression
+from minibroker.spark.sources.positions import Position
+
+if TYPE_CHECKING:
+    from minibroker.spark.replay import ReplayResult
+
+COLUMNS = ("source_topic", "topic", "partition", "records", "bytes", "old_first", "old_last", "new_first", "new_last")
+
+
+@click.command(
+    short_help="Write the records of a table to topics.",
+    epilog="""\b
+Examples:
+  minibroker spark replay ./archive --name restore
+  minibroker spark replay ./archive --name again --topic orders --to orders-again --timestamps keep
+  minibroker spark replay ./archive --name load-test --rename orders=orders-test --rate 5000
+  minibroker spark replay ./archive --name repair --where "cast(key AS string) = 'c-17'" --starting @2026-11-01 --mapping ./offsets
+""",
+)
+@click.argument("table", metavar="TABLE")
+@click.option("--name", required=True, metavar="NAME", help="Of this replay: run again with it, it goes on where it ended.")
+@click.option("--topic", "topics", multiple=True, metavar="TOPIC", help="Only records of this topic; may be given several times.")
+@click.option("--to", metavar="TOPIC", help="Where records go.  [default: to topics of their own names]")
+@click.option("--rename", multiple=True, metavar="OLD=NEW", help="Records of topic OLD go to NEW; may be given several times.")
+@click.option(
+    "--starting",
+    type=PositionParam(),
+    default="earliest",
+    show_default=True,
+    metavar="POSITION",
+    help="The first record of each partition.",
+)
+@click.option("--ending", type=PositionParam(), default="latest", show_default=True, metavar="POSITION", help="Where to end, exclusive.")
+@click.option("--where", metavar="SQL", help="Only records for which this condition on key, value, headers, ... is true.")
+@click.option(
+    "--timestamps", type=click.Choice(["now", "keep"]), default="now", show_default=True, help="Of the records in their new topics."
+)
+@click.option(
+    "-z",
+    "--compression",
+    type=click.Choice([codec.name.lower() for codec in Compression]),
+    default="lz4",
+    show_default=True,
+    help="Of batches.",
+)
+@click.option("--rate", type=click.FloatRange(min=0, min_open=True), metavar="RECORDS", help="At most so many records a second in all.")
+@click.option("--mapping", metavar="DIR", help="Write which old offsets became which new ones, as Parquet.")
+@click.option("--create/--no-create", default=True, show_default=True, help="Create topics that are missing.")
+@click.option("--partitions", type=click.IntRange(min=1), metavar="N", help="Of topics that are created.  [default: as the table has]")
+@click.option("--config", "configs", multiple=True, metavar="NAME=VALUE", help="Of topics that are created; may be given several times.")
+@spark_command("table", "json")
+def replay(
+    run: SparkRun,
+    *,
+    table: str,
+    name: str,
+    topics: tuple[str, ...],
+    to: str | None,
+    rename: tuple[str, ...],
+    starting: Position,
+    ending: Position,
+    where: str | None,
+    timestamps: str,
+    compression: str,
+    rate: float | None,
+    mapping: str | None,
+    create: bool,
+    partitions: int | None,
+    configs: tuple[str, ...],
+    output: str,
+) -> None:
+    """Write the records of a table to topics, each exactly once.
+
+    TABLE is an archive, or a folder of Parquet or Delta with the columns of Spark's Kafka source. Records keep key, value, headers,
+    partition and order. A run that ended early, or found more in the table since, goes on when it is run again with the same --name.
+
+    A POSITION is earliest, latest, @TIME, or offsets such as {"orders": {"0": 23}}.
+    """
+    from minibroker.spark.replay import Creation  # noqa: PLC0415  --help needs none of it
+    from minibroker.spark.replay import replay as start  # noqa: PLC0415
+    from minibroker.spark.replay.names import check_name  # noqa: PLC0415
+
+    check_name(name)
+    renamed = pairs(rename, "--rename")
+    creation = Creation(create, partitions, pairs(configs, "--config"))
+    result = start(
+        run.session(),
+        source=table,
+        bootstrap_servers=run.bootstrap_server,
+        name=name,
+        topic=to,
+        rename=renamed,
+        topics=topics,
+        starting=starting,
+        ending=ending,
+        where=where,
+        timestamps=timestamps,
+        compression=compression,
+        rate=rate,
+        creation=creation,
+        mapping=mapping,
+    )
+    run.finish()
+    _print(result, output)
+
+
+def _print(result: ReplayResult, output: str) -> None:
+    found = result.to_dict()
+    if output == "json":
+        emit([found], output, columns=())
+        return
+    if result.partitions:
+        emit(found["partitions"], output, columns=COLUMNS)
+    again = f", after those of {result.run - 1} earlier runs" if result.resumed else ""
+    click.echo(f"{result.records:,} records replayed in {result.seconds:.1f} s{again}; run {result.run} of {result.name}", err=True)

@@ -1,0 +1,117 @@
+"""Begins a run of a replay: ends what earlier runs left open, reads how far they came, and says that this one is the last.
+
+Invariant: from the moment in which a run is in the ledger, no task of an earlier one begins a transaction; one that it has open at that
+moment is ended by the task of this run that takes its partition over.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from minibroker.client.client import Client
+from minibroker.client.leaders import TopicPartition
+from minibroker.client.own_transaction import OwnTransaction
+from minibroker.client.transactions import OPEN_STATES, list_transactions
+from minibroker.errors import InvalidProducerEpoch, ProducerFenced, UnknownTopicOrPartition
+from minibroker.spark.replay.errors import ReplayError
+from minibroker.spark.replay.ledger import RUN, Ledger, Run
+from minibroker.spark.replay.names import LEDGER_PARTITION, check_name, group_of, ledger_of, transactional_id
+from minibroker.spark.replay.sender import BatchSender, topic_id_of
+from minibroker.spark.replay.targets import ensure_topic
+from minibroker.spark.replay.writer import committed, packed_value
+
+TIMEOUT_MS = 60_000  #: of the driver's own transactions
+#: it stays whole, and does not care for the clocks of executors
+LEDGER_CONFIGS = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1", "message.timestamp.type": "LogAppendTime"}
+
+
+@dataclass(slots=True)
+class Beginning:
+    """What is known of a replay before a run of it is in the ledger."""
+
+    name: str
+    transaction: OwnTransaction
+    ledger: Ledger = field(default_factory=Ledger)
+    next_offsets: dict[TopicPartition, int] = field(default_factory=dict)  #: by target partition, as old offsets
+
+    @property
+    def last_run(self) -> Run | None:
+        """Of those that the ledger has."""
+        return self.ledger.runs[-1] if self.ledger.runs else None
+
+    def sources(self) -> dict[str, str]:
+        """The source topic of each target topic that was written to."""
+        return {key[0]: each.source[0] for written in self.ledger.by_run.values() for key, each in written.items()}
+
+
+def look(client: Client, name: str) -> Beginning:
+    """Fence other drivers of this replay, end open transactions of its tasks, read its ledger, which is created at its first run."""
+    check_name(name)
+    beginning = Beginning(name, OwnTransaction(client, transactional_id(name), timeout_ms=TIMEOUT_MS))
+    try:
+        client.topic(ledger_of(name))
+    except UnknownTopicOrPartition:
+        ensure_topic(client, ledger_of(name), 1, LEDGER_CONFIGS)
+    prefix = transactional_id(name)
+    for each in list_transactions(client, states=OPEN_STATES):
+        if each.transactional_id.startswith(prefix):
+            OwnTransaction(client, each.transactional_id, timeout_ms=TIMEOUT_MS)  # which aborts it
+    beginning.ledger.read_on(client, ledger_of(name))
+    beginning.next_offsets = beginning.ledger.next_offsets()
+    for key, (offset, _) in committed(client, name).items():
+        if key[0] != ledger_of(name):
+            beginning.next_offsets[key] = max(offset, beginning.next_offsets.get(key, 0))
+    return beginning
+
+
+def check_same(beginning: Beginning, source: str, selection: Mapping[str, str], *, is_resumable: bool) -> None:
+    """ReplayError when this run would not go on where earlier ones of the name ended."""
+    last = beginning.last_run
+    if last is None:
+        return
+    elsewhere = f"take another name, or delete the topic and the group {ledger_of(beginning.name)} to begin anew"
+    for what, before, now in (("the source", last.source, source), *_differences(last.selection, selection)):
+        if before != now:
+            raise ReplayError(f"replay {beginning.name} was begun with {what} {before or 'unset'}, not {now or 'unset'}: {elsewhere}")
+    if beginning.next_offsets and not (is_resumable and last.resumable):
+        raise ReplayError(
+            f"replay {beginning.name} has written records already, and without offsets in the source it cannot know which: {elsewhere};"
+            " a column to order by makes a replay resumable"
+        )
+
+
+def check_topics(client: Client, beginning: Beginning) -> None:
+    """ReplayError when a topic that earlier runs wrote to is gone, or another one has its name."""
+    before = {name: topic_id for run in beginning.ledger.runs for name, topic_id in run.topics.items() if topic_id}
+    if not before:
+        return
+    for topic in client.metadata(list(before)).topics:
+        found = topic_id_of(topic)
+        if found != before[str(topic.name)]:
+            became = f"and created anew (it was {before[str(topic.name)]} and is {found}) " if found else ""
+            raise ReplayError(
+                f"topic {topic.name} was deleted {became}since replay {beginning.name} wrote to it: take another name to replay everything"
+            )
+
+
+def enter(client: Client, beginning: Beginning, run: Run) -> None:
+    """Put the run into the ledger; from now on tasks of earlier ones stop."""
+    ledger = ledger_of(beginning.name)
+    sender = BatchSender(client, beginning.transaction, {})
+    try:
+        sender.send((ledger, LEDGER_PARTITION), packed_value(RUN, run.value()), lambda _: None)
+        beginning.transaction.commit_offsets(group_of(beginning.name), {(ledger, LEDGER_PARTITION): (run.run, run.id)})
+        beginning.transaction.end(committed=True)
+    except (ProducerFenced, InvalidProducerEpoch) as error:
+        raise ReplayError(f"another run of replay {beginning.name} began at the same time: only one can go on") from error
+
+
+def _differences(before: Mapping[str, str], now: Mapping[str, str]) -> list[tuple[str, str, str]]:
+    return [(name, before.get(name, ""), now.get(name, "")) for name in sorted({*before, *now})]
+
+
+def as_text(value: Mapping[str, object]) -> str:
+    """A mapping for `selection`; "" for none."""
+    return json.dumps(dict(sorted(value.items()))) if value else ""

@@ -1,0 +1,174 @@
+"""Records in columns of Arrow become the payload of a record batch, without touching them one by one.
+
+What records/record.py writes field by field is here a concatenation of columns, which Arrow does for all records at once:
+
+    head    length, attributes, timestamp_delta, offset_delta, key_length        numbers, as varints
+    key
+    middle  value_length
+    value
+    tail    header_count, and the headers, encoded likewise from the list's own columns
+
+The varints of a row are made as a row of a matrix of bytes, of which those that are in use are kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from minibroker.spark.sources.errors import SourceError
+
+NULL = -1
+_NOTHING = pa.scalar(b"", pa.binary())
+_NO_HEADERS = pa.scalar(b"\0", pa.binary())
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Records in order: arrays of one length."""
+
+    keys: pa.BinaryArray
+    values: pa.BinaryArray
+    headers: pa.ListArray | None  #: of structs (key: text, value: binary); null is no header
+    timestamps: np.ndarray  #: epoch ms, -1 for none
+    offsets: np.ndarray  #: their old offsets; not encoded, records are numbered anew
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def part(self, start: int, stop: int) -> Columns:
+        """Some of the records, nothing copied."""
+        count = stop - start
+        headers = None if self.headers is None else self.headers.slice(start, count)
+        return Columns(
+            self.keys.slice(start, count),
+            self.values.slice(start, count),
+            headers,
+            self.timestamps[start:stop],
+            self.offsets[start:stop],
+        )
+
+
+class HeaderColumns(NamedTuple):
+    """Headers of records: how many each has, and their bytes, its own headers one after the other."""
+
+    counts: np.ndarray
+    encoded: pa.BinaryArray
+
+
+def encode_payload(columns: Columns, base_timestamp: int) -> memoryview:
+    """What stands behind a batch's header, not compressed; the records have the offset deltas 0, 1, 2 and so on."""
+    count = len(columns)
+    key_sizes, value_sizes = sizes_of(columns.keys), sizes_of(columns.values)
+    headers = encode_headers(columns.headers)
+    timestamp_deltas = Varints(columns.timestamps - base_timestamp)
+    offset_deltas = Varints(np.arange(count, dtype=np.int64))
+    key_lengths, value_lengths = Varints(key_sizes), Varints(value_sizes)
+    lengths = 1 + timestamp_deltas.sizes + offset_deltas.sizes + key_lengths.sizes + value_lengths.sizes
+    lengths += np.maximum(key_sizes, 0) + np.maximum(value_sizes, 0)
+    pieces: list[pa.Array | pa.Scalar] = []
+    if headers is None:
+        lengths += 1
+        pieces = [_NO_HEADERS]
+    else:
+        header_counts = Varints(headers.counts)
+        lengths += header_counts.sizes + sizes_of(headers.encoded)
+        pieces = [joined_varints(header_counts), headers.encoded]
+    head = joined_varints(Varints(lengths), ATTRIBUTES, timestamp_deltas, offset_deltas, key_lengths)
+    return _concatenated(head, columns.keys, joined_varints(value_lengths), columns.values, *pieces)
+
+
+def sizes_of(values: pa.BinaryArray) -> np.ndarray:
+    """Bytes of each value, NULL for null; int64."""
+    sizes: np.ndarray = pc.binary_length(values).fill_null(NULL).to_numpy(zero_copy_only=False).astype(np.int64)
+    return sizes
+
+
+def header_sizes(headers: pa.ListArray | None, count: int) -> np.ndarray:
+    """Bytes that the headers of each record take, about: less their lengths."""
+    sizes = np.zeros(count, np.int64)
+    encoded = encode_headers(headers)
+    return sizes if encoded is None else sizes_of(encoded.encoded)
+
+
+def encode_headers(headers: pa.ListArray | None) -> HeaderColumns | None:
+    """The headers of each record, without their count; None where no record has any. SourceError for a header without a key."""
+    if headers is None or not len(headers):
+        return None
+    entries = headers.flatten()  # leaves out what lies under nulls
+    if not len(entries):
+        return None
+    names, values = entries.field(0).cast(pa.binary()), entries.field(1)
+    if entries.null_count or names.null_count:
+        raise SourceError("a record has a header without a key, which Kafka has not: leave it out")
+    encoded = _join(joined_varints(Varints(sizes_of(names))), names, joined_varints(Varints(sizes_of(values))), values)
+    counts = pc.list_value_length(headers).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    # The headers of a record lie side by side, so those of record i begin where its first one does.
+    starts = np.frombuffer(encoded.buffers()[1], np.int32)[encoded.offset : encoded.offset + len(encoded) + 1]
+    offsets = starts[np.concatenate([[0], np.cumsum(counts)])]
+    of_records = pa.Array.from_buffers(pa.binary(), len(headers), [None, pa.py_buffer(offsets), encoded.buffers()[2]])
+    return HeaderColumns(counts, of_records)
+
+
+class Varints:
+    """Numbers of 64 bits and how many bytes each takes as a zigzag varint."""
+
+    __slots__ = ("sizes", "zigzag")
+
+    def __init__(self, numbers: np.ndarray) -> None:
+        self.zigzag = ((numbers << 1) ^ (numbers >> 63)).view(np.uint64)
+        self.sizes = np.ones(len(numbers), np.int64)
+        left = self.zigzag >> np.uint64(7)
+        while left.any():
+            self.sizes += left != 0
+            left >>= np.uint64(7)
+
+
+class _Attributes:
+    """A column of one zero byte: none of a record's attributes is in use."""
+
+
+ATTRIBUTES = _Attributes()
+
+
+def joined_varints(*columns: Varints | _Attributes) -> pa.BinaryArray:
+    """One value a row: the varints of all columns behind each other."""
+    numbers = [column for column in columns if isinstance(column, Varints)]
+    count = len(numbers[0].sizes)
+    widths = [int(column.sizes.max(initial=1)) if isinstance(column, Varints) else 1 for column in columns]
+    matrix = np.zeros((count, sum(widths)), np.uint8)
+    is_used = np.ones((count, sum(widths)), bool)
+    position = 0
+    for column, width in zip(columns, widths, strict=True):
+        if isinstance(column, Varints):
+            for index in range(width):
+                byte = (column.zigzag >> np.uint64(7 * index)).astype(np.uint8)
+                byte &= 0x7F
+                goes_on = column.sizes > index + 1
+                byte |= goes_on.view(np.uint8) << 7
+                matrix[:, position + index] = byte
+                if index:
+                    is_used[:, position + index] = column.sizes > index
+        position += width
+    sizes = sum(column.sizes for column in numbers) + (len(columns) - len(numbers))
+    offsets = np.zeros(count + 1, np.int32)
+    np.cumsum(sizes, out=offsets[1:])
+    data = matrix if int(offsets[-1]) == matrix.size else matrix[is_used]
+    return pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(offsets), pa.py_buffer(data.reshape(-1))])
+
+
+def _join(*pieces: pa.Array | pa.Scalar) -> pa.BinaryArray:
+    """Row by row, what the pieces have; null is nothing."""
+    filled = [pc.fill_null(piece, b"") if isinstance(piece, pa.Array) and piece.null_count else piece for piece in pieces]
+    return pc.binary_join_element_wise(*filled, _NOTHING)
+
+
+def _concatenated(*pieces: pa.Array | pa.Scalar) -> memoryview:
+    """All rows of `_join` behind each other."""
+    joined = _join(*pieces)
+    offsets = np.frombuffer(joined.buffers()[1], np.int32)[joined.offset : joined.offset + len(joined) + 1]
+    return memoryview(joined.buffers()[2])[int(offsets[0]) : int(offsets[-1])]

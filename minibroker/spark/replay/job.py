@@ -1,0 +1,353 @@
+"""`replay`: records of a DataFrame or a table become records of topics, each exactly once. docs/replay.md shows how.
+
+look, check_same      begin.py: what earlier runs of this name did         scan            what there is to do, and whether it can be done
+prepare_topics        the targets                                          enter           from now on this run is the one
+arrange, ReplayTask   Spark: a task for each target partition              read_on         the ledger says what came of it
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from minibroker.client.client import Client
+from minibroker.records.compression import Compression
+from minibroker.spark.progress import phase
+from minibroker.spark.replay.begin import Beginning, as_text, check_same, check_topics, enter, look
+from minibroker.spark.replay.errors import ReplayError
+from minibroker.spark.replay.frame import TOPIC, Prepared, Selection, arrange, not_before, prepare
+from minibroker.spark.replay.keys import KeyPartitioner
+from minibroker.spark.replay.ledger import Ledger, Run
+from minibroker.spark.replay.mapping import check_mapping_path, read_mapping, write_mapping
+from minibroker.spark.replay.names import check_name, ledger_of
+from minibroker.spark.replay.scan import Scanned, scan
+from minibroker.spark.replay.selection import select
+from minibroker.spark.replay.targets import Creation, TargetTopic, prepare_topics
+from minibroker.spark.replay.task import RESULT_DDL, ReplayTask
+from minibroker.spark.replay.writer import Target, WriterSettings
+from minibroker.spark.sources.positions import EARLIEST, LATEST, Position
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+WHOLE_PARTITION_TIMEOUT_MS = (
+    900_000  #: of the one transaction of a partition that cannot be resumed: the most that brokers allow by default
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """What seldom needs to be changed.
+
+    Attributes:
+        batch_bytes: of records in a batch before compression; a topic's max.message.bytes bounds it.
+        transaction_bytes: of batches in a transaction. A task keeps so many until they are committed.
+        transaction_age_ms: after which a transaction is committed, however small.
+        transaction_timeout_ms: after which the broker aborts one that nobody ends.
+        timeout_ms: how long brokers may be away before a task gives up.
+    """
+
+    batch_bytes: int = 1_000_000
+    transaction_bytes: int = 16 * 1024 * 1024
+    transaction_age_ms: int = 10_000
+    transaction_timeout_ms: int = 60_000
+    timeout_ms: int = 120_000
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayedPartition:
+    """What a run wrote to one target partition: `records` of them, none lost between the first and the last."""
+
+    source_topic: str
+    topic: str
+    partition: int
+    records: int
+    bytes: int  #: of batches, as they are stored
+    old_first: int
+    old_last: int
+    new_first: int
+    new_last: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayResult:
+    """What a run did; `mapping` reads the offsets of all runs of the name."""
+
+    name: str
+    run: int
+    resumed: bool  #: whether earlier runs had written something
+    records: int
+    bytes: int
+    seconds: float
+    ledger: str  #: the topic that keeps the runs and the mapping
+    partitions: tuple[ReplayedPartition, ...]
+    bootstrap_servers: str = field(repr=False)
+
+    def mapping(self, spark: SparkSession) -> DataFrame:
+        """See read_mapping."""
+        return read_mapping(spark, bootstrap_servers=self.bootstrap_servers, name=self.name)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        found = asdict(self)
+        del found["bootstrap_servers"]
+        found["partitions"] = list(found["partitions"])
+        return found
+
+
+def replay(
+    spark: SparkSession,
+    *,
+    source: str | DataFrame,
+    bootstrap_servers: str,
+    name: str,
+    topic: str | None = None,
+    rename: Mapping[str, str] | None = None,
+    topics: Iterable[str] = (),
+    starting: Position = EARLIEST,
+    ending: Position = LATEST,
+    where: str | None = None,
+    order_by: str | None = None,
+    timestamps: str = "now",
+    compression: str = "lz4",
+    rate: float | None = None,
+    creation: Creation | None = None,
+    mapping: str | None = None,
+    tuning: Tuning | None = None,
+) -> ReplayResult:
+    """Write records to topics, each exactly once, in the order of their offsets, to the partition that they had.
+
+    A run that ended early is run again, with the same name: it goes on behind what was committed. So does one that was complete, when the
+    source has more records now. Records are written in transactions: read_committed sees them with their progress, or not at all.
+
+    Args:
+        spark: a session; `minibroker.spark.session.kafka_session` makes one.
+        source: a table (an archive, a folder of Parquet), or a DataFrame with a column value, and maybe key, headers, topic, partition,
+            offset, timestamp. Without `partition` the key decides, as in Kafka's own producer. Without `offset` it cannot be resumed.
+        bootstrap_servers: of the target cluster.
+        name: of this replay; its ledger, its group and its transactional ids are named after it.
+        topic: where all records go, whatever their topic was.
+        rename: the target topic of some source topics.
+        topics: only these source topics.
+        starting: the first offset of each partition, or a time.
+        ending: where to end, exclusive.
+        where: a condition in SQL on the source's columns.
+        order_by: a column of whole numbers in place of `offset`, each once in a target partition.
+        timestamps: `keep` the source's, or `now`.
+        compression: none, gzip, snappy, lz4 or zstd.
+        rate: records a second, over all tasks, at most.
+        creation: of topics that are missing; by default with as many partitions as the source has.
+        mapping: a place for the mapping of offsets, as Parquet.
+        tuning: sizes and times.
+
+    Raises:
+        ReplayError, SourceError: what cannot be done, in one line; nothing was written, unless it says so.
+        ClientError, KafkaError: no broker answers, or it refuses.
+    """
+    began_s = time.monotonic()
+    check_name(name)
+    if timestamps not in {"keep", "now"}:
+        raise ReplayError(f"timestamps can be 'keep' or 'now', not {timestamps!r}")
+    if rate is not None and rate <= 0:
+        raise ReplayError(f"a rate of {rate} records a second never ends")
+    if spark.conf.get("spark.speculation", "false") == "true":
+        raise ReplayError("spark.speculation=true runs tasks twice at a time, which then fence each other: switch it off")
+    if mapping is not None:
+        check_mapping_path(spark, mapping)
+    chosen = Selection(topic, dict(rename or {}), order_by, timestamps == "keep")
+    prepared = prepare(select(spark, source, topics=tuple(topics), starting=starting, ending=ending, where=where), chosen)
+    options = _Options(
+        bootstrap_servers=bootstrap_servers,
+        name=name,
+        source=source if isinstance(source, str) else "a DataFrame",
+        selection={
+            "topic": topic or "",
+            "renaming": as_text(chosen.rename),
+            "topics": ",".join(sorted(topics)),
+            "start": "" if starting == EARLIEST else str(starting),
+            "condition": where or "",
+            "order": order_by or "",
+        },
+        keeps_timestamps=chosen.keeps_timestamps,
+        compression=_compression(compression),
+        rate=rate,
+        creation=creation or Creation(),
+        tuning=tuning or Tuning(),
+    )
+    with Client(bootstrap_servers, timeout_ms=options.tuning.timeout_ms) as client:
+        done = _Work(spark, client, prepared, options).run()
+    result = _result(options, done, time.monotonic() - began_s)
+    if mapping is not None:
+        with phase("writing the mapping of offsets"):
+            write_mapping(result.mapping(spark), mapping)
+    return result
+
+
+@dataclass(frozen=True, slots=True)
+class _Options:
+    """What was asked for, checked."""
+
+    bootstrap_servers: str
+    name: str
+    source: str  #: in words
+    selection: dict[str, str]  #: what must be the same in each run of the name
+    keeps_timestamps: bool
+    compression: Compression
+    rate: float | None
+    creation: Creation
+    tuning: Tuning
+
+
+class _Done(NamedTuple):
+    """A run, and what earlier ones had done."""
+
+    run: Run
+    ledger: Ledger
+    is_resumed: bool
+
+
+class _Work:
+    """One run, step by step."""
+
+    def __init__(self, spark: SparkSession, client: Client, prepared: Prepared, options: _Options) -> None:
+        self._spark = spark
+        self._client = client
+        self._prepared = prepared
+        self._options = options
+
+    def run(self) -> _Done:
+        """All of it."""
+        options, is_resumable = self._options, self._prepared.is_resumable
+        with phase(f"looking what replay {options.name} has done"):
+            beginning = look(self._client, options.name)
+            check_topics(self._client, beginning)
+        with phase("looking what there is to replay"):
+            frame, counts = self._with_partitions()
+            selection = {**options.selection, "partitions by key": as_text(counts)}
+            check_same(beginning, options.source, selection, is_resumable=is_resumable)
+            left = not_before(frame, beginning.next_offsets, beginning.sources())
+            scanned = scan(left)
+        topics = self._topics(scanned)
+        topic_ids = {each.name: each.id for each in topics.values()}
+        number = beginning.last_run.run + 1 if beginning.last_run else 1
+        run = Run(number, str(uuid.uuid4()), time.time_ns() // 1_000_000, options.source, is_resumable, selection, topic_ids)
+        enter(self._client, beginning, run)
+        if scanned:
+            self._write(run, left, _targets(scanned, topics, beginning))
+        ledger = beginning.ledger
+        ledger.read_on(self._client, ledger_of(options.name))
+        _check_complete(scanned, ledger, run)
+        return _Done(run, ledger, bool(beginning.next_offsets))
+
+    def _with_partitions(self) -> tuple[DataFrame, dict[str, int]]:
+        """The records with a partition each; and where keys decide, how many partitions the topics have."""
+        prepared = self._prepared
+        if prepared.has_partitions:
+            return prepared.frame, {}
+        rows = prepared.frame.select(TOPIC).distinct().collect()
+        names = [row[TOPIC] for row in rows if row[TOPIC] is not None]
+        if len(names) < len(rows):
+            raise ReplayError("records of the source have a null topic: leave them out, or say to which topic all go")
+        topics = prepare_topics(
+            self._client, dict.fromkeys(names, 0), self._options.creation, keeps_timestamps=self._options.keeps_timestamps
+        )
+        counts = {each.name: each.partition_count for each in topics.values()}
+        return prepared.frame.mapInArrow(KeyPartitioner(counts), prepared.frame.schema), counts
+
+    def _topics(self, scanned: list[Scanned]) -> dict[str, TargetTopic]:
+        needed: dict[str, int] = {}
+        for each in scanned:
+            needed[each.topic] = max(needed.get(each.topic, 0), each.partition + 1)
+        if not needed:
+            return {}
+        return prepare_topics(self._client, needed, self._options.creation, keeps_timestamps=self._options.keeps_timestamps)
+
+    def _write(self, run: Run, frame: DataFrame, targets: list[Target]) -> None:
+        options, tuning = self._options, self._options.tuning
+        arranged, numbers = arrange(frame, targets)
+        settings = WriterSettings(
+            name=options.name,
+            run=run.run,
+            run_id=run.id,
+            is_resumable=run.resumable,
+            transaction_bytes=tuning.transaction_bytes,
+            transaction_age_ms=tuning.transaction_age_ms,
+            transaction_timeout_ms=tuning.transaction_timeout_ms if run.resumable else WHOLE_PARTITION_TIMEOUT_MS,
+        )
+        at_a_time = min(len(targets), self._spark.sparkContext.defaultParallelism)
+        task = ReplayTask(
+            bootstrap_servers=options.bootstrap_servers,
+            timeout_ms=tuning.timeout_ms,
+            targets=numbers,
+            settings=settings,
+            compression=options.compression,
+            batch_bytes=tuning.batch_bytes,
+            records_per_s=None if options.rate is None else options.rate / at_a_time,
+        )
+        with phase(f"replaying to {', '.join(sorted({target.topic for target in targets}))}"):
+            arranged.mapInArrow(task, RESULT_DDL).collect()
+
+
+def _targets(scanned: list[Scanned], topics: Mapping[str, TargetTopic], beginning: Beginning) -> list[Target]:
+    return [
+        Target(
+            source_topic=each.source_topic,
+            source_partition=each.partition,
+            topic=each.topic,
+            partition=each.partition,
+            topic_id=topics[each.topic].id,
+            next_offset=beginning.next_offsets.get((each.topic, each.partition), 0),
+            max_message_bytes=topics[each.topic].max_message_bytes,
+        )
+        for each in scanned
+    ]
+
+
+def _compression(name: str) -> Compression:
+    try:
+        return Compression.from_name(name)
+    except ValueError as error:
+        raise ReplayError(f"{error}: none, gzip, snappy, lz4 or zstd") from None
+
+
+def _check_complete(scanned: list[Scanned], ledger: Ledger, run: Run) -> None:
+    """What was counted before must be what was written; ReplayError where the source changed under the run."""
+    written = ledger.by_run.get(run.run, {})
+    for each in scanned:
+        found = written.get((each.topic, each.partition))
+        if found is None or found.records != each.records:
+            raise ReplayError(
+                f"the source had {each.records} records for {each.topic}-{each.partition} when it was counted, and"
+                f" {found.records if found else 0} when it was replayed: it changed meanwhile"
+            )
+
+
+def _result(options: _Options, done: _Done, seconds: float) -> ReplayResult:
+    partitions = tuple(
+        ReplayedPartition(
+            source_topic=each.source[0],
+            topic=key[0],
+            partition=key[1],
+            records=each.records,
+            bytes=each.byte_count,
+            old_first=each.old_first,
+            old_last=each.old_last,
+            new_first=each.new_first,
+            new_last=each.new_last,
+        )
+        for key, each in sorted(done.ledger.by_run.get(done.run.run, {}).items())
+    )
+    return ReplayResult(
+        name=options.name,
+        run=done.run.run,
+        resumed=done.is_resumed,
+        records=sum(each.records for each in partitions),
+        bytes=sum(each.bytes for each in partitions),
+        seconds=round(seconds, 3),
+        ledger=ledger_of(options.name),
+        partitions=partitions,
+        bootstrap_servers=options.bootstrap_servers,
+    )

@@ -1,0 +1,177 @@
+"""The ledger of a replay: a topic of its own, in which its runs stand, and which old offsets became which new ones.
+
+    key       value (JSON)
+    run       {"run": 3, "id": "...", "begun_ms": ..., "source": "...", "resumable": true, "selection": {...}, "topics": {"flights": id}}
+    ranges    {"run": 3, "topic": "flights-again", "partition": 0, "source_topic": "flights", "source_partition": 0,
+               "next_offset": 123, "bytes": 4711, "ranges": [[old_first, new_first, records], ...]}
+
+The ranges of a transaction are written inside it: who reads committed records sees them exactly when the records themselves are there.
+`next_offset` is the old offset with which the next transaction begins, null in all but the last value of a transaction that has several.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import NamedTuple
+
+from minibroker.client.client import Client
+from minibroker.client.consumer import Consumer
+from minibroker.client.leaders import TopicPartition
+from minibroker.client.offsets import EARLIEST, LATEST, READ_COMMITTED, list_offsets
+from minibroker.errors import KafkaError
+from minibroker.spark.replay.names import LEDGER_PARTITION
+from minibroker.spark.replay.runs import OffsetRun
+
+RUN = b"run"
+RANGES = b"ranges"
+RUNS_IN_ONE_VALUE = 10_000  #: a value stays far below 1 MB, which every topic takes
+POLL_MS = 500
+
+#: of `ranges`, as Spark's from_json takes it
+RANGES_SCHEMA = (
+    "run long, topic string, partition int, source_topic string, source_partition int, next_offset long, bytes long, "
+    "ranges array<array<long>>"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of a replay.
+
+    Attributes:
+        run: 1, 2, 3 and so on.
+        id: of this run alone; tasks of an earlier one find another and stop.
+        begun_ms: epoch ms.
+        source: what was replayed, for people.
+        resumable: whether the records have an order of their own.
+        selection: what must be the same in each run of a name.
+        topics: ids of the target topics by name; "" where the broker is too old to tell.
+    """
+
+    run: int
+    id: str
+    begun_ms: int
+    source: str
+    resumable: bool
+    selection: Mapping[str, str]
+    topics: Mapping[str, str]
+
+    def value(self) -> bytes:
+        """As the ledger has it."""
+        return json.dumps(asdict(self)).encode()
+
+
+class WrittenRanges(NamedTuple):
+    """What one value says of a transaction."""
+
+    run: int
+    key: TopicPartition  #: the target
+    source: TopicPartition
+    next_offset: int | None
+    byte_count: int
+    runs: Sequence[OffsetRun]
+
+    def values(self) -> list[bytes]:
+        """As the ledger has them: one value, or several where there are many runs."""
+        starts = range(0, max(1, len(self.runs)), RUNS_IN_ONE_VALUE)
+        return [self._value(start, is_last=start == starts[-1]) for start in starts]
+
+    def _value(self, start: int, *, is_last: bool) -> bytes:
+        value = {
+            "run": self.run,
+            "topic": self.key[0],
+            "partition": self.key[1],
+            "source_topic": self.source[0],
+            "source_partition": self.source[1],
+            "next_offset": self.next_offset if is_last else None,
+            "bytes": self.byte_count if is_last else 0,
+            "ranges": self.runs[start : start + RUNS_IN_ONE_VALUE],
+        }
+        return json.dumps(value, separators=(",", ":")).encode()
+
+
+@dataclass(slots=True)
+class Written:
+    """What was written to one target partition, in one run or in several."""
+
+    source: TopicPartition
+    old_first: int
+    old_last: int
+    new_first: int
+    new_last: int
+    records: int = 0
+    byte_count: int = 0
+    next_offset: int = 0
+
+
+@dataclass(slots=True)
+class Ledger:
+    """What was read of it up to now."""
+
+    runs: list[Run] = field(default_factory=list)
+    by_run: dict[int, dict[TopicPartition, Written]] = field(default_factory=dict)
+    position: int | None = None  #: the offset from which it goes on; None before it was read
+
+    def next_offsets(self) -> dict[TopicPartition, int]:
+        """Where each target partition goes on, by old offsets."""
+        found: dict[TopicPartition, int] = {}
+        for written in self.by_run.values():
+            for key, each in written.items():
+                found[key] = max(found.get(key, 0), each.next_offset)
+        return found
+
+    def read_on(self, client: Client, topic: str) -> None:
+        """Read what was committed since. A transaction that is open hides all behind it: end those before."""
+        for key, value in _committed_values(client, topic, self):
+            if key == RUN:
+                self.runs.append(Run(**json.loads(value)))
+            elif key == RANGES:
+                self.note(parse_ranges(value))
+
+    def note(self, ranges: WrittenRanges) -> None:
+        """Add a value's to what was written."""
+        written = self.by_run.setdefault(ranges.run, {})
+        for old_first, new_first, records in ranges.runs:
+            found = written.get(ranges.key)
+            if found is None:
+                found = written[ranges.key] = Written(ranges.source, old_first, old_first, new_first, new_first)
+            found.old_last = old_first + records - 1
+            found.new_last = new_first + records - 1
+            found.records += records
+        if ranges.key in written:
+            written[ranges.key].byte_count += ranges.byte_count
+            written[ranges.key].next_offset = ranges.next_offset or written[ranges.key].next_offset
+
+
+def parse_ranges(value: bytes) -> WrittenRanges:
+    """One value of `ranges`."""
+    found = json.loads(value)
+    return WrittenRanges(
+        found["run"],
+        (found["topic"], found["partition"]),
+        (found["source_topic"], found["source_partition"]),
+        found["next_offset"],
+        found["bytes"],
+        [OffsetRun(*run) for run in found["ranges"]],
+    )
+
+
+def _committed_values(client: Client, topic: str, ledger: Ledger) -> Iterator[tuple[bytes | None, bytes]]:
+    """Keys and values from where the ledger was read to up to what is committed now; moves its position."""
+    start = _offset(client, topic, EARLIEST) if ledger.position is None else ledger.position
+    end = _offset(client, topic, LATEST)
+    consumer = Consumer(client, topic, {LEDGER_PARTITION: start}, isolation=READ_COMMITTED)
+    while consumer.positions[LEDGER_PARTITION] < end:
+        for _, _, record in consumer.poll(POLL_MS):
+            yield record.key, record.value or b""
+    ledger.position = consumer.positions[LEDGER_PARTITION]
+
+
+def _offset(client: Client, topic: str, time: int) -> int:
+    key = topic, LEDGER_PARTITION
+    found = list_offsets(client, {key: time}, isolation=READ_COMMITTED)[key]
+    if isinstance(found, KafkaError):
+        raise found
+    return found.offset

@@ -1,0 +1,109 @@
+"""What a task of Spark does: columns of one target partition, in order, become transactions. Needs no PySpark."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from minibroker.client.client import Client
+from minibroker.records.batch import NO_TIMESTAMP
+from minibroker.records.compression import Compression
+from minibroker.spark.replay.encode import Columns
+from minibroker.spark.replay.errors import ReplayError
+from minibroker.spark.replay.pace import Pace
+from minibroker.spark.replay.packing import Packer
+from minibroker.spark.replay.writer import PartitionWriter, Target, WriterSettings
+
+#: the columns that a task gets, the last two only if they matter
+TARGET, OFFSET, KEY, VALUE, HEADERS, TIMESTAMP = "target", "offset", "key", "value", "headers", "timestamp"
+#: what it gives: one row
+RESULT = pa.schema([pa.field("target", pa.int32()), pa.field("records", pa.int64())])
+RESULT_DDL = "target int, records long"
+MICROSECONDS = 1000  #: in a millisecond
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayTask:
+    """Is sent to executors, and called with the batches of a partition of Spark."""
+
+    bootstrap_servers: str
+    timeout_ms: int  #: how long brokers may be away
+    targets: Mapping[int, Target]  #: by the numbers that stand for them in the rows
+    settings: WriterSettings
+    compression: Compression
+    batch_bytes: int
+    records_per_s: float | None  #: of one task
+
+    def __call__(self, given: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Write them; gives how many there were for which target."""
+        batches = iter(given)
+        first = next((batch for batch in batches if batch.num_rows), None)
+        if first is None:
+            return
+        index = first.column(TARGET)[0].as_py()
+        with Client(self.bootstrap_servers, timeout_ms=self.timeout_ms) as client:
+            writer = PartitionWriter(client, self.settings, self.targets[index])
+            try:
+                count = self._write(writer, index, first, batches)
+                writer.commit()
+            except BaseException:
+                writer.abort()
+                raise
+        yield pa.RecordBatch.from_arrays([pa.array([index], pa.int32()), pa.array([count], pa.int64())], schema=RESULT)
+
+    def _write(self, writer: PartitionWriter, index: int, first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> int:
+        target = self.targets[index]
+        pace = Pace(self.records_per_s)
+        packer = Packer(self.compression, self.batch_bytes, pace.burst_records, target.max_message_bytes)
+        order = _Order(target, is_numbered=self.settings.is_resumable)
+        count = 0
+        batch: pa.RecordBatch | None = first
+        while batch is not None:
+            if batch.num_rows and not writer.is_done:
+                targets = batch.column(TARGET).to_numpy()
+                if int(targets.min()) != index or int(targets.max()) != index:
+                    raise ReplayError(f"rows of several partitions came to the task of {target}: a mistake of ours")
+                columns = order.columns(batch)
+                start = int(np.searchsorted(columns.offsets, writer.position))
+                for packed in packer.batches(columns.part(start, len(columns)), str(target)):
+                    pace.wait(packed.record_count)
+                    writer.add(packed)
+                    count += packed.record_count
+            batch = next(rest, None)
+        return count
+
+
+class _Order:
+    """Takes the columns of batches, and sees that old offsets grow; where there are none, it counts."""
+
+    def __init__(self, target: Target, *, is_numbered: bool) -> None:
+        self._target = target
+        self._is_numbered = is_numbered
+        self._next_offset = 0
+
+    def columns(self, batch: pa.RecordBatch) -> Columns:
+        if self._is_numbered:
+            offsets = batch.column(OFFSET).to_numpy()
+            falls = np.flatnonzero(np.diff(offsets, prepend=self._next_offset - 1) <= 0)
+            if falls.size:
+                source = f"{self._target.source_topic}-{self._target.source_partition}"
+                raise ReplayError(f"the source has offset {offsets[falls[0]]} of {source} twice: each must be there once")
+        else:
+            offsets = np.arange(self._next_offset, self._next_offset + batch.num_rows)
+        self._next_offset = int(offsets[-1]) + 1
+        names = batch.schema.names
+        headers = batch.column(HEADERS) if HEADERS in names else None
+        return Columns(batch.column(KEY), batch.column(VALUE), headers, _timestamps(batch), offsets)
+
+
+def _timestamps(batch: pa.RecordBatch) -> np.ndarray:
+    """Epoch ms of each record: its own, or now."""
+    if TIMESTAMP not in batch.schema.names:
+        return np.full(batch.num_rows, time.time_ns() // 1_000_000, np.int64)
+    column = batch.column(TIMESTAMP).cast(pa.int64())
+    microseconds: np.ndarray = column.fill_null(NO_TIMESTAMP * MICROSECONDS).to_numpy()
+    return microseconds // MICROSECONDS

@@ -1,0 +1,242 @@
+"""Writes one target partition in transactions: records, the mapping of their offsets, and how far it is, all at once or not at all.
+
+    take over      InitProducerId fences an earlier attempt and ends what it left open; the committed offset says where to go on
+    add            batches are sent as they come, and kept until their transaction is committed
+    commit         the ledger's ranges, TxnOffsetCommit, EndTxn
+
+When something breaks, the transaction is aborted by taking over again, and all that was kept is sent anew; if the committed offset shows
+that the commit had been decided before, nothing is. So it goes on through the death of brokers, and a task that dies leaves nothing behind
+but an open transaction, which its successor ends.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from minibroker.client.client import Client
+from minibroker.client.errors import BrokerUnreachable, ClientError
+from minibroker.client.group_offsets import committed_offsets
+from minibroker.client.own_transaction import OwnTransaction
+from minibroker.errors import (
+    DuplicateSequenceNumber,
+    InvalidProducerEpoch,
+    InvalidProducerIdMapping,
+    InvalidTxnState,
+    KafkaError,
+    OutOfOrderSequenceNumber,
+    ProducerFenced,
+    TransactionAbortable,
+    UnknownProducerId,
+)
+from minibroker.records.compression import Compression, compress
+from minibroker.records.record import Record, encode_record
+from minibroker.spark.replay.errors import ReplayError
+from minibroker.spark.replay.ledger import RANGES, WrittenRanges
+from minibroker.spark.replay.names import LEDGER_PARTITION, group_of, ledger_of, transactional_id
+from minibroker.spark.replay.packing import PackedBatch
+from minibroker.spark.replay.runs import OffsetRun, joined, runs_of
+from minibroker.spark.replay.sender import BatchSender
+
+#: errors after which a transaction is begun anew, besides those that Kafka calls retriable
+BEGIN_ANEW: Final = (
+    DuplicateSequenceNumber,
+    InvalidProducerIdMapping,
+    InvalidTxnState,
+    OutOfOrderSequenceNumber,
+    TransactionAbortable,
+    UnknownProducerId,
+)
+FENCED: Final = (InvalidProducerEpoch, ProducerFenced)
+
+
+class Target(NamedTuple):
+    """Where records of one source partition go."""
+
+    source_topic: str
+    source_partition: int
+    topic: str
+    partition: int
+    topic_id: str  #: as text; "" where unknown
+    next_offset: int  #: the old offset with which to go on, as far as the driver knows
+    max_message_bytes: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+@dataclass(frozen=True, slots=True)
+class WriterSettings:
+    """Of all tasks of a run."""
+
+    name: str
+    run: int
+    run_id: str
+    is_resumable: bool  #: else a partition is one transaction, of which nothing is kept
+    transaction_bytes: int  #: after which a transaction is committed
+    transaction_age_ms: int  #: likewise
+    transaction_timeout_ms: int  #: after which the broker aborts it
+
+
+class PartitionWriter:
+    """The producer of one target partition."""
+
+    def __init__(self, client: Client, settings: WriterSettings, target: Target, *, now_s: Callable[[], float] = time.monotonic) -> None:
+        """Take over; `position` is the old offset with which to go on, and None where an earlier attempt wrote all there is."""
+        self._client = client
+        self._settings = settings
+        self._target = target
+        self._now_s = now_s
+        self._check_run()  # a task of an earlier run must not fence a later one's
+        self._transaction = OwnTransaction(
+            client, transactional_id(settings.name, target.topic, target.partition), timeout_ms=settings.transaction_timeout_ms
+        )
+        self._sender = BatchSender(client, self._transaction, {target.topic: target.topic_id})
+        committed = self._committed()
+        self.is_done = committed is not None and not settings.is_resumable
+        self.position = max(committed or 0, target.next_offset)
+        self._end = self.position
+        self._kept: list[PackedBatch] = []
+        self._runs: list[OffsetRun] = []
+        self._bytes = 0
+        self._began_s = 0.0
+
+    def add(self, batch: PackedBatch) -> None:
+        """Send a batch, whose old offsets follow those before; commits when the transaction is large or old enough."""
+        if self._bytes == 0:
+            self._began_s = self._now_s()
+        self._bytes += batch.size
+        self._end = int(batch.old_offsets[-1]) + 1
+        if self._settings.is_resumable:
+            self._kept.append(batch)
+            self._insist(lambda: self._send(batch))
+            if self._bytes >= self._settings.transaction_bytes or self._age_ms() >= self._settings.transaction_age_ms:
+                self.commit()
+        else:
+            self._send(batch)
+
+    def commit(self) -> None:
+        """Commit what was added since the last time."""
+        if self._bytes == 0:
+            return
+        if self._settings.is_resumable:
+            self._insist(self._end_transaction, ends=True)
+        else:
+            self._end_transaction()
+        self.position = self._end
+        self._sender.next_transaction()
+        self._begin_anew()
+        self._kept.clear()
+        self._bytes = 0
+
+    def abort(self) -> None:
+        """Leave nothing open, if the broker can be told so."""
+        with suppress(ClientError, KafkaError):
+            self._sender.forget()
+            self._transaction.end(committed=False)
+
+    def _begin_anew(self) -> None:
+        self._runs = []
+        self._began_s = self._now_s()
+
+    def _send(self, batch: PackedBatch) -> None:
+        def acknowledged(base_offset: int) -> None:
+            self._runs += runs_of(batch.old_offsets, base_offset)
+
+        self._sender.send((self._target.topic, self._target.partition), batch, acknowledged)
+
+    def _end_transaction(self) -> None:
+        self._sender.drain()
+        target, settings = self._target, self._settings
+        key, source = (target.topic, target.partition), (target.source_topic, target.source_partition)
+        ranges = WrittenRanges(settings.run, key, source, self._end, self._bytes, joined(self._runs))
+        for value in ranges.values():
+            self._sender.send((ledger_of(settings.name), LEDGER_PARTITION), packed_value(RANGES, value), lambda _: None)
+        self._sender.drain()
+        self._transaction.commit_offsets(group_of(settings.name), {key: (self._end, settings.run_id)})
+        self._transaction.end(committed=True)
+
+    def _insist(self, step: Callable[[], None], *, ends: bool = False) -> None:
+        """Do a step of the transaction; after what may pass, the whole transaction again up to and with this step."""
+        try:
+            step()
+        except (BrokerUnreachable, KafkaError) as error:
+            reason: BrokerUnreachable | KafkaError = error
+        else:
+            return
+        deadline = self._client.deadline()
+        while True:
+            self._judge(reason)
+            deadline.pause(reason)
+            try:
+                self._again(ends=ends)
+            except (BrokerUnreachable, KafkaError) as error:
+                reason = error
+            else:
+                return
+
+    def _again(self, *, ends: bool) -> None:
+        self._check_run()
+        self._sender.forget()
+        self._transaction.take_over()
+        position = max(self._committed() or 0, self._target.next_offset)
+        if ends and position == self._end:
+            return  # the commit was decided, and only its answer lost
+        if position != self.position:
+            raise ReplayError(f"{self._target} was written by somebody else up to offset {position}: another attempt of the same replay")
+        self._begin_anew()
+        for batch in self._kept:
+            self._send(batch)
+        if ends:
+            self._end_transaction()
+
+    def _judge(self, reason: BrokerUnreachable | KafkaError) -> None:
+        """Raise what does not pass."""
+        if isinstance(reason, FENCED):
+            if self._age_ms() < self._settings.transaction_timeout_ms:
+                raise ReplayError(f"{self._target}: another attempt of replay {self._settings.name} has taken over") from reason
+        elif isinstance(reason, KafkaError) and not reason.retriable and not isinstance(reason, BEGIN_ANEW):
+            raise reason
+
+    def _age_ms(self) -> float:
+        return (self._now_s() - self._began_s) * 1000
+
+    def _check_run(self) -> None:
+        """ReplayError when a later run has begun."""
+        run = self._offsets().get((ledger_of(self._settings.name), LEDGER_PARTITION))
+        if run is not None and run[1] != self._settings.run_id:
+            raise ReplayError(f"another run of replay {self._settings.name} has begun; this one ends")
+
+    def _committed(self) -> int | None:
+        found = self._offsets().get((self._target.topic, self._target.partition))
+        return None if found is None else found[0]
+
+    def _offsets(self) -> dict[tuple[str, int], tuple[int, str]]:
+        return committed(self._client, self._settings.name)
+
+
+def committed(client: Client, name: str) -> dict[tuple[str, int], tuple[int, str]]:
+    """What the group of a replay committed: offset and metadata, by partition; waits for what is being decided."""
+    group = group_of(name)
+    answer = committed_offsets(client, [group], require_stable=True)[group]
+    if isinstance(answer, KafkaError):
+        raise answer
+    found = {}
+    for key, each in answer.items():
+        if isinstance(each, KafkaError):
+            raise each
+        found[key] = each.offset, each.metadata
+    return found
+
+
+def packed_value(key: bytes, value: bytes) -> PackedBatch:
+    """A batch of one value for the ledger."""
+    now_ms = time.time_ns() // 1_000_000
+    payload = bytearray()
+    encode_record(payload, Record(0, now_ms, key, value), 0, 0)
+    return PackedBatch(compress(Compression.GZIP, payload), Compression.GZIP, now_ms, now_ms, np.zeros(1, np.int64))
