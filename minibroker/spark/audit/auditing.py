@@ -1,0 +1,174 @@
+"""`audit`: what is to be compared, the digests of both sides, and what the differences are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
+from typing import TYPE_CHECKING, NamedTuple
+
+from pyspark import StorageLevel
+
+from minibroker.spark.audit.by_offset import ByOffset
+from minibroker.spark.audit.by_order import ByOrder
+from minibroker.spark.audit.comparing import PartitionFigures, by_partition, first_different
+from minibroker.spark.audit.details import MAX_DETAILED, describe
+from minibroker.spark.audit.digest import DEFAULT_COLUMNS, check_columns
+from minibroker.spark.audit.extents import Bounding, Extent, Key, extents_by_offset, extents_by_order, span
+from minibroker.spark.audit.reading import SideReader
+from minibroker.spark.audit.result import AuditResult, Difference, DifferentRange, PartitionAudit
+from minibroker.spark.audit.sides import Side, name_of, parse_side, ranges_of
+from minibroker.spark.progress import phase
+from minibroker.spark.sources.errors import SourceError
+from minibroker.spark.sources.positions import EARLIEST, EARLIEST_OFFSET, LATEST, LATEST_OFFSET, Position, parse_position
+from minibroker.spark.sources.ranges import PartitionRange
+from minibroker.spark.sources.table import TableSource
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+OFFSET = "offset"
+ORDER = "order"
+MATCHES = (OFFSET, ORDER)
+RANGE_SIZE = 10_000  #: small enough to look into, and a row for each of them is little
+MAX_RANGES = 100  #: of those that differ, so many are told
+
+NOTHING = PartitionFigures(0, 0, 0, 0, -1)
+
+
+class Names(NamedTuple):
+    """Which topics: by name, or by a pattern, on the left; and what they are called on the right."""
+
+    topics: tuple[str, ...]
+    pattern: str | None
+    renames: Mapping[str, str]
+
+
+class Compared(NamedTuple):
+    """What Spark found."""
+
+    figures: Mapping[Key, PartitionFigures]
+    different: tuple[DifferentRange, ...]
+    differences: Mapping[Key, Difference]
+
+
+def audit(
+    spark: SparkSession,
+    left: Side | DataFrame | str,
+    right: Side | DataFrame | str,
+    *,
+    topics: Sequence[str] = (),
+    pattern: str | None = None,
+    renames: Mapping[str, str] | None = None,
+    match: str = OFFSET,
+    columns: Iterable[str] = DEFAULT_COLUMNS,
+    starting: Position | str = EARLIEST,
+    ending: Position | str = LATEST,
+    whole: bool = False,
+    range_size: int = RANGE_SIZE,
+    max_ranges: int = MAX_RANGES,
+) -> AuditResult:
+    """Compare two sides: counts and digests of ranges, and the first difference of each partition.
+
+    Args:
+        spark: where it runs; records stay on its executors.
+        left: a source, a DataFrame with the columns of Spark's Kafka source, or what `parse_side` understands.
+        right: likewise.
+        topics: as they are called on the left; without any, all of a table that is one of the sides.
+        pattern: topics of the left whose whole names match this regular expression.
+        renames: what topics are called on the right, by their names on the left.
+        match: `offset`: partners have the same offset. `order`: the n-th record of a partition is the n-th on the other side.
+        columns: what is compared of each record: key, value, headers, timestamp, timestampType.
+        starting: where the left begins; by offset, the right, too: what it lacks from there on is a difference.
+        ending: likewise, exclusive.
+        whole: by offset, bounds that were not given are what either side has; False: what both have, and the rest is told.
+        range_size: offsets (by order: records) that have a digest together, and are looked into when it differs.
+        max_ranges: so many ranges that differ are told.
+
+    Raises:
+        SourceError: no such topic, offsets that are not there, columns that are not.
+        ClientError, KafkaError, CorruptLogError: a side cannot be looked up.
+    """
+    if match not in MATCHES:
+        raise SourceError(f"match is {match!r}; it can be {' or '.join(MATCHES)}")
+    if range_size < 1:
+        raise SourceError(f"a range of {range_size} records is none: give 1 or more")
+    if match == ORDER and whole:
+        raise SourceError("whole is for match=offset: by order, all that both sides have is compared")
+    sides = _side(left), _side(right)
+    chosen = check_columns(columns)
+    bounds = _position(starting), _position(ending)
+    names = Names(tuple(topics), pattern, dict(renames or {}))
+    with phase("looking up offsets"):
+        ranges = _ranges(spark, sides, names, bounds)
+    extents = extents_by_order(*ranges) if match == ORDER else extents_by_offset(*ranges, _bounding(*bounds, whole))
+    readers = SideReader(spark, sides[0], chosen, {}), SideReader(spark, sides[1], chosen, names.renames)
+    kind = ByOrder if match == ORDER else ByOffset
+    with closing(kind(*readers, extents, range_size)) as comparison:
+        compared = _compare(comparison, readers, range_size, max_ranges)
+    partitions = tuple(_partition(key, extents[key], compared) for key in extents)
+    return AuditResult(name_of(sides[0]), name_of(sides[1]), match, chosen, range_size, partitions, compared.different)
+
+
+def _side(given: Side | DataFrame | str) -> Side:
+    if isinstance(given, str):
+        return parse_side(given)
+    return given if isinstance(given, Side) else TableSource(given)
+
+
+def _position(given: Position | str) -> Position:
+    return parse_position(given) if isinstance(given, str) else given
+
+
+def _bounding(starting: Position, ending: Position, whole: bool) -> Bounding:
+    named = (EARLIEST_OFFSET, LATEST_OFFSET)
+    return Bounding(starting.everywhere not in named, ending.everywhere not in named, whole)
+
+
+def _ranges(
+    spark: SparkSession, sides: tuple[Side, Side], names: Names, bounds: tuple[Position, Position]
+) -> tuple[tuple[PartitionRange, ...], tuple[PartitionRange, ...]]:
+    """What both sides have, in the left side's names."""
+    left, right = sides
+    starting, ending = bounds
+    left_names = {own: name for name, own in names.renames.items()}
+    wanted = list(names.topics)
+    if not wanted and names.pattern is None and not isinstance(left, TableSource) and isinstance(right, TableSource):
+        wanted = sorted({left_names.get(each.topic, each.topic) for each in ranges_of(spark, right)})
+    ones = ranges_of(spark, left, wanted, pattern=names.pattern, starting=starting, ending=ending)
+    own = [names.renames.get(name, name) for name in dict.fromkeys(each.topic for each in ones)]
+    others = ranges_of(spark, right, own)
+    return ones, tuple(sorted(each._replace(topic=left_names.get(each.topic, each.topic)) for each in others))
+
+
+def _compare(comparison: ByOffset | ByOrder, readers: tuple[SideReader, SideReader], size: int, max_ranges: int) -> Compared:
+    buckets = comparison.buckets().persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        with phase("comparing"):
+            figures = by_partition(buckets)
+        different = {key: each for key, each in sorted(figures.items()) if each.different_range_count}
+        if not different:
+            return Compared(figures, (), {})
+        with phase("looking for first differences"):
+            found = comparison.first_differences({key: different[key] for key in list(different)[:MAX_DETAILED]}, buckets)
+            return Compared(figures, first_different(buckets, size, max_ranges), describe(found, *readers))
+    finally:
+        buckets.unpersist()
+
+
+def _partition(key: Key, extent: Extent, compared: Compared) -> PartitionAudit:
+    left, right = (span(each) if each else (None, None) for each in (extent.left, extent.right))
+    figures = compared.figures.get(key, NOTHING)
+    return PartitionAudit(
+        topic=key[0],
+        partition=key[1],
+        left_start_offset=left[0],
+        left_end_offset=left[1],
+        right_start_offset=right[0],
+        right_end_offset=right[1],
+        left_count=figures.left_count,
+        right_count=figures.right_count,
+        range_count=figures.range_count,
+        different_range_count=figures.different_range_count,
+        first_difference=compared.differences.get(key),
+        not_compared=extent.not_compared,
+    )

@@ -1,0 +1,91 @@
+"""Two frames of digests -> one row for each group, with the figures of both sides and whether they are the same.
+
+Both sides go through one aggregation: what is of the right side counts negative, so that equal groups sum up to nothing. Spark aggregates
+where it reads, and only a row for each group and task is moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
+
+from minibroker.spark.audit.digest import high_half, low_half
+from minibroker.spark.audit.result import LEFT, RIGHT, DifferentRange
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+PARTITION = ("topic", "partition")
+POSITION = "position"  #: what finds the partner: the offset, or the number
+DIGEST = "digest"
+BUCKET = "bucket"  #: a range's number: position divided by the range's size
+
+
+def bucket_of(position: str, size: int) -> Column:
+    """The range that a position is in."""
+    return F.expr(f"{position} div {size:d}L").alias(BUCKET)
+
+
+def compare(left: DataFrame, right: DataFrame, keys: Sequence[str]) -> DataFrame:
+    """Groups with their figures.
+
+    Args:
+        left: rows with `keys`, `offset` and `digest`.
+        right: likewise.
+        keys: columns that make a group.
+
+    Returns:
+        keys, left_count, right_count, left_first, left_last, right_first, right_last (offsets, null where a side has none), is_different.
+    """
+    wanted = [*keys, "offset", DIGEST]
+    both = left.select(*wanted, F.lit(1).alias("sign")).unionAll(right.select(*wanted, F.lit(-1).alias("sign")))
+    found = both.groupBy(*keys).agg(
+        *_figures(LEFT, F.col("sign") > 0),
+        *_figures(RIGHT, F.col("sign") < 0),
+        F.bit_xor(DIGEST).alias("xor"),
+        F.sum(F.col("sign") * low_half(F.col(DIGEST))).alias("low"),
+        F.sum(F.col("sign") * high_half(F.col(DIGEST))).alias("high"),
+    )
+    is_same = (F.col("left_count") == F.col("right_count")) & (F.col("xor") == 0) & (F.col("low") == 0) & (F.col("high") == 0)
+    return found.withColumn("is_different", ~is_same).drop("xor", "low", "high")
+
+
+def _figures(side: str, condition: Column) -> list[Column]:
+    offset = F.when(condition, F.col("offset"))
+    return [F.count_if(condition).alias(f"{side}_count"), F.min(offset).alias(f"{side}_first"), F.max(offset).alias(f"{side}_last")]
+
+
+class PartitionFigures(NamedTuple):
+    """A partition's ranges, summed up. `first_different` is the number of the first range that differs; -1 where none does."""
+
+    left_count: int
+    right_count: int
+    range_count: int
+    different_range_count: int
+    first_different: int
+
+
+def by_partition(buckets: DataFrame) -> dict[tuple[str, int], PartitionFigures]:
+    """A row for each partition that has records comes to the driver."""
+    is_different = F.col("is_different")
+    found = buckets.groupBy(*PARTITION).agg(
+        F.sum("left_count").alias("left_count"),
+        F.sum("right_count").alias("right_count"),
+        F.count(F.lit(1)).alias("range_count"),
+        F.count_if(is_different).alias("different_range_count"),
+        F.coalesce(F.min(F.when(is_different, F.col(BUCKET))), F.lit(-1)).alias("first_different"),
+    )
+    return {
+        (row["topic"], row["partition"]): PartitionFigures(*(row[name] for name in PartitionFigures._fields)) for row in found.collect()
+    }
+
+
+def first_different(buckets: DataFrame, size: int, limit: int) -> tuple[DifferentRange, ...]:
+    """The first ranges that differ, `limit` at most."""
+    rows = buckets.where("is_different").orderBy(*PARTITION, BUCKET).limit(limit).collect()
+    return tuple(
+        DifferentRange(row["topic"], row["partition"], row[BUCKET] * size, (row[BUCKET] + 1) * size, row["left_count"], row["right_count"])
+        for row in rows
+    )

@@ -1,0 +1,103 @@
+"""Which offsets of two sides are compared. No PySpark.
+
+By offset, a bound that was given is that of both sides: what one of them lacks there is a difference. A bound that was not given is what
+both sides have (and the rest is told), or with `is_whole` what either has. Gaps that an archive knows of are left out and told, unless a
+bound was given or all is compared. A partition that only one side has is compared with nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from minibroker.spark.audit.result import LEFT, RIGHT, NotCompared
+from minibroker.spark.sources.ranges import PartitionRange, common, without
+
+Key = tuple[str, int]  #: topic (as it is called on the left) and partition
+Ranges = tuple[PartitionRange, ...]  #: of one partition, sorted; one at least, which may be empty
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """What is read of one partition on each side; None: that side has no such partition."""
+
+    left: Ranges | None
+    right: Ranges | None
+    not_compared: tuple[NotCompared, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Bounding:
+    """How bounds are found: those that were given are the left side's."""
+
+    is_start_given: bool = False
+    is_end_given: bool = False
+    is_whole: bool = False
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether what a side lacks inside is missing, known gap or not."""
+        return self.is_whole or self.is_start_given or self.is_end_given
+
+    def excludes(self, unseen: NotCompared, window: PartitionRange) -> bool:
+        """Whether somebody who gave these bounds did not want it."""
+        is_before, is_behind = unseen.end_offset <= window.start_offset, unseen.start_offset >= window.end_offset
+        return (self.is_start_given and is_before) or (self.is_end_given and is_behind)
+
+
+def extents_by_offset(left: Iterable[PartitionRange], right: Iterable[PartitionRange], bounding: Bounding) -> dict[Key, Extent]:
+    """The extents of all partitions, sorted by key.
+
+    Args:
+        left: what was asked for, of what the left side has.
+        right: all that the right side has, its topics called as on the left.
+        bounding: what to do where they differ.
+    """
+    return {key: _extent(one, other, bounding) for key, (one, other) in _paired(left, right).items()}
+
+
+def extents_by_order(left: Iterable[PartitionRange], right: Iterable[PartitionRange]) -> dict[Key, Extent]:
+    """All of both: offsets say nothing of which record is whose partner."""
+    return {key: Extent(one, other) for key, (one, other) in _paired(left, right).items()}
+
+
+def span(ranges: Ranges) -> tuple[int, int]:
+    """The first offset, and the one after the last."""
+    return ranges[0].start_offset, ranges[-1].end_offset
+
+
+def _paired(left: Iterable[PartitionRange], right: Iterable[PartitionRange]) -> dict[Key, tuple[Ranges | None, Ranges | None]]:
+    ones, others = _by_partition(left), _by_partition(right)
+    return {key: (ones.get(key), others.get(key)) for key in sorted(ones.keys() | others.keys())}
+
+
+def _by_partition(ranges: Iterable[PartitionRange]) -> dict[Key, Ranges]:
+    found: dict[Key, Ranges] = {}
+    for each in sorted(ranges):
+        found[each[:2]] = (*found.get(each[:2], ()), each)
+    return found
+
+
+def _extent(left: Ranges | None, right: Ranges | None, bounding: Bounding) -> Extent:
+    if left is None or right is None:
+        return Extent(left, right)
+    (left_start, left_end), (right_start, right_end) = span(left), span(right)
+    start = left_start if bounding.is_start_given else (min if bounding.is_whole else max)(left_start, right_start)
+    end = left_end if bounding.is_end_given else (max if bounding.is_whole else min)(left_end, right_end)
+    window = left[0]._replace(start_offset=start, end_offset=max(start, end))
+    ones, others = common(left, [window]), common(right, [window])
+    if not bounding.is_strict:
+        ones = others = common(ones, others)
+    unseen = (*_unseen(LEFT, left, ones), *(each for each in _unseen(RIGHT, right, others) if not bounding.excludes(each, window)))
+    return Extent(ones or _nothing(left, window), others or _nothing(right, window), unseen)
+
+
+def _unseen(side: str, there: Ranges, seen: Ranges) -> list[NotCompared]:
+    return [NotCompared(side, each.start_offset, each.end_offset) for each in without(there, seen)]
+
+
+def _nothing(there: Ranges, window: PartitionRange) -> Ranges:
+    """An empty range at the window's start, or as near to it as the side has offsets."""
+    first, end = span(there)
+    offset = min(max(first, window.start_offset), end)
+    return (window._replace(start_offset=offset, end_offset=offset),)

@@ -1,0 +1,128 @@
+"""One side of an audit as frames: its records as digests, and single records to show. Topics are called as on the left side."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
+
+from minibroker.spark.audit.comparing import DIGEST, PARTITION
+from minibroker.spark.audit.digest import digest
+from minibroker.spark.audit.result import SeenRecord
+from minibroker.spark.audit.sides import Side
+from minibroker.spark.sources.ranges import PartitionRange
+from minibroker.spark.sources.table import TableSource
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+PREVIEW_SIZE = 64  #: bytes of a key or a value that are shown
+PREVIEW_HEADERS = 8
+LEAST_OFFSETS = 100_000  #: fewer are not worth a task
+MAX_SEEN = 1000  #: records that come to the driver to be shown; a table may have one offset many times
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A record that is shown, with its digest and those of its columns."""
+
+    record: SeenRecord
+    digest: int
+    column_digests: tuple[int, ...]
+
+
+class SideReader:
+    """Reads one side.
+
+    Args:
+        spark: where.
+        side: what.
+        columns: those that are compared.
+        renames: what topics are called on this side, by their names on the left side; others have one name.
+    """
+
+    def __init__(self, spark: SparkSession, side: Side, columns: Sequence[str], renames: Mapping[str, str]) -> None:
+        self._spark = spark
+        self._side = side
+        self.columns = tuple(columns)
+        self._renames = {own: name for name, own in renames.items()}
+        self._own = dict(renames)
+
+    def digests(self, ranges: Iterable[PartitionRange]) -> DataFrame:
+        """topic, partition, offset, digest; a row for each record."""
+        return self._frame(ranges).select(*PARTITION, "offset", digest(self.columns).alias(DIGEST))
+
+    def seen(self, places: Collection[tuple[str, int, int]]) -> dict[tuple[str, int, int], list[Seen]]:
+        """The records at these (topic, partition, offset), once each that are the same; MAX_SEEN in all."""
+        if not places:
+            return {}
+        frame = self._frame([PartitionRange(topic, partition, offset, offset + 1) for topic, partition, offset in places])
+        rows = frame.select(
+            *PARTITION,
+            "offset",
+            digest(self.columns).alias(DIGEST),
+            F.array(*(digest([name]) for name in self.columns)).alias("column_digests"),
+            *_previews(),
+        )
+        found: dict[tuple[str, int, int], list[Seen]] = {}
+        for row in rows.dropDuplicates([*PARTITION, "offset", DIGEST]).limit(MAX_SEEN).collect():
+            seen = Seen(_record(row), row[DIGEST], tuple(row["column_digests"]))
+            found.setdefault((row["topic"], row["partition"], row["offset"]), []).append(seen)
+        return found
+
+    def _frame(self, ranges: Iterable[PartitionRange]) -> DataFrame:
+        own = [each._replace(topic=self._own.get(each.topic, each.topic)) for each in ranges]
+        frame = self._read(own)
+        return frame.withColumn("topic", self._left_name()) if self._renames else frame
+
+    def _read(self, ranges: Sequence[PartitionRange]) -> DataFrame:
+        if isinstance(self._side, TableSource):
+            return self._side.frame(self._spark, ranges)
+        # Spark's connector makes one task of a partition, however much is in it, unless it is told.
+        tasks = min(self._spark.sparkContext.defaultParallelism, sum(each.size for each in ranges) // LEAST_OFFSETS)
+        return self._side.frame(self._spark, ranges, min_partitions=tasks)
+
+    def _left_name(self) -> Column:
+        names = F.create_map(*(F.lit(name) for pair in self._renames.items() for name in pair))
+        return F.coalesce(names[F.col("topic")], F.col("topic"))
+
+
+def _previews() -> list[Column]:
+    headers = F.slice("headers", 1, PREVIEW_HEADERS)
+    return [
+        *(F.substring(name, 1, PREVIEW_SIZE).alias(name) for name in ("key", "value")),
+        *(F.octet_length(name).alias(f"{name}_size") for name in ("key", "value")),
+        F.transform(headers, lambda each: F.struct(each["key"], F.substring(each["value"], 1, PREVIEW_SIZE).alias("value"))).alias(
+            "headers"
+        ),
+        F.unix_micros("timestamp").alias("timestamp_us"),
+    ]
+
+
+def _record(row: Any) -> SeenRecord:
+    return SeenRecord(
+        offset=row["offset"],
+        key=_bytes(row["key"]),
+        key_size=row["key_size"],
+        value=_bytes(row["value"]),
+        value_size=row["value_size"],
+        headers=tuple((each["key"], _bytes(each["value"])) for each in row["headers"] or ()),
+        timestamp=_time(row["timestamp_us"]),
+    )
+
+
+def _bytes(data: bytearray | None) -> bytes | None:
+    return None if data is None else bytes(data)
+
+
+def _time(micros: int | None) -> str | None:
+    """Kafka's timestamps are ms, those of tables may be finer; -1 is none."""
+    if micros is None or micros < 0:
+        return None
+    moment = _EPOCH + timedelta(microseconds=micros)
+    return moment.isoformat(timespec="microseconds" if micros % 1000 else "milliseconds").replace("+00:00", "Z")
