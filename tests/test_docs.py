@@ -45,3 +45,14 @@ def test_links_and_files_that_are_named_exist(page: str) -> None:
     named = {link for link in re.findall(r"\]\(([^)#]+)\)", text) if "://" not in link}
     named |= {path for path in re.findall(r"`((?:tests|minibroker|benchmarks|config|docs)/[\w./-]*)`", text) if "kNN" not in path}
     assert [path for path in sorted(named) if not (ROOT / path).exists()] == []
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda page: page.name)
+def test_links_within_docs_lead_somewhere(page: Path) -> None:
+    links = {link.partition("#")[0] for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text()) if "://" not in link}
+    assert [link for link in sorted(links) if not (page.parent / link).exists()] == []
+
+
+def test_each_page_is_in_the_index() -> None:
+    index = (ROOT / "docs" / "README.md").read_text()
+    assert [page.name for page in (ROOT / "docs").glob("*.md") if page.name != "README.md" and f"]({page.name})" not in index] == []

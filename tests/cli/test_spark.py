@@ -67,3 +67,10 @@ main({["spark", *words]!r})
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path, check=False)
     assert (ran.returncode, ran.stdout) == (1, ""), ran.stderr
     assert re.fullmatch(r"Error: \w+ is not installed: pip install 'minibroker\[spark\]'\n", ran.stderr)
+
+
+def test_what_is_not_there_is_said_before_spark_starts(offline: Commands) -> None:
+    assert offline("spark", "sql", "--archive", "/not/there", "SELECT 1", code=1).err == "Error: /not/there does not exist\n"
+    assert offline("spark", "sql", "--master", "nonsense", "--archive", "/", "SELECT 1", code=1).err == (
+        "Error: 'nonsense' is no master of Spark: local[N], spark://HOST:PORT, yarn or k8s://URL\n"
+    )

@@ -123,6 +123,12 @@ class SparkRun:
         return click.ClickException(f"{reason.words} (Spark's log: {self.log})")
 
 
+def require_folder(path: str) -> None:
+    """Tell before Spark starts that a folder of this machine is not there; other file systems are Spark's to know."""
+    if "://" not in path and not path.startswith("file:") and not Path(path).exists():
+        raise SourceError(f"{path} does not exist")
+
+
 def _take_back_interrupts() -> None:
     """Ctrl-C raises KeyboardInterrupt, and nothing more: PySpark's handler asks Java on a connection that waits for another answer."""
     if threading.current_thread() is threading.main_thread():

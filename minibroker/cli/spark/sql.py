@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from minibroker.cli.spark.options import SparkRun, range_options, spark_command
+from minibroker.cli.spark.options import SparkRun, range_options, require_folder, spark_command
 from minibroker.spark.progress import phase
 from minibroker.spark.sources.positions import Position
 
@@ -73,6 +73,7 @@ def _asked(
 
     starting, ending, isolation_level = wanted
     if archive is not None:
+        require_folder(archive)
         spark = run.session()
         of_spark.view_table(spark, archive, query, text=text)
         return spark.sql(query)
