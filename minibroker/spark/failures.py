@@ -50,6 +50,9 @@ STARTS = (
 )
 
 
+ENDED = "Spark's process ended: was it killed, or out of memory?"
+
+
 class Cause(NamedTuple):
     """One link of a chain, the outermost first."""
 
@@ -94,7 +97,8 @@ def causes_of(error: BaseException) -> Iterator[Cause]:
     """The chain of an error, from what was raised down to where it began, through Java."""
     java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
     if java is None:
-        yield Cause(type(error).__name__, str(error))
+        is_silence = type(error).__module__.startswith("py4j.") and "Trace:" not in str(error)
+        yield Cause("", ENDED) if is_silence else Cause(type(error).__name__, str(error))
         return
     from py4j.protocol import Py4JError  # noqa: PLC0415  PySpark is an extra
 
@@ -103,7 +107,7 @@ def causes_of(error: BaseException) -> Iterator[Cause]:
             yield Cause(java.getClass().getSimpleName(), java.getMessage() or "")
             java = java.getCause()
     except (Py4JError, OSError):
-        yield Cause("", "Spark's process ended")
+        yield Cause("", ENDED)
 
 
 def _of_python(causes: list[Cause]) -> Reason | None:

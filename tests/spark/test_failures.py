@@ -122,3 +122,5 @@ def test_whose_an_error_is() -> None:
     protocol = pytest.importorskip("py4j.protocol")
     assert is_sparks(protocol.Py4JError("x"))
     assert not is_sparks(ValueError("x"))
+    silent = protocol.Py4JError("An error occurred while calling o1.collect")
+    assert explain(silent) == ("Spark's process ended: was it killed, or out of memory?", False)

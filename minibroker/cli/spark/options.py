@@ -39,6 +39,7 @@ Command = Callable[..., Any]
 
 #: what the extra `spark` brings; some of it is needed before Spark starts
 EXTRA = frozenset({"pyspark", "py4j", "pyarrow", "numpy", "numba", "matplotlib"})
+KEPT_LOGS = 20
 CLOSE_TIMEOUT_S = 10.0  #: nobody waits longer after Ctrl-C
 
 
@@ -76,6 +77,8 @@ class SparkRun:
         """Start Spark, once; `packages` are more Maven coordinates that this run needs, `conf` what it needs of Spark (the user's wins)."""
         if self._session is None:
             self.log.parent.mkdir(parents=True, exist_ok=True)
+            if not self._keeps_log:
+                _forget_old(self.log.parent)
             self._logging = logging.FileHandler(self.log, delay=True)
             logging.getLogger().addHandler(self._logging)
             self._progress.start()
@@ -149,6 +152,12 @@ def _log_path(app_name: str) -> Path:
     """A file of this run alone; removed when nothing failed."""
     name = f"{time.strftime('%Y%m%d-%H%M%S')}-{app_name.replace(' ', '-')}-{os.getpid()}.log"
     return spark_session.cache_home() / "logs" / name
+
+
+def _forget_old(folder: Path) -> None:
+    """Keep the newest logs of runs that failed; their names begin with their times."""
+    for log in sorted(folder.glob("*.log"))[:-KEPT_LOGS]:
+        log.unlink(missing_ok=True)
 
 
 def spark_command(*formats: str) -> Callable[[Command], Command]:
