@@ -88,6 +88,10 @@ class AsyncSurface(AsyncWire):
         """Keep what there is now; see Surface."""
         return await asyncio.to_thread(self.sync.snapshot)
 
+    async def advance(self, **time: float) -> None:
+        """Let time go by for the broker; see Surface."""
+        await asyncio.to_thread(self.sync.advance, **time)
+
     async def restore(self, snapshot: Snapshot) -> None:
         """Be as when the snapshot was taken; see Surface."""
         await asyncio.to_thread(self.sync.restore, snapshot)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -85,6 +86,10 @@ class Broker(AsyncWire):
     async def snapshot(self) -> Snapshot:
         """Keep what there is now; see Surface."""
         return self._hosted.snapshot()
+
+    async def advance(self, **time: float) -> None:
+        """Let time go by for the broker; see Surface."""
+        await self._hosted.advance(timedelta(**time))
 
     async def restore(self, snapshot: Snapshot) -> None:
         """Be as when the snapshot was taken; see Surface."""

@@ -9,6 +9,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterable, Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import IO, Any, Final, Self
 
@@ -140,6 +141,10 @@ class BrokerProcess(Surface):
         if not isinstance(snapshot.copy, int):
             raise BrokerError("restore: this snapshot is of another broker: take one of this broker")
         self._ask("restore", snapshot=snapshot.copy)
+
+    def advance(self, **time: float) -> None:
+        """See Surface."""
+        self._ask("advance", ms=timedelta(**time) / timedelta(milliseconds=1))
 
     # -- inside -----------------------------------------------------------------------------------------------------
 

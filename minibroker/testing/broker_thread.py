@@ -6,6 +6,7 @@ import asyncio
 import os
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final, Self, TypeVar
 
@@ -100,6 +101,10 @@ class BrokerThread(Surface):
     def restore(self, snapshot: Snapshot) -> None:
         """See Surface."""
         self._call(lambda: self._hosted.restore(snapshot))
+
+    def advance(self, **time: float) -> None:
+        """See Surface."""
+        self._await(self._hosted.advance(timedelta(**time)))
 
     # -- inside -----------------------------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@
     {"do": "reset"}                      {}
     {"do": "snapshot"}                   {"snapshot": 1}
     {"do": "restore", "snapshot": 1}     {}
+    {"do": "advance", "ms": 1000}        {}
     {"do": "request_log"}                {"rows": [...]}
     what fails                           {"error": "one line"}
 
@@ -17,6 +18,7 @@ import json
 import os
 import sys
 import threading
+from datetime import timedelta
 from typing import Any
 
 from minibroker.server import garbage, logs
@@ -55,6 +57,9 @@ class _Child:
                 await self._hosted.start()
                 garbage.settle()
                 return {"port": self._hosted.port, "bootstrap_servers": self._hosted.bootstrap_servers}
+            if asked["do"] == "advance":
+                await self._hosted.advance(timedelta(milliseconds=asked["ms"]))
+                return {}
             return self._do(self._hosted, asked)
         except Exception as error:  # noqa: BLE001  who asked raises it as an error of its own
             return {"error": str(error) if isinstance(error, BrokerError) else f"{type(error).__name__}: {error}"}

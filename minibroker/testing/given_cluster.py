@@ -105,6 +105,10 @@ class GivenCluster(Surface):
         """Unsupported."""
         self._unsupported("restore() needs a minibroker: a given cluster cannot do it")
 
+    def advance(self, **time: float) -> None:  # noqa: ARG002  nobody can do it
+        """Unsupported."""
+        self._unsupported("advance() needs a minibroker: a given cluster has the time that it is")
+
 
 def _read(baseline: Path | None) -> dict[str, list[str]] | None:
     if baseline is None or not baseline.exists():

@@ -5,7 +5,9 @@ Everything here runs on the loop's thread, but `request_log` and the plain attri
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
@@ -16,10 +18,12 @@ from minibroker.server.broker import Broker
 from minibroker.storage.files import Files
 from minibroker.testing.data import Data, FolderData, Snapshot, data_of
 from minibroker.testing.errors import BrokerError
+from minibroker.testing.moving_clock import MovingClock
 from minibroker.testing.options import HOST, BrokerOptions
 from minibroker.testing.recording import RecordingDispatcher
 from minibroker.testing.request_log import RequestLog
 
+_TURNS: Final = 100  #: of the loop, for work that is spread over some
 _STOP_TIMEOUT_S: Final = 0.5  #: for clients that do not take their answers, or wait for others
 
 
@@ -30,6 +34,7 @@ class HostedBroker:
         self._options = options
         self._data: Data | None = None
         self._broker: Broker | None = None
+        self._clock: MovingClock | None = None
         self._dispatcher: RecordingDispatcher | None = None
         self._cluster_id: str | None = None
         self._has_topics = False
@@ -61,7 +66,8 @@ class HostedBroker:
         if self._cluster_id is not None:
             own["cluster.id"] = self._cluster_id
         try:
-            broker = Broker(BrokerConfig(own | self._options.config), self._data.files(), make_dispatcher=self._recording)
+            config = BrokerConfig(own | self._options.config)
+            broker = Broker(config, self._data.files(), make_clock=self._moving, make_dispatcher=self._recording)
             await broker.start()
         except ConfigurationError as error:
             raise BrokerError(f"the broker does not start: {error}") from error
@@ -71,6 +77,10 @@ class HostedBroker:
         self.port = broker.listeners[0].port
         if not self._has_topics:
             self._create_topics(broker)
+
+    def _moving(self, loop: asyncio.AbstractEventLoop) -> MovingClock:
+        self._clock = MovingClock(loop)
+        return self._clock
 
     def _recording(self, services: Services) -> RecordingDispatcher:
         self._dispatcher = RecordingDispatcher(services)
@@ -128,7 +138,19 @@ class HostedBroker:
 
         self._exchange(broker, take)
 
+    async def advance(self, delta: timedelta) -> None:
+        """Let time go by, and what follows from it at once."""
+        self._running()
+        if delta < timedelta():
+            raise BrokerError(f"advance: time goes forward only, and {delta} is less than nothing")
+        if self._clock is not None:
+            self._clock.advance(delta / timedelta(milliseconds=1))
+        for _ in range(_TURNS):
+            await asyncio.sleep(0)
+
     def _exchange(self, broker: Broker, exchange: Callable[[], Files]) -> None:
+        if self._clock is not None:
+            self._clock.return_to_present()
         broker.exchange_data(exchange)
         if self._dispatcher is not None:
             self._dispatcher.clear()

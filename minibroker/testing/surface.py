@@ -50,6 +50,14 @@ class Surface(Wire):
     def restore(self, snapshot: Snapshot) -> None:
         """Be as when the snapshot was taken, as a broker that was killed then and started again; clients as for `reset`."""
 
+    @abstractmethod
+    def advance(self, **time: float) -> None:
+        """Let time go by for the broker, at once: `advance(hours=2, seconds=30)`; arguments are those of `datetime.timedelta`.
+
+        Retention, compaction lag, time-outs of group members and of transactions, and LogAppendTime follow. Clients have their own time: a
+        member that is alive may be timed out, and joins again. `reset` and `restore` bring the broker back to the present.
+        """
+
     @property
     @abstractmethod
     def request_log(self) -> RequestLog:
