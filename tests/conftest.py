@@ -7,14 +7,13 @@ import os
 import re
 import signal
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.broker_process import BrokerProcess
-
-TESTS = Path(__file__).parent
+from tests.support.java import spare_cpu
+from tests.support.scheduling import OneForSpark, rank
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -25,19 +24,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-#: Folders of which single files run for minutes: they go first, so that no worker is left alone with one of them at the end.
-LONG = ("crash", "clients", "spark", "demo", "differential", "cli", "benchmarks", "cluster", "coordinator")
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Long files first; otherwise as they were."""
-    items.sort(key=lambda item: LONG.index(folder) if (folder := item.path.relative_to(TESTS).parts[0]) in LONG else len(LONG))
+    items.sort(key=lambda item: rank(item.path))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneForSpark | None:
+    """For `--dist loadfile`; who asks for another way gets it."""
+    return OneForSpark(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 def pytest_configure() -> None:
     """A shell that starts something in the background has it ignore SIGINT, and children inherit that: Ctrl-C is tested here."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    spare_cpu()
 
 
 #: Timestamps in these tests are years old. (A real Kafka looks every five minutes.)

@@ -233,10 +233,11 @@ class Cluster:
         name: str,
         *,
         partition_count: int | None = None,
+        replication_factor: int = -1,
         configs: Mapping[str, str | None] | None = None,
     ) -> Topic:
         """Create a topic, ready when this returns; arguments and errors as in `new_topic`."""
-        self.create_topics([self.new_topic(name, partition_count=partition_count, configs=configs)])
+        self.create_topics([self.new_topic(name, partition_count=partition_count, replication_factor=replication_factor, configs=configs)])
         return self.topics[name]
 
     def new_topic(

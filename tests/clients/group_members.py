@@ -34,11 +34,11 @@ from typing import NamedTuple, Self
 
 import pytest
 
-from tests.clients.spoken_clients import building
+from tests.clients.spoken_clients import GO_FLAGS, building
 from tests.clients.transactional import Place
 from tests.conftest import NO_RETENTION
 from tests.support.broker_process import BrokerProcess
-from tests.support.java import kafka_jars, require_java
+from tests.support.java import SHORT_LIVED, class_data, kafka_jars, require_java
 from tests.support.old_java import VERSIONS, old_members
 from tests.support.old_python import old_kafka_python
 from tests.support.told_program import ToldProgram
@@ -207,9 +207,9 @@ def java() -> list[str]:
             if shutil.which("javac") is None:
                 pytest.skip("javac is not installed")
             subprocess.run(["javac", "--release", "17", "-nowarn", "-cp", f"{jars}/*", "-d", str(folder), str(source)], check=True)
-    memory = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"]
+    memory = ["-Xmx256m", *SHORT_LIVED, *class_data(jars)]
     quiet = ["-Dorg.slf4j.simpleLogger.defaultLogLevel=off", "-Dfile.encoding=UTF-8"]
-    return ["java", *memory, *quiet, "-cp", f"{folder}:{jars}/*", "GroupMembers"]
+    return ["java", *memory, *quiet, "-cp", f"{jars}/*:{folder}", "GroupMembers"]
 
 
 def franz_go() -> list[str]:
@@ -228,7 +228,7 @@ def go_program(sources: Path) -> Path:
         if not program.exists():
             if subprocess.run(["go", "mod", "download"], cwd=sources, capture_output=True, check=False).returncode != 0:
                 pytest.skip(f"{sources.name} cannot be fetched")
-            subprocess.run(["go", "build", "-o", str(program), "."], cwd=sources, check=True)
+            subprocess.run(["go", "build", *GO_FLAGS, "-o", str(program), "."], cwd=sources, check=True)
     return program
 
 

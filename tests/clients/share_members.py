@@ -9,10 +9,15 @@ leave MEMBER
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.support.java import kafka_jars, require_java
+import pytest
+
+from tests.clients.spoken_clients import building
+from tests.support.java import SHORT_LIVED, class_data, kafka_jars, require_java
 from tests.support.told_program import ToldProgram
 
 PROGRAM = Path(__file__).parent / "java" / "ShareMembers.java"
@@ -34,7 +39,13 @@ class ShareMembers(ToldProgram):
 
     def __init__(self, bootstrap: str) -> None:
         require_java()
-        super().__init__(["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", f"{kafka_jars()}/*", str(PROGRAM), bootstrap])
+        jars = kafka_jars()
+        with building("ShareMembers", [PROGRAM]) as folder:
+            if not (folder / "ShareMembers.class").exists():
+                if shutil.which("javac") is None:
+                    pytest.skip("javac is not installed")
+                subprocess.run(["javac", "--release", "17", "-nowarn", "-cp", f"{jars}/*", "-d", str(folder), str(PROGRAM)], check=True)
+        super().__init__(["java", *SHORT_LIVED, *class_data(jars), "-cp", f"{jars}/*:{folder}", "ShareMembers", bootstrap])
 
     def join(self, member: str, group: str, topic: str, **settings: str) -> None:
         self.ask("join", member, group, topic, *(f"{name}={value}" for name, value in settings.items()))

@@ -24,12 +24,13 @@ from pathlib import Path
 import pytest
 
 from tests.clients.transactional import READ_COMMITTED, Fenced, Place, Row, TransactionalProducer
-from tests.support.java import KAFKA_VERSION, cache_folder, kafka_jars, require_java
+from tests.support.java import KAFKA_VERSION, SHORT_LIVED, cache_folder, class_data, kafka_jars, require_java
 from tests.support.old_java import client_jars
 from tests.support.told_program import ToldProgram
 
 HERE = Path(__file__).parent
 OLDEST_JAVA = "3.9.1"  #: Transactions.java is compiled against it
+GO_FLAGS = ("-gcflags=all=-N -l",)  #: nothing is optimized: building a Go client costs more than all that it does in a test
 FENCED = re.compile(r"ProducerFenced|InvalidProducerEpoch|PRODUCER_FENCED|INVALID_PRODUCER_EPOCH")
 
 
@@ -99,9 +100,9 @@ def java_client(version: str, bootstrap: str) -> SpokenClient:
                 pytest.skip("javac is not installed")
             classes = f"{client_jars(OLDEST_JAVA)}/*"
             subprocess.run(["javac", "--release", "11", "-nowarn", "-cp", classes, "-d", str(folder), str(source)], check=True)
-    memory = ["-Xmx128m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"]
+    memory = ["-Xmx128m", *SHORT_LIVED, *class_data(jars)]
     quiet = ["-Dorg.slf4j.simpleLogger.defaultLogLevel=off", "-Dfile.encoding=UTF-8"]
-    return SpokenClient(["java", *memory, *quiet, "-cp", f"{folder}:{jars}/*", "Transactions", bootstrap])
+    return SpokenClient(["java", *memory, *quiet, "-cp", f"{jars}/*:{folder}", "Transactions", bootstrap])
 
 
 def franz_go(bootstrap: str) -> SpokenClient:
@@ -114,7 +115,7 @@ def franz_go(bootstrap: str) -> SpokenClient:
         if not program.exists():
             if subprocess.run(["go", "mod", "download"], cwd=sources, capture_output=True, check=False).returncode != 0:
                 pytest.skip("franz-go cannot be fetched")
-            subprocess.run(["go", "build", "-o", str(program), "."], cwd=sources, check=True)
+            subprocess.run(["go", "build", *GO_FLAGS, "-o", str(program), "."], cwd=sources, check=True)
     return SpokenClient([str(program), bootstrap])
 
 

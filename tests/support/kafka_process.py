@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
-from tests.support.java import CLASS_DATA, class_data, kafka_jars
+from tests.support.java import CLASS_DATA, SHORT_LIVED, class_data, kafka_jars
 
 READY = "Kafka Server started"
 READY_TIMEOUT_S = 120.0
@@ -63,7 +63,7 @@ class KafkaProcess:
         text = PROPERTIES.format(quorum=quorum, port=self.port, controller_port=controller_port, data_dir=self.data_dir)
         properties.write_text(text + "".join(f"{name}={value}\n" for name, value in (settings or {}).items()))
         _keep_class_data(kafka_jars())
-        java = ["java", "-Xmx512m", "-XX:TieredStopAtLevel=1", *class_data(kafka_jars()), "-cp", f"{kafka_jars()}/*"]
+        java = ["java", "-Xmx512m", *SHORT_LIVED, *class_data(kafka_jars()), "-cp", f"{kafka_jars()}/*"]
         if data_dir is None:
             tool = [*java, "kafka.tools.StorageTool", "format", "--standalone", "-t", CLUSTER_ID, "-c", str(properties)]
             for name, level in (features or {}).items():
