@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -86,6 +87,7 @@ def _archive_now(run: SparkRun, path: str, output: str, given: Mapping[str, Any]
     from minibroker.spark.archive.batch import OFFSETS_PER_RUN  # noqa: PLC0415
 
     starting: Position | None = given["starting"] if is_ranged else None
+    _check_folder(path)
     source = _source(run, given)
     source.resolve(
         given["topics"], pattern=given["pattern"], starting=starting or EARLIEST, ending=given["ending"]
@@ -113,6 +115,7 @@ def _archive_now(run: SparkRun, path: str, output: str, given: Mapping[str, Any]
 def _follow(run: SparkRun, path: str, output: str, given: Mapping[str, Any]) -> None:
     from minibroker.spark.archive import follow as follow_topics  # noqa: PLC0415  --help needs none of it
 
+    _check_folder(path)
     source = _source(run, given)
     source.resolve(given["topics"], pattern=given["pattern"], starting=given["starting"])
     stream = follow_topics(
@@ -150,12 +153,26 @@ def _tell_runs(run: SparkRun, stream: ArchiveStream, output: str) -> None:
 def _show_runs(run: SparkRun, path: str, output: str) -> None:
     from minibroker.spark.archive import read_manifest  # noqa: PLC0415  --help needs none of it
 
-    manifest = read_manifest(run.session() if "://" in path else None, path)  # files of this machine need no Spark
+    manifest = read_manifest(None if _is_here(path) else run.session(), path)
     run.finish()
     emit(_items(manifest.runs), output, columns=COLUMNS)
     if output == "table":
         size = sum(each.size for each in manifest.runs)
         click.echo(f"{manifest.record_count:,} records, {_bytes(size)}, {manifest.identity.isolation_level}: {manifest.path}", err=True)
+
+
+def _is_here(path: str) -> bool:
+    """Whether a folder is one of this machine, about which Spark need not be asked."""
+    return path.startswith("file:") or ("://" not in path and "HADOOP_CONF_DIR" not in os.environ)
+
+
+def _check_folder(path: str) -> None:
+    """SourceError for one that cannot be an archive, before Spark has started."""
+    from minibroker.spark.archive.files import LocalTableFiles, local_path  # noqa: PLC0415  --help needs none of it
+    from minibroker.spark.archive.store import ArchiveStore  # noqa: PLC0415
+
+    if _is_here(path):
+        ArchiveStore(LocalTableFiles(), local_path(path)).check_folder()
 
 
 def _source(run: SparkRun, given: Mapping[str, Any]) -> RecordSource:
