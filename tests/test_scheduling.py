@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
 
 from tests.support.scheduling import SPARK, TESTS, OneForSpark, rank, shares_spark
 
-USES_SESSION = re.compile(r"^def \w+\((?:.*\W)?(?:spark|pipelines)\b.*\)", re.MULTILINE)
-BATCH = TESTS / "spark" / "test_batch.py"
 
-
-def test_every_file_that_uses_the_session_says_so() -> None:
-    users = {path for path in (TESTS / "spark").rglob("test_*.py") if USES_SESSION.search(path.read_text())}
-    assert BATCH in users
-    assert {path for path in users if not shares_spark(path)} == set(), "pytestmark = pytest.mark.spark is missing"
+def test_no_file_shares_the_session_unseen(request: pytest.FixtureRequest) -> None:
+    """Of the tests that were collected: those of the whole suite, in CI."""
+    users = {item.path for item in request.session.items if "spark" in getattr(item, "fixturenames", ())}
+    assert {path for path in users if not shares_spark(path)} == set(), "name the fixture `spark: Any` in one of its tests"
 
 
 @pytest.mark.parametrize(
@@ -25,6 +21,7 @@ def test_every_file_that_uses_the_session_says_so() -> None:
         ("tests/spark/test_batch.py", SPARK),
         ("tests/spark/kafka_log/test_connector.py", SPARK),
         ("tests/spark/kafka_log/test_planner.py", "tests/spark/kafka_log/test_planner.py"),  # has no use for a session
+        ("tests/spark/test_standalone_cluster.py", "tests/spark/test_standalone_cluster.py"),  # has one of its own
         ("tests/demo/test_demo.py", "tests/demo/test_demo.py"),  # has one of its own
     ],
 )

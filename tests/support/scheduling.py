@@ -7,6 +7,7 @@ them those files that take long, so that no worker is left alone with one of the
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from pathlib import Path
 
@@ -18,10 +19,13 @@ SPARK = "tests/spark"
 LONG = ("crash", "clients", "benchmarks", "spark", "demo", "differential", "cli", "cluster", "coordinator")
 
 
+_USES_SESSION = re.compile(r"\b(spark: Any|pipelines: Commands)\b")  #: the fixtures, as parameters
+
+
 @cache
 def shares_spark(path: Path) -> bool:
-    """Whether a file of tests says that it needs Spark, and lies where the session is."""
-    return path.is_relative_to(TESTS / "spark") and "mark.spark" in path.read_text()
+    """Whether tests of a file use the session. Seen in its text: who shares out the work does not know the fixtures of tests."""
+    return path.is_relative_to(TESTS / "spark") and _USES_SESSION.search(path.read_text()) is not None
 
 
 def rank(path: Path) -> int:
