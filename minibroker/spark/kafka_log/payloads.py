@@ -14,7 +14,7 @@ from minibroker.spark.kafka_log.lz4_blocks import block_bytes, plain_blocks
 
 decompress_block_into = lz4.decompress_block_into
 
-GROUP_BYTES = 1 << 20  #: of records, decoded at once; a larger batch is a group of its own
+GROUP_BYTES = 2 << 20  #: of records, decoded at once; a larger batch is a group of its own
 SPARE_BYTES = 256 << 10  #: behind them, for a batch whose size is not known before
 KEPT_BYTES = 8 << 20  #: a buffer that had to become larger is given up
 

@@ -63,7 +63,7 @@ def row_of(record: Record) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("way", WAYS)
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(them=st.lists(batches, min_size=1, max_size=6), bounds=st.lists(st.integers(0, 12), min_size=2, max_size=2))
 def test_the_same_values(way: Decode, them: list[RecordBatch], bounds: list[int]) -> None:
     group = group_of(them, [bytes(batch.payload) for batch in them])
@@ -74,7 +74,7 @@ def test_the_same_values(way: Decode, them: list[RecordBatch], bounds: list[int]
 
 
 @pytest.mark.parametrize("way", WAYS)
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(batch=batches, data=st.data())
 def test_the_same_refusals(way: Decode, batch: RecordBatch, data: st.DataObject) -> None:
     """One byte changed, cut out or put in, or another count: both take it, with the same values, or both refuse it."""
