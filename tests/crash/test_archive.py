@@ -29,6 +29,7 @@ from tests.support.transactional_writer import TransactionalWriter
 pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
 
 KILLS = int(os.environ.get("ARCHIVE_KILLS", "10"))
+VICTIMS = ("driver and JVM", "broker", "driver", "driver and JVM", "broker")
 TOPIC = "archived"
 PARTITIONS = 3
 RECORDS = 400 * KILLS  #: about as many runs as kills, and more
@@ -132,8 +133,9 @@ def test_killed_and_finished(tmp_path: Path) -> None:
         generate(broker.bootstrap, rng, RECORDS, last=False)
         driver = None
         told = []
-        for number in range(KILLS):
-            victim = rng.choice(["driver and JVM", "driver and JVM", "driver", "broker"])
+        victims = [VICTIMS[number % len(VICTIMS)] for number in range(KILLS)]
+        rng.shuffle(victims)
+        for number, victim in enumerate(victims):
             if driver is None or driver.has_ended():
                 mode = rng.choice(["batch", "stream"])
                 driver = Driver(tmp_path, broker.bootstrap, archive, mode, number)
