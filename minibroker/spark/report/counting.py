@@ -9,6 +9,7 @@ import numpy as np
 
 from minibroker.spark.report.runs import NO_BUCKET, NO_TIMESTAMP, Latest, RangeSummary, Run, longest
 
+NARROW = 4096  #: days, or hours
 KEPT_GAPS = 4  #: how many times gap_limit are kept before they are sorted out
 
 
@@ -169,14 +170,18 @@ class Counter:
                 self._latest = Latest(int(timestamps[index]), int(records.offsets[index]))
 
     def _count_buckets(self, buckets: np.ndarray, sizes: np.ndarray) -> None:
-        found, places = np.unique(buckets, return_inverse=True)
+        low, high = int(buckets.min()), int(buckets.max())
+        if high - low < NARROW:  # as of nearly all topics
+            found, places = np.arange(low, high + 1), buckets - low
+        else:
+            found, places = np.unique(buckets, return_inverse=True)
         records = np.bincount(places, minlength=len(found))
         totals = np.zeros(len(found), np.int64)
         np.add.at(totals, places, sizes)
-        for bucket, count, size in zip(found.tolist(), records.tolist(), totals.tolist(), strict=True):
-            counts = self._buckets.setdefault(bucket, [0, 0])
-            counts[0] += count
-            counts[1] += size
+        for index in np.flatnonzero(records).tolist():
+            counts = self._buckets.setdefault(int(found[index]), [0, 0])
+            counts[0] += int(records[index])
+            counts[1] += int(totals[index])
 
     def _cells(self, offsets: np.ndarray) -> np.ndarray:
         limits = self.limits

@@ -117,7 +117,13 @@ def joined(summaries: Iterable[RangeSummary], start_offset: int, end_offset: int
     """One summary of [start_offset, end_offset) from those of its parts, in whatever order; offsets between parts are in no batch."""
     parts = sorted((each for each in summaries if each.start_offset < each.end_offset), key=lambda each: each.start_offset)
     whole = reduce(lambda left, right: _join(left, right, gap_limit), [*parts, empty(end_offset)], empty(start_offset))
-    return replace(whole, gaps=tuple(sorted(whole.gaps)))
+    no_cells = (0,) * -(-(end_offset - start_offset) // cell_size(end_offset - start_offset))  # no part has a batch of the range
+    return replace(
+        whole,
+        gaps=tuple(sorted(whole.gaps)),
+        record_cells=whole.record_cells or no_cells,
+        aborted_cells=whole.aborted_cells or no_cells,
+    )
 
 
 def longest(runs: Iterable[Run], limit: int) -> tuple[Run, ...]:

@@ -76,7 +76,7 @@ def write(bootstrap: str, topic: str, partition: int, records: list[Kept], codec
     """In one batch; the offsets."""
     from confluent_kafka import Producer
 
-    producer = Producer({"bootstrap.servers": bootstrap, "compression.type": codec, "linger.ms": 200})
+    producer = Producer({"bootstrap.servers": bootstrap, "compression.type": codec, "linger.ms": 50})
     offsets: list[int] = []
     for each in records:
         producer.produce(

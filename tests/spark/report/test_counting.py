@@ -176,7 +176,7 @@ def check(found: RangeSummary, model: Model, limits: Limits) -> None:
     assert (found.latest.timestamp, found.latest.offset) == (latest, next((offset for time, offset in times if time == latest), -1))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(seed=st.integers(0, 2**32), batch_count=st.integers(0, 40), gap_limit=st.sampled_from([0, 1, 3, 1000]), hourly=st.booleans())
 def test_cut_in_every_way(seed: int, batch_count: int, gap_limit: int, hourly: bool) -> None:
     """Ranges of offsets from a leader, runs of batches from files: joined, they are what the model says, and so is any part."""
@@ -198,7 +198,7 @@ def test_cut_in_every_way(seed: int, batch_count: int, gap_limit: int, hourly: b
     read = joined([as_read(rng, log, limits, run) for run in runs], start, end, gap_limit=gap_limit)
     check(read, model, limits)
 
-    touched = [each for each in log.batches if each[1] > start and each[0] < end]
+    touched = [each for each in log.batches if each[1] > start and each[0] < end and start < end]
     for found in (fetched, read):
         assert found.batch_count == len(touched)
         assert found.batch_bytes == sum(len(data) for _, _, data in touched)

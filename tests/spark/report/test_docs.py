@@ -15,16 +15,21 @@ import pytest
 pytest.importorskip("pyarrow")
 pytest.importorskip("matplotlib")
 
+from minibroker.clock import ManualClock
+from minibroker.log.log_config import LogConfig
+from minibroker.log.partition_log import PartitionLog
 from minibroker.spark import report as api
 from minibroker.spark import session as spark_session
+from minibroker.storage.files import RealFiles
 from tests.cli.conftest import Commands
 from tests.conftest import NO_RETENTION
 from tests.spark.report import example
 from tests.support.broker_process import BrokerProcess
+from tests.support.log_batches import batch_of
 
 PAGE = Path(__file__).parents[3] / "docs" / "report.md"
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +74,7 @@ def test_every_command(pipelines: Commands, broker: BrokerProcess, tmp_path: Pat
     found = json.loads(ran[1])
     assert [topic["topic"] for topic in found["topics"]] == ["customers", "orders"]
     assert (tmp_path / "report.svg").read_text().count("prefers-color-scheme") == 1
-    assert "HOUR             RECORDS" in ran[2]
+    assert re.search(r"^HOUR +RECORDS +BYTES$", ran[2], re.MULTILINE)
     assert "2026-11-21T" in ran[2]
     assert "records were not counted" in ran[3]
     assert "2026-11-11T00:00:00.000Z" in ran[3]
@@ -88,6 +93,20 @@ def test_commands_that_are_wrong(pipelines: Commands, broker: BrokerProcess, tmp
         ran = pipelines(*arguments, code=code)
         assert words in ran.err
         assert ran.err.count("\n") == 1
+
+
+def test_a_corrupt_batch_is_one_line_with_its_place(pipelines: Commands, tmp_path: Path) -> None:
+    log = PartitionLog.open(tmp_path / "orders-0", config=LogConfig(), files=RealFiles(), clock=ManualClock())
+    size = len(batch_of(b"x" * 100))
+    for _ in range(2):
+        log.append(batch_of(b"x" * 100))
+    path = tmp_path / "orders-0" / "00000000000000000000.log"
+    data = bytearray(path.read_bytes())
+    data[-10] ^= 1
+    path.write_bytes(data)
+    ran = pipelines("report", "orders", "--data-dir", str(tmp_path), code=1)
+    assert f"Error: {path}, position {size}: corrupt batch: its CRC is wrong\n" in ran.err
+    assert "1 partition" in pipelines("report", "orders", "--data-dir", str(tmp_path), "--no-scan").out
 
 
 def test_every_field_is_told_on_the_page() -> None:
