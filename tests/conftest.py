@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.broker_process import BrokerProcess
 from tests.support.java import spare_cpu
-from tests.support.scheduling import OneForSpark, rank
+from tests.support.scheduling import TogetherOrByFile, rank
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -30,9 +30,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneForSpark | None:
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> TogetherOrByFile | None:
     """For `--dist loadfile`; who asks for another way gets it."""
-    return OneForSpark(config, log) if config.getoption("dist") == "loadfile" else None
+    return TogetherOrByFile(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 def pytest_configure() -> None:

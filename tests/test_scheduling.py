@@ -1,4 +1,4 @@
-"""How the files of tests are shared among pytest-xdist's workers: all that use the one Spark session go to one of them, first."""
+"""How the files of tests are given to pytest-xdist's workers: what takes long to start is started once, by one of them."""
 
 from __future__ import annotations
 
@@ -6,32 +6,36 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.scheduling import SPARK, TESTS, OneForSpark, rank, shares_spark
+from tests.support.scheduling import TESTS, TogetherOrByFile, rank, shared_by
 
 
-def test_no_file_shares_the_session_unseen(request: pytest.FixtureRequest) -> None:
+@pytest.mark.parametrize(("folder", "fixture"), [("spark", "spark"), ("cli", "cluster")])
+def test_no_file_shares_unseen(folder: str, fixture: str, request: pytest.FixtureRequest) -> None:
     """Of the tests that were collected: those of the whole suite, in CI."""
-    users = {item.path for item in request.session.items if "spark" in getattr(item, "fixturenames", ())}
-    assert {path for path in users if not shares_spark(path)} == set(), "name the fixture `spark: Any` in one of its tests"
+    users = {item.path for item in request.session.items if fixture in getattr(item, "fixturenames", ())}
+    unseen = {path for path in users if path.is_relative_to(TESTS / folder) and shared_by(path) != folder}
+    assert unseen == set(), f"name a fixture in one of its tests as tests/support/scheduling.py looks for it: {folder}"
 
 
 @pytest.mark.parametrize(
     ("file", "expected"),
     [
-        ("tests/spark/test_batch.py", SPARK),
-        ("tests/spark/kafka_log/test_connector.py", SPARK),
-        ("tests/spark/kafka_log/test_planner.py", "tests/spark/kafka_log/test_planner.py"),  # has no use for a session
-        ("tests/spark/test_standalone_cluster.py", "tests/spark/test_standalone_cluster.py"),  # has one of its own
-        ("tests/demo/test_demo.py", "tests/demo/test_demo.py"),  # has one of its own
+        ("tests/spark/test_batch.py", "spark"),
+        ("tests/spark/kafka_log/test_connector.py", "spark"),
+        ("tests/spark/kafka_log/test_planner.py", None),  # has no use for a session
+        ("tests/spark/test_standalone_cluster.py", None),  # has one of its own
+        ("tests/demo/test_demo.py", None),  # likewise
+        ("tests/cli/test_topics.py", "cli"),
+        ("tests/cli/test_records.py", None),
     ],
 )
-def test_who_goes_with_whom(file: str, expected: str) -> None:
-    scheduler = OneForSpark.__new__(OneForSpark)
-    assert scheduler._split_scope(f"{file}::Class::test_name[a::b]") == expected
+def test_who_goes_with_whom(file: str, expected: str | None) -> None:
+    scheduler = TogetherOrByFile.__new__(TogetherOrByFile)
+    assert scheduler._split_scope(f"{file}::Class::test_name[a::b]") == (expected or file)
 
 
-def test_files_that_share_the_session_are_neighbours_and_first() -> None:
+def test_spark_goes_first_and_what_is_short_last() -> None:
     paths: list[Path] = sorted(sorted(TESTS.rglob("test_*.py")), key=rank)
-    shared = [shares_spark(path) for path in paths]
-    assert shared == sorted(shared, reverse=True)
+    is_of_spark = [shared_by(path) == "spark" for path in paths]
+    assert is_of_spark == sorted(is_of_spark, reverse=True)
     assert rank(TESTS / "crash" / "test_sigkill.py") < rank(TESTS / "cli" / "test_main.py") < rank(Path(__file__))

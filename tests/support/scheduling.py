@@ -1,8 +1,11 @@
 """Which files pytest-xdist's workers take, and in which order: `make test` gives each worker a file at a time.
 
-All files whose tests share the Spark session (tests/spark/conftest.py) go to one worker: a session is a JVM of a gigabyte, its start
-costs more than most of the tests, and so does compiling in a second JVM what the first one has compiled already. They go first; behind
-them those files that take long, so that no worker is left alone with one of them at the end.
+Files that share what takes long to start go to one worker together, which then has it once:
+
+    tests/spark   the Spark session: a JVM of a gigabyte; a second one would also compile all that the first one has compiled already
+    tests/cli     the two brokers that commands speak to: with a file at a time an Apache Kafka would be started for each file
+
+Spark goes first; behind it those files that take long, so that no worker is left alone with one of them at the end.
 """
 
 from __future__ import annotations
@@ -14,31 +17,33 @@ from pathlib import Path
 from xdist.scheduler import LoadFileScheduling
 
 TESTS = Path(__file__).parents[1]
-SPARK = "tests/spark"
-#: Folders of which single files run for minutes.
-LONG = ("crash", "clients", "benchmarks", "spark", "demo", "differential", "cli", "cluster", "coordinator")
-
-
-_USES_SESSION = re.compile(r"\b(spark: Any|pipelines: Commands)\b")  #: the fixtures, as parameters
+#: Folders of which single files, or those that go together, run for minutes.
+LONG = ("crash", "clients", "cli", "benchmarks", "spark", "demo", "differential", "cluster", "coordinator")
+#: By folder: the fixtures of its conftest.py that are shared, as parameters of a test or of a fixture.
+SHARED = {
+    "spark": re.compile(r"\b(spark: Any|pipelines: Commands)\b"),
+    "cli": re.compile(r"\b(cli: Commands|cluster: Cluster)\b"),
+}
 
 
 @cache
-def shares_spark(path: Path) -> bool:
-    """Whether tests of a file use the session. Seen in its text: who shares out the work does not know the fixtures of tests."""
-    return path.is_relative_to(TESTS / "spark") and _USES_SESSION.search(path.read_text()) is not None
+def shared_by(path: Path) -> str | None:
+    """The folder whose shared fixtures a file of tests uses; seen in its text, for who gives out the work knows the names of tests alone."""
+    folder = path.relative_to(TESTS).parts[0]
+    return folder if folder in SHARED and SHARED[folder].search(path.read_text()) else None
 
 
 def rank(path: Path) -> int:
     """Where a file of tests stands in line; those of one rank stay as they were."""
-    if shares_spark(path):
+    if shared_by(path) == "spark":
         return -1
     folder = path.relative_to(TESTS).parts[0]
     return LONG.index(folder) if folder in LONG else len(LONG)
 
 
-class OneForSpark(LoadFileScheduling):  # type: ignore[misc]  # xdist publishes no types
-    """A file at a time, and all that share Spark at one time."""
+class TogetherOrByFile(LoadFileScheduling):  # type: ignore[misc]  # xdist publishes no types
+    """A file at a time, and those that share something at one time."""
 
     def _split_scope(self, nodeid: str) -> str:
-        file = super()._split_scope(nodeid)
-        return SPARK if shares_spark(TESTS.parent / file) else file
+        file: str = super()._split_scope(nodeid)
+        return shared_by(TESTS.parent / file) or file
