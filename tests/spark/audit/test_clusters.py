@@ -12,8 +12,10 @@ import pytest
 pytest.importorskip("pyarrow")
 
 from minibroker.cli.spark.audit import _lines
+from minibroker.spark.archive import archive
 from minibroker.spark.audit import audit
 from minibroker.spark.audit.result import DUPLICATE_RIGHT
+from minibroker.spark.replay import replay
 from minibroker.spark.sources.cluster import ClusterSource
 from minibroker.spark.sources.log_directory import LogDirectorySource
 from tests.cli.conftest import Commands
@@ -44,7 +46,7 @@ def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clusters]:
     with BrokerProcess(folders[0], *NO_RETENTION) as ours, KafkaProcess(folders[1]) as kafka:
         for bootstrap in (ours.bootstrap, kafka.bootstrap):
             create(bootstrap, "orders", 2)
-            writer = TransactionalWriter(bootstrap, "audit", log_level=2)
+            writer = TransactionalWriter(bootstrap, "audit")
             writer.aborted("orders", [b"void"] * (FIRST_COMMITTED - 1), timestamp=T)
             write(bootstrap, "orders", sent(), partition=0)
             writer.committed("orders", [b"%d" % number for number in range(COUNT)], partition=1, timestamp=T)
@@ -112,6 +114,16 @@ def test_a_replayed_topic_by_order(spark: Any, clusters: Clusters) -> None:
     assert (found.left.offset, found.left.key) == (COUNT + 1 + 7, None)
     assert found.right is not None
     assert (found.right.offset, found.right.key) == (COUNT + 7, b"k4")
+
+
+def test_an_archive_that_was_replayed(spark: Any, clusters: Clusters, tmp_path: Path) -> None:
+    place = str(tmp_path / "archive")
+    archive(spark, clusters.kafka, place, ["orders"])
+    replay(spark, source=place, bootstrap_servers=clusters.ours, name="audited", rename={"orders": "replayed"}, timestamps="keep")
+    result = audit(spark, place, clusters.ours, renames={"orders": "replayed"}, match="order", range_size=SIZE)
+    assert result.is_equal
+    assert (result.left_count, result.right_count) == (150, 150)
+    assert [(each.left_start_offset, each.left_end_offset) for each in result.partitions] == [(0, 55), (0, 101)]
 
 
 def test_planted_differences(spark: Any, clusters: Clusters) -> None:
