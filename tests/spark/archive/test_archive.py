@@ -20,6 +20,7 @@ from minibroker.spark.sources.ranges import PartitionRange
 from tests.spark.archive import test_store
 from tests.spark.archive.reading import archived, consumed
 from tests.support.broker_process import BrokerProcess
+from tests.support.kafka_process import KafkaProcess
 from tests.support.transactional_writer import TransactionalWriter
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
@@ -29,9 +30,15 @@ T = 1_700_000_000_000 // DAY_MS * DAY_MS  #: midnight
 
 
 @pytest.fixture
-def broker(tmp_path: Path) -> Any:
+def broker(tmp_path: Path, request: pytest.FixtureRequest) -> Any:
+    """Ours, unless the test asks for Apache Kafka, too."""
+    settings = {"num.partitions": "2", "log.retention.ms": "-1"}
     (tmp_path / "broker").mkdir()
-    with BrokerProcess(tmp_path / "broker", "--set", "num.partitions=2", "--set", "log.retention.ms=-1") as broker:
+    if getattr(request, "param", "minibroker") == "kafka":
+        with KafkaProcess(tmp_path / "broker", settings=settings) as kafka:
+            yield kafka
+        return
+    with BrokerProcess(tmp_path / "broker", *(part for name, value in settings.items() for part in ("--set", f"{name}={value}"))) as broker:
         yield broker
 
 
@@ -53,6 +60,7 @@ def plain(spark: Any, path: Path) -> Any:
     return spark.read.parquet(str(path))
 
 
+@pytest.mark.parametrize("broker", ["minibroker", pytest.param("kafka", marks=pytest.mark.java)], indirect=True)
 def test_run_after_run(spark: Any, broker: BrokerProcess, tmp_path: Path) -> None:
     path = tmp_path / "archive"
     write(broker.bootstrap, "2026", 20)  # a name that Spark would take for a number
