@@ -50,11 +50,10 @@ class LoopBackground:
         """In a thread, on a copy as another process would have it; what is given up goes on to its end unheard."""
         import pickle  # noqa: PLC0415  a start does without
 
-        data = pickle.dumps(work)
         is_given_up = False
 
         def run() -> T:
-            result: T = pickle.loads(data)()  # noqa: S301  our own
+            result: T = pickle.loads(pickle.dumps(work))()  # noqa: S301  our own
             return result
 
         def finish(result: T | BaseException) -> None:

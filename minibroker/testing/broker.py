@@ -61,7 +61,8 @@ class Broker(AsyncWire):
 
     async def close(self) -> None:
         """Stop for good: temporary data are removed."""
-        await self._hosted.close()
+        await self._hosted.stop()
+        self._hosted.remove_data()
 
     async def __aenter__(self) -> Self:
         return await self.start()

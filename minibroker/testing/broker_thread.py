@@ -88,7 +88,7 @@ class BrokerThread(Surface):
     def close(self) -> None:
         """See Surface."""
         self.stop()
-        asyncio.run(self._hosted.close())
+        self._hosted.remove_data()
 
     def reset(self) -> None:
         """See Surface."""

@@ -48,7 +48,8 @@ class _Child:
         while line := await lines.get():
             print(json.dumps(await self._answer(json.loads(line))), flush=True)  # noqa: T201  that is the protocol
         if self._hosted is not None:
-            await self._hosted.close()
+            await self._hosted.stop()
+            self._hosted.remove_data()
 
     async def _answer(self, asked: dict[str, Any]) -> dict[str, Any]:
         try:

@@ -101,9 +101,8 @@ class HostedBroker:
         if broker is not None:
             await broker.stop(_STOP_TIMEOUT_S)
 
-    async def close(self) -> None:
-        """Stop, and remove what is temporary."""
-        await self.stop()
+    def remove_data(self) -> None:
+        """Remove what is temporary; the broker is stopped, for good."""
         if self._data is not None:
             self._data.close()
 

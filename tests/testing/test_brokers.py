@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from minibroker.errors import InvalidConfig, TopicAlreadyExists, UnknownTopicOrPartition
-from minibroker.testing import MEMORY, TEMPORARY, Broker, BrokerError, BrokerProcess, BrokerThread, Surface
+from minibroker.testing import MEMORY, TEMPORARY, AsyncSurface, Broker, BrokerError, BrokerProcess, BrokerThread, Surface
 from tests.support.kafka_process import free_port
 
 Form = Callable[..., Surface]
@@ -326,6 +326,25 @@ async def test_in_the_loop_of_the_test() -> None:
         await broker.start()
         assert broker.bootstrap_servers == servers
     assert len(asyncio.all_tasks()) == 1
+
+
+async def test_a_thread_beside_a_loop() -> None:
+    """Also there it may be started and stopped: nothing of it needs the loop of the test."""
+    from aiokafka import AIOKafkaProducer
+
+    with BrokerThread(topics=["orders"], data_dir=TEMPORARY) as broker:
+        async with AIOKafkaProducer(bootstrap_servers=broker.bootstrap_servers) as producer:
+            await producer.send_and_wait("orders", b"one")
+        aside = AsyncSurface(broker)
+        kept = await aside.snapshot()
+        assert len(await aside.records("orders", count=1)) == 1
+        assert len(aside.request_log.of("Produce")) == 1
+        assert aside.data_dir == broker.data_dir
+        await aside.reset()
+        assert await aside.records("orders") == []
+        await aside.restore(kept)
+        assert [record.text for record in await aside.records("orders")] == ["one"]
+        await aside.advance(days=8)
 
 
 def test_nothing_is_imported_before_it_is_used() -> None:

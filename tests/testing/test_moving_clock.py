@@ -114,6 +114,20 @@ def test_retention_follows(broker: Surface) -> None:
         broker.advance(seconds=-1)
 
 
+def test_compaction_follows(broker: Surface) -> None:
+    """In memory a thread does it, elsewhere a process."""
+    broker.create_topic("prices", cleanup_policy="compact", segment_ms=60_000, min_cleanable_dirty_ratio=0.01)
+    for _ in range(5):
+        broker.produce("prices", *(str(number) for number in range(20)), key="apples")
+    broker.produce("prices", "last", key="plums")
+
+    def is_compacted() -> bool:
+        broker.advance(minutes=2)  # the segment rolls when retention is looked at, every five minutes; then the cleaner has its turn
+        return [record.text for record in broker.records("prices")] == ["19", "last"]
+
+    assert becomes(is_compacted)
+
+
 def test_a_transaction_times_out(broker: Surface) -> None:
     from confluent_kafka import KafkaException, Producer
 
