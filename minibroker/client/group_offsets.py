@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeVar
 
 from minibroker.client.client import Client
@@ -38,27 +38,31 @@ Offsets = dict[TopicPartition, Committed | KafkaError]
 Results = dict[TopicPartition, KafkaError | None]
 
 
-def committed_offsets(client: Client, groups: Iterable[str], *, require_stable: bool = False) -> dict[str, Offsets | KafkaError]:
+def committed_offsets(
+    client: Client, groups: Iterable[str], *, decided: Collection[TopicPartition] = ()
+) -> dict[str, Offsets | KafkaError]:
     """All that each group committed, by partition in order; a group that is not there has committed nothing.
 
-    With `require_stable` it waits for transactions whose offsets are not decided yet (KIP-447), where the broker knows of that.
+    An open transaction may be about to commit another offset: of the partitions in `decided` its end is waited for (KIP-447), where the
+    broker knows of that; others may then be UnstableOffsetCommit.
     """
     deadline = client.deadline()
 
     def ask(connection: Connection, keys: list[str]) -> Mapping[str, Offsets | KafkaError]:
         if connection.version_for(k09_offset_fetch, NEWEST_WITH_NAMES) >= SEVERAL_GROUPS_SINCE:
             asked = k09_offset_fetch.Request(
-                groups=[k09_offset_fetch.Group(group_id=key, topics=None) for key in keys], require_stable=require_stable
+                groups=[k09_offset_fetch.Group(group_id=key, topics=None) for key in keys], require_stable=bool(decided)
             )
             response: k09_offset_fetch.Response = connection.ask(k09_offset_fetch, asked, deadline, most=NEWEST_WITH_NAMES)
             return {
-                each.group_id: refusal(each.error_code, f"group {each.group_id}") or _stable(_offsets(each)) for each in response.groups
+                each.group_id: refusal(each.error_code, f"group {each.group_id}") or _if_decided(_offsets(each), decided)
+                for each in response.groups
             }
         found: dict[str, Offsets | KafkaError] = {}
         for key in keys:
-            request = k09_offset_fetch.Request(group_id=key, topics=None, require_stable=require_stable and _knows_stable(connection))
+            request = k09_offset_fetch.Request(group_id=key, topics=None, require_stable=bool(decided) and _knows_stable(connection))
             answer = connection.ask(k09_offset_fetch, request, deadline)
-            found[key] = refusal(answer.error_code, f"group {key}") or _stable(_offsets(answer))
+            found[key] = refusal(answer.error_code, f"group {key}") or _if_decided(_offsets(answer), decided)
         return found
 
     return ask_coordinators(client, GROUP, groups, ask, deadline)
@@ -142,9 +146,9 @@ def _knows_stable(connection: Connection) -> bool:
     return connection.version_for(k09_offset_fetch, NEWEST_WITH_NAMES) >= STABLE_SINCE
 
 
-def _stable(offsets: Offsets) -> Offsets | KafkaError:
-    """The offsets, or that they must be asked for again since one is not decided."""
-    return next((answer for answer in offsets.values() if isinstance(answer, UnstableOffsetCommit)), None) or offsets
+def _if_decided(offsets: Offsets, decided: Collection[TopicPartition]) -> Offsets | KafkaError:
+    """The offsets, or that they must be asked for again since one of these is open."""
+    return next((answer for key in decided if isinstance(answer := offsets.get(key), UnstableOffsetCommit)), None) or offsets
 
 
 def _offsets(group: k09_offset_fetch.GroupResult | k09_offset_fetch.Response) -> Offsets:

@@ -11,7 +11,7 @@ from minibroker.client.described_groups import DescribedGroup, assigned_partitio
 from minibroker.client.errors import UnsupportedByBroker
 from minibroker.client.group_offsets import Committed, commit_offsets, committed_offsets, delete_offsets
 from minibroker.client.groups import delete_groups, list_groups
-from minibroker.errors import GroupIdNotFound, GroupSubscribedToTopic, NonEmptyGroup, UnknownTopicOrPartition
+from minibroker.errors import GroupIdNotFound, GroupSubscribedToTopic, NonEmptyGroup, UnknownTopicOrPartition, UnstableOffsetCommit
 from minibroker.schemas import (
     k08_offset_commit,
     k09_offset_fetch,
@@ -231,12 +231,18 @@ def test_committed_offsets_of_an_old_broker(broker: FakeBroker) -> None:
 
 def test_offsets_of_an_open_transaction_are_waited_for(broker: FakeBroker) -> None:
     def answer(code: int) -> Any:
-        partition = k09_offset_fetch.GroupPartitionResult(partition_index=0, committed_offset=5, metadata="m", error_code=code)
-        topic = k09_offset_fetch.GroupTopicResult(name="t", partitions=[partition])
+        partitions = [
+            k09_offset_fetch.GroupPartitionResult(partition_index=0, committed_offset=5, metadata="m", error_code=code),
+            k09_offset_fetch.GroupPartitionResult(partition_index=1, committed_offset=-1, metadata="", error_code=UNSTABLE),
+        ]
+        topic = k09_offset_fetch.GroupTopicResult(name="t", partitions=partitions)
         return lambda *_: k09_offset_fetch.Response(groups=[k09_offset_fetch.GroupResult(group_id="a", topics=[topic])])
 
     broker.in_turn(k09_offset_fetch, answer(UNSTABLE), answer(UNSTABLE), answer(0))
-    assert committed_offsets(client_of(broker), ["a"], require_stable=True) == {"a": {("t", 0): Committed(5, None, "m")}}
+    (found,) = committed_offsets(client_of(broker), ["a"], decided=[("t", 0)]).values()
+    assert isinstance(found, dict)
+    assert found["t", 0] == Committed(5, None, "m")
+    assert isinstance(found["t", 1], UnstableOffsetCommit)  # nobody waits for it
     assert [request.require_stable for request in broker.asked(k09_offset_fetch)] == [True, True, True]
 
 

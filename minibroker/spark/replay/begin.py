@@ -35,6 +35,7 @@ class Beginning:
     transaction: OwnTransaction
     ledger: Ledger = field(default_factory=Ledger)
     next_offsets: dict[TopicPartition, int] = field(default_factory=dict)  #: by target partition, as old offsets
+    written: dict[TopicPartition, int] = field(default_factory=dict)  #: records, likewise
 
     @property
     def last_run(self) -> Run | None:
@@ -58,9 +59,11 @@ def look(client: Client, name: str) -> Beginning:
     for each in list_transactions(client, states=OPEN_STATES):
         if each.transactional_id.startswith(prefix):
             OwnTransaction(client, each.transactional_id, timeout_ms=TIMEOUT_MS)  # which aborts it
+    offsets = committed(client, name)  # before the ledger: what a task commits in between is new there
     beginning.ledger.read_on(client, ledger_of(name))
+    beginning.written = beginning.ledger.totals()
     beginning.next_offsets = beginning.ledger.next_offsets()
-    for key, (offset, _) in committed(client, name).items():
+    for key, (offset, _) in offsets.items():
         if key[0] != ledger_of(name):
             beginning.next_offsets[key] = max(offset, beginning.next_offsets.get(key, 0))
     return beginning

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from minibroker.client.client import Client
+from minibroker.client.leaders import TopicPartition
 from minibroker.records.compression import Compression
 from minibroker.spark.progress import phase
 from minibroker.spark.replay.begin import Beginning, as_text, check_same, check_topics, enter, look
@@ -239,7 +240,7 @@ class _Work:
             self._write(run, left, _targets(scanned, topics, beginning))
         ledger = beginning.ledger
         ledger.read_on(self._client, ledger_of(options.name))
-        _check_complete(scanned, ledger, run)
+        _check_complete(scanned, beginning.written, ledger.totals())
         return _Done(run, ledger, bool(beginning.next_offsets))
 
     def _with_partitions(self) -> tuple[DataFrame, dict[str, int]]:
@@ -313,15 +314,15 @@ def _compression(name: str) -> Compression:
         raise ReplayError(f"{error}: none, gzip, snappy, lz4 or zstd") from None
 
 
-def _check_complete(scanned: list[Scanned], ledger: Ledger, run: Run) -> None:
-    """What was counted before must be what was written; ReplayError where the source changed under the run."""
-    written = ledger.by_run.get(run.run, {})
+def _check_complete(scanned: list[Scanned], before: Mapping[TopicPartition, int], after: Mapping[TopicPartition, int]) -> None:
+    """What was counted must be what was written since; ReplayError where the source changed under the run."""
     for each in scanned:
-        found = written.get((each.topic, each.partition))
-        if found is None or found.records != each.records:
+        key = each.topic, each.partition
+        written = after.get(key, 0) - before.get(key, 0)
+        if written != each.records:
             raise ReplayError(
-                f"the source had {each.records} records for {each.topic}-{each.partition} when it was counted, and"
-                f" {found.records if found else 0} when it was replayed: it changed meanwhile"
+                f"the source had {each.records} records for {each.topic}-{each.partition} when it was counted, and {written} when it was"
+                " replayed: it changed meanwhile"
             )
 
 

@@ -122,6 +122,14 @@ class Ledger:
                 found[key] = max(found.get(key, 0), each.next_offset)
         return found
 
+    def totals(self) -> dict[TopicPartition, int]:
+        """Records that all runs wrote to each target partition."""
+        found: dict[TopicPartition, int] = {}
+        for written in self.by_run.values():
+            for key, each in written.items():
+                found[key] = found.get(key, 0) + each.records
+        return found
+
     def read_on(self, client: Client, topic: str) -> None:
         """Read what was committed since. A transaction that is open hides all behind it: end those before."""
         for key, value in _committed_values(client, topic, self):

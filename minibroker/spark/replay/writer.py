@@ -12,7 +12,7 @@ but an open transaction, which its successor ends.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -21,7 +21,8 @@ import numpy as np
 
 from minibroker.client.client import Client
 from minibroker.client.errors import BrokerUnreachable, ClientError
-from minibroker.client.group_offsets import committed_offsets
+from minibroker.client.group_offsets import Committed, committed_offsets
+from minibroker.client.leaders import TopicPartition
 from minibroker.client.own_transaction import OwnTransaction
 from minibroker.errors import (
     DuplicateSequenceNumber,
@@ -33,6 +34,7 @@ from minibroker.errors import (
     ProducerFenced,
     TransactionAbortable,
     UnknownProducerId,
+    UnstableOffsetCommit,
 )
 from minibroker.records.compression import Compression, compress
 from minibroker.records.record import Record, encode_record
@@ -208,29 +210,28 @@ class PartitionWriter:
 
     def _check_run(self) -> None:
         """ReplayError when a later run has begun."""
-        run = self._offsets().get((ledger_of(self._settings.name), LEDGER_PARTITION))
+        run = committed(self._client, self._settings.name).get((ledger_of(self._settings.name), LEDGER_PARTITION))
         if run is not None and run[1] != self._settings.run_id:
             raise ReplayError(f"another run of replay {self._settings.name} has begun; this one ends")
 
     def _committed(self) -> int | None:
-        found = self._offsets().get((self._target.topic, self._target.partition))
+        key = self._target.topic, self._target.partition
+        found = committed(self._client, self._settings.name, decided=[key]).get(key)
         return None if found is None else found[0]
 
-    def _offsets(self) -> dict[tuple[str, int], tuple[int, str]]:
-        return committed(self._client, self._settings.name)
 
-
-def committed(client: Client, name: str) -> dict[tuple[str, int], tuple[int, str]]:
-    """What the group of a replay committed: offset and metadata, by partition; waits for what is being decided."""
+def committed(client: Client, name: str, *, decided: Collection[TopicPartition] = ()) -> dict[TopicPartition, tuple[int, str]]:
+    """What the group of a replay committed: offset and metadata, by partition; the end of open transactions is waited for in `decided`."""
     group = group_of(name)
-    answer = committed_offsets(client, [group], require_stable=True)[group]
+    answer = committed_offsets(client, [group], decided=decided)[group]
     if isinstance(answer, KafkaError):
         raise answer
     found = {}
     for key, each in answer.items():
-        if isinstance(each, KafkaError):
+        if isinstance(each, Committed):
+            found[key] = each.offset, each.metadata
+        elif not isinstance(each, UnstableOffsetCommit):
             raise each
-        found[key] = each.offset, each.metadata
     return found
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import pytest
 
@@ -92,33 +91,55 @@ def connecting(broker: BrokerInMemory, faults: Faults) -> Connect:
     return connect
 
 
-class Replaying:
-    """A replay of COUNT records into partition 1 of a topic, as often as is asked for, in a broker of its own."""
+class Cluster:
+    """A broker for the many replays of a test."""
 
-    def __init__(self, *, is_resumable: bool = True, version: int = 2) -> None:
-        self.broker = BrokerInMemory(topics={"again": 2})
+    def __init__(self, version: int = 2) -> None:
+        self.broker = BrokerInMemory()
         if version < 2:
             update = k57_update_features.FeatureUpdate(feature="transaction.version", max_version_level=version, upgrade_type=2)
             assert self.broker.ask(k57_update_features.Request(feature_updates=[update])).error_code == 0
+        self._numbers = itertools.count()
+
+    def replaying(self, *, is_resumable: bool = True) -> Replaying:
+        return Replaying(self.broker, f"it-{next(self._numbers)}", is_resumable=is_resumable)
+
+    def request_count(self, *, is_resumable: bool = True) -> int:
+        """How many requests an attempt has when nothing happens."""
+        faults = Faults()
+        replaying = self.replaying(is_resumable=is_resumable)
+        replaying.attempt(faults)
+        replaying.check()
+        return faults.count
+
+
+class Replaying:
+    """A replay of COUNT records into partition 1 of a topic of its own, as often as is asked for."""
+
+    def __init__(self, broker: BrokerInMemory, name: str, *, is_resumable: bool = True) -> None:
+        self.broker = broker
+        self.name = name
+        self.topic = f"again-{name}"
+        broker.cluster.create_topic(self.topic, partition_count=2)
         self.is_resumable = is_resumable
         self.run_id = "this-run"
         self.begin(self.run_id)
         with self.client() as client:
-            topic_id = topic_id_of(client.topic("again"))
-        self.target = Target("orders", 1, "again", 1, topic_id, 0, 1 << 20)
+            topic_id = topic_id_of(client.topic(self.topic))
+        self.target = Target("orders", 1, self.topic, 1, topic_id, 0, 1 << 20)
 
     def client(self, faults: Faults | None = None) -> Client:
         return Client("memory:1", timeout_ms=5000, connect=connecting(self.broker, faults or Faults()))
 
     def begin(self, run_id: str) -> Beginning:
         with self.client() as client:
-            beginning = look(client, "it")
+            beginning = look(client, self.name)
             number = beginning.last_run.run + 1 if beginning.last_run else 1
             enter(client, beginning, Run(number, run_id, 0, "a table", self.is_resumable, {}, {}))
         return beginning
 
     def settings(self) -> WriterSettings:
-        return WriterSettings("it", 1, self.run_id, self.is_resumable, 250, 1_000_000, 60_000)
+        return WriterSettings(self.name, 1, self.run_id, self.is_resumable, 250, 1_000_000, 60_000)
 
     def attempt(self, faults: Faults | None = None) -> PartitionWriter:
         """What a task does, in batches of two records and transactions of two."""
@@ -132,16 +153,16 @@ class Replaying:
 
     def check(self) -> None:
         """All records once, in order; the ledger says where each is; progress is behind the last."""
-        values = read_committed(self.broker, "again", 1)
+        values = read_committed(self.broker, self.topic, 1)
         assert list(values.values()) == [b"value %d" % offset for offset in OLD_OFFSETS]
         ledger = Ledger()
         with self.client() as client:
-            ledger.read_on(client, ledger_of("it"))
-            assert look(client, "it").next_offsets == {("again", 1): OLD_OFFSETS[-1] + 1}
-        assert ledger.next_offsets() == {("again", 1): OLD_OFFSETS[-1] + 1}
+            ledger.read_on(client, ledger_of(self.name))
+            assert look(client, self.name).next_offsets == {(self.topic, 1): OLD_OFFSETS[-1] + 1}
+        assert ledger.next_offsets() == {(self.topic, 1): OLD_OFFSETS[-1] + 1}
         assert {old: values[new] for old, new in mapping(self)} == {offset: b"value %d" % offset for offset in OLD_OFFSETS}
         assert len(mapping(self)) == COUNT
-        written = ledger.by_run[1]["again", 1]
+        written = ledger.by_run[1][self.topic, 1]
         assert (written.records, written.old_first, written.old_last) == (COUNT, 0, OLD_OFFSETS[-1])
         assert (written.new_first, written.new_last) == (min(values), max(values))
 
@@ -149,7 +170,7 @@ class Replaying:
 def mapping(replaying: Replaying) -> list[tuple[int, int]]:
     """Old and new offset of each record, as the ledger has them."""
     pairs = []
-    for value in read_committed(replaying.broker, ledger_of("it"), 0).values():
+    for value in read_committed(replaying.broker, ledger_of(replaying.name), 0).values():
         assert value is not None
         if b'"ranges"' in value:
             for old_first, new_first, records in parse_ranges(value).runs:
@@ -164,14 +185,6 @@ def batches() -> Iterator[PackedBatch]:
     yield from Packer(Compression.NONE, 1000, 2, 1 << 20).batches(columns, "again-1")
 
 
-def request_count(**options: Any) -> int:
-    faults = Faults()
-    replaying = Replaying(**options)
-    replaying.attempt(faults)
-    replaying.check()
-    return faults.count
-
-
 #: of transaction.version: below 2 there are AddPartitionsToTxn and AddOffsetsToTxn, and the epoch stays
 VERSIONS = [1, 2]
 
@@ -179,10 +192,11 @@ VERSIONS = [1, 2]
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("kind", ["lost", "answer"])
 def test_it_goes_on_whatever_request_is_lost(kind: str, version: int) -> None:
-    count = request_count(version=version)
+    cluster = Cluster(version)
+    count = cluster.request_count()
     assert count > 20
     for number in range(1, count):  # without an address that answers once, nothing is tried again
-        replaying = Replaying(version=version)
+        replaying = cluster.replaying()
         faults = Faults(kind, number)
         replaying.attempt(faults)
         assert faults.count > number
@@ -191,8 +205,9 @@ def test_it_goes_on_whatever_request_is_lost(kind: str, version: int) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_worker_may_die_before_any_request(version: int) -> None:
-    for number in range(request_count(version=version)):
-        replaying = Replaying(version=version)
+    cluster = Cluster(version)
+    for number in range(cluster.request_count()):
+        replaying = cluster.replaying()
         with pytest.raises(Died):
             replaying.attempt(Faults("dies", number))
         replaying.attempt()
@@ -202,24 +217,26 @@ def test_a_worker_may_die_before_any_request(version: int) -> None:
 
 
 def test_a_partition_without_offsets_is_one_transaction() -> None:
-    for number in range(request_count(is_resumable=False)):
-        replaying = Replaying(is_resumable=False)
+    cluster = Cluster()
+    for number in range(cluster.request_count(is_resumable=False)):
+        replaying = cluster.replaying(is_resumable=False)
         with pytest.raises(Died):
             replaying.attempt(Faults("dies", number))
-        assert len(read_committed(replaying.broker, "again", 1)) in {0, COUNT}
+        assert len(read_committed(replaying.broker, replaying.topic, 1)) in {0, COUNT}
         assert replaying.attempt().is_done in {True, False}
         replaying.check()
 
 
 def test_the_driver_goes_on_behind_a_worker_that_died() -> None:
-    for number in range(8, request_count(), 4):
-        replaying = Replaying()
+    cluster = Cluster()
+    for number in range(8, cluster.request_count(), 4):
+        replaying = cluster.replaying()
         with pytest.raises(Died):
             replaying.attempt(Faults("dies", number))
         beginning = replaying.begin("next-run")
-        committed = [offset for offset in OLD_OFFSETS if offset < beginning.next_offsets.get(("again", 1), 0)]
-        assert list(read_committed(replaying.broker, "again", 1).values()) == [b"value %d" % offset for offset in committed]
-        with pytest.raises(ReplayError, match="another run of replay it has begun"):
+        committed = [offset for offset in OLD_OFFSETS if offset < beginning.next_offsets.get((replaying.topic, 1), 0)]
+        assert list(read_committed(replaying.broker, replaying.topic, 1).values()) == [b"value %d" % offset for offset in committed]
+        with pytest.raises(ReplayError, match=r"another run of replay it-\d+ has begun"):
             replaying.attempt()
         replaying.run_id = "next-run"
         replaying.attempt()
@@ -227,14 +244,14 @@ def test_the_driver_goes_on_behind_a_worker_that_died() -> None:
 
 
 def test_two_attempts_at_a_time_write_nothing_twice() -> None:
-    replaying = Replaying()
+    replaying = Cluster().replaying()
     with replaying.client() as client, replaying.client() as other_client:
         writer = PartitionWriter(client, replaying.settings(), replaying.target)
         all_batches = list(batches())
         writer.add(all_batches[0])
         other = PartitionWriter(other_client, replaying.settings(), replaying.target)
         assert other.position == 0
-        with pytest.raises(ReplayError, match="another attempt of replay it has taken over"):
+        with pytest.raises(ReplayError, match="another attempt of replay it-0 has taken over"):
             writer.commit()
         for batch in all_batches:
             other.add(batch)
@@ -244,7 +261,7 @@ def test_two_attempts_at_a_time_write_nothing_twice() -> None:
 
 def test_what_the_broker_aborted_is_written_again() -> None:
     """A transaction that took longer than its time-out, because the source was slow."""
-    replaying = Replaying()
+    replaying = Cluster().replaying()
     now_s = 0.0
     with replaying.client() as client:
         writer = PartitionWriter(client, replaying.settings(), replaying.target, now_s=lambda: now_s)
@@ -259,30 +276,30 @@ def test_what_the_broker_aborted_is_written_again() -> None:
 
 def test_progress_that_the_group_forgot_is_in_the_ledger() -> None:
     """Committed offsets of a group without members go after seven days."""
-    replaying = Replaying()
+    replaying = Cluster().replaying()
     replaying.attempt()
     with replaying.client() as client:
-        delete_offsets(client, ledger_of("it"), [("again", 1), (ledger_of("it"), 0)])
-        beginning = look(client, "it")
-    assert beginning.next_offsets == {("again", 1): OLD_OFFSETS[-1] + 1}
+        delete_offsets(client, ledger_of(replaying.name), [(replaying.topic, 1), (ledger_of(replaying.name), 0)])
+        beginning = look(client, replaying.name)
+    assert beginning.next_offsets == {(replaying.topic, 1): OLD_OFFSETS[-1] + 1}
 
 
 def test_what_does_not_pass_is_told_at_once() -> None:
-    replaying = Replaying()
+    replaying = Cluster().replaying()
     with replaying.client() as client:
-        alter_configs(client, "again", {"max.message.bytes": "80"})
+        alter_configs(client, replaying.topic, {"max.message.bytes": "80"})
         writer = PartitionWriter(client, replaying.settings(), replaying.target)
-        with pytest.raises(MessageTooLarge, match="again-1: "):
+        with pytest.raises(MessageTooLarge, match="again-it-0-1: "):
             writer.add(next(batches()))
         writer.abort()
-    assert read_committed(replaying.broker, "again", 1) == {}
+    assert read_committed(replaying.broker, replaying.topic, 1) == {}
 
 
 def test_a_topic_created_anew_gets_nothing() -> None:
-    replaying = Replaying()
+    replaying = Cluster().replaying()
     with replaying.client() as client:
         writer = PartitionWriter(client, replaying.settings(), replaying.target._replace(topic_id="another"))
-        with pytest.raises(TopicReplaced, match="topic again was deleted and created anew"):
+        with pytest.raises(TopicReplaced, match="topic again-it-0 was deleted and created anew"):
             writer.add(next(batches()))
 
 
