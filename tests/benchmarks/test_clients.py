@@ -8,7 +8,7 @@ from loads.clients import steady_state, table_of
 from loads.figures import FIGURES, Better
 from peers import Minibroker, Need
 
-from tests.support.java import require_java
+from tests.support.java import SHORT_LIVED, require_java
 
 WITHOUT_JAVA = ("confluent-kafka, produce", "confluent-kafka, one record at a time", "confluent-kafka, consume", "KIP-848, second member")
 WITH_JAVA = ("Java ProducerPerformance", "Java ConsumerPerformance", "share consumer", "Kafka Streams, first count")
@@ -39,6 +39,13 @@ def test_figures_of_consumers_stand_under_their_names() -> None:
     assert found["nMsg.sec"] == 7736.6186
     assert found["data.consumed.in.nMsg"] == 60129
     assert "start.time" not in found
+
+
+@pytest.fixture(autouse=True)
+def _short_lived(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loads' JVMs compile once and collect serially: here it matters that there are figures, not which. The launcher says on stderr
+    that it has found these options."""
+    monkeypatch.setenv("JDK_JAVA_OPTIONS", " ".join(SHORT_LIVED))
 
 
 def gives_its_figures(name: str) -> None:

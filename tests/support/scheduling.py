@@ -28,7 +28,7 @@ SHARED = {
 
 @cache
 def shared_by(path: Path) -> str | None:
-    """The folder whose shared fixtures a file of tests uses; seen in its text, for who gives out the work knows the names of tests alone."""
+    """The folder whose shared fixtures a file of tests uses; seen in its text, for who gives out the work knows tests by name alone."""
     folder = path.relative_to(TESTS).parts[0]
     return folder if folder in SHARED and SHARED[folder].search(path.read_text()) else None
 
