@@ -17,6 +17,9 @@ from typing import NamedTuple, Protocol
 
 from minibroker.spark.sources.errors import SourceError
 
+#: what file systems say that know no hard links, or no locks
+NOT_SUPPORTED = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.ENOLCK, errno.EINVAL})
+
 
 class FoundFile(NamedTuple):
     """A file below a folder."""
@@ -112,9 +115,14 @@ class LocalTableFiles:
         _sync(Path(path).parent)
 
     def commit(self, source: str, target: str) -> None:
-        """By a hard link, which never replaces a file."""
+        """By a hard link, which never replaces a file; where there are none, by rename behind a look, for then the lock must do."""
         _make_folder(Path(target).parent)
-        os.link(source, target)
+        try:
+            os.link(source, target)
+        except OSError as error:
+            if error.errno not in NOT_SUPPORTED:
+                raise
+            self.move(source, target)
         _sync(Path(target).parent)
 
     def move(self, source: str, target: str) -> None:
@@ -155,6 +163,9 @@ class LocalTableFiles:
                 raise SourceError(
                     f"another job ({holder or 'unknown'}) is writing to this archive: wait until it has ended, or stop it"
                 ) from None
+            except OSError as error:
+                if error.errno not in NOT_SUPPORTED:
+                    raise  # else one must do without, as elsewhere
             os.truncate(descriptor, 0)
             os.pwrite(descriptor, f"process {os.getpid()}".encode(), 0)
             yield

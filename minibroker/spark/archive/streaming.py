@@ -11,7 +11,9 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from minibroker.client.errors import ClientError
 from minibroker.clock import Clock
+from minibroker.errors import CorruptLogError, KafkaError
 from minibroker.spark.archive.batch import open_writer
 from minibroker.spark.archive.checkpoint import Batch, Checkpoint, Offsets
 from minibroker.spark.archive.hadoop_files import open_folder
@@ -47,7 +49,7 @@ class ArchiveStream:
         self.runs: list[Run] = []
         self._writer = writer
         self._held = held
-        self._failure: SourceError | None = None
+        self._failure: Exception | None = None
 
     def wait(self, timeout_s: int | None = None) -> bool:
         """Wait for its end; False when the time was over before. SourceError, or what Spark says, when it failed."""
@@ -85,7 +87,7 @@ class ArchiveStream:
         def archive_batch(frame: DataFrame, batch_id: int) -> None:
             try:
                 run = write_batch(self._writer, checkpoint, topics, frame, batch_id)
-            except SourceError as error:
+            except (SourceError, ClientError, KafkaError, CorruptLogError) as error:
                 self._failure = error
                 raise
             if run is not None:

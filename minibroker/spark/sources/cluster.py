@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from minibroker.client.client import Client
+from minibroker.client.client import DEFAULT_TIMEOUT_MS, Client
 from minibroker.client.connection import Connect, connect
-from minibroker.client.errors import check
+from minibroker.client.deadline import Deadline
+from minibroker.client.errors import BrokerUnreachable, check
 from minibroker.client.offsets import EARLIEST as EARLIEST_TIME
 from minibroker.client.offsets import ISOLATION_LEVELS, READ_UNCOMMITTED, list_offsets
 from minibroker.client.offsets import LATEST as LATEST_TIME
@@ -24,6 +25,8 @@ from minibroker.storage.partition_metadata import format_uuid
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+T = TypeVar("T")
 
 #: what a source says itself, for exact ranges
 OURS = frozenset(
@@ -72,6 +75,7 @@ class ClusterSource:
         self.isolation_level = isolation_level
         self.options = dict(options or {})
         self._connect = connect
+        self._was_reached = False
         for name, value in self.options.items():
             if name.lower() in OURS:
                 raise SourceError(f"the option {name} is set by the pipeline: it reads exact ranges")
@@ -97,17 +101,19 @@ class ClusterSource:
             SourceError: no such topic, offsets that are not there.
             ClientError, KafkaError: no broker answers, or it refuses.
         """
-        with self.client() as client:
+
+        def resolved(client: Client) -> ResolvedTopics:
             found = _topics(client, topics, pattern)
             keys = [(str(topic.name), each.partition_index) for topic in found for each in topic.partitions]
             bounds = self._bounds(client, keys)
             ranges = resolve_ranges(bounds, starting, ending, lambda wanted, time_ms: self._by_time(client, wanted, time_ms))
             return ResolvedTopics(_ids(found), ranges, client.cluster_id or "")
 
+        return self._asking(resolved)
+
     def topic_ids(self, topics: Sequence[str]) -> dict[str, str]:
         """The ids that topics have now; "" where unknown."""
-        with self.client() as client:
-            return _ids(_topics(client, topics, None))
+        return self._asking(lambda client: _ids(_topics(client, topics, None)))
 
     def frame(self, spark: SparkSession, ranges: Sequence[PartitionRange], *, min_partitions: int = 0) -> DataFrame:
         """The records of these ranges, COLUMNS; several ranges of one partition are fine as long as they do not overlap.
@@ -139,6 +145,21 @@ class ClusterSource:
             "includeHeaders": "true",
             "failOnDataLoss": "true",
         }
+
+    def _asking(self, ask: Callable[[Client], T]) -> T:
+        """Ask brokers. Where one answered before, a restart of it is waited for: pipelines live longer than that."""
+        deadline = Deadline(DEFAULT_TIMEOUT_MS)
+        while True:
+            try:
+                with self.client() as client:
+                    found = ask(client)
+            except BrokerUnreachable as error:
+                if not self._was_reached:
+                    raise
+                deadline.pause(error)
+            else:
+                self._was_reached = True
+                return found
 
     def _one_frame(self, spark: SparkSession, ranges: Iterable[PartitionRange], min_partitions: int) -> DataFrame:
         least = {"minPartitions": str(min_partitions)} if min_partitions else {}

@@ -5,7 +5,10 @@ No Spark: a run's files are written by hand.
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -205,6 +208,21 @@ def test_two_jobs_on_one_machine(tmp_path: Path) -> None:
         pass
     with files.lock(f"{tmp_path}/lock"):
         pass
+
+
+def test_a_file_system_without_links_and_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EOPNOTSUPP, "not supported")
+
+    monkeypatch.setattr(os, "link", refuse)
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    files = LocalTableFiles()
+    with files.lock(f"{tmp_path}/archive/_minibroker/lock"):
+        job(tmp_path / "archive", files)
+    assert_whole(tmp_path / "archive")
+    files.write(f"{tmp_path}/x", b"x")
+    with pytest.raises(FileExistsError):
+        files.commit(f"{tmp_path}/x", str(runs(tmp_path / "archive")[0]))
 
 
 def test_folders_that_are_no_archives(tmp_path: Path) -> None:

@@ -6,6 +6,10 @@ import json
 
 import pytest
 
+from minibroker.client.address import Address
+from minibroker.client.connection import Connection
+from minibroker.client.deadline import Deadline
+from minibroker.client.errors import BrokerUnreachable
 from minibroker.clock import ManualClock
 from minibroker.records.control import ControlType
 from minibroker.spark.sources.cluster import ClusterSource, layers, range_options
@@ -69,6 +73,26 @@ def test_an_unknown_topic_is_not_made(broker: BrokerInMemory) -> None:
     assert "oders" not in broker.cluster.topics
     with pytest.raises(SourceError, match="no topic is named"):
         source(broker).resolve()
+
+
+def test_a_broker_that_is_away_for_a_moment(broker: BrokerInMemory) -> None:
+    """Is waited for where it answered before; else the address is wrong more often."""
+    away = [True]
+    there = connector(broker)
+
+    def flaky(address: Address, deadline: Deadline) -> Connection:
+        if away:
+            away.pop()
+            raise BrokerUnreachable("away")
+        return there(address, deadline)
+
+    found = ClusterSource("memory:1", connect=flaky)
+    with pytest.raises(BrokerUnreachable):
+        found.resolve(["orders"])
+    assert found.resolve(["orders"]).ranges[0].end_offset == 10
+    away.append(True)
+    assert list(found.topic_ids(["orders"])) == ["orders"]
+    assert not away
 
 
 @pytest.mark.parametrize(
