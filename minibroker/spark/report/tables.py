@@ -11,7 +11,11 @@ from tabulate import tabulate
 from minibroker.spark.report.results import OffsetReport, TopicInfo, time_text
 
 MOST_BUCKETS = 31
-OPTIONAL = frozenset({"leader", "on disk", "state", "type", "open since offset", "transactional id", "open in"})  #: not shown when empty
+MOST_ROWS = 20  #: of gaps and of producers
+REASONS = ("control", "aborted", "compacted", "missing")  #: why an offset has no record
+#: columns that are not shown where nothing is in them, or nothing but 0
+OPTIONAL = frozenset({"leader", "on disk", "state", "type", "open since offset", "transactional id", "open in"})
+OPTIONAL_COUNTS = frozenset({*REASONS, "gaps"})
 UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
 Row = Sequence[Any]
@@ -46,7 +50,7 @@ def _topic(report: OffsetReport, topic: TopicInfo) -> list[str]:
 def _partitions(topic: TopicInfo) -> str:
     headers = ["partition", "leader", "log start", "last stable", "high watermark", "on disk"]
     if topic.contents:
-        headers += ["records", "bytes", "control", "aborted", "compacted", "missing", "gaps", "first record", "last record"]
+        headers += ["records", "bytes", *REASONS, "gaps", "first record", "last record"]
     rows: list[list[Any]] = []
     for each in topic.partitions:
         size = None if each.size is None else size_text(each.size)
@@ -54,7 +58,7 @@ def _partitions(topic: TopicInfo) -> str:
         if each.contents:
             found = each.contents
             row += [found.records, size_text(found.bytes), found.control, found.aborted, found.compacted, found.missing, found.gap_count]
-            row += [_time(found.first_timestamp), _time(found.last_timestamp)]
+            row += [_second(found.first_timestamp), _second(found.last_timestamp)]
         rows.append(row)
     return _table(headers, rows)
 
@@ -80,21 +84,25 @@ def _buckets(topic: TopicInfo, bucket: str) -> str:
 
 
 def _gaps(topic: TopicInfo) -> str:
+    """The longest of all partitions."""
+    found = [(each.partition, gap) for each in topic.partitions if each.contents for gap in each.contents.gaps]
+    chosen = sorted(sorted(found, key=lambda each: -each[1].size)[:MOST_ROWS], key=lambda each: (each[0], each[1].first_offset))
     rows = [
-        [each.partition, gap.first_offset, gap.last_offset, gap.size, gap.control, gap.aborted, gap.compacted, gap.missing]
-        for each in topic.partitions
-        if each.contents
-        for gap in each.contents.gaps
+        [number, gap.first_offset, gap.last_offset, gap.size, gap.control, gap.aborted, gap.compacted, gap.missing]
+        for number, gap in chosen
     ]
-    text = _table(["partition", "gap from", "to", "offsets", "control", "aborted", "compacted", "missing"], rows)
+    text = _table(["partition", "gap from", "to", "offsets", *REASONS], rows)
     total = sum(each.gap_count for each in topic.contents)
-    return f"{text}\n(the longest of {total:,} gaps)" if total > len(rows) else text
+    return f"{text}\n(the longest of {total:,} gaps)" if text and total > len(rows) else text
 
 
 def _producers(topic: TopicInfo) -> str:
+    """Those with an open transaction, and those that wrote last."""
+    found = [(each.partition, producer) for each in topic.partitions for producer in each.producers]
+    found.sort(key=lambda each: (each[1].current_txn_start_offset is None, -(each[1].last_timestamp or 0)))
     rows = [
         [
-            each.partition,
+            number,
             producer.producer_id,
             producer.producer_epoch,
             producer.last_sequence,
@@ -102,10 +110,10 @@ def _producers(topic: TopicInfo) -> str:
             producer.current_txn_start_offset,
             producer.transactional_id,
         ]
-        for each in topic.partitions
-        for producer in each.producers
+        for number, producer in sorted(found[:MOST_ROWS], key=lambda each: (each[0], each[1].producer_id))
     ]
-    return _table(["partition", "producer id", "epoch", "last sequence", "last batch", "open since offset", "transactional id"], rows)
+    text = _table(["partition", "producer id", "epoch", "last sequence", "last batch", "open since offset", "transactional id"], rows)
+    return f"{text}\n(and {len(found) - len(rows):,} more)" if len(found) > len(rows) else text
 
 
 def _groups(report: OffsetReport) -> list[str]:
@@ -136,7 +144,7 @@ def _transactions(report: OffsetReport) -> list[str]:
 def _table(headers: Sequence[str], rows: Iterable[Row]) -> str:
     """Columns under their names in capitals, numbers to the right; without rows, nothing."""
     found = list(rows)
-    kept = [index for index, name in enumerate(headers) if name not in OPTIONAL or any(row[index] is not None for row in found)]
+    kept = [index for index, name in enumerate(headers) if _is_told(name, [row[index] for row in found])]
     if not found:
         return ""
     is_number = [all(isinstance(row[index], int | None) for row in found) or headers[index] in {"bytes", "on disk"} for index in kept]
@@ -151,8 +159,18 @@ def _table(headers: Sequence[str], rows: Iterable[Row]) -> str:
     return "\n".join(line.rstrip() for line in text.splitlines())
 
 
+def _is_told(name: str, values: Sequence[Any]) -> bool:
+    if name in OPTIONAL_COUNTS:
+        return any(values)
+    return name not in OPTIONAL or any(value is not None for value in values)
+
+
 def _cell(value: Any) -> str:
     return "-" if value is None else str(value)
+
+
+def _second(timestamp: int | None) -> str | None:
+    return None if timestamp is None else f"{time_text(timestamp)[:19]}Z"
 
 
 def _time(timestamp: int | None) -> str | None:
