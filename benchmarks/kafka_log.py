@@ -1,10 +1,11 @@
 """Spark's `kafka-log` beside Spark's Kafka connector: the same topic, read from the broker's files and from the broker.
 
-    python benchmarks/kafka_log.py [--records 5000000] [--rounds 3] [--broker minibroker|kafka]
+    python benchmarks/kafka_log.py [--records 5000000] [--rounds 3] [--warm-up 2] [--broker minibroker|kafka]
 
-Records of 200 bytes, lz4, two partitions, all columns, into Spark's `noop` sink; `local[2]`, one session, both warmed up first, rounds in
+Records of 200 bytes, lz4, two partitions, all columns, into Spark's `noop` sink; `local[2]`, one session, all warmed up first, rounds in
 turn. Told are the medians of records a second, and of CPU microseconds a record of Spark with its Python processes and the broker, which
-is what can be compared on a machine with other things to do.
+is what can be compared on a machine with other things to do. The third load is a source that only sends record batches which it has made
+before: PySpark's transfer alone, which no source in Python can undercut.
 """
 
 from __future__ import annotations
@@ -16,19 +17,23 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from minibroker.spark import session as spark_session
+from minibroker.spark.kafka_log.schema import ALWAYS, DDL
 from minibroker.spark.kafka_log.source import register
 from tests.support.broker_process import BrokerProcess
 from tests.support.kafka_process import KafkaProcess
 
 TOPIC = "bench"
 VALUE_BYTES = 200
+BATCH_RECORDS = 6000
 
 
 def main() -> None:
@@ -36,6 +41,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--records", type=int, default=5_000_000)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--warm-up", type=int, default=2)
     parser.add_argument("--broker", choices=["minibroker", "kafka"], default="minibroker")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="kafka-log-") as folder:
@@ -44,27 +50,79 @@ def main() -> None:
             fill(broker.bootstrap, given.records)
             spark = spark_session.kafka_session("kafka-log", master="local[2]", conf={"spark.driver.memory": "2g"})
             register(spark)
+            spark.dataSource.register(Transfer)
             connector = spark.read.format("kafka").option("kafka.bootstrap.servers", broker.bootstrap).option("subscribe", TOPIC)
             files = spark.read.format("kafka-log").option("subscribe", TOPIC)
-            loads: dict[str, Callable[[], Any]] = {"connector": connector.load, "kafka-log": lambda: files.load(str(broker.data_dir))}
-            figures = measure(loads, given.records, given.rounds)
+            loads: dict[str, Callable[[], Any]] = {
+                "connector": connector.load,
+                "kafka-log": lambda: files.load(str(broker.data_dir)),
+                "transfer": spark.read.format("transfer").option("records", given.records).load,
+            }
+            figures = measure(loads, given.records, given.rounds, given.warm_up)
             spark.stop()
     for name, (rate, cpu_us) in figures.items():
         print(f"{name:10} {rate:12,.0f} records/s {cpu_us:8.2f} us of CPU a record")
     print(f"kafka-log is {figures['kafka-log'][0] / figures['connector'][0]:.2f} times as fast")
 
 
-def measure(loads: dict[str, Callable[[], Any]], count: int, rounds: int) -> dict[str, tuple[float, float]]:
+class Transfer(DataSource):
+    """Sends the same record batch again and again: what the columns of `kafka-log` cost without reading any file."""
+
+    @classmethod
+    def name(cls) -> str:
+        """What `format` is given."""
+        return "transfer"
+
+    def schema(self) -> str:
+        """As of `kafka-log`."""
+        return ", ".join(f"{name} {DDL[name]}" for name in ALWAYS)
+
+    def reader(self, schema: Any) -> TransferReader:  # noqa: ARG002  PySpark's signature
+        """For a batch."""
+        return TransferReader(int(self.options["records"]))
+
+
+class TransferReader(DataSourceReader):
+    """Two tasks, each with half of the records."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+
+    def partitions(self) -> list[InputPartition]:
+        """Numbered."""
+        return [InputPartition(number) for number in range(2)]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """Batches as large as those of `kafka-log`."""
+        import numpy as np  # noqa: PLC0415  in the worker
+        import pyarrow as pa  # noqa: PLC0415
+
+        times = pa.array(np.arange(BATCH_RECORDS) + 1_700_000_000_000_000).view(pa.timestamp("us", tz="UTC"))
+        columns = {
+            "key": pa.nulls(BATCH_RECORDS, pa.binary()),
+            "value": pa.array([b"%06x " % number * (VALUE_BYTES // 7) + b"1234" for number in range(BATCH_RECORDS)], pa.binary()),
+            "topic": pa.repeat(pa.scalar(TOPIC), BATCH_RECORDS),
+            "partition": pa.repeat(pa.scalar(partition.value, pa.int32()), BATCH_RECORDS),
+            "offset": pa.array(np.arange(BATCH_RECORDS)),
+            "timestamp": times,
+            "timestampType": pa.repeat(pa.scalar(0, pa.int32()), BATCH_RECORDS),
+        }
+        batch = pa.RecordBatch.from_pydict(columns)
+        for left in range(self._count // 2, 0, -BATCH_RECORDS):
+            yield batch.slice(0, min(left, BATCH_RECORDS))
+
+
+def measure(loads: dict[str, Callable[[], Any]], count: int, rounds: int, warm_up: int) -> dict[str, tuple[float, float]]:
     """Medians of records a second, and of CPU microseconds a record, by load."""
     rates: dict[str, list[float]] = {name: [] for name in loads}
     costs: dict[str, list[float]] = {name: [] for name in loads}
-    for number in range(rounds + 1):
+    for number in range(1 - warm_up, rounds + 1):
         for name, load in loads.items():
             cpu, began = cpu_seconds(os.getpid()), time.perf_counter()
             load().write.format("noop").mode("overwrite").save()
             took = time.perf_counter() - began
-            print(f"{'warming up' if number == 0 else f'round {number}'}: {name} {took:.2f} s", flush=True)
-            if number:
+            print(f"{'warming up' if number < 1 else f'round {number}'}: {name} {took:.2f} s", flush=True)
+            if number > 0:
                 rates[name].append(count / took)
                 costs[name].append((cpu_seconds(os.getpid()) - cpu) / count * 1e6)
     return {name: (statistics.median(rates[name]), statistics.median(costs[name])) for name in loads}

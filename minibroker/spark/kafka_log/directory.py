@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from minibroker.errors import CorruptLogError
 from minibroker.spark.kafka_log.folder import PartitionFolder
@@ -39,7 +39,7 @@ def _partitions(files: Files, path: str) -> Iterator[tuple[str, int, str, int]]:
     except NotADirectoryError:
         raise OptionError(f"{path} is a file; kafka-log reads a broker's log directory") from None
     folder = path.rpartition("/")[2]
-    if any((parsed := parse_file_name(name)) and parsed[1] == LOG for name in names):
+    if _holds_segments(names):
         directory = path[: -len(folder) - 1]
         try:
             topic, partition = parse_folder_name(folder)
@@ -53,11 +53,24 @@ def _partitions(files: Files, path: str) -> Iterator[tuple[str, int, str, int]]:
             partitions.append((*parse_folder_name(name), f"{path}/{name}"))
         except ValueError:
             continue  # checkpoints, folders on their way out
+    if META_PROPERTIES not in names:  # /etc has a folder dbus-1
+        partitions = [each for each in partitions if _has_segments(files, each[2])]
     if not partitions and META_PROPERTIES not in names:
-        raise OptionError(f"{path} is no Kafka log directory: it has neither {META_PROPERTIES} nor a folder topic-partition")
+        raise OptionError(f"{path} is no Kafka log directory: it has neither {META_PROPERTIES} nor a folder topic-partition with segments")
     starts = _log_start_offsets(files, path)
     for topic, partition, directory in partitions:
         yield topic, partition, directory, starts.get((topic, partition), 0)
+
+
+def _holds_segments(names: Iterable[str]) -> bool:
+    return any((parsed := parse_file_name(name)) and parsed[1] == LOG for name in names)
+
+
+def _has_segments(files: Files, directory: str) -> bool:
+    try:
+        return _holds_segments(files.names(directory))
+    except OSError:  # a file, or not for us
+        return False
 
 
 def _log_start_offsets(files: Files, directory: str) -> dict[tuple[str, int], int]:

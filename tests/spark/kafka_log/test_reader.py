@@ -264,6 +264,9 @@ def test_options_that_cannot_be_followed(data: Path, open_log: OpenLog, tmp_path
         with pytest.raises(OptionError, match=words):
             rows_of(data, **options)
     assert list(values_of(data, **between(0, 9), failOnDataLoss="false")) == [0]
+    (tmp_path / "dbus-1").mkdir()
+    (tmp_path / "dbus-1" / "system.conf").touch()
+    (tmp_path / "apt-2").touch()
     for path, words in [(tmp_path, "no Kafka log directory"), (tmp_path / "none", "does not exist"), (tmp_path / "file", "is a file")]:
         (tmp_path / "file").touch()
         with pytest.raises(OptionError, match=words):
