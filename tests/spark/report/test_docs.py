@@ -37,6 +37,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     with BrokerProcess(tmp_path_factory.mktemp("shop"), *NO_RETENTION) as started:
         example.fill(started.bootstrap, 0.1)
         yield started
+        example.OPEN.clear()
 
 
 def here(text: str, broker: BrokerProcess, folder: Path) -> str:
