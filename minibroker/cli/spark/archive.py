@@ -138,16 +138,21 @@ def _tell_runs(run: SparkRun, stream: ArchiveStream, output: str) -> None:
     """Each run when it is there, until the stream ends or Ctrl-C."""
     run.finish()
     told = 0
-    while True:
-        has_ended = stream.wait(1)
+
+    def tell() -> None:
+        nonlocal told
         for each in stream.runs[told:]:
+            told += 1
             if output == "table":
                 click.echo(f"run {each.number}: {each.record_count:,} records, {_bytes(each.size)}")
             else:
                 emit(_items([each]), output, columns=COLUMNS)
-            told += 1
-        if has_ended:
-            return
+
+    try:
+        while not stream.wait(1):
+            tell()
+    finally:
+        tell()
 
 
 def _show_runs(run: SparkRun, path: str, output: str) -> None:

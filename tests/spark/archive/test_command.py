@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from minibroker.spark.archive import ArchiveStream
 from minibroker.spark.archive.store import ArchiveStore
 from minibroker.spark.sources.errors import SourceError
 from minibroker.spark.sources.ranges import PartitionRange
@@ -47,15 +48,25 @@ def test_archive_show_and_read(spark: Any, pipelines: Any, tmp_path: Path, monke
         assert "Run 2 had been interrupted behind its commit: finished." in ran.err
         assert "0 records, 0 bytes, in 0 runs" in ran.err
 
+        CLIENTS["confluent-kafka"].write(broker.bootstrap, "t", rows[:2])
+        wait = ArchiveStream.wait
+        with monkeypatch.context() as patching:
+            patching.setattr(ArchiveStream, "wait", lambda self, timeout_s: interrupted() if self.runs else wait(self, timeout_s))
+            ran = pipelines(
+                "archive", "t", "--to", path, "-b", broker.bootstrap, "--follow", "--every", "1 second", "-o", "jsonl", code=130
+            )
+        (told,) = map(json.loads, ran.out.splitlines())
+        assert (told["run"], told["record_count"]) == (3, 2)
+
         for wrong, says in (
             (["oders", "--to", path], "there is no topic oders in the cluster"),
             (["t", "--to", f"{tmp_path}/data"], f"{tmp_path}/data is not empty and no archive of ours"),
             (
                 ["t", "--to", path, "--starting", "earliest"],
-                "t-0 [0, 10) is archived already: leave it out, or pass over it with --overlap skip",
+                "t-0 [0, 12) is archived already: leave it out, or pass over it with --overlap skip",
             ),
             (["t", "--to", path, "--isolation-level", "read_uncommitted"], "was begun with read_committed"),
-            (["t", "--to", path, "--starting", '{"t": {"0": 11}}'], "t-0 has no offset 11: it has 0 up to, but not including, 10"),
+            (["t", "--to", path, "--starting", '{"t": {"0": 13}}'], "t-0 has no offset 13: it has 0 up to, but not including, 12"),
             (["--runs", "--to", f"{tmp_path}/nothing"], f"there is no archive at {tmp_path}/nothing"),
         ):
             ran = pipelines("archive", *wrong, "-b", broker.bootstrap, code=1)
@@ -64,11 +75,15 @@ def test_archive_show_and_read(spark: Any, pipelines: Any, tmp_path: Path, monke
     for wrong in (["--every", "1 minute"], ["--follow", "--ending", "@2026-01-01"], ["--ending", "tomorrow"]):
         pipelines("archive", "t", "--to", path, *wrong, code=2)
     ran = pipelines("archive", "--runs", "--to", path)
-    assert [line.split() for line in ran.out.splitlines()[1:]] == [["1", "t", "0", "0", "6", "6"], ["2", "t", "0", "6", "10", "4"]]
-    assert "10 records" in ran.err
+    assert [line.split() for line in ran.out.splitlines()[1:]] == [
+        ["1", "t", "0", "0", "6", "6"],
+        ["2", "t", "0", "6", "10", "4"],
+        ["3", "t", "0", "10", "12", "2"],
+    ]
+    assert "12 records" in ran.err
 
     source = TableSource(path)
-    assert source.covered(spark, ["t"]).ranges == (PartitionRange("t", 0, 0, 10),)
+    assert source.covered(spark, ["t"]).ranges == (PartitionRange("t", 0, 0, 12),)
     assert len(source.covered(spark).topic_ids["t"]) == 22
     assert sorted(row.offset for row in source.frame(spark, [PartitionRange("t", 0, 5, 8)]).collect()) == [5, 6, 7]
     with pytest.raises(SourceError, match="has no record of topic u"):
