@@ -32,7 +32,8 @@ class Row(NamedTuple):
 
 
 def frame(spark: Any, rows: Iterable[tuple[Any, ...]]) -> Any:
-    return spark.createDataFrame([tuple(row) for row in rows], SCHEMA).repartition(3)
+    """Kept by Spark: rows that come from Python go through workers each time they are read."""
+    return spark.createDataFrame([tuple(row) for row in rows], SCHEMA).repartition(3).persist()
 
 
 def rows_of(rng: random.Random, topic: str, partition: int, count: int) -> list[Row]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -20,8 +21,15 @@ from tests.spark.audit.planting import Row, first_by_offset, first_by_order, fra
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
-PARTITIONS = 20
+PARTITIONS = 15
 SIZE = 16
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _forget(spark: Any) -> Iterator[None]:
+    """The tables that tests keep."""
+    yield
+    spark.catalog.clearCache()
 
 
 @pytest.fixture(scope="module")
@@ -166,15 +174,11 @@ def test_what_is_compared_is_told(spark: Any) -> None:
     assert found.left_count == found.right_count == 80
     unseen = (NotCompared("left", start, rows[10].offset), NotCompared("right", rows[89].offset + 1, end))
     assert found.not_compared == unseen
-    whole = audit(spark, left, right, whole=True, range_size=1000)
-    assert not whole.is_equal
-    assert whole.partitions[0].first_difference is not None
-    assert whole.partitions[0].first_difference.kind == MISSING_RIGHT
-    assert whole.partitions[0].first_difference.count == 20  # in the range that differs
     given = audit(spark, left, right, ending=f'{{"t": {{"0": {rows[95].offset}}}}}').partitions[0]
     assert (given.left_count, given.right_count) == (80, 85)
     assert given.first_difference is not None
-    assert (given.first_difference.kind, given.first_difference.position) == (MISSING_LEFT, rows[90].offset)
+    first = given.first_difference
+    assert (first.kind, first.position, first.count) == (MISSING_LEFT, rows[90].offset, 5)
     timed = audit(spark, frame(spark, rows), right, starting=f"@{rows[50].timestamp.isoformat()}").partitions[0]
     assert timed.is_equal
     assert (timed.left_start_offset, timed.left_count) == (rows[50].offset, 50)
@@ -191,7 +195,6 @@ def test_names_and_columns(spark: Any) -> None:
         ("orders", ("timestamp",)),
         ("users", ("timestamp",)),
     ]
-    assert audit(spark, left, right, renames={"orders": "copy"}, columns=["key", "value", "headers"]).is_equal
     assert audit(spark, left, right, topics=["users"], columns=["value"]).left_count == 50
     assert audit(spark, left, right, pattern="use.*", columns=["timestampType"], max_ranges=1).different_ranges[0].topic == "users"
 
