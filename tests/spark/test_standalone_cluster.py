@@ -1,0 +1,87 @@
+"""README's section on pipelines, as it stands there, on a standalone cluster of two workers: only addresses are added.
+
+All run in one driver, a process of its own, with one session, for executors take long to start; they import this package from the zip
+that the driver sends, not from its place here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from minibroker.spark import session
+from tests.cli.conftest import Commands
+from tests.conftest import NO_RETENTION
+from tests.support.broker_process import BrokerProcess
+from tests.support.spark_cluster import SparkCluster
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1200)]
+
+README = (Path(__file__).parents[2] / "README.md").read_text()
+SECTION = README.partition("### Pipelines")[2].partition("\n## ")[0]
+COUNT = 500  #: records in each of two partitions
+
+#: told its work as JSON: the master, calls of minibroker, a program that has `spark`
+DRIVER = """
+import json, sys
+from minibroker.cli.main import main
+from minibroker.cli.spark import options
+from minibroker.spark.session import kafka_session
+
+master, calls, program = json.loads(sys.argv[1])
+quick = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+spark = kafka_session("readme", master=master, conf={"spark.executor.memory": "512m", "spark.executor.extraJavaOptions": quick})
+options.open_session = lambda app_name, **settings: spark
+options.close_session = lambda session: None
+for words in calls:
+    print("$", *words[:2], flush=True)
+    try:
+        main(words)
+    except SystemExit as end:
+        if end.code:
+            sys.exit(end.code)
+print("$ python", flush=True)
+exec(program, {"spark": spark})
+"""
+
+
+def test_the_pipelines_of_the_readme(tmp_path: Path) -> None:
+    problem = session.missing()
+    if problem:
+        pytest.skip(problem)
+    (tmp_path / "broker").mkdir()
+    with BrokerProcess(tmp_path / "broker", *NO_RETENTION) as broker, SparkCluster(tmp_path) as cluster:
+        cli = Commands(broker.bootstrap)
+        cli("topics", "create", "orders", "--partitions", "2")
+        for partition in ("0", "1"):
+            cli("produce", "orders", "--partition", partition, stdin="".join(f"{number}\n" for number in range(COUNT)))
+        at = ["-b", broker.bootstrap, "-o", "json"]
+        calls = [[*shlex.split(call), *at] for call in re.findall(r"^\.venv/bin/minibroker (spark .*)$", SECTION, re.MULTILINE)]
+        program = "".join(re.findall(r"```python\n(.*?)```", SECTION, re.DOTALL))
+        program = program.replace("localhost:9092", broker.bootstrap).replace("/var/lib/kafka/data", str(broker.data_dir))
+        told = drive(tmp_path, cluster.master, calls, program)
+
+        assert json.loads(told["spark audit"])["equal"] is True
+        assert sorted(map(int, cli("consume", "orders-again", "-e", "-f", "%v\n").lines)) == sorted([*range(COUNT)] * 2)
+        assert sum(row["records"] for row in json.loads(told["spark sql"])) == 2 * COUNT
+        assert (tmp_path / "orders.svg").exists()
+        assert told["python"] == f"0 {2 * COUNT}\n{2 * COUNT}\n"
+        workers = {path.name for path in tmp_path.glob("worker-*") if list(path.glob("app-*/*/minibroker-*.zip"))}
+        assert workers == {"worker-0", "worker-1"}
+
+
+def drive(folder: Path, master: str, calls: list[list[str]], program: str) -> dict[str, str]:
+    """What each call printed, by its first two words; and the program, by `python`."""
+    work = json.dumps([master, calls, program])
+    ran = subprocess.run([sys.executable, "-c", DRIVER, work], cwd=folder, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    parts = [part.partition("\n") for part in re.split(r"^\$ ", ran.stdout, flags=re.MULTILINE)[1:]]
+    return {words: said for words, _, said in parts}
