@@ -248,10 +248,19 @@ def test_memory_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.Monkey
     assert threading.active_count() == threads
 
 
-def test_what_cannot_start_says_why_in_one_line(form: Form, tmp_path: Path) -> None:
+def test_what_cannot_start_says_why_in_one_line(form: Form) -> None:
     taken = socket.create_server(("127.0.0.1", 0))
     with taken, pytest.raises(BrokerError, match=r"^the broker does not start: listeners: cannot listen on .*in use$"):
         form(port=taken.getsockname()[1]).start()
+    idle = form()
+    for ask in (idle.reset, idle.snapshot, idle.topics):
+        with pytest.raises(BrokerError, match="not running"):
+            ask()
+    idle.stop()
+
+
+def test_options_that_are_wrong_are_told_in_one_line(tmp_path: Path) -> None:
+    form = BrokerThread
     with form(data_dir=tmp_path), pytest.raises(BrokerError, match="another broker uses this log directory"):
         form(data_dir=tmp_path).start()
     with pytest.raises(BrokerError, match=r"^the broker does not start: Invalid value many for configuration num.partitions"):
@@ -262,11 +271,6 @@ def test_what_cannot_start_says_why_in_one_line(form: Form, tmp_path: Path) -> N
         form(topics="orders")
     with pytest.raises(BrokerError, match="data_dir"):
         form(config={"log.dirs": "/tmp/x"})  # noqa: S108  nobody writes there
-    idle = form()
-    for ask in (idle.reset, idle.snapshot, idle.topics):
-        with pytest.raises(BrokerError, match="not running"):
-            ask()
-    idle.stop()
 
 
 def test_a_snapshot_is_of_one_kind_of_broker() -> None:
