@@ -149,6 +149,29 @@ def replay(
         ClientError, KafkaError: no broker answers, or it refuses.
     """
     began_s = time.monotonic()
+    _check(spark, name, timestamps, rate, mapping)
+    chosen = Selection(topic, dict(rename or {}), order_by, timestamps == "keep")
+    frame = select(spark, source, topics=tuple(topics), starting=starting, ending=ending, where=where)
+    options = _Options(
+        bootstrap_servers=bootstrap_servers,
+        name=name,
+        source=source if isinstance(source, str) else "a DataFrame",
+        selection=_same_each_time(chosen, tuple(topics), starting, where),
+        keeps_timestamps=chosen.keeps_timestamps,
+        compression=_compression(compression),
+        rate=rate,
+        creation=creation or Creation(),
+        tuning=tuning or Tuning(),
+    )
+    done = _Work(spark, prepare(frame, chosen), options).run()
+    result = _result(options, done, time.monotonic() - began_s)
+    if mapping is not None:
+        write_mapping(result.mapping(spark), mapping)
+    return result
+
+
+def _check(spark: SparkSession, name: str, timestamps: str, rate: float | None, mapping: str | None) -> None:
+    """ReplayError for what cannot be, whatever the source is."""
     check_name(name)
     if timestamps not in {"keep", "now"}:
         raise ReplayError(f"timestamps can be 'keep' or 'now', not {timestamps!r}")
@@ -158,33 +181,18 @@ def replay(
         raise ReplayError("spark.speculation=true runs tasks twice at a time, which then fence each other: switch it off")
     if mapping is not None:
         check_mapping_path(spark, mapping)
-    chosen = Selection(topic, dict(rename or {}), order_by, timestamps == "keep")
-    prepared = prepare(select(spark, source, topics=tuple(topics), starting=starting, ending=ending, where=where), chosen)
-    options = _Options(
-        bootstrap_servers=bootstrap_servers,
-        name=name,
-        source=source if isinstance(source, str) else "a DataFrame",
-        selection={
-            "topic": topic or "",
-            "renaming": as_text(chosen.rename),
-            "topics": ",".join(sorted(topics)),
-            "start": "" if starting == EARLIEST else str(starting),
-            "condition": where or "",
-            "order": order_by or "",
-        },
-        keeps_timestamps=chosen.keeps_timestamps,
-        compression=_compression(compression),
-        rate=rate,
-        creation=creation or Creation(),
-        tuning=tuning or Tuning(),
-    )
-    with Client(bootstrap_servers, timeout_ms=options.tuning.timeout_ms) as client:
-        done = _Work(spark, client, prepared, options).run()
-    result = _result(options, done, time.monotonic() - began_s)
-    if mapping is not None:
-        with phase("writing the mapping of offsets"):
-            write_mapping(result.mapping(spark), mapping)
-    return result
+
+
+def _same_each_time(chosen: Selection, topics: tuple[str, ...], starting: Position, where: str | None) -> dict[str, str]:
+    """What decides which records go where, by the names that errors give it."""
+    return {
+        "topic": chosen.topic or "",
+        "renaming": as_text(chosen.rename),
+        "topics": ",".join(sorted(topics)),
+        "start": "" if starting == EARLIEST else str(starting),
+        "condition": where or "",
+        "order": chosen.order_by or "",
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,14 +221,18 @@ class _Done(NamedTuple):
 class _Work:
     """One run, step by step."""
 
-    def __init__(self, spark: SparkSession, client: Client, prepared: Prepared, options: _Options) -> None:
+    def __init__(self, spark: SparkSession, prepared: Prepared, options: _Options) -> None:
         self._spark = spark
-        self._client = client
+        self._client = Client(options.bootstrap_servers, timeout_ms=options.tuning.timeout_ms)
         self._prepared = prepared
         self._options = options
 
     def run(self) -> _Done:
         """All of it."""
+        with self._client:
+            return self._run()
+
+    def _run(self) -> _Done:
         options, is_resumable = self._options, self._prepared.is_resumable
         with phase(f"looking what replay {options.name} has done"):
             beginning = look(self._client, options.name)

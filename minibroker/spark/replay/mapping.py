@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from minibroker.spark.progress import phase
 from minibroker.spark.replay.errors import ReplayError
 from minibroker.spark.replay.ledger import RANGES, RANGES_SCHEMA
 from minibroker.spark.replay.names import check_name, ledger_of
@@ -70,4 +71,5 @@ def check_mapping_path(spark: SparkSession, path: str) -> None:
 
 def write_mapping(mapping: DataFrame, path: str) -> None:
     """As Parquet, in place of an earlier one."""
-    mapping.coalesce(1).sortWithinPartitions("topic", "partition", "new_first").write.mode("overwrite").parquet(path)
+    with phase("writing the mapping of offsets"):
+        mapping.coalesce(1).sortWithinPartitions("topic", "partition", "new_first").write.mode("overwrite").parquet(path)
