@@ -92,6 +92,9 @@ def fresh(cli: Commands) -> Callable[..., str]:
         settings = {"retention.ms": "-1", **configs}
         options = [option for key, value in settings.items() for option in ("--config", f"{key}={value}")]
         cli("topics", "create", name, "--partitions", str(partitions), *options)
+        deadline = time.monotonic() + 30
+        while name not in cli("topics", "list", "-o", "name").lines:  # Apache Kafka may answer before its broker has heard of it
+            assert time.monotonic() < deadline, f"{name} is not listed"
         return name
 
     return create
