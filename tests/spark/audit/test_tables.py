@@ -13,11 +13,11 @@ pytest.importorskip("pyspark")
 
 from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
 
-from minibroker.spark.audit import NotCompared, audit
+from minibroker.spark.audit import Difference, NotCompared, audit
 from minibroker.spark.audit.digest import COLUMNS, digest
 from minibroker.spark.audit.result import CHANGED, DUPLICATE_LEFT, DUPLICATE_RIGHT, MISSING_LEFT, MISSING_RIGHT
 from minibroker.spark.sources.errors import SourceError
-from tests.spark.audit.planting import Row, first_by_offset, first_by_order, frame, planted, rows_of
+from tests.spark.audit.planting import EPOCH, Row, first_by_offset, first_by_order, frame, planted, rows_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
@@ -78,7 +78,11 @@ def test_by_order_as_in_plain_python(spark: Any, seed: int) -> None:
     given = sides(seed + 1)
     rng = random.Random(seed)
     moved = {number: (left, _moved(right, rng)) for number, (left, right) in given.items()}
+    for number, (*pair, _) in _each_kind().items():
+        left, right = ([row._replace(partition=number, offset=at) for at, row in enumerate(side)] for side in pair)
+        moved[number] = left, right
     result = audit(spark, *frames(spark, moved), match="order", range_size=SIZE)
+    assert result.left_count == sum(len(left) for left, _ in moved.values())
     found = {each.partition: each for each in result.partitions}
     for number, (left, right) in moved.items():
         if not left and not right:
@@ -92,40 +96,14 @@ def test_by_order_as_in_plain_python(spark: Any, seed: int) -> None:
             for record, side in ((each.first_difference.left, left), (each.first_difference.right, right)):
                 rows = sorted(side, key=lambda row: row.offset)
                 assert (record.offset if record else None) == (rows[expected].offset if expected < len(rows) else None)
+    _check_each_kind({number: each.first_difference for number, each in found.items()})
 
 
-def _moved(rows: list[Row], rng: random.Random) -> list[Row]:
-    """As a replay writes them: other offsets, the same order."""
-    offset, found = rng.randrange(1000), []
-    for row in sorted(rows, key=lambda row: row.offset):
-        offset += rng.choice([1, 1, 5])
-        found.append(row._replace(offset=offset))
-    return found
-
-
-def test_each_kind_by_order(spark: Any) -> None:
-    rows = [Row(b"%d" % number, b"v", None, "t", 0, number, rows_of(random.Random(1), "t", 0, 1)[0].timestamp, 0) for number in range(100)]
-    other = rows[20]._replace(value=b"other", headers=(("h", b"1"),))
-    cases: dict[int, tuple[list[Row], list[Row], tuple[str, int, int, tuple[str, ...]] | None]] = {
-        0: (rows, rows, None),
-        1: (rows, rows[:20] + rows[25:], (MISSING_RIGHT, 20, 5, ())),
-        2: (rows[:20] + rows[21:], rows, (MISSING_LEFT, 20, 1, ())),
-        3: (rows, rows[:23] + rows[20:], (DUPLICATE_RIGHT, 23, 3, ())),
-        4: (rows[:99] + rows[98:], rows, (DUPLICATE_LEFT, 99, 1, ())),
-        5: (rows, [*rows[:20], other, *rows[21:]], (CHANGED, 20, 1, ("value", "headers"))),
-        6: (rows, rows[:10], (MISSING_RIGHT, 10, 90, ())),
-        7: (rows, [], (MISSING_RIGHT, 0, 100, ())),
-    }
-    left, right = (
-        [row._replace(partition=number, offset=at) for number, case in cases.items() for at, row in enumerate(case[:2][side])]
-        for side in range(2)
-    )
-    result = audit(spark, frame(spark, left), frame(spark, right), match="order", range_size=7)
-    firsts = {each.partition: each.first_difference for each in result.partitions}
-    for number, (_, _, expected) in cases.items():
+def _check_each_kind(firsts: dict[int, Difference | None]) -> None:
+    for number, (_, _, told) in _each_kind().items():
         first = firsts[number]
-        assert (first and (first.kind, first.position, first.count, first.columns)) == expected, number
-    shown = firsts[5]
+        assert (first and (first.kind, first.position, first.count, first.columns)) == told, number
+    shown = firsts[105]
     assert shown is not None
     assert shown.as_dict()["right"] == {
         "offset": 20,
@@ -136,7 +114,31 @@ def test_each_kind_by_order(spark: Any) -> None:
         "headers": [["h", "1"]],
         "timestamp": "2026-01-01T00:00:00.000Z",
     }
-    assert (result.left_count, result.right_count) == (sum(len(case[0]) for case in cases.values()), len(right))
+
+
+def _each_kind() -> dict[int, tuple[list[Row], list[Row], tuple[str, int, int, tuple[str, ...]] | None]]:
+    """Two sides by partition, and the kind, position, count and columns of what an audit by order finds."""
+    rows = [Row(b"%d" % number, b"v", None, "t", 0, number, EPOCH, 0) for number in range(100)]
+    other = rows[20]._replace(value=b"other", headers=(("h", b"1"),))
+    return {
+        100: (rows, rows, None),
+        101: (rows, rows[:20] + rows[25:], (MISSING_RIGHT, 20, 5, ())),
+        102: (rows[:20] + rows[21:], rows, (MISSING_LEFT, 20, 1, ())),
+        103: (rows, rows[:23] + rows[20:], (DUPLICATE_RIGHT, 23, 3, ())),
+        104: (rows[:99] + rows[98:], rows, (DUPLICATE_LEFT, 99, 1, ())),
+        105: (rows, [*rows[:20], other, *rows[21:]], (CHANGED, 20, 1, ("value", "headers"))),
+        106: (rows, rows[:10], (MISSING_RIGHT, 10, 90, ())),
+        107: (rows, [], (MISSING_RIGHT, 0, 100, ())),
+    }
+
+
+def _moved(rows: list[Row], rng: random.Random) -> list[Row]:
+    """As a replay writes them: other offsets, the same order."""
+    offset, found = rng.randrange(1000), []
+    for row in sorted(rows, key=lambda row: row.offset):
+        offset += rng.choice([1, 1, 5])
+        found.append(row._replace(offset=offset))
+    return found
 
 
 def test_digests_tell_apart_what_is_not_the_same(spark: Any) -> None:
