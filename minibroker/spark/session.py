@@ -13,6 +13,8 @@ Five things go wrong when one writes this by hand, so it is written once, here:
 
 from __future__ import annotations
 
+import fcntl
+import hashlib
 import os
 import re
 import shutil
@@ -109,7 +111,7 @@ def kafka_session(
     builder = SparkSession.builder
     for name, value in properties.items():
         builder = builder.config(name, value)
-    with _own_user_home(home):
+    with _own_user_home(home), _alone_at_first(home, properties["spark.jars.packages"]):
         if log is not None:
             _start_jvm(properties, log)
         session = builder.getOrCreate()
@@ -183,6 +185,20 @@ def _defaults(home: Path, master: str) -> dict[str, str]:
     if is_here(master):
         defaults |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     return defaults
+
+
+@contextmanager
+def _alone_at_first(home: Path, packages: str) -> Iterator[None]:
+    """Let one process at a time fetch jars: two that fill Ivy's cache at once break each other's. With all jars there, nobody waits."""
+    done = home / "fetched" / hashlib.sha256(packages.encode()).hexdigest()[:16]
+    if done.exists() and (home / "ivy" / "jars").is_dir():
+        yield
+        return
+    with (home / "fetch.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+        done.parent.mkdir(exist_ok=True)
+        done.touch()
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import logging
 from collections.abc import Iterator
 from typing import Any
@@ -12,7 +11,6 @@ import pytest
 from minibroker.cli.spark import options
 from minibroker.spark import session as spark_session
 from tests.cli.conftest import Commands
-from tests.support.java import cache_folder
 
 
 @pytest.fixture(scope="session")
@@ -26,10 +24,7 @@ def spark() -> Iterator[Any]:
         "spark.driver.memory": "1g",
         "spark.sql.streaming.stopTimeout": "20s",
     }
-    cache_folder().mkdir(parents=True, exist_ok=True)
-    with (cache_folder() / "spark.lock").open("w") as lock:  # the first session fetches the connector, of one test process at a time
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        session = spark_session.kafka_session("minibroker-tests", master="local[2]", conf=conf)
+    session = spark_session.kafka_session("minibroker-tests", master="local[2]", conf=conf)
     session.sparkContext.setLogLevel("OFF")
     yield session
     session.stop()

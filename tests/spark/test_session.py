@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import socket
 import subprocess
 import sys
@@ -66,6 +67,26 @@ def test_a_jvm_that_does_not_start_is_one_line_and_a_log(tmp_path: Path) -> None
     assert ran.stdout == ""
     assert ran.stderr.endswith("SparkUnavailableError: Spark 4 needs Java 17 or 21: this Java is too old (Spark's log: log)\n"), ran.stderr
     assert "UnsupportedClassVersionError" in (tmp_path / "log").read_text()
+
+
+def test_one_process_at_a_time_fetches_jars(tmp_path: Path) -> None:
+    """Until it has them; one that failed has not."""
+
+    def others_wait() -> bool:
+        with (tmp_path / "fetch.lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+            return False
+
+    (tmp_path / "ivy" / "jars").mkdir(parents=True)
+    with pytest.raises(RuntimeError), session._alone_at_first(tmp_path, "a:b:1"):
+        raise RuntimeError
+    for packages, waiting in [("a:b:1", True), ("a:b:1", False), ("a:b:1,c:d:2", True)]:
+        with session._alone_at_first(tmp_path, packages):
+            assert others_wait() is waiting
+        assert not others_wait()
 
 
 def test_the_package_as_a_zip(tmp_path: Path) -> None:
