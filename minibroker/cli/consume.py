@@ -18,11 +18,11 @@ from minibroker.cli.options import client_command, output_option
 from minibroker.cli.output import table, yaml_text
 from minibroker.cli.record_format import RecordFormat
 from minibroker.cli.record_json import to_json
-from minibroker.cli.times import epoch_ms
 from minibroker.client.client import Client
 from minibroker.client.consumer import Consumed, Consumer
 from minibroker.client.errors import TimedOut
 from minibroker.client.offsets import EARLIEST, ISOLATION_LEVELS, LATEST, FoundOffset, list_offsets
+from minibroker.client.times import epoch_ms
 from minibroker.errors import KafkaError, UnknownTopicOrPartition
 
 POLL_MS = 500

@@ -9,11 +9,11 @@ import click
 from minibroker.cli.completions import topic_names
 from minibroker.cli.options import client_command, fail_with, output_option
 from minibroker.cli.output import emit
-from minibroker.cli.times import epoch_ms
 from minibroker.client.client import Client
 from minibroker.client.errors import refusal
 from minibroker.client.leaders import TopicPartition
 from minibroker.client.offsets import ISOLATION_LEVELS, LATEST, TIMES, Bounds, bounds, list_offsets
+from minibroker.client.times import epoch_ms
 from minibroker.errors import KafkaError, UnknownTopicOrPartition
 
 BOUND_COLUMNS = ("topic", "partition", *Bounds._fields)

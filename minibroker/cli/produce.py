@@ -18,11 +18,11 @@ from minibroker.cli.options import client_command, output_option
 from minibroker.cli.output import emit
 from minibroker.cli.record_format import unescape
 from minibroker.cli.record_json import from_json
-from minibroker.cli.times import epoch_ms
 from minibroker.client.client import Client
 from minibroker.client.errors import ClientError
 from minibroker.client.own_transaction import OwnTransaction
 from minibroker.client.producer import Acknowledged, Producer
+from minibroker.client.times import epoch_ms
 from minibroker.errors import InvalidProducerEpoch, KafkaError, ProducerFenced
 from minibroker.records.compression import Compression
 from minibroker.records.record import Headers, Record

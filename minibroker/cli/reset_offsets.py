@@ -13,7 +13,6 @@ import click
 from minibroker.cli.completions import group_ids, topic_names
 from minibroker.cli.options import client_command, fail_with, output_option
 from minibroker.cli.output import FORMATS, emit
-from minibroker.cli.times import duration_ms, epoch_ms
 from minibroker.cli.topic_partitions import Scope, TopicPartitions, partitions_of
 from minibroker.client import group_resets
 from minibroker.client.client import Client
@@ -24,6 +23,7 @@ from minibroker.client.group_resets import Planned, Reset
 from minibroker.client.groups import CLASSIC, EMPTY
 from minibroker.client.leaders import TopicPartition
 from minibroker.client.share_groups import SHARE, alter_share_offsets, share_offsets
+from minibroker.client.times import duration_ms, epoch_ms
 from minibroker.errors import GroupIdNotFound, KafkaError, NonEmptyGroup, UnknownTopicOrPartition
 
 RESET_COLUMNS = ("group", "topic", "partition", "committed_offset", "new_offset", "log_start_offset", "log_end_offset", "reset")

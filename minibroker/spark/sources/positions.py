@@ -12,8 +12,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
+from minibroker.client.times import epoch_ms
 from minibroker.spark.sources.errors import SourceError
 
 EARLIEST_OFFSET = -2
@@ -51,16 +51,10 @@ def parse_position(text: str) -> Position:
 
 
 def _epoch_ms(text: str) -> int:
-    if text.isascii() and text.isdigit():
-        return int(text)
     try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise SourceError(f"@{text} is no time: epoch ms, or an ISO date such as @2026-11-22 or @2026-11-22T10:00:00Z") from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    since_1970 = moment - datetime(1970, 1, 1, tzinfo=UTC)
-    found = since_1970.days * 86_400_000 + since_1970.seconds * 1000 + since_1970.microseconds // 1000
+        found = epoch_ms(text)
+    except ValueError as error:
+        raise SourceError(f"@{text} is no position: {error}") from None
     if found < 0:
         raise SourceError(f"@{text} is before 1970, as no record is")
     return found
