@@ -6,7 +6,6 @@ import click
 
 from minibroker.client.errors import ClientError, TimedOut, describe
 from minibroker.errors import ConfigurationError, CorruptLogError, KafkaError, RequestTimedOut, WireError
-from minibroker.spark.kafka_log.options import OptionError
 from minibroker.spark.session import SparkUnavailableError
 from minibroker.spark.sources.errors import SourceError
 
@@ -21,7 +20,7 @@ class TimeOut(click.ClickException):
 
 def failure_of(error: Exception) -> click.ClickException | None:
     """The failure to show for an error; None when it is not one that a user can do something about."""
-    of_pipelines = isinstance(error, SourceError | OptionError | SparkUnavailableError)
+    of_pipelines = isinstance(error, SourceError | SparkUnavailableError)
     if not of_pipelines and not isinstance(error, ClientError | KafkaError | ConfigurationError | CorruptLogError | WireError | OSError):
         return None
     if isinstance(error, TimedOut | RequestTimedOut):

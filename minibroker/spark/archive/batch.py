@@ -16,10 +16,10 @@ from minibroker.spark.archive.runs import MakeFrame, RunWriter, parallelism
 from minibroker.spark.archive.staging import COMPRESSIONS, task_counts
 from minibroker.spark.archive.store import ArchiveStore, Recovered
 from minibroker.spark.progress import phase
-from minibroker.spark.sources.cluster import ClusterSource, layers
+from minibroker.spark.sources.cluster import ClusterSource
 from minibroker.spark.sources.errors import SourceError
 from minibroker.spark.sources.positions import EARLIEST, LATEST, Position, parse_position
-from minibroker.spark.sources.ranges import PartitionRange
+from minibroker.spark.sources.ranges import PartitionRange, layers
 from minibroker.spark.sources.source import RecordSource
 
 if TYPE_CHECKING:

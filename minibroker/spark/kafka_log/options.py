@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from minibroker.spark.kafka_log.ranges import FAILFAST, PERMISSIVE, READ_COMMITTED, READ_UNCOMMITTED
+from minibroker.spark.sources.errors import SourceError
 
 EARLIEST = -2
 LATEST = -1
@@ -34,8 +35,8 @@ INTERNAL_TOPICS = frozenset({"__cluster_metadata", "__consumer_offsets", "__tran
 _NAMED_OFFSETS = {"earliest": EARLIEST, "latest": LATEST}
 
 
-class OptionError(ValueError):
-    """An option that cannot be followed; one line for the user."""
+class OptionError(SourceError):
+    """An option of `kafka-log` that cannot be followed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import TypeVar
 
 from minibroker.client.offsets import MAX_TIMESTAMP, Bounds
+from minibroker.cluster.topic import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from minibroker.coordinator.group.shard import Shard
 from minibroker.coordinator.record_frame import CONSUMER_OFFSETS, TRANSACTION_STATE
 from minibroker.coordinator.transaction.metadata import TransactionState
@@ -25,7 +26,6 @@ from minibroker.spark.kafka_log.options import OptionError, parse_options
 from minibroker.spark.kafka_log.transactions import last_stable_offset
 from minibroker.spark.report.facts import Facts, PartitionFacts, Producer
 from minibroker.spark.report.results import GroupOffset, TimeOffset, TransactionInfo
-from minibroker.spark.sources.errors import SourceError
 from minibroker.storage import producer_snapshot
 from minibroker.storage.batch_scan import read_batches
 from minibroker.storage.files import Files, read_all
@@ -36,8 +36,6 @@ T = TypeVar("T")
 
 Key = tuple[str, int]
 
-OFFSETS_TOPIC = "__consumer_offsets"
-TRANSACTIONS_TOPIC = "__transaction_state"
 EXPIRATION_MS = 86_400_000  #: producer.id.expiration.ms; nothing here expires
 
 
@@ -73,10 +71,7 @@ class DirectoryFacts:
             return None
 
     def _folders(self, topics: str) -> list[PartitionFolder]:
-        try:
-            return open_folders(self._files, parse_options({"path": self._path, "subscribe": topics}))
-        except OptionError as error:
-            raise SourceError(str(error)) from None
+        return open_folders(self._files, parse_options({"path": self._path, "subscribe": topics}))
 
     def _partition(self, folder: PartitionFolder, times: Sequence[int]) -> PartitionFacts:
         end, stable = folder.end.offset, last_stable_offset(folder)
@@ -101,7 +96,7 @@ class DirectoryFacts:
     def _internal(self, topic: str) -> Iterator[list[RecordBatch]]:
         """The batches of each partition of a topic of Kafka's own, where the directories have it."""
         try:
-            folders = open_folders(self._files, parse_options({"path": self._path, "subscribe": topic}))
+            folders = self._folders(topic)
         except OptionError:
             return  # nobody used it yet, or `path` is one partition's folder
         for folder in folders:
@@ -110,7 +105,7 @@ class DirectoryFacts:
 
     def _groups(self, ends: Mapping[Key, int]) -> tuple[GroupOffset, ...]:
         found = []
-        for batches in self._internal(OFFSETS_TOPIC):
+        for batches in self._internal(CONSUMER_OFFSETS_TOPIC):
             shard = _replayed(batches)
             for group, key, committed in shard.offsets.all():
                 if key in ends:
@@ -120,7 +115,7 @@ class DirectoryFacts:
 
     def _transactions(self, keys: set[Key], producer_ids: set[int]) -> tuple[TransactionInfo, ...]:
         latest: dict[str, TransactionInfo] = {}
-        for batches in self._internal(TRANSACTIONS_TOPIC):
+        for batches in self._internal(TRANSACTION_STATE_TOPIC):
             for record in (record for batch in batches if not batch.is_control for record in decode_records(batch)):
                 decoded = TRANSACTION_STATE.decode(record.key, record.value)
                 if decoded is None:

@@ -10,17 +10,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from minibroker.spark.kafka_log.options import OptionError
 from minibroker.spark.kafka_log.ranges import LogRange
 from minibroker.spark.kafka_log.source import plan_reads
 from minibroker.spark.report.counting import Counter, Limits
 from minibroker.spark.report.fetching import FetchTask
 from minibroker.spark.report.reading import ReadTask
 from minibroker.spark.report.runs import RangeSummary, cell_size, decode, encode, joined
-from minibroker.spark.sources.cluster import ClusterSource, range_options
-from minibroker.spark.sources.errors import SourceError
+from minibroker.spark.sources.cluster import ClusterSource
 from minibroker.spark.sources.log_directory import LogDirectorySource
-from minibroker.spark.sources.ranges import PartitionRange, ResolvedTopics
+from minibroker.spark.sources.ranges import PartitionRange, ResolvedTopics, reading_options
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -113,8 +111,5 @@ def _read_jobs(source: LogDirectorySource, resolved: ResolvedTopics, limits: Map
 
 
 def _planned(source: LogDirectorySource, ranges: Sequence[PartitionRange], task_bytes: int) -> list[LogRange]:
-    options = {"maxPartitionBytes": str(task_bytes), **source.options, **range_options(ranges)}
-    try:
-        return plan_reads(source.path, **options)
-    except OptionError as error:
-        raise SourceError(str(error)) from None
+    options = {"maxPartitionBytes": str(task_bytes), **source.options, **reading_options(ranges)}
+    return plan_reads(source.path, **options)

@@ -19,7 +19,7 @@ from minibroker.schemas import k03_metadata
 from minibroker.spark.sources.columns import COLUMNS, SCHEMA
 from minibroker.spark.sources.errors import SourceError
 from minibroker.spark.sources.positions import EARLIEST, LATEST, Position
-from minibroker.spark.sources.ranges import PartitionRange, ResolvedTopics
+from minibroker.spark.sources.ranges import PartitionRange, ResolvedTopics, layers, reading_options
 from minibroker.spark.sources.resolution import Bounds, Key, resolve_ranges, topics_matching
 from minibroker.storage.partition_metadata import format_uuid
 
@@ -127,7 +127,7 @@ class ClusterSource:
 
     def stream(self, spark: SparkSession, ranges: Sequence[PartitionRange], *, max_offsets_per_trigger: int | None = None) -> DataFrame:
         """A streaming frame of the topics of these ranges, from their start offsets on, without an end; COLUMNS."""
-        starting = json.loads(range_options(ranges)["startingOffsets"])
+        starting = json.loads(reading_options(ranges)["startingOffsets"])
         options = {**self.connector_options(), "subscribe": ",".join(sorted(starting)), "startingOffsets": json.dumps(starting)}
         if max_offsets_per_trigger is not None:
             options["maxOffsetsPerTrigger"] = str(max_offsets_per_trigger)
@@ -163,7 +163,7 @@ class ClusterSource:
 
     def _one_frame(self, spark: SparkSession, ranges: Iterable[PartitionRange], min_partitions: int) -> DataFrame:
         least = {"minPartitions": str(min_partitions)} if min_partitions else {}
-        options = {**least, **self.connector_options(), **range_options(ranges)}
+        options = {**least, **self.connector_options(), **reading_options(ranges)}
         return spark.read.format("kafka").options(**options).load().select(*COLUMNS)
 
     def _bounds(self, client: Client, keys: Sequence[Key]) -> dict[Key, Bounds]:
@@ -212,26 +212,3 @@ def _topics(client: Client, names: Sequence[str], pattern: str | None) -> list[k
 
 def _ids(topics: Iterable[k03_metadata.TopicResult]) -> dict[str, str]:
     return {str(topic.name): format_uuid(topic.topic_id) if topic.topic_id.int else "" for topic in topics}
-
-
-def layers(ranges: Iterable[PartitionRange]) -> list[list[PartitionRange]]:
-    """Ranges that have offsets, in groups with one range a partition at most: what one load of a source can take."""
-    found: list[dict[Key, PartitionRange]] = []
-    for each in sorted(each for each in ranges if each.size > 0):
-        layer = next((layer for layer in found if each[:2] not in layer), None)
-        if layer is None:
-            found.append(layer := {})
-        layer[each[:2]] = each
-    return [list(layer.values()) for layer in found]
-
-
-def range_options(ranges: Iterable[PartitionRange]) -> dict[str, str]:
-    """The options of Spark's Kafka source, and of kafka-log, that read these ranges; one range a partition."""
-    assigned: dict[str, list[int]] = {}
-    starts: dict[str, dict[str, int]] = {}
-    ends: dict[str, dict[str, int]] = {}
-    for topic, partition, start_offset, end_offset in ranges:
-        assigned.setdefault(topic, []).append(partition)
-        starts.setdefault(topic, {})[str(partition)] = start_offset
-        ends.setdefault(topic, {})[str(partition)] = end_offset
-    return {"assign": json.dumps(assigned), "startingOffsets": json.dumps(starts), "endingOffsets": json.dumps(ends)}

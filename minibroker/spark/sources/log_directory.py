@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 from minibroker.errors import ConfigurationError
 from minibroker.spark.kafka_log.directory import open_folders
 from minibroker.spark.kafka_log.folder import PartitionFolder
-from minibroker.spark.kafka_log.options import INTERNAL_TOPICS, OptionError, ReadOptions, parse_options
+from minibroker.spark.kafka_log.options import INTERNAL_TOPICS, ReadOptions, parse_options
 from minibroker.spark.kafka_log.plan import latest_offset
-from minibroker.spark.sources.cluster import layers, range_options
 from minibroker.spark.sources.columns import COLUMNS, SCHEMA
 from minibroker.spark.sources.errors import SourceError
 from minibroker.spark.sources.positions import EARLIEST, LATEST, Position
-from minibroker.spark.sources.ranges import PartitionRange, ResolvedTopics
+from minibroker.spark.sources.ranges import PartitionRange, ResolvedTopics, layers, reading_options
 from minibroker.spark.sources.resolution import Bounds, Key, resolve_ranges, topics_matching
 from minibroker.storage.files import RealFiles
 from minibroker.storage.meta_properties import NAME as META_PROPERTIES
@@ -50,12 +49,12 @@ class LogDirectorySource:
         files = RealFiles()
         names = list(dict.fromkeys(topics))
         if pattern is not None:
-            there = {folder.topic for folder in self._folders(files, self._parsed({}))} - INTERNAL_TOPICS
+            there = {folder.topic for folder in open_folders(files, self._parsed({}))} - INTERNAL_TOPICS
             names += [name for name in topics_matching(pattern, there) if name not in names]
         if not names:
             raise SourceError("no topic is named: give one, or a pattern")
         options = self._parsed({"subscribe": ",".join(names)})
-        folders = {(each.topic, each.partition): each for each in self._folders(files, options)}
+        folders = {(each.topic, each.partition): each for each in open_folders(files, options)}
 
         def find(keys: Collection[Key], time_ms: int) -> dict[Key, int]:
             found = {key: folders[key].offset_for_timestamp(time_ms, latest_offset(folders[key], options)) for key in keys}
@@ -68,14 +67,14 @@ class LogDirectorySource:
     def topic_ids(self, topics: Sequence[str]) -> dict[str, str]:
         """The ids that topics have now; "" where unknown."""
         files = RealFiles()
-        return _topic_ids(files, self._folders(files, self._parsed({"subscribe": ",".join(topics)})))
+        return _topic_ids(files, open_folders(files, self._parsed({"subscribe": ",".join(topics)})))
 
     def stream(self, spark: SparkSession, ranges: Sequence[PartitionRange], *, max_offsets_per_trigger: int | None = None) -> DataFrame:
         """A streaming frame of the topics of these ranges, from their start offsets on, without an end; COLUMNS."""
         from minibroker.spark.kafka_log.source import register  # noqa: PLC0415  needs PySpark
 
         register(spark)
-        starting = json.loads(range_options(ranges)["startingOffsets"])
+        starting = json.loads(reading_options(ranges)["startingOffsets"])
         options = {**self.options, "subscribe": ",".join(sorted(starting)), "startingOffsets": json.dumps(starting)}
         if max_offsets_per_trigger is not None:
             options["maxOffsetsPerTrigger"] = str(max_offsets_per_trigger)
@@ -95,24 +94,14 @@ class LogDirectorySource:
         frames = []
         for layer in layers(ranges):
             least = {"minPartitions": str(min_partitions)} if min_partitions else {}
-            options = {**least, **self.options, **range_options(layer)}
+            options = {**least, **self.options, **reading_options(layer)}
             frames.append(spark.read.format("kafka-log").options(**options).load(self.path).select(*COLUMNS))
         if not frames:
             return spark.createDataFrame([], SCHEMA)
         return reduce(lambda one, other: one.unionAll(other), frames)
 
     def _parsed(self, more: Mapping[str, str]) -> ReadOptions:
-        try:
-            return parse_options({**self.options, **more, "path": self.path})
-        except OptionError as error:
-            raise SourceError(str(error)) from None
-
-    @staticmethod
-    def _folders(files: RealFiles, options: ReadOptions) -> list[PartitionFolder]:
-        try:
-            return open_folders(files, options)
-        except OptionError as error:
-            raise SourceError(str(error)) from None
+        return parse_options({**self.options, **more, "path": self.path})
 
     @staticmethod
     def _cluster_id(files: RealFiles, options: ReadOptions) -> str:

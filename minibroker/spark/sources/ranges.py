@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -71,3 +72,26 @@ def common(ranges: Iterable[PartitionRange], others: Iterable[PartitionRange]) -
     """The offsets that both have; sorted, in as few ranges as possible."""
     ranges = merged(ranges)
     return without(ranges, without(ranges, others))
+
+
+def layers(ranges: Iterable[PartitionRange]) -> list[list[PartitionRange]]:
+    """Ranges that have offsets, in groups with one range a partition at most: what one load of a source can take."""
+    found: list[dict[tuple[str, int], PartitionRange]] = []
+    for each in sorted(each for each in ranges if each.size > 0):
+        layer = next((layer for layer in found if each[:2] not in layer), None)
+        if layer is None:
+            found.append(layer := {})
+        layer[each[:2]] = each
+    return [list(layer.values()) for layer in found]
+
+
+def reading_options(ranges: Iterable[PartitionRange]) -> dict[str, str]:
+    """The options of Spark's Kafka source, and of kafka-log, that read these ranges; one range a partition."""
+    assigned: dict[str, list[int]] = {}
+    starts: dict[str, dict[str, int]] = {}
+    ends: dict[str, dict[str, int]] = {}
+    for topic, partition, start_offset, end_offset in ranges:
+        assigned.setdefault(topic, []).append(partition)
+        starts.setdefault(topic, {})[str(partition)] = start_offset
+        ends.setdefault(topic, {})[str(partition)] = end_offset
+    return {"assign": json.dumps(assigned), "startingOffsets": json.dumps(starts), "endingOffsets": json.dumps(ends)}

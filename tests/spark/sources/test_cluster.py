@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from minibroker.client.address import Address
@@ -12,7 +10,7 @@ from minibroker.client.deadline import Deadline
 from minibroker.client.errors import BrokerUnreachable
 from minibroker.clock import ManualClock
 from minibroker.records.control import ControlType
-from minibroker.spark.sources.cluster import ClusterSource, layers, range_options
+from minibroker.spark.sources.cluster import ClusterSource
 from minibroker.spark.sources.errors import SourceError
 from minibroker.spark.sources.positions import Position, parse_position
 from minibroker.spark.sources.ranges import PartitionRange
@@ -111,14 +109,3 @@ def test_options_that_cannot_be(options: dict[str, str], says: str) -> None:
 def test_an_isolation_level_that_is_none() -> None:
     with pytest.raises(SourceError, match="read_uncommitted or read_committed"):
         ClusterSource("memory:1", isolation_level="committed")
-
-
-def test_ranges_of_one_partition_are_read_apart() -> None:
-    ranges = [PartitionRange("a", 0, 5, 7), PartitionRange("a", 0, 0, 3), PartitionRange("a", 1, 1, 2), PartitionRange("b", 0, 4, 4)]
-    assert layers(ranges) == [[ranges[1], ranges[2]], [ranges[0]]]
-    options = range_options(layers(ranges)[0])
-    assert {name: json.loads(value) for name, value in options.items()} == {
-        "assign": {"a": [0, 1]},
-        "startingOffsets": {"a": {"0": 0, "1": 1}},
-        "endingOffsets": {"a": {"0": 3, "1": 2}},
-    }

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minibroker.spark.sources.ranges import PartitionRange, common, merged, without
+from minibroker.spark.sources.ranges import PartitionRange, common, layers, merged, reading_options, without
 
 RANGES = st.lists(
     st.builds(
@@ -43,3 +44,14 @@ def test_sums_differences_and_what_is_common(one: list[PartitionRange], other: l
 
 def test_a_range_says_what_it_is() -> None:
     assert str(PartitionRange("flights", 3, 5, 9)) == "flights-3 [5, 9)"
+
+
+def test_ranges_of_one_partition_are_read_apart() -> None:
+    ranges = [PartitionRange("a", 0, 5, 7), PartitionRange("a", 0, 0, 3), PartitionRange("a", 1, 1, 2), PartitionRange("b", 0, 4, 4)]
+    assert layers(ranges) == [[ranges[1], ranges[2]], [ranges[0]]]
+    options = reading_options(layers(ranges)[0])
+    assert {name: json.loads(value) for name, value in options.items()} == {
+        "assign": {"a": [0, 1]},
+        "startingOffsets": {"a": {"0": 0, "1": 1}},
+        "endingOffsets": {"a": {"0": 3, "1": 2}},
+    }
