@@ -7,13 +7,14 @@ name    only the names, one a line, for the shell
 
 from __future__ import annotations
 
-import base64
 import json
 import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
+
+from minibroker.storage.partition_metadata import format_uuid
 
 FORMATS = ("table", "json", "jsonl", "yaml", "name")
 
@@ -60,7 +61,7 @@ def yaml_text(value: Any) -> str:
 
 def id_text(topic_id: uuid.UUID) -> str | None:
     """A topic id as Kafka's tools print it: base64 for URLs, without padding. None for the id of no topic."""
-    return base64.urlsafe_b64encode(topic_id.bytes).decode().rstrip("=") if topic_id.int else None
+    return format_uuid(topic_id) if topic_id.int else None
 
 
 def _cell(value: Any) -> str:

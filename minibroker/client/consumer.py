@@ -15,8 +15,9 @@ from typing import NamedTuple
 from minibroker.client.client import Client
 from minibroker.client.connection import Connection
 from minibroker.client.deadline import Deadline
-from minibroker.client.errors import BrokerUnreachable, TopicReplaced, check, refusal
+from minibroker.client.errors import BrokerUnreachable, check, refusal
 from minibroker.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED, FoundOffset, list_offsets
+from minibroker.client.topic_ids import check_topic_id, topic_id_of
 from minibroker.errors import CorruptMessage, KafkaError, OffsetOutOfRange, UnknownTopicOrPartition
 from minibroker.records.batch import RecordBatch, TimestampType, split_batches
 from minibroker.records.control import ControlType, parse_control_key
@@ -130,8 +131,7 @@ class Consumer:
             raise problem
         self._deadline.pause(problem)
         topic = self._client.retrying(lambda: self._client.topic(self._name, self._deadline), self._deadline)
-        if NIL_UUID not in (self._topic.topic_id, topic.topic_id) and topic.topic_id != self._topic.topic_id:
-            raise TopicReplaced(f"topic {self._name} was deleted and created anew while it was read")
+        check_topic_id(topic, topic_id_of(self._topic), "it was read")
         self._topic = topic
 
     def _by_leader(self) -> dict[int, list[int]]:

@@ -17,9 +17,10 @@ from typing import NamedTuple
 from minibroker.client.client import Client
 from minibroker.client.connection import Connection
 from minibroker.client.deadline import Deadline
-from minibroker.client.errors import BrokerUnreachable, TopicReplaced, check, refusal
+from minibroker.client.errors import BrokerUnreachable, check, refusal
 from minibroker.client.own_transaction import OwnTransaction
 from minibroker.client.partitioner import Partitioner
+from minibroker.client.topic_ids import check_topic_id, topic_id_of
 from minibroker.errors import DuplicateSequenceNumber, KafkaError, MessageTooLarge, RecordListTooLarge, UnknownTopicOrPartition
 from minibroker.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, increment_sequence
 from minibroker.records.builder import build_batch
@@ -188,8 +189,7 @@ class Producer:
 
     def _attempt(self, batch: Batch, deadline: Deadline) -> k00_produce.Response | None:
         topic = self._client.topic(self._name, deadline)
-        if NIL_UUID not in (self._topic.topic_id, topic.topic_id) and topic.topic_id != self._topic.topic_id:
-            raise TopicReplaced(f"topic {self._name} was deleted and created anew while records were written to it")
+        check_topic_id(topic, topic_id_of(self._topic), "records were written to it")
         self._topic = topic
         connection = self._client.to_node(self._leader_of(batch.partition), deadline)
         self._request(connection, [batch], deadline)

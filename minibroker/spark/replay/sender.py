@@ -13,9 +13,10 @@ from typing import NamedTuple
 from minibroker.client.client import Client
 from minibroker.client.connection import Connection
 from minibroker.client.deadline import Deadline
-from minibroker.client.errors import TopicReplaced, refusal
+from minibroker.client.errors import refusal
 from minibroker.client.leaders import TopicPartition
 from minibroker.client.own_transaction import OwnTransaction
+from minibroker.client.topic_ids import check_topic_id
 from minibroker.errors import UnknownTopicOrPartition
 from minibroker.records.batch import increment_sequence
 from minibroker.schemas import k00_produce, k03_metadata
@@ -107,7 +108,7 @@ class BatchSender:
         topic = self._topics.get(name)
         if topic is None:
             topic = self._client.topic(name, deadline)
-            check_topic_id(topic, self._topic_ids.get(name, ""))
+            check_topic_id(topic, self._topic_ids.get(name, ""), "records were replayed to it")
             self._topics[name] = topic
         leader = next((each.leader_id for each in topic.partitions if each.partition_index == index), None)
         if leader is None:
@@ -127,18 +128,6 @@ class BatchSender:
         connection = self._client.to_node(leader, deadline)
         connection.send(k00_produce, request, deadline, most=min((each for each in limits if each is not None), default=None))
         return connection
-
-
-def topic_id_of(topic: k03_metadata.TopicResult) -> str:
-    """As text; "" of a broker that has none."""
-    return str(topic.topic_id) if topic.topic_id.int else ""
-
-
-def check_topic_id(topic: k03_metadata.TopicResult, expected: str) -> None:
-    """TopicReplaced for a topic that is another one by now."""
-    found = topic_id_of(topic)
-    if expected and found and found != expected:
-        raise TopicReplaced(f"topic {topic.name} was deleted and created anew while records were replayed to it")
 
 
 def _base_offset(response: k00_produce.Response, key: TopicPartition) -> int:

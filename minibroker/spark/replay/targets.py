@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 from minibroker.client.client import Client
 from minibroker.client.errors import check
+from minibroker.client.topic_ids import topic_id_of
 from minibroker.client.topics import create_topics, describe_configs
 from minibroker.errors import KafkaError, TopicAlreadyExists, UnknownTopicOrPartition
 from minibroker.spark.replay.errors import ReplayError
-from minibroker.spark.replay.sender import topic_id_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,9 @@ import numpy as np
 from minibroker.client.client import Client
 from minibroker.client.connection import Connection
 from minibroker.client.deadline import Deadline
-from minibroker.client.errors import BrokerUnreachable, TopicReplaced, check, refusal
+from minibroker.client.errors import BrokerUnreachable, check, refusal
 from minibroker.client.offsets import ISOLATION_LEVELS, READ_COMMITTED
+from minibroker.client.topic_ids import check_topic_id
 from minibroker.errors import KafkaError, OffsetOutOfRange
 from minibroker.records.batch import CONTROL_FLAG, TRANSACTIONAL_FLAG, read_batch
 from minibroker.records.control import ControlType, parse_control_key
@@ -22,7 +23,6 @@ from minibroker.spark.report.counting import Piece
 from minibroker.spark.report.pieces import Chunk, IsAborted, nothing_aborted, read_chunk
 from minibroker.spark.sources.errors import SourceError
 from minibroker.spark.sources.ranges import PartitionRange
-from minibroker.storage.partition_metadata import format_uuid
 from minibroker.wire.schema import NIL_UUID
 
 LAST_VERSION_WITH_NAMES = 12
@@ -150,9 +150,7 @@ class RangeFetcher:
 
     def _checked_topic(self, deadline: Deadline) -> k03_metadata.TopicResult:
         topic = self._client.retrying(lambda: self._client.topic(self._topic, deadline), deadline)
-        found = format_uuid(topic.topic_id) if topic.topic_id.int else ""
-        if self._task.topic_id and found and found != self._task.topic_id:
-            raise TopicReplaced(f"topic {self._topic} was deleted and created anew while it was read")
+        check_topic_id(topic, self._task.topic_id, "it was read")
         return topic
 
     def _deadline(self) -> Deadline:

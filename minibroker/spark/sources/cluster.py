@@ -14,6 +14,7 @@ from minibroker.client.errors import BrokerUnreachable, check
 from minibroker.client.offsets import EARLIEST as EARLIEST_TIME
 from minibroker.client.offsets import ISOLATION_LEVELS, READ_UNCOMMITTED, list_offsets
 from minibroker.client.offsets import LATEST as LATEST_TIME
+from minibroker.client.topic_ids import topic_id_of
 from minibroker.errors import KafkaError, UnknownTopicOrPartition
 from minibroker.schemas import k03_metadata
 from minibroker.spark.sources.columns import COLUMNS, SCHEMA
@@ -21,7 +22,6 @@ from minibroker.spark.sources.errors import SourceError
 from minibroker.spark.sources.positions import EARLIEST, LATEST, Position
 from minibroker.spark.sources.ranges import PartitionRange, ResolvedTopics, layers, reading_options
 from minibroker.spark.sources.resolution import Bounds, Key, resolve_ranges, topics_matching
-from minibroker.storage.partition_metadata import format_uuid
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -211,4 +211,4 @@ def _topics(client: Client, names: Sequence[str], pattern: str | None) -> list[k
 
 
 def _ids(topics: Iterable[k03_metadata.TopicResult]) -> dict[str, str]:
-    return {str(topic.name): format_uuid(topic.topic_id) if topic.topic_id.int else "" for topic in topics}
+    return {str(topic.name): topic_id_of(topic) for topic in topics}

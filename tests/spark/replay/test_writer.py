@@ -21,6 +21,7 @@ from minibroker.client.connection import Connect, Connection
 from minibroker.client.deadline import Deadline
 from minibroker.client.errors import BrokerUnreachable, TopicReplaced
 from minibroker.client.group_offsets import delete_offsets
+from minibroker.client.topic_ids import topic_id_of
 from minibroker.client.topics import alter_configs
 from minibroker.errors import MessageTooLarge
 from minibroker.records.compression import Compression
@@ -32,7 +33,6 @@ from minibroker.spark.replay.ledger import Ledger, Run, WrittenRanges, parse_ran
 from minibroker.spark.replay.names import ledger_of
 from minibroker.spark.replay.packing import PackedBatch, Packer
 from minibroker.spark.replay.runs import OffsetRun
-from minibroker.spark.replay.sender import topic_id_of
 from minibroker.spark.replay.writer import PartitionWriter, Target, WriterSettings
 from minibroker.wire.schema import Buffer
 from tests.support.broker_in_memory import BrokerInMemory
