@@ -12,6 +12,18 @@ from minibroker.client.client import Client
 
 Command = Callable[..., Any]
 
+#: `-b`, which every command has that asks a cluster
+bootstrap_option = click.option(
+    "-b",
+    "--bootstrap-server",
+    envvar="MINIBROKER_BOOTSTRAP_SERVER",
+    show_envvar=True,
+    default="localhost:9092",
+    show_default=True,
+    metavar="HOST:PORT,...",
+    help="One or more brokers of the cluster.",
+)
+
 
 def open_client(bootstrap_server: str, timeout_s: float) -> Client:
     """The client of a command; tests put a broker in memory in its place."""
@@ -21,16 +33,7 @@ def open_client(bootstrap_server: str, timeout_s: float) -> Client:
 def client_command(function: Command) -> Command:
     """Give a command `-b` and `--timeout`, and pass it a Client that is closed when it ends."""
 
-    @click.option(
-        "-b",
-        "--bootstrap-server",
-        envvar="MINIBROKER_BOOTSTRAP_SERVER",
-        show_envvar=True,
-        default="localhost:9092",
-        show_default=True,
-        metavar="HOST:PORT,...",
-        help="One or more brokers of the cluster.",
-    )
+    @bootstrap_option
     @click.option(
         "--timeout",
         type=click.FloatRange(min=0.001),

@@ -15,16 +15,14 @@ from minibroker.spark.kafka_log.options import parse_options
 from minibroker.spark.sources.cluster import ClusterSource
 from minibroker.spark.sources.columns import COLUMNS
 from minibroker.spark.sources.errors import SourceError
-from minibroker.spark.sources.log_directory import LogDirectorySource
 from minibroker.spark.sources.positions import EARLIEST, LATEST, Position
 from minibroker.spark.sources.ranges import ResolvedTopics
+from minibroker.spark.sources.source import TopicSource
 from minibroker.spark.sources.table import TableSource
 from minibroker.storage.files import RealFiles
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-OffsetSource = ClusterSource | LogDirectorySource
 
 
 def topics_named(query: str, topics: Collection[str]) -> list[str]:
@@ -36,7 +34,7 @@ def topics_named(query: str, topics: Collection[str]) -> list[str]:
 
 
 def resolve_named(
-    query: str, source: OffsetSource, topics: Collection[str], *, starting: Position = EARLIEST, ending: Position = LATEST
+    query: str, source: TopicSource, topics: Collection[str], *, starting: Position = EARLIEST, ending: Position = LATEST
 ) -> ResolvedTopics:
     """What the topics of a query hold, as ranges; needs no Spark.
 
@@ -49,7 +47,7 @@ def resolve_named(
     return source.resolve(named, starting=starting, ending=ending)
 
 
-def view_topics(spark: SparkSession, source: OffsetSource, resolved: ResolvedTopics, *, text: bool = False) -> list[str]:
+def view_topics(spark: SparkSession, source: TopicSource, resolved: ResolvedTopics, *, text: bool = False) -> list[str]:
     """Make a view of each resolved topic, under the topic's name; return the names."""
     topics = sorted({each.topic for each in resolved.ranges})
     for topic in topics:
@@ -65,14 +63,7 @@ def view(name: str, frame: DataFrame, *, text: bool = False) -> None:
     frame.createOrReplaceTempView(f"`{name}`")
 
 
-def source_of(bootstrap_servers: str, data_dir: str | None, isolation_level: str) -> OffsetSource:
-    """The log directories, where they are given, else the cluster."""
-    if data_dir is not None:
-        return LogDirectorySource(data_dir, isolation_level=isolation_level)
-    return ClusterSource(bootstrap_servers, isolation_level=isolation_level)
-
-
-def topics_of(source: OffsetSource) -> set[str]:
+def topics_of(source: TopicSource) -> set[str]:
     """The names of all topics of a source, Kafka's own too."""
     if isinstance(source, ClusterSource):
         with source.client() as client:

@@ -71,6 +71,8 @@ main({["spark", *words]!r})
 
 def test_what_is_not_there_is_said_before_spark_starts(offline: Commands) -> None:
     assert offline("spark", "sql", "--archive", "/not/there", "SELECT 1", code=1).err == "Error: /not/there does not exist\n"
+    for words in (["replay", "file:/not/there", "--name", "again"], ["audit", "/not/there"]):
+        assert offline("spark", *words, code=1).err == f"Error: {words[1]} does not exist\n"
     assert offline("spark", "sql", "--master", "nonsense", "--archive", "/", "SELECT 1", code=1).err == (
         "Error: 'nonsense' is no master of Spark: local[N], spark://HOST:PORT, yarn or k8s://URL\n"
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,12 +9,12 @@ import click
 
 from minibroker.cli.completions import topic_names
 from minibroker.cli.output import emit
-from minibroker.cli.spark.options import SparkRun, range_options, spark_command
+from minibroker.cli.spark.options import SparkRun, is_here, range_options, spark_command
+from minibroker.spark.sizes import size_text
 from minibroker.spark.sources.positions import EARLIEST, Position
 
 if TYPE_CHECKING:
     from minibroker.spark.archive import ArchiveStream, Run
-    from minibroker.spark.sources.source import RecordSource
 
 COLUMNS = ("run", "topic", "partition", "start_offset", "end_offset", "record_count")
 
@@ -85,10 +84,11 @@ def archive(run: SparkRun, *, path: str, runs: bool, follow: bool, output: str, 
 def _archive_now(run: SparkRun, path: str, output: str, given: Mapping[str, Any], *, is_ranged: bool) -> None:
     from minibroker.spark.archive import archive as archive_topics  # noqa: PLC0415  --help needs none of it
     from minibroker.spark.archive.batch import OFFSETS_PER_RUN  # noqa: PLC0415
+    from minibroker.spark.sources.source import source_of  # noqa: PLC0415
 
     starting: Position | None = given["starting"] if is_ranged else None
     _check_folder(path)
-    source = _source(run, given)
+    source = source_of(run.bootstrap_server, given["data_dir"], given["isolation_level"])
     source.resolve(
         given["topics"], pattern=given["pattern"], starting=starting or EARLIEST, ending=given["ending"]
     )  # mistakes are told at once
@@ -109,14 +109,15 @@ def _archive_now(run: SparkRun, path: str, output: str, given: Mapping[str, Any]
         click.echo(f"Archived already: {each}.", err=True)
     emit(_items(result.runs), output, columns=COLUMNS)
     if output == "table":
-        click.echo(f"{result.record_count:,} records, {_bytes(result.size)}, in {len(result.runs):,} runs: {result.path}", err=True)
+        click.echo(f"{result.record_count:,} records, {size_text(result.size)}, in {len(result.runs):,} runs: {result.path}", err=True)
 
 
 def _follow(run: SparkRun, path: str, output: str, given: Mapping[str, Any]) -> None:
     from minibroker.spark.archive import follow as follow_topics  # noqa: PLC0415  --help needs none of it
+    from minibroker.spark.sources.source import source_of  # noqa: PLC0415
 
     _check_folder(path)
-    source = _source(run, given)
+    source = source_of(run.bootstrap_server, given["data_dir"], given["isolation_level"])
     source.resolve(given["topics"], pattern=given["pattern"], starting=given["starting"])
     stream = follow_topics(
         _session(run, given["format_"]),
@@ -144,7 +145,7 @@ def _tell_runs(run: SparkRun, stream: ArchiveStream, output: str) -> None:
         for each in stream.runs[told:]:
             told += 1
             if output == "table":
-                click.echo(f"run {each.number}: {each.record_count:,} records, {_bytes(each.size)}")
+                click.echo(f"run {each.number}: {each.record_count:,} records, {size_text(each.size)}")
             else:
                 emit(_items([each]), output, columns=COLUMNS)
 
@@ -158,17 +159,12 @@ def _tell_runs(run: SparkRun, stream: ArchiveStream, output: str) -> None:
 def _show_runs(run: SparkRun, path: str, output: str) -> None:
     from minibroker.spark.archive import read_manifest  # noqa: PLC0415  --help needs none of it
 
-    manifest = read_manifest(None if _is_here(path) else run.session(), path)
+    manifest = read_manifest(None if is_here(path) else run.session(), path)
     run.finish()
     emit(_items(manifest.runs), output, columns=COLUMNS)
     if output == "table":
         size = sum(each.size for each in manifest.runs)
-        click.echo(f"{manifest.record_count:,} records, {_bytes(size)}, {manifest.identity.isolation_level}: {manifest.path}", err=True)
-
-
-def _is_here(path: str) -> bool:
-    """Whether a folder is one of this machine, about which Spark need not be asked."""
-    return path.startswith("file:") or ("://" not in path and "HADOOP_CONF_DIR" not in os.environ)
+        click.echo(f"{manifest.record_count:,} records, {size_text(size)}, {manifest.identity.isolation_level}: {manifest.path}", err=True)
 
 
 def _check_folder(path: str) -> None:
@@ -176,17 +172,8 @@ def _check_folder(path: str) -> None:
     from minibroker.spark.archive.files import LocalTableFiles, local_path  # noqa: PLC0415  --help needs none of it
     from minibroker.spark.archive.store import ArchiveStore  # noqa: PLC0415
 
-    if _is_here(path):
+    if is_here(path):
         ArchiveStore(LocalTableFiles(), local_path(path)).check_folder()
-
-
-def _source(run: SparkRun, given: Mapping[str, Any]) -> RecordSource:
-    from minibroker.spark.sources.cluster import ClusterSource  # noqa: PLC0415  --help needs none of it
-    from minibroker.spark.sources.log_directory import LogDirectorySource  # noqa: PLC0415
-
-    if given["data_dir"] is not None:
-        return LogDirectorySource(given["data_dir"], isolation_level=given["isolation_level"])
-    return ClusterSource(run.bootstrap_server, isolation_level=given["isolation_level"])
 
 
 def _session(run: SparkRun, format_: str) -> Any:
@@ -215,12 +202,3 @@ def _tell_recovered(recovered: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
         click.echo(f"Run {number} had been interrupted behind its commit: finished.", err=True)
     for number in removed:
         click.echo(f"Run {number} had been interrupted before its commit: removed, and done again.", err=True)
-
-
-def _bytes(size: int) -> str:
-    """In the unit that fits."""
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if size < 10_000:
-            return f"{size:,} {unit}"
-        size //= 1000
-    return f"{size:,} TB"

@@ -11,8 +11,8 @@ import click
 from minibroker.cli.completions import topic_names
 from minibroker.cli.options import pairs
 from minibroker.cli.output import table
-from minibroker.cli.spark.options import SparkRun, range_options, spark_command
-from minibroker.spark.sources.positions import Position
+from minibroker.cli.spark.options import SparkRun, range_options, require_folder, spark_command
+from minibroker.spark.sources.positions import EARLIEST, LATEST, Position
 
 if TYPE_CHECKING:
     from minibroker.spark.audit.result import AuditResult, Difference, PartitionAudit, SeenRecord
@@ -43,7 +43,7 @@ Examples:
     help="May be given several times.  [default: all of a table that is one of the sides]",
 )
 @click.option("--pattern", metavar="REGEX", help="Topics of the left side whose whole name matches.")
-@click.option("--rename", "renames", multiple=True, metavar="LEFT=RIGHT", help="A topic has another name on the right; repeatable.")
+@click.option("--rename", multiple=True, metavar="LEFT=RIGHT", help="A topic has another name on the right; may be given several times.")
 @click.option(
     "--match",
     type=click.Choice(["offset", "order"]),
@@ -83,7 +83,7 @@ def audit(
     sides: tuple[str, ...],
     topics: tuple[str, ...],
     pattern: str | None,
-    renames: tuple[str, ...],
+    rename: tuple[str, ...],
     match: str,
     columns: str,
     starting: Position,
@@ -105,7 +105,7 @@ def audit(
         raise click.UsageError("an audit has two sides; name topics by --topic")
     texts = sides if len(sides) == 2 else (f"kafka:{run.bootstrap_server}", *sides)
     left, right = (parse_side(text, isolation_level=isolation_level) for text in texts)
-    names = pairs(renames, "--rename")
+    names = pairs(rename, "--rename")
     _look_up(left, topics, pattern, starting, ending)
     _look_up(right, [names.get(topic, topic) for topic in topics])
     session = run.session()
@@ -117,7 +117,7 @@ def audit(
         right,
         topics=topics,
         pattern=pattern,
-        renames=names,
+        rename=names,
         match=match,
         columns=[name.strip() for name in columns.split(",") if name.strip()],
         starting=starting,
@@ -136,9 +136,13 @@ def _look_up(side: Side, topics: Any, pattern: str | None = None, *bounds: Posit
     """What is misspelt is told before Spark starts, where Spark is not needed for it."""
     from minibroker.spark.sources.table import TableSource  # noqa: PLC0415  only this command pays for it
 
-    if isinstance(side, TableSource) or not (topics or pattern):
+    if isinstance(side, TableSource):
+        if isinstance(side.table, str):
+            require_folder(side.table)
         return
-    starting, ending = bounds or (Position(everywhere=-2), Position(everywhere=-1))
+    if not (topics or pattern):
+        return
+    starting, ending = bounds or (EARLIEST, LATEST)
     side.resolve(topics, pattern=pattern, starting=starting, ending=ending)
 
 

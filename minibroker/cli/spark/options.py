@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import click
 
-from minibroker.cli.options import output_option, pairs
+from minibroker.cli.options import bootstrap_option, output_option, pairs
 from minibroker.spark import session as spark_session
 from minibroker.spark.progress import Progress, phase
 from minibroker.spark.sources.errors import SourceError
@@ -126,9 +126,16 @@ class SparkRun:
         return click.ClickException(f"{reason.words} (Spark's log: {self.log})")
 
 
+def is_here(path: str) -> bool:
+    """Whether a path is one of this machine, about which Spark need not be asked; Hadoop may be configured for another."""
+    return path.startswith("file:") or ("://" not in path and "HADOOP_CONF_DIR" not in os.environ)
+
+
 def require_folder(path: str) -> None:
     """Tell before Spark starts that a folder of this machine is not there; other file systems are Spark's to know."""
-    if "://" not in path and not path.startswith("file:") and not Path(path).exists():
+    from minibroker.spark.archive.files import local_path  # noqa: PLC0415  --help needs none of it
+
+    if is_here(path) and not Path(local_path(path)).exists():
         raise SourceError(f"{path} does not exist")
 
 
@@ -173,23 +180,14 @@ def spark_command(*formats: str) -> Callable[[Command], Command]:
             metavar="URL",
             help="Where Spark runs: local[N], spark://HOST:PORT, yarn, k8s://...",
         )
-        @click.option("--conf", "conf", multiple=True, metavar="NAME=VALUE", help="A property of Spark's; repeatable.")
+        @click.option("--conf", "conf", multiple=True, metavar="NAME=VALUE", help="A property of Spark's; may be given several times.")
         @click.option(
             "--spark-log",
             type=click.Path(dir_okay=False, path_type=Path),
             metavar="FILE",
             help="Keep Spark's own log here.  [default: a file that is removed unless Spark fails]",
         )
-        @click.option(
-            "-b",
-            "--bootstrap-server",
-            envvar="MINIBROKER_BOOTSTRAP_SERVER",
-            show_envvar=True,
-            default="localhost:9092",
-            show_default=True,
-            metavar="HOST:PORT,...",
-            help="One or more brokers of the cluster.",
-        )
+        @bootstrap_option
         @functools.wraps(function)
         def run(*args: Any, master: str, conf: tuple[str, ...], spark_log: Path | None, bootstrap_server: str, **options: Any) -> Any:
             settings = pairs(conf, "--conf")
@@ -222,16 +220,9 @@ class PositionParam(click.ParamType[Position]):
             self.fail(str(error), param, ctx)
 
 
-def range_options(function: Command) -> Command:
-    """Give a command --starting, --ending (Positions) and --isolation-level: what it reads of topics."""
+def position_options(function: Command) -> Command:
+    """Give a command --starting and --ending, Positions."""
     for option in (
-        click.option(
-            "--isolation-level",
-            type=click.Choice(["read_committed", "read_uncommitted"]),
-            default="read_committed",
-            show_default=True,
-            help="Whether records of aborted and open transactions are read.",
-        ),
         click.option(
             "--ending",
             type=PositionParam(),
@@ -251,3 +242,15 @@ def range_options(function: Command) -> Command:
     ):
         function = option(function)
     return function
+
+
+def range_options(function: Command) -> Command:
+    """Give a command what it reads of topics: position_options and --isolation-level."""
+    isolation_level = click.option(
+        "--isolation-level",
+        type=click.Choice(["read_committed", "read_uncommitted"]),
+        default="read_committed",
+        show_default=True,
+        help="Whether records of aborted and open transactions are read.",
+    )
+    return position_options(isolation_level(function))

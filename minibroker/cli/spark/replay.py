@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import click
 
 from minibroker.cli.options import pairs
 from minibroker.cli.output import emit
-from minibroker.cli.spark.options import PositionParam, SparkRun, spark_command
+from minibroker.cli.spark.options import SparkRun, position_options, require_folder, spark_command
 from minibroker.records.compression import Compression
 from minibroker.spark.sources.positions import Position
 
@@ -30,18 +31,10 @@ Examples:
 )
 @click.argument("table", metavar="TABLE")
 @click.option("--name", required=True, metavar="NAME", help="Of this replay: run again with it, it goes on where it ended.")
-@click.option("--topic", "topics", multiple=True, metavar="TOPIC", help="Only records of this topic; may be given several times.")
+@click.option("-t", "--topic", "topics", multiple=True, metavar="TOPIC", help="Only records of this topic; may be given several times.")
 @click.option("--to", metavar="TOPIC", help="Where records go.  [default: to topics of their own names]")
 @click.option("--rename", multiple=True, metavar="OLD=NEW", help="Records of topic OLD go to NEW; may be given several times.")
-@click.option(
-    "--starting",
-    type=PositionParam(),
-    default="earliest",
-    show_default=True,
-    metavar="POSITION",
-    help="The first record of each partition.",
-)
-@click.option("--ending", type=PositionParam(), default="latest", show_default=True, metavar="POSITION", help="Where to end, exclusive.")
+@position_options
 @click.option("--where", metavar="SQL", help="Only records for which this condition on key, value, headers, ... is true.")
 @click.option(
     "--timestamps", type=click.Choice(["now", "keep"]), default="now", show_default=True, help="Of the records in their new topics."
@@ -84,14 +77,13 @@ def replay(
 
     TABLE is an archive, or a folder of Parquet or Delta with the columns of Spark's Kafka source. Records keep key, value, headers,
     partition and order. A run that ended early, or found more in the table since, goes on when it is run again with the same --name.
-
-    A POSITION is earliest, latest, @TIME, or offsets such as {"orders": {"0": 23}}.
     """
     from minibroker.spark.replay import Creation  # noqa: PLC0415  --help needs none of it
     from minibroker.spark.replay import replay as start  # noqa: PLC0415
     from minibroker.spark.replay.names import check_name  # noqa: PLC0415
 
     check_name(name)
+    require_folder(table)
     renamed = pairs(rename, "--rename")
     creation = Creation(create, partitions, pairs(configs, "--config"))
     result = start(
@@ -116,9 +108,9 @@ def replay(
 
 
 def _print(result: ReplayResult, output: str) -> None:
-    found = result.to_dict()
+    found = result.as_dict()
     if output == "json":
-        emit([found], output, columns=())
+        click.echo(json.dumps(found, ensure_ascii=False, indent=2))
         return
     if result.partitions:
         emit(found["partitions"], output, columns=COLUMNS)

@@ -70,6 +70,7 @@ def _asked(
 ) -> DataFrame:
     """The query's rows, not read yet."""
     from minibroker.spark import sql as of_spark  # noqa: PLC0415  --help needs none of it
+    from minibroker.spark.sources.source import source_of  # noqa: PLC0415
 
     starting, ending, isolation_level = wanted
     if archive is not None:
@@ -77,7 +78,7 @@ def _asked(
         spark = run.session()
         of_spark.view_table(spark, archive, query, text=text)
         return spark.sql(query)
-    source = of_spark.source_of(run.bootstrap_server, data_dir, isolation_level)
+    source = source_of(run.bootstrap_server, data_dir, isolation_level)
     topics = of_spark.topics_of(source)
     resolved = None
     if of_spark.topics_named(query, topics) or not FILES.search(query):

@@ -18,7 +18,7 @@ from minibroker.spark.archive.store import ArchiveStore, Recovered
 from minibroker.spark.progress import phase
 from minibroker.spark.sources.cluster import ClusterSource
 from minibroker.spark.sources.errors import SourceError
-from minibroker.spark.sources.positions import EARLIEST, LATEST, Position, parse_position
+from minibroker.spark.sources.positions import EARLIEST, LATEST, Position, as_position
 from minibroker.spark.sources.ranges import PartitionRange, layers
 from minibroker.spark.sources.source import RecordSource
 
@@ -95,8 +95,8 @@ def archive(
         SourceError: it cannot be done as asked; nothing was lost, and nothing was archived but by the runs that were committed before.
     """
     source = ClusterSource(source) if isinstance(source, str) else source
-    starting = parse_position(starting) if isinstance(starting, str) else starting
-    ending = parse_position(ending) if isinstance(ending, str) else ending
+    starting = None if starting is None else as_position(starting)
+    ending = as_position(ending)
     if overlap not in OVERLAPS:
         raise SourceError(f"overlap is {overlap!r}; it can be {' or '.join(OVERLAPS)}")
     if offsets_per_run < 1:

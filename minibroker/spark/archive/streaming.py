@@ -23,7 +23,7 @@ from minibroker.spark.archive.runs import RunWriter, with_new
 from minibroker.spark.archive.store import Recovered
 from minibroker.spark.sources.cluster import ClusterSource
 from minibroker.spark.sources.errors import SourceError
-from minibroker.spark.sources.positions import EARLIEST, Position, parse_position
+from minibroker.spark.sources.positions import EARLIEST, Position, as_position
 from minibroker.spark.sources.ranges import PartitionRange, ResolvedTopics
 from minibroker.spark.sources.source import RecordSource
 
@@ -135,7 +135,7 @@ def follow(
         SourceError: the stream cannot be started as asked. What stops it later is raised by `wait`.
     """
     source = ClusterSource(source) if isinstance(source, str) else source
-    starting = parse_position(starting) if isinstance(starting, str) else starting
+    starting = as_position(starting)
     with ExitStack() as stack:
         writer = stack.enter_context(open_writer(spark, source, path, format=format, compression=compression, clock=clock))
         recovered = writer.recover()

@@ -19,7 +19,7 @@ from minibroker.spark.audit.result import AuditResult, Difference, DifferentRang
 from minibroker.spark.audit.sides import Side, name_of, parse_side, ranges_of
 from minibroker.spark.progress import phase
 from minibroker.spark.sources.errors import SourceError
-from minibroker.spark.sources.positions import EARLIEST, EARLIEST_OFFSET, LATEST, LATEST_OFFSET, Position, parse_position
+from minibroker.spark.sources.positions import EARLIEST, EARLIEST_OFFSET, LATEST, LATEST_OFFSET, Position, as_position
 from minibroker.spark.sources.ranges import PartitionRange
 from minibroker.spark.sources.table import TableSource
 
@@ -58,7 +58,7 @@ def audit(
     *,
     topics: Sequence[str] = (),
     pattern: str | None = None,
-    renames: Mapping[str, str] | None = None,
+    rename: Mapping[str, str] | None = None,
     match: str = OFFSET,
     columns: Iterable[str] = DEFAULT_COLUMNS,
     starting: Position | str = EARLIEST,
@@ -75,7 +75,7 @@ def audit(
         right: likewise.
         topics: as they are called on the left; without any, all of a table that is one of the sides.
         pattern: topics of the left whose whole names match this regular expression.
-        renames: what topics are called on the right, by their names on the left.
+        rename: what topics are called on the right, by their names on the left.
         match: `offset`: partners have the same offset. `order`: the n-th record of a partition is the n-th on the other side.
         columns: what is compared of each record: key, value, headers, timestamp, timestampType.
         starting: where the left begins; by offset, the right, too: what it lacks from there on is a difference.
@@ -96,8 +96,8 @@ def audit(
         raise SourceError("whole is for match=offset: by order, all that both sides have is compared")
     sides = _side(left), _side(right)
     chosen = check_columns(columns)
-    bounds = _position(starting), _position(ending)
-    names = Names(tuple(topics), pattern, dict(renames or {}))
+    bounds = as_position(starting), as_position(ending)
+    names = Names(tuple(topics), pattern, dict(rename or {}))
     with phase("looking up offsets"):
         ranges = _ranges(spark, sides, names, bounds)
     extents = extents_by_order(*ranges) if match == ORDER else extents_by_offset(*ranges, _bounding(*bounds, whole))
@@ -113,10 +113,6 @@ def _side(given: Side | DataFrame | str) -> Side:
     if isinstance(given, str):
         return parse_side(given)
     return given if isinstance(given, Side) else TableSource(given)
-
-
-def _position(given: Position | str) -> Position:
-    return parse_position(given) if isinstance(given, str) else given
 
 
 def _bounding(starting: Position, ending: Position, whole: bool) -> Bounding:

@@ -29,14 +29,13 @@ from minibroker.spark.replay.selection import select
 from minibroker.spark.replay.targets import Creation, TargetTopic, prepare_topics
 from minibroker.spark.replay.task import RESULT_DDL, ReplayTask
 from minibroker.spark.replay.writer import Target, WriterSettings
-from minibroker.spark.sources.positions import EARLIEST, LATEST, Position
+from minibroker.spark.sources.positions import EARLIEST, LATEST, Position, as_position
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-WHOLE_PARTITION_TIMEOUT_MS = (
-    900_000  #: of the one transaction of a partition that cannot be resumed: the most that brokers allow by default
-)
+#: of the one transaction of a partition that cannot be resumed: the most that brokers allow by default
+WHOLE_PARTITION_TIMEOUT_MS = 900_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +90,7 @@ class ReplayResult:
         """See read_mapping."""
         return read_mapping(spark, bootstrap_servers=self.bootstrap_servers, name=self.name)
 
-    def to_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         """For JSON."""
         found = asdict(self)
         del found["bootstrap_servers"]
@@ -108,8 +107,8 @@ def replay(
     topic: str | None = None,
     rename: Mapping[str, str] | None = None,
     topics: Iterable[str] = (),
-    starting: Position = EARLIEST,
-    ending: Position = LATEST,
+    starting: Position | str = EARLIEST,
+    ending: Position | str = LATEST,
     where: str | None = None,
     order_by: str | None = None,
     timestamps: str = "now",
@@ -133,7 +132,7 @@ def replay(
         topic: where all records go, whatever their topic was.
         rename: the target topic of some source topics.
         topics: only these source topics.
-        starting: the first offset of each partition, or a time.
+        starting: the first offset of each partition, or a time (sources/positions.py).
         ending: where to end, exclusive.
         where: a condition in SQL on the source's columns.
         order_by: a column of whole numbers in place of `offset`, each once in a target partition.
@@ -150,6 +149,7 @@ def replay(
     """
     began_s = time.monotonic()
     _check(spark, name, timestamps, rate, mapping)
+    starting, ending = as_position(starting), as_position(ending)
     chosen = Selection(topic, dict(rename or {}), order_by, timestamps == "keep")
     frame = select(spark, source, topics=tuple(topics), starting=starting, ending=ending, where=where)
     options = _Options(

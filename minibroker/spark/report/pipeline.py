@@ -26,7 +26,7 @@ from minibroker.spark.report.runs import NO_BUCKET, NO_TIMESTAMP, RangeSummary, 
 from minibroker.spark.sources.cluster import ClusterSource
 from minibroker.spark.sources.errors import SourceError
 from minibroker.spark.sources.log_directory import LogDirectorySource
-from minibroker.spark.sources.positions import Position, parse_position
+from minibroker.spark.sources.positions import Position, as_position
 from minibroker.spark.sources.ranges import ResolvedTopics
 from minibroker.storage.files import RealFiles
 
@@ -86,7 +86,7 @@ def report(
     if gaps < 0:
         raise SourceError(f"{gaps} gaps cannot be listed: give 0 or more")
     resolved = source.resolve(
-        topics, pattern=pattern if topics or pattern else ".*", starting=_position(starting), ending=_position(ending)
+        topics, pattern=pattern if topics or pattern else ".*", starting=as_position(starting), ending=as_position(ending)
     )
     taken_at = now_ms()
     facts, notes = _facts(source, resolved, times)
@@ -110,10 +110,6 @@ def report(
         transactions=facts.transactions,
         notes=tuple(notes),
     )
-
-
-def _position(given: str | Position) -> Position:
-    return parse_position(given) if isinstance(given, str) else given
 
 
 def _source(

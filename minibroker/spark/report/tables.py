@@ -9,6 +9,7 @@ from typing import Any
 from tabulate import tabulate
 
 from minibroker.spark.report.results import OffsetReport, TopicInfo, time_text
+from minibroker.spark.sizes import size_text
 
 MOST_BUCKETS = 31
 MOST_ROWS = 20  #: of gaps and of producers
@@ -16,7 +17,6 @@ REASONS = ("control", "aborted", "compacted", "missing")  #: why an offset has n
 #: columns that are not shown where nothing is in them, or nothing but 0
 OPTIONAL = frozenset({"leader", "on disk", "state", "type", "open since offset", "transactional id", "open in"})
 OPTIONAL_COUNTS = frozenset({*REASONS, "gaps"})
-UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
 Row = Sequence[Any]
 
@@ -175,13 +175,3 @@ def _second(timestamp: int | None) -> str | None:
 
 def _time(timestamp: int | None) -> str | None:
     return None if timestamp is None else time_text(timestamp)
-
-
-def size_text(size: int) -> str:
-    """Bytes in the unit that leaves three digits: 987 B, 1.23 MB; a kB is 1000 B."""
-    value = float(size)
-    for unit in UNITS:
-        if value < 999.5 or unit == UNITS[-1]:
-            break
-        value /= 1000
-    return f"{size} B" if unit == "B" else f"{value:#.3g}".rstrip(".") + f" {unit}"

@@ -28,6 +28,17 @@ class Position:
     by_partition: Mapping[tuple[str, int], int] | None = None
     timestamp_ms: int | None = None
 
+    def __str__(self) -> str:
+        """As parse_position reads it."""
+        if self.timestamp_ms is not None:
+            return f"@{self.timestamp_ms}"
+        if self.by_partition is None:
+            return "earliest" if self.everywhere == EARLIEST_OFFSET else "latest"
+        found: dict[str, dict[str, int]] = {}
+        for (topic, partition), offset in sorted(self.by_partition.items()):
+            found.setdefault(topic, {})[str(partition)] = offset
+        return json.dumps(found)
+
 
 EARLIEST = Position(everywhere=EARLIEST_OFFSET)
 LATEST = Position(everywhere=LATEST_OFFSET)
@@ -48,6 +59,11 @@ def parse_position(text: str) -> Position:
         f'{text!r} is no position: earliest, latest, {{"topic": {{"0": 23}}}} (offsets by partition), or @ and a time such as '
         "@2026-11-22T10:00:00Z or @1700000000000"
     )
+
+
+def as_position(given: Position | str) -> Position:
+    """A position that may be given as its text."""
+    return parse_position(given) if isinstance(given, str) else given
 
 
 def _epoch_ms(text: str) -> int:

@@ -102,7 +102,7 @@ def test_a_log_directory_and_a_cluster(spark: Any, clusters: Clusters) -> None:
 
 
 def test_a_replayed_topic_by_order(spark: Any, clusters: Clusters) -> None:
-    result = audit(spark, clusters.kafka, clusters.ours, topics=["orders"], renames={"orders": "again"}, match="order", range_size=SIZE)
+    result = audit(spark, clusters.kafka, clusters.ours, topics=["orders"], rename={"orders": "again"}, match="order", range_size=SIZE)
     first, second = result.partitions
     assert first.is_equal
     assert (first.left_start_offset, first.left_end_offset, first.right_end_offset) == (0, 55, 50)
@@ -120,7 +120,7 @@ def test_an_archive_that_was_replayed(spark: Any, clusters: Clusters, tmp_path: 
     place = str(tmp_path / "archive")
     archive(spark, clusters.kafka, place, ["orders"])
     replay(spark, source=place, bootstrap_servers=clusters.ours, name="audited", rename={"orders": "replayed"}, timestamps="keep")
-    result = audit(spark, place, clusters.ours, renames={"orders": "replayed"}, match="order", range_size=SIZE)
+    result = audit(spark, place, clusters.ours, rename={"orders": "replayed"}, match="order", range_size=SIZE)
     assert result.is_equal
     assert (result.left_count, result.right_count) == (150, 150)
     assert [(each.left_start_offset, each.left_end_offset) for each in result.partitions] == [(0, 55), (0, 101)]

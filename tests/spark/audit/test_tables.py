@@ -191,7 +191,7 @@ def test_names_and_columns(spark: Any) -> None:
     rows = rows_of(rng, "orders", 0, 50) + rows_of(rng, "orders", 1, 50) + rows_of(rng, "users", 0, 50)
     renamed = [row._replace(topic="copy" if row.topic == "orders" else row.topic, timestampType=1) for row in rows]
     left, right = frame(spark, rows), frame(spark, renamed).withColumn("timestamp", F.expr("timestamp + interval 1 second"))
-    result = audit(spark, left, right, renames={"orders": "copy"})
+    result = audit(spark, left, right, rename={"orders": "copy"})
     assert [(each.topic, each.first_difference and each.first_difference.columns) for each in result.partitions] == [
         ("orders", ("timestamp",)),
         ("orders", ("timestamp",)),
@@ -211,7 +211,7 @@ def test_names_and_columns(spark: Any) -> None:
         ({"match": "order", "whole": True}, "whole is for match=offset"),
         ({"starting": "yesterday"}, "is no position"),
         ({"topics": ["nothing"]}, "nothing"),
-        ({"renames": {"t": "nothing"}}, "nothing"),
+        ({"rename": {"t": "nothing"}}, "nothing"),
         ({"starting": '{"t": {"1": 5}}'}, "t-0"),
         ({"starting": '{"t": {"0": 9}}', "ending": '{"t": {"0": 5}}'}, "before it starts"),
     ],

@@ -241,7 +241,7 @@ def test_a_name_stands_for_one_replay(spark: Any, ours: str, table: str) -> None
     for options, words in (
         ({"topic": "twice-as"}, "was begun with topic once, not twice-as: take another name"),
         ({"where": None}, "was begun with condition offset < 5, not unset"),
-        ({"starting": parse_position("@1600000000100")}, "was begun with start unset, not Position"),
+        ({"starting": parse_position("@1600000000100")}, "was begun with start unset, not @1600000000100"),
         ({"source": spark.read.parquet(table)}, r"was begun with the source .*flights, not a DataFrame"),
     ):
         with pytest.raises(ReplayError, match=words):
@@ -260,7 +260,7 @@ def test_the_command(spark: Any, ours: str, table: str, pipelines: Commands, tmp
     mapping = f"{tmp_path}/mapping"
     words = ("replay", table, "--name", "told", "-b", ours, "--to", "told", "--starting", f"@{T + 300}", "--where", "partition < 2")
     ran = pipelines(*words, "--mapping", mapping, "--rate", "100000", "-z", "gzip", "-o", "json")
-    (found,) = json.loads(ran.out)
+    found = json.loads(ran.out)
     assert (found["name"], found["records"], found["resumed"], found["ledger"]) == ("told", 600, False, "minibroker-replay-told")
     assert [(each["topic"], each["partition"], each["records"], each["old_first"]) for each in found["partitions"]] == [
         ("told", 0, 300, 100),

@@ -47,7 +47,7 @@ def test_an_archive_that_is_replayed_is_equal_to_its_topic(spark: Any, tmp_path:
             broker.bootstrap,
             broker.bootstrap,
             topics=["orders"],
-            renames={"orders": "fresh"},
+            rename={"orders": "fresh"},
             match="order",
             columns=["key", "value", "headers", "timestamp"],
         )

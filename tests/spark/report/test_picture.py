@@ -23,7 +23,7 @@ from minibroker.spark.report.picture.strips import short_number
 from minibroker.spark.report.picture.theme import DARK, LIGHT, style
 from minibroker.spark.report.results import DAY_MS, HOUR_MS, bucket_text, civil_date, time_text
 from minibroker.spark.report.runs import cell_size
-from minibroker.spark.report.tables import size_text
+from minibroker.spark.sizes import size_text
 from minibroker.spark.sources.errors import SourceError
 
 NOW = 1_795_358_186_000

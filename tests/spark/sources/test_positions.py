@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from minibroker.spark.sources.errors import SourceError
-from minibroker.spark.sources.positions import EARLIEST, LATEST, Position, parse_position
+from minibroker.spark.sources.positions import EARLIEST, LATEST, Position, as_position, parse_position
 
 
 @pytest.mark.parametrize(
@@ -24,6 +24,7 @@ from minibroker.spark.sources.positions import EARLIEST, LATEST, Position, parse
 def test_what_is_understood(text: str, expected: Position | dict[tuple[str, int], int] | int) -> None:
     found = parse_position(text)
     assert expected in (found, found.by_partition, found.timestamp_ms)
+    assert parse_position(str(found)) == found == as_position(text) == as_position(found)
 
 
 @pytest.mark.parametrize(

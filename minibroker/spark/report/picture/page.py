@@ -20,7 +20,7 @@ from minibroker.spark.report.picture.strips import (
 )
 from minibroker.spark.report.picture.theme import Theme
 from minibroker.spark.report.results import GroupOffset, OffsetReport, TopicInfo, time_text
-from minibroker.spark.report.tables import size_text
+from minibroker.spark.sizes import size_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

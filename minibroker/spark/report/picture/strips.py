@@ -13,7 +13,7 @@ import numpy as np
 
 from minibroker.spark.report.picture.theme import Theme
 from minibroker.spark.report.results import Contents, GroupOffset, PartitionInfo, TopicInfo
-from minibroker.spark.report.tables import size_text
+from minibroker.spark.sizes import size_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
