@@ -12,6 +12,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from minibroker.client.aborted_transactions import AbortedInFetch
 from minibroker.client.client import Client
 from minibroker.client.connection import Connection
 from minibroker.client.deadline import Deadline
@@ -19,8 +20,7 @@ from minibroker.client.errors import BrokerUnreachable, check, refusal
 from minibroker.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED, FoundOffset, list_offsets
 from minibroker.client.topic_ids import check_topic_id, topic_id_of
 from minibroker.errors import CorruptMessage, KafkaError, OffsetOutOfRange, UnknownTopicOrPartition
-from minibroker.records.batch import RecordBatch, TimestampType, split_batches
-from minibroker.records.control import ControlType, parse_control_key
+from minibroker.records.batch import TimestampType, split_batches
 from minibroker.records.record import Record, decode_records
 from minibroker.schemas import k01_fetch, k03_metadata
 from minibroker.wire.schema import NIL_UUID
@@ -89,7 +89,7 @@ class Consumer:
 
     def _records(self, result: k01_fetch.PartitionResult) -> Iterator[Consumed]:
         partition = result.partition_index
-        is_aborted = _Aborted(result.aborted_transactions or ()) if self._isolation == READ_COMMITTED else None
+        is_aborted = AbortedInFetch(result.aborted_transactions or ()) if self._isolation == READ_COMMITTED else None
         for batch in split_batches(result.records or b"", allow_partial=True):
             position = self.positions.get(partition)
             if position is None:
@@ -155,27 +155,3 @@ class Consumer:
         )
         most = LAST_VERSION_WITH_NAMES if self._topic.topic_id == NIL_UUID else None
         connection.send(k01_fetch, request, deadline, most=most)
-
-
-class _Aborted:
-    """Tells for the batches of one fetch, in order, which belong to an aborted transaction (KIP-98).
-
-    A transaction listed as aborted begins at its first_offset and ends at its producer's next ABORT marker.
-    """
-
-    def __init__(self, transactions: list[k01_fetch.AbortedTransaction] | tuple[()]) -> None:
-        self._to_come = deque(sorted(transactions, key=lambda transaction: transaction.first_offset))
-        self._producer_ids: set[int] = set()
-
-    def __call__(self, batch: RecordBatch) -> bool:
-        while self._to_come and self._to_come[0].first_offset <= batch.last_offset:
-            self._producer_ids.add(self._to_come.popleft().producer_id)
-        if batch.is_control:
-            if self._is_abort(batch):
-                self._producer_ids.discard(batch.producer_id)
-            return False
-        return batch.is_transactional and batch.producer_id in self._producer_ids
-
-    @staticmethod
-    def _is_abort(batch: RecordBatch) -> bool:
-        return any(parse_control_key(record.key) is ControlType.ABORT for record in decode_records(batch))

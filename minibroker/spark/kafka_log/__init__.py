@@ -2,7 +2,7 @@
 
     source    PySpark's interface: batch and stream       stream     offsets of a stream, with checkpoint
     options   what a user can ask for                     plan       options -> LogRanges (ranges), by
-    directory, folder, transactions                       what the files of partitions say
+    directory, folder, transactions                       what the files of partitions say; aborted: which batches are void by it
     reader    LogRange -> record batches of Arrow, by     frames     headers of batches, the next one behind damage
     payloads  decompressed side by side, lz4_blocks       decoder    which of two ways: numpy or machine code
     fields    where fields are, by numpy, with split      columns    Arrow's columns of them

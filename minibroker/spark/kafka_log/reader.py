@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from bisect import bisect_right
 from collections.abc import Generator, Iterator
 
 import numpy as np
@@ -17,12 +16,12 @@ from minibroker.records.batch import (
     HEADER_SIZE,
     LOG_OVERHEAD,
     MAGIC_V2,
-    TRANSACTIONAL_FLAG,
     RecordBatch,
     read_batch,
 )
 from minibroker.records.checksum import crc32c
 from minibroker.records.record import Record, decode_records
+from minibroker.spark.kafka_log.aborted import AbortedBatches
 from minibroker.spark.kafka_log.columns import NO_TIMESTAMP_TYPE, TableBuilder, timestamp_array
 from minibroker.spark.kafka_log.decoder import DECODER, MAX_TIMESTAMP, Group
 from minibroker.spark.kafka_log.fields import MalformedBatchError
@@ -46,7 +45,7 @@ class RangeReader:
         self._wanted = wanted
         self._builder = builder
         self._is_permissive = is_permissive
-        self._aborted = _Aborted(wanted)
+        self._aborted = AbortedBatches(wanted.aborted)
         self._told: list[tuple[int, str]] = []
         self._next_offset = 0
         self._payloads = PayloadBuffer()
@@ -154,9 +153,7 @@ class RangeReader:
         counting: np.ndarray = (base_offsets + headers["last_offset_delta"] >= self._wanted.start_offset) & (
             base_offsets < self._wanted.end_offset
         )
-        counting &= (attributes & CONTROL_FLAG) == 0
-        for index in np.flatnonzero(counting & ((attributes & TRANSACTIONAL_FLAG) != 0)).tolist() if self._wanted.aborted else ():
-            counting[index] = not self._aborted.is_void(int(headers["producer_id"][index]), int(base_offsets[index]))
+        counting &= ((attributes & CONTROL_FLAG) == 0) & ~self._aborted.among(headers)
         return counting
 
     def _decode_group(
@@ -235,24 +232,6 @@ class RangeReader:
             columns = {CORRUPT_RECORD: pa.array([text for _, text in told], pa.string())}
             columns["offset"] = pa.array([offset for offset, _ in told], pa.int64())
             yield self._builder.of_values(columns, len(told))
-
-
-class _Aborted:
-    """Whether a batch belongs to an aborted transaction."""
-
-    def __init__(self, wanted: LogRange) -> None:
-        self._by_producer: dict[int, list[tuple[int, int]]] = {}
-        for each in wanted.aborted:
-            self._by_producer.setdefault(each.producer_id, []).append((each.first_offset, each.last_offset))
-        for ranges in self._by_producer.values():
-            ranges.sort()
-
-    def is_void(self, producer_id: int, base_offset: int) -> bool:
-        ranges = self._by_producer.get(producer_id)
-        if ranges is None:
-            return False
-        number = bisect_right(ranges, (base_offset, 1 << 63)) - 1
-        return number >= 0 and base_offset <= ranges[number][1]
 
 
 def _next_base_offset(chunk: bytes, position: int) -> int:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from minibroker.client.aborted_transactions import AbortedInFetch
 from minibroker.client.client import Client
 from minibroker.client.connection import Connection
 from minibroker.client.deadline import Deadline
@@ -15,9 +15,7 @@ from minibroker.client.errors import BrokerUnreachable, check, refusal
 from minibroker.client.offsets import ISOLATION_LEVELS, READ_COMMITTED
 from minibroker.client.topic_ids import check_topic_id
 from minibroker.errors import KafkaError, OffsetOutOfRange
-from minibroker.records.batch import CONTROL_FLAG, TRANSACTIONAL_FLAG, read_batch
-from minibroker.records.control import ControlType, parse_control_key
-from minibroker.records.record import decode_records
+from minibroker.records.batch import TRANSACTIONAL_FLAG, read_batch
 from minibroker.schemas import k01_fetch, k03_metadata
 from minibroker.spark.report.counting import Piece
 from minibroker.spark.report.pieces import Chunk, IsAborted, nothing_aborted, read_chunk
@@ -83,7 +81,7 @@ class RangeFetcher:
         """The batches of one answer; the next one is asked for before they are decoded."""
         is_aborted: IsAborted = nothing_aborted
         if self._isolation == READ_COMMITTED:
-            is_aborted = AbortedInFetch(result.aborted_transactions or ())
+            is_aborted = aborted_in_fetch(result.aborted_transactions or ())
         start_offset = self._position
         found = []
         while data:
@@ -163,32 +161,15 @@ class RangeFetcher:
         return (result.last_stable_offset if is_committed else result.high_watermark) >= self._end_offset
 
 
-class AbortedInFetch:
-    """Which batches of one answer are void. A transaction listed as aborted ends at its producer's next ABORT marker (KIP-98)."""
+def aborted_in_fetch(transactions: Iterable[k01_fetch.AbortedTransaction]) -> IsAborted:
+    """Of the batches of one answer, each call those that follow the last one's."""
+    is_aborted = AbortedInFetch(transactions)
 
-    def __init__(self, transactions: Sequence[k01_fetch.AbortedTransaction]) -> None:
-        self._to_come = deque(sorted(transactions, key=lambda each: each.first_offset))
-        self._open: set[int] = set()
-
-    def __call__(self, headers: np.ndarray, batches: Sequence[memoryview]) -> np.ndarray:
-        """Of the batches that follow those of the last call."""
+    def among(headers: np.ndarray, batches: Sequence[memoryview]) -> np.ndarray:
         found = np.zeros(len(headers), bool)
-        if not self._to_come and not self._open:
-            return found
-        attributes, producer_ids = headers["attributes"], headers["producer_id"]
-        last_offsets = headers["base_offset"].astype(np.int64) + headers["last_offset_delta"]
-        for index in np.flatnonzero((attributes & TRANSACTIONAL_FLAG) != 0).tolist():
-            while self._to_come and self._to_come[0].first_offset <= last_offsets[index]:
-                self._open.add(self._to_come.popleft().producer_id)
-            producer_id = int(producer_ids[index])
-            if producer_id not in self._open:
-                continue
-            if not int(attributes[index]) & CONTROL_FLAG:
-                found[index] = True
-            elif _is_abort(batches[index]):
-                self._open.discard(producer_id)
+        if not is_aborted.is_over:
+            for index in np.flatnonzero((headers["attributes"] & TRANSACTIONAL_FLAG) != 0).tolist():
+                found[index] = is_aborted(read_batch(batches[index]))
         return found
 
-
-def _is_abort(batch: memoryview) -> bool:
-    return any(parse_control_key(record.key) is ControlType.ABORT for record in decode_records(read_batch(batch)))
+    return among

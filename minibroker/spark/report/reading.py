@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-import numpy as np
-
 from minibroker.errors import CorruptLogError
-from minibroker.records.batch import CONTROL_FLAG, TRANSACTIONAL_FLAG
+from minibroker.spark.kafka_log.aborted import AbortedBatches
 from minibroker.spark.kafka_log.frames import read_head
 from minibroker.spark.kafka_log.ranges import AbortedRange, LogRange, LogSlice
 from minibroker.spark.report.counting import Piece
-from minibroker.spark.report.pieces import Chunk, IsAborted, nothing_aborted, read_chunk
+from minibroker.spark.report.pieces import Chunk, IsAborted, read_chunk
 from minibroker.storage.files import READ_ONLY, FileHandle, Files, RealFiles
 
 CHUNK_BYTES = 4 << 20
@@ -33,7 +30,7 @@ class ReadTask:
 
 def pieces_of(files: Files, wanted: LogRange) -> Iterator[Piece]:
     """What the batches say."""
-    is_aborted = AbortedByRanges(wanted.aborted) if wanted.aborted else nothing_aborted
+    is_aborted = aborted_by_ranges(wanted.aborted)
     for part in wanted.slices:
         handle = files.handles.handle(part.path, READ_ONLY)
         try:
@@ -65,23 +62,7 @@ def _where(path: str, base: int, position: int) -> str:
     return f"{path}, position {base + position}"
 
 
-class AbortedByRanges:
-    """Which batches are void, by what transaction indexes and markers say."""
-
-    def __init__(self, ranges: Iterable[AbortedRange]) -> None:
-        self._by_producer: dict[int, list[tuple[int, int]]] = {}
-        for each in sorted(ranges, key=lambda each: each.first_offset):
-            self._by_producer.setdefault(each.producer_id, []).append((each.first_offset, each.last_offset))
-
-    def __call__(self, headers: np.ndarray, batches: Sequence[memoryview]) -> np.ndarray:  # noqa: ARG002  an IsAborted
-        """Of any batches."""
-        found = np.zeros(len(headers), bool)
-        flags = headers["attributes"] & (TRANSACTIONAL_FLAG | CONTROL_FLAG)
-        for index in np.flatnonzero(flags == TRANSACTIONAL_FLAG).tolist():
-            found[index] = self._is_void(int(headers["producer_id"][index]), int(headers["base_offset"][index]))
-        return found
-
-    def _is_void(self, producer_id: int, base_offset: int) -> bool:
-        ranges = self._by_producer.get(producer_id, ())
-        number = bisect_right(ranges, base_offset, key=lambda each: each[0]) - 1
-        return number >= 0 and base_offset <= ranges[number][1]
+def aborted_by_ranges(ranges: Sequence[AbortedRange]) -> IsAborted:
+    """Of any batches."""
+    aborted = AbortedBatches(ranges)
+    return lambda headers, _: aborted.among(headers)

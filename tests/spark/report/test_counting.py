@@ -24,9 +24,9 @@ from minibroker.records.record import Record
 from minibroker.schemas import k01_fetch
 from minibroker.spark.kafka_log.ranges import AbortedRange
 from minibroker.spark.report.counting import Counter, Limits
-from minibroker.spark.report.fetching import AbortedInFetch
+from minibroker.spark.report.fetching import aborted_in_fetch
 from minibroker.spark.report.pieces import Chunk, IsAborted, nothing_aborted, read_chunk
-from minibroker.spark.report.reading import AbortedByRanges
+from minibroker.spark.report.reading import aborted_by_ranges
 from minibroker.spark.report.runs import NO_BUCKET, RangeSummary, cell_size, decode, encode, joined
 from tests.spark.report.models import DAY_MS, HOUR_MS, Kept, Model, hidden_for
 
@@ -146,14 +146,14 @@ def as_fetched(rng: random.Random, log: Log, limits: Limits, start: int, end: in
         listed = [each for each in log.aborted if each.last_offset >= max(first, start) and each.first_offset <= last]
         told = [k01_fetch.AbortedTransaction(producer_id=each.producer_id, first_offset=each.first_offset) for each in listed]
         rng.shuffle(told)
-        count(counter, b"".join(data for _, _, data in answer), AbortedInFetch(told), start, end)
+        count(counter, b"".join(data for _, _, data in answer), aborted_in_fetch(told), start, end)
     return counter.summary()
 
 
 def as_read(rng: random.Random, log: Log, limits: Limits, batches: Sequence[tuple[int, int, bytes]]) -> RangeSummary:
     counter = Counter(limits)
     for part in chunks(rng, batches):
-        count(counter, b"".join(data for _, _, data in part), AbortedByRanges(log.aborted), limits.range_start, limits.range_end)
+        count(counter, b"".join(data for _, _, data in part), aborted_by_ranges(log.aborted), limits.range_start, limits.range_end)
     return counter.summary()
 
 
