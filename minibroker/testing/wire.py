@@ -17,6 +17,7 @@ from minibroker.client.connection import connect
 from minibroker.client.consumer import Consumer
 from minibroker.client.described_groups import DescribedGroup, describe_groups
 from minibroker.client.groups import delete_groups, list_groups
+from minibroker.client.leaders import TopicPartition
 from minibroker.client.offsets import EARLIEST, ISOLATION_LEVELS, LATEST, list_offsets
 from minibroker.client.producer import Producer
 from minibroker.client.topics import create_topics, delete_topics
@@ -33,7 +34,6 @@ _LOOK_AGAIN_S: Final = 0.01
 _MAX_WAIT_MS: Final = 100  #: for a record that is waited for
 _POLL_MS: Final = 0
 
-TopicPartition = tuple[str, int]
 Value = bytes | str | None  #: a str is sent as UTF-8
 Assignment = dict[str, list[TopicPartition]]
 

@@ -12,6 +12,7 @@ from minibroker.client.client import Client
 from minibroker.client.errors import ClientError, describe
 from minibroker.client.group_offsets import Committed, Offsets, committed_offsets
 from minibroker.client.groups import list_groups
+from minibroker.client.leaders import TopicPartition
 from minibroker.client.log_dirs import describe_log_dirs
 from minibroker.client.offsets import MAX_TIMESTAMP, READ_UNCOMMITTED, FoundOffset, bounds, list_offsets
 from minibroker.client.share_groups import SHARE, share_offsets
@@ -29,8 +30,6 @@ from minibroker.spark.report.results import GroupOffset, TimeOffset, Transaction
 
 T = TypeVar("T")
 
-Key = tuple[str, int]
-
 
 class ClusterFacts:
     """Asks one cluster for everything; `notes` are what it did not tell."""
@@ -40,7 +39,7 @@ class ClusterFacts:
         self._isolation = isolation
         self.notes: list[str] = []
 
-    def collect(self, keys: Sequence[Key], times: Sequence[int]) -> Facts:
+    def collect(self, keys: Sequence[TopicPartition], times: Sequence[int]) -> Facts:
         """All of these partitions. ClientError and KafkaError when their bounds cannot be had."""
         limits = self._all(bounds(self._client, keys))
         by_time = {time: self._all(list_offsets(self._client, dict.fromkeys(keys, time), isolation=self._isolation)) for time in times}
@@ -67,8 +66,8 @@ class ClusterFacts:
         )
 
     @staticmethod
-    def _all(answers: Mapping[Key, T | KafkaError]) -> dict[Key, T]:
-        found: dict[Key, T] = {}
+    def _all(answers: Mapping[TopicPartition, T | KafkaError]) -> dict[TopicPartition, T]:
+        found: dict[TopicPartition, T] = {}
         for key, answer in answers.items():
             if isinstance(answer, KafkaError):
                 raise answer
@@ -85,16 +84,16 @@ class ClusterFacts:
     def _note(self, what: str, error: Exception) -> None:
         self.notes.append(f"{what} are not told: {describe(error)}")
 
-    def _largest(self, keys: Iterable[Key]) -> Mapping[Key, FoundOffset | KafkaError]:
+    def _largest(self, keys: Iterable[TopicPartition]) -> Mapping[TopicPartition, FoundOffset | KafkaError]:
         return list_offsets(self._client, dict.fromkeys(keys, MAX_TIMESTAMP), isolation=READ_UNCOMMITTED)
 
-    def _leaders(self, topics: Collection[str]) -> dict[Key, int]:
+    def _leaders(self, topics: Collection[str]) -> dict[TopicPartition, int]:
         answer = self._client.metadata(sorted(topics))
         return {(str(topic.name), each.partition_index): each.leader_id for topic in answer.topics for each in topic.partitions}
 
-    def _sizes(self, leaders: Mapping[Key, int]) -> dict[Key, int]:
+    def _sizes(self, leaders: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Bytes on the disks of leaders."""
-        found: dict[Key, int] = {}
+        found: dict[TopicPartition, int] = {}
         for node_id, answer in describe_log_dirs(self._client, set(leaders.values())).items():
             if isinstance(answer, KafkaError):
                 self._note(f"sizes on broker {node_id}", answer)
@@ -107,7 +106,7 @@ class ClusterFacts:
                             found[key] = each.partition_size
         return found
 
-    def _producers(self, keys: Sequence[Key]) -> dict[Key, list[Producer]]:
+    def _producers(self, keys: Sequence[TopicPartition]) -> dict[TopicPartition, list[Producer]]:
         answers = self._optional("producers", lambda: describe_producers(self._client, keys)) or {}
         found = {}
         for key, answer in answers.items():
@@ -127,7 +126,9 @@ class ClusterFacts:
             ]
         return found
 
-    def _transactions(self, keys: Collection[Key], producers: Mapping[Key, Sequence[Producer]]) -> tuple[TransactionInfo, ...]:
+    def _transactions(
+        self, keys: Collection[TopicPartition], producers: Mapping[TopicPartition, Sequence[Producer]]
+    ) -> tuple[TransactionInfo, ...]:
         """Those of producers that partitions remember, and those that have one of the partitions in an open transaction."""
         producer_ids = {producer.producer_id for each in producers.values() for producer in each}
         listed = [each for each in list_transactions(self._client) if each.state in OPEN_STATES or each.producer_id in producer_ids]
@@ -147,7 +148,7 @@ class ClusterFacts:
             if isinstance(answer, DescribedTransaction) and (answer.producer_id in producer_ids or not wanted.isdisjoint(answer.partitions))
         )
 
-    def _groups(self, ends: Mapping[Key, int]) -> tuple[GroupOffset, ...]:
+    def _groups(self, ends: Mapping[TopicPartition, int]) -> tuple[GroupOffset, ...]:
         listed = {each.group: each for each in list_groups(self._client)}
         shared = [name for name, each in listed.items() if each.type == SHARE]
         others = [name for name in listed if name not in shared]

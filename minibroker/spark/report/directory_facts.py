@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TypeVar
 
+from minibroker.client.leaders import TopicPartition
 from minibroker.client.offsets import MAX_TIMESTAMP, Bounds
 from minibroker.cluster.topic import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from minibroker.coordinator.group.shard import Shard
@@ -34,8 +35,6 @@ from minibroker.storage.offset_checkpoint import CLEANER_OFFSET, OffsetCheckpoin
 
 T = TypeVar("T")
 
-Key = tuple[str, int]
-
 EXPIRATION_MS = 86_400_000  #: producer.id.expiration.ms; nothing here expires
 
 
@@ -48,7 +47,7 @@ class DirectoryFacts:
         self._is_committed = is_committed
         self.notes: list[str] = []
 
-    def collect(self, keys: Sequence[Key], times: Sequence[int]) -> Facts:
+    def collect(self, keys: Sequence[TopicPartition], times: Sequence[int]) -> Facts:
         """All of these partitions. SourceError, CorruptLogError."""
         wanted = set(keys)
         names = ",".join(sorted({topic for topic, _ in keys}))
@@ -103,7 +102,7 @@ class DirectoryFacts:
             yield [batch for segment in folder.segments for batch in _batches(folder, segment, 0)]
             folder.close()
 
-    def _groups(self, ends: Mapping[Key, int]) -> tuple[GroupOffset, ...]:
+    def _groups(self, ends: Mapping[TopicPartition, int]) -> tuple[GroupOffset, ...]:
         found = []
         for batches in self._internal(CONSUMER_OFFSETS_TOPIC):
             shard = _replayed(batches)
@@ -113,7 +112,7 @@ class DirectoryFacts:
                     found.append(GroupOffset(group, kind, None, *key, committed.offset, ends[key] - committed.offset))
         return tuple(sorted(found, key=lambda each: (each.group, each.topic, each.partition)))
 
-    def _transactions(self, keys: set[Key], producer_ids: set[int]) -> tuple[TransactionInfo, ...]:
+    def _transactions(self, keys: set[TopicPartition], producer_ids: set[int]) -> tuple[TransactionInfo, ...]:
         latest: dict[str, TransactionInfo] = {}
         for batches in self._internal(TRANSACTION_STATE_TOPIC):
             for record in (record for batch in batches if not batch.is_control for record in decode_records(batch)):

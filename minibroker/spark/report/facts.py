@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from minibroker.client.leaders import TopicPartition
 from minibroker.client.offsets import Bounds
 from minibroker.spark.report.results import GroupOffset, TimeOffset, TransactionInfo
-
-Key = tuple[str, int]
 
 
 class Producer(NamedTuple):
@@ -36,7 +35,7 @@ class PartitionFacts(NamedTuple):
 class Facts(NamedTuple):
     """All of them, by topic and partition. `compacted`: of topics whose configuration is known; for a directory, see `cleaned`."""
 
-    partitions: Mapping[Key, PartitionFacts]
+    partitions: Mapping[TopicPartition, PartitionFacts]
     transactions: tuple[TransactionInfo, ...]
     groups: tuple[GroupOffset, ...]
     compacted: Mapping[str, bool]

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from minibroker.client.leaders import TopicPartition
 from minibroker.spark.kafka_log.ranges import LogRange
 from minibroker.spark.kafka_log.source import plan_reads
 from minibroker.spark.report.counting import Counter, Limits
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-Key = tuple[str, int]
-
 TASKS_A_CORE = 3
 MIN_TASK_OFFSETS = 100_000
 MIN_TASK_BYTES = 4 << 20
@@ -36,7 +35,7 @@ MAX_TASKS = 20_000
 class Job(NamedTuple):
     """What a task of Spark does: where the batches are, how they are counted, and which offsets are its own (None: all it finds)."""
 
-    key: Key
+    key: TopicPartition
     task: FetchTask | ReadTask
     limits: Limits
     start_offset: int | None
@@ -50,7 +49,7 @@ def scan(
     *,
     bucket_ms: int,
     gap_limit: int,
-) -> dict[Key, RangeSummary]:
+) -> dict[TopicPartition, RangeSummary]:
     """What each of the ranges holds, by topic and partition."""
     limits = {each[:2]: Limits(each.start_offset, each.end_offset, bucket_ms, gap_limit, cell_size(each.size)) for each in resolved.ranges}
     slots = max(spark.sparkContext.defaultParallelism, 1)
@@ -58,7 +57,7 @@ def scan(
         jobs = list(_fetch_jobs(source, resolved, limits, slots))
     else:
         jobs = list(_read_jobs(source, resolved, limits, slots))
-    found: dict[Key, list[RangeSummary]] = {key: [] for key in limits}
+    found: dict[TopicPartition, list[RangeSummary]] = {key: [] for key in limits}
     if jobs:
         frame = spark.range(0, len(jobs), 1, min(len(jobs), MAX_TASKS))
         rows = frame.mapInArrow(partial(_run, jobs), "id long, summary binary").collect()
@@ -83,7 +82,7 @@ def _run(jobs: Sequence[Job], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.
             yield pyarrow.RecordBatch.from_pydict({"id": [number], "summary": [encode(run_job(jobs[number]))]})
 
 
-def _fetch_jobs(source: ClusterSource, resolved: ResolvedTopics, limits: Mapping[Key, Limits], slots: int) -> Iterator[Job]:
+def _fetch_jobs(source: ClusterSource, resolved: ResolvedTopics, limits: Mapping[TopicPartition, Limits], slots: int) -> Iterator[Job]:
     """Ranges cut by offsets: large enough to be worth a task, small enough to keep all cores busy."""
     total = sum(each.size for each in resolved.ranges)
     target = max(MIN_TASK_OFFSETS, -(-total // (slots * TASKS_A_CORE)))
@@ -97,7 +96,7 @@ def _fetch_jobs(source: ClusterSource, resolved: ResolvedTopics, limits: Mapping
             yield Job(each[:2], task, limits[each[:2]], start, stop)
 
 
-def _read_jobs(source: LogDirectorySource, resolved: ResolvedTopics, limits: Mapping[Key, Limits], slots: int) -> Iterator[Job]:
+def _read_jobs(source: LogDirectorySource, resolved: ResolvedTopics, limits: Mapping[TopicPartition, Limits], slots: int) -> Iterator[Job]:
     """Ranges cut by bytes, where batches begin."""
     ranges = [each for each in resolved.ranges if each.size]
     if not ranges:

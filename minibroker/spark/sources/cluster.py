@@ -11,6 +11,7 @@ from minibroker.client.client import DEFAULT_TIMEOUT_MS, Client
 from minibroker.client.connection import Connect, connect
 from minibroker.client.deadline import Deadline
 from minibroker.client.errors import BrokerUnreachable, check
+from minibroker.client.leaders import TopicPartition
 from minibroker.client.offsets import EARLIEST as EARLIEST_TIME
 from minibroker.client.offsets import ISOLATION_LEVELS, READ_UNCOMMITTED, list_offsets
 from minibroker.client.offsets import LATEST as LATEST_TIME
@@ -21,7 +22,7 @@ from minibroker.spark.sources.columns import COLUMNS, SCHEMA
 from minibroker.spark.sources.errors import SourceError
 from minibroker.spark.sources.positions import EARLIEST, LATEST, Position
 from minibroker.spark.sources.ranges import PartitionRange, ResolvedTopics, layers, reading_options
-from minibroker.spark.sources.resolution import Bounds, Key, resolve_ranges, topics_matching
+from minibroker.spark.sources.resolution import Bounds, resolve_ranges, topics_matching
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -166,7 +167,7 @@ class ClusterSource:
         options = {**least, **self.connector_options(), **reading_options(ranges)}
         return spark.read.format("kafka").options(**options).load().select(*COLUMNS)
 
-    def _bounds(self, client: Client, keys: Sequence[Key]) -> dict[Key, Bounds]:
+    def _bounds(self, client: Client, keys: Sequence[TopicPartition]) -> dict[TopicPartition, Bounds]:
         deadline = client.deadline()
         isolation = ISOLATION_LEVELS[self.isolation_level]
         starts = list_offsets(client, dict.fromkeys(keys, EARLIEST_TIME), isolation=READ_UNCOMMITTED, deadline=deadline)
@@ -181,7 +182,7 @@ class ClusterSource:
             found[key] = Bounds(start.offset, max(start.offset, end.offset))  # what deletion took between the two questions is not there
         return found
 
-    def _by_time(self, client: Client, keys: Collection[Key], time_ms: int) -> dict[Key, int]:
+    def _by_time(self, client: Client, keys: Collection[TopicPartition], time_ms: int) -> dict[TopicPartition, int]:
         answers = list_offsets(client, dict.fromkeys(keys, time_ms), isolation=ISOLATION_LEVELS[self.isolation_level])
         found = {}
         for key, answer in answers.items():

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
 
+from minibroker.client.leaders import TopicPartition
 from minibroker.errors import ConfigurationError
 from minibroker.spark.kafka_log.directory import open_folders
 from minibroker.spark.kafka_log.folder import PartitionFolder
@@ -16,7 +17,7 @@ from minibroker.spark.sources.columns import COLUMNS, SCHEMA
 from minibroker.spark.sources.errors import SourceError
 from minibroker.spark.sources.positions import EARLIEST, LATEST, Position
 from minibroker.spark.sources.ranges import PartitionRange, ResolvedTopics, layers, reading_options
-from minibroker.spark.sources.resolution import Bounds, Key, resolve_ranges, topics_matching
+from minibroker.spark.sources.resolution import Bounds, resolve_ranges, topics_matching
 from minibroker.storage.files import RealFiles
 from minibroker.storage.meta_properties import NAME as META_PROPERTIES
 from minibroker.storage.meta_properties import read_meta_properties
@@ -56,7 +57,7 @@ class LogDirectorySource:
         options = self._parsed({"subscribe": ",".join(names)})
         folders = {(each.topic, each.partition): each for each in open_folders(files, options)}
 
-        def find(keys: Collection[Key], time_ms: int) -> dict[Key, int]:
+        def find(keys: Collection[TopicPartition], time_ms: int) -> dict[TopicPartition, int]:
             found = {key: folders[key].offset_for_timestamp(time_ms, latest_offset(folders[key], options)) for key in keys}
             return {key: offset for key, offset in found.items() if offset is not None}
 

@@ -6,11 +6,10 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
+from minibroker.client.leaders import TopicPartition
 from minibroker.spark.sources.errors import SourceError
 from minibroker.spark.sources.positions import EARLIEST_OFFSET, LATEST_OFFSET, Position
 from minibroker.spark.sources.ranges import PartitionRange
-
-Key = tuple[str, int]  #: topic and partition
 
 
 class Bounds(NamedTuple):
@@ -21,10 +20,12 @@ class Bounds(NamedTuple):
 
 
 #: The first offset as late as a time (epoch ms) of each partition; a partition without such a record may be left out.
-FindByTime = Callable[[Collection[Key], int], Mapping[Key, int]]
+FindByTime = Callable[[Collection[TopicPartition], int], Mapping[TopicPartition, int]]
 
 
-def resolve_ranges(bounds: Mapping[Key, Bounds], starting: Position, ending: Position, find: FindByTime) -> tuple[PartitionRange, ...]:
+def resolve_ranges(
+    bounds: Mapping[TopicPartition, Bounds], starting: Position, ending: Position, find: FindByTime
+) -> tuple[PartitionRange, ...]:
     """A range for each partition, sorted.
 
     Args:
@@ -62,7 +63,7 @@ def _why(offset: int, there: Bounds) -> str:
     return " (what is behind an open transaction is not there yet for read_committed)"
 
 
-def _offsets(bounds: Mapping[Key, Bounds], position: Position, find: FindByTime, side: str) -> Mapping[Key, int]:
+def _offsets(bounds: Mapping[TopicPartition, Bounds], position: Position, find: FindByTime, side: str) -> Mapping[TopicPartition, int]:
     if position.timestamp_ms is not None:
         by_time = find(bounds.keys(), position.timestamp_ms)
         return {key: min(by_time.get(key, there.end_offset), there.end_offset) for key, there in bounds.items()}
@@ -78,7 +79,7 @@ def _offsets(bounds: Mapping[Key, Bounds], position: Position, find: FindByTime,
     return found
 
 
-def _check_coverage(there: Collection[Key], given: Collection[Key], side: str) -> None:
+def _check_coverage(there: Collection[TopicPartition], given: Collection[TopicPartition], side: str) -> None:
     """As Spark's Kafka source: offsets are given for all partitions, or it was a mistake."""
     unknown = sorted(set(given) - set(there))
     if unknown:

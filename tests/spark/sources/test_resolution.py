@@ -6,16 +6,17 @@ from collections.abc import Collection
 
 import pytest
 
+from minibroker.client.leaders import TopicPartition
 from minibroker.spark.sources.errors import SourceError
 from minibroker.spark.sources.positions import EARLIEST, LATEST, Position, parse_position
 from minibroker.spark.sources.ranges import PartitionRange
-from minibroker.spark.sources.resolution import Bounds, Key, resolve_ranges, topics_matching
+from minibroker.spark.sources.resolution import Bounds, resolve_ranges, topics_matching
 
 THERE = {("b", 0): Bounds(0, 7), ("a", 1): Bounds(5, 5), ("a", 0): Bounds(10, 20)}
 
 
 def found(starting: Position = EARLIEST, ending: Position = LATEST) -> list[tuple[int, int]]:
-    def find(keys: Collection[Key], time_ms: int) -> dict[Key, int]:
+    def find(keys: Collection[TopicPartition], time_ms: int) -> dict[TopicPartition, int]:
         return {key: time_ms for key in keys if key != ("b", 0)}
 
     ranges = resolve_ranges(THERE, starting, ending, find)
