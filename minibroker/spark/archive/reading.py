@@ -36,6 +36,13 @@ def read_manifest(spark: SparkSession | None, path: str) -> Manifest:
     return Manifest(store.path, store.identity(), tuple(store.runs()))
 
 
+def archived_topic_ids(spark: SparkSession, path: str) -> dict[str, str]:
+    """The ids of the topics that `read_archive` gives, "" where unknown; empty when there is no archive at `path`."""
+    store = ArchiveStore(*open_folder(spark, path))
+    latest = store.latest() if store.is_there() else None
+    return {name: each.topic_id for name, each in current(latest.topics).items()} if latest else {}
+
+
 def read_archive(spark: SparkSession, path: str, topics: Sequence[str] = (), *, topic_id: str | None = None) -> DataFrame:
     """The records of an archive, with the columns of Spark's Kafka source and headers, and `date` behind them.
 

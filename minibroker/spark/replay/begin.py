@@ -86,6 +86,18 @@ def check_same(beginning: Beginning, source: str, selection: Mapping[str, str], 
         )
 
 
+def check_sources(beginning: Beginning, topic_ids: Mapping[str, str]) -> None:
+    """ReplayError when a source topic of which records were replayed is another one by now: its offsets say nothing of what is done."""
+    before = {name: topic_id for run in beginning.ledger.runs for name, topic_id in run.sources.items() if topic_id}
+    for name in sorted(set(beginning.sources().values())):
+        was, found = before.get(name, ""), topic_ids.get(name, "")
+        if was and found and was != found:
+            raise ReplayError(
+                f"replay {beginning.name} has replayed records of a topic {name} that was deleted and created anew since (it was {was}, "
+                f"the source has {found}): take another name to replay the new one"
+            )
+
+
 def check_topics(client: Client, beginning: Beginning) -> None:
     """ReplayError when a topic that earlier runs wrote to is gone, or another one has its name."""
     before = {name: topic_id for run in beginning.ledger.runs for name, topic_id in run.topics.items() if topic_id}

@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 from minibroker.spark.sources.errors import SourceError
 
 NULL = -1
+HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 _NOTHING = pa.scalar(b"", pa.binary())
 _NO_HEADERS = pa.scalar(b"\0", pa.binary())
 
@@ -80,6 +81,15 @@ def encode_payload(columns: Columns, base_timestamp: int) -> memoryview:
         pieces = [joined_varints(header_counts), headers.encoded]
     head = joined_varints(Varints(lengths), ATTRIBUTES, timestamp_deltas, offset_deltas, key_lengths)
     return _concatenated(head, columns.keys, joined_varints(value_lengths), columns.values, *pieces)
+
+
+def narrow(column: pa.Array) -> pa.Array:
+    """Keys, values or headers with offsets of 32 bits, which all here takes: spark.sql.execution.arrow.useLargeVarTypes makes 64."""
+    if pa.types.is_large_binary(column.type):
+        return column.cast(pa.binary())
+    if pa.types.is_list(column.type) and pa.types.is_large_binary(column.type.value_type.field(1).type):
+        return column.cast(HEADERS)
+    return column
 
 
 def sizes_of(values: pa.BinaryArray) -> np.ndarray:

@@ -16,15 +16,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from minibroker.client.client import Client
 from minibroker.client.leaders import TopicPartition
 from minibroker.records.compression import Compression
+from minibroker.spark.archive.reading import archived_topic_ids
 from minibroker.spark.progress import phase
-from minibroker.spark.replay.begin import Beginning, as_text, check_same, check_topics, enter, look
+from minibroker.spark.replay.begin import Beginning, as_text, check_same, check_sources, check_topics, enter, look
 from minibroker.spark.replay.errors import ReplayError
 from minibroker.spark.replay.frame import TOPIC, Prepared, Selection, arrange, not_before, prepare
 from minibroker.spark.replay.keys import KeyPartitioner
 from minibroker.spark.replay.ledger import Ledger, Run
 from minibroker.spark.replay.mapping import check_mapping_path, read_mapping, write_mapping
 from minibroker.spark.replay.names import check_name, ledger_of
-from minibroker.spark.replay.scan import Scanned, scan
+from minibroker.spark.replay.scan import Scanned, check_targets, scan
 from minibroker.spark.replay.selection import select
 from minibroker.spark.replay.targets import Creation, TargetTopic, prepare_topics
 from minibroker.spark.replay.task import RESULT_DDL, ReplayTask
@@ -156,6 +157,7 @@ def replay(
         bootstrap_servers=bootstrap_servers,
         name=name,
         source=source if isinstance(source, str) else "a DataFrame",
+        source_ids=archived_topic_ids(spark, source) if isinstance(source, str) else {},
         selection=_same_each_time(chosen, tuple(topics), starting, where),
         keeps_timestamps=chosen.keeps_timestamps,
         compression=_compression(compression),
@@ -163,8 +165,7 @@ def replay(
         creation=creation or Creation(),
         tuning=tuning or Tuning(),
     )
-    done = _Work(spark, prepare(frame, chosen), options).run()
-    result = _result(options, done, time.monotonic() - began_s)
+    result = _result(options, _Work(spark, prepare(frame, chosen), options).run(), time.monotonic() - began_s)
     if mapping is not None:
         write_mapping(result.mapping(spark), mapping)
     return result
@@ -202,6 +203,7 @@ class _Options:
     bootstrap_servers: str
     name: str
     source: str  #: in words
+    source_ids: Mapping[str, str]  #: of topics of an archive, by name
     selection: dict[str, str]  #: what must be the same in each run of the name
     keeps_timestamps: bool
     compression: Compression
@@ -241,12 +243,16 @@ class _Work:
             frame, counts = self._with_partitions()
             selection = {**options.selection, "partitions by key": as_text(counts)}
             check_same(beginning, options.source, selection, is_resumable=is_resumable)
+            check_sources(beginning, options.source_ids)
             left = not_before(frame, beginning.next_offsets, beginning.sources())
             scanned = scan(left)
+            check_targets(scanned, beginning.sources())
         topics = self._topics(scanned)
         topic_ids = {each.name: each.id for each in topics.values()}
         number = beginning.last_run.run + 1 if beginning.last_run else 1
-        run = Run(number, str(uuid.uuid4()), time.time_ns() // 1_000_000, options.source, is_resumable, selection, topic_ids)
+        run = Run(
+            number, str(uuid.uuid4()), time.time_ns() // 1_000_000, options.source, is_resumable, selection, topic_ids, options.source_ids
+        )
         enter(self._client, beginning, run)
         if scanned:
             self._write(run, left, _targets(scanned, topics, beginning))

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from minibroker.client.partitioner import MULTIPLIER, SEED
+from minibroker.spark.replay.encode import narrow
 
 _MULTIPLIER = np.uint32(MULTIPLIER)
 
@@ -61,7 +62,7 @@ class KeyPartitioner:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The same batches."""
         for batch in batches:
-            keys = batch.column("key")
+            keys = narrow(batch.column("key"))
             topics = batch.column("topic").dictionary_encode()
             counts = np.array([self.counts[name] for name in topics.dictionary.to_pylist()], np.int64)[topics.indices.to_numpy()]
             by_key = (murmur2(keys) & np.uint32(0x7FFFFFFF)).astype(np.int64) % counts

@@ -48,6 +48,7 @@ class Run:
         resumable: whether the records have an order of their own.
         selection: what must be the same in each run of a name.
         topics: ids of the target topics by name; "" where the broker is too old to tell.
+        sources: ids of the source topics by name, of an archive; others do not tell.
     """
 
     run: int
@@ -57,6 +58,7 @@ class Run:
     resumable: bool
     selection: Mapping[str, str]
     topics: Mapping[str, str]
+    sources: Mapping[str, str] = field(default_factory=dict)
 
     def value(self) -> bytes:
         """As the ledger has it."""

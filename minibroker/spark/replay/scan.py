@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -46,6 +47,17 @@ def scan(frame: DataFrame) -> list[Scanned]:
                 " replay one of them, or rename them to different topics"
             )
     return found
+
+
+def check_targets(scanned: Sequence[Scanned], before: Mapping[str, str]) -> None:
+    """ReplayError when a target topic got records of another source topic in earlier runs; `before` has the source of each target."""
+    for each in scanned:
+        earlier = before.get(each.topic, each.source_topic)
+        if earlier != each.source_topic:
+            raise ReplayError(
+                f"records of {each.source_topic} would go to {each.topic}, where earlier runs of this replay put those of {earlier}:"
+                " rename them to different topics, under another name"
+            )
 
 
 def _check(topic: str | None, partition: int | None, records: int, offsets: int, old_first: int | None) -> None:

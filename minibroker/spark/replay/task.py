@@ -12,7 +12,7 @@ import pyarrow as pa
 from minibroker.client.client import Client
 from minibroker.records.batch import NO_TIMESTAMP
 from minibroker.records.compression import Compression
-from minibroker.spark.replay.encode import Columns
+from minibroker.spark.replay.encode import Columns, narrow
 from minibroker.spark.replay.errors import ReplayError
 from minibroker.spark.replay.pace import Pace
 from minibroker.spark.replay.packing import Packer
@@ -96,8 +96,8 @@ class _Order:
             offsets = np.arange(self._next_offset, self._next_offset + batch.num_rows)
         self._next_offset = int(offsets[-1]) + 1
         names = batch.schema.names
-        headers = batch.column(HEADERS) if HEADERS in names else None
-        return Columns(batch.column(KEY), batch.column(VALUE), headers, _timestamps(batch), offsets)
+        headers = narrow(batch.column(HEADERS)) if HEADERS in names else None
+        return Columns(narrow(batch.column(KEY)), narrow(batch.column(VALUE)), headers, _timestamps(batch), offsets)
 
 
 def _timestamps(batch: pa.RecordBatch) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 
@@ -11,11 +12,16 @@ pytest.importorskip("pyarrow")
 import pyarrow as pa
 
 from minibroker.client import partitioner
+from minibroker.spark.replay.begin import Beginning, check_sources
+from minibroker.spark.replay.encode import narrow
 from minibroker.spark.replay.errors import ReplayError
 from minibroker.spark.replay.keys import KeyPartitioner, murmur2
+from minibroker.spark.replay.ledger import Ledger, Run, WrittenRanges
 from minibroker.spark.replay.names import check_name, transactional_id
 from minibroker.spark.replay.pace import Pace
 from minibroker.spark.replay.placement import hash_int, spread_numbers
+from minibroker.spark.replay.runs import OffsetRun
+from minibroker.spark.replay.scan import Scanned, check_targets
 
 
 def test_murmur2_of_many_keys_is_that_of_each() -> None:
@@ -25,12 +31,15 @@ def test_murmur2_of_many_keys_is_that_of_each() -> None:
     assert murmur2(array).tolist() == [partitioner.murmur2(key) for key in keys]
     assert murmur2(array.slice(5, 30)).tolist() == [partitioner.murmur2(key) for key in keys[5:35]]
     assert murmur2(array.slice(0, 0)).tolist() == []
+    assert murmur2(narrow(array.cast(pa.large_binary()))).tolist() == murmur2(array).tolist()
 
 
-def test_keys_meet_those_of_other_producers_and_the_rest_takes_turns() -> None:
+@pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary()])
+def test_keys_meet_those_of_other_producers_and_the_rest_takes_turns(kind: pa.DataType) -> None:
     keys = [b"a", None, b"b", None, b""]
+    topics = ["t", "t", "u", "u", "t"]
     batch = pa.RecordBatch.from_pydict(
-        {"topic": ["t", "t", "u", "u", "t"], "partition": pa.nulls(5, pa.int32()), "offset": [0, 1, 2, 3, 4], "key": keys},
+        {"topic": topics, "partition": pa.nulls(5, pa.int32()), "offset": [0, 1, 2, 3, 4], "key": pa.array(keys, kind)},
     )
     (found,) = KeyPartitioner({"t": 6, "u": 2})([batch])
     counts = [6, 6, 2, 2, 6]
@@ -82,3 +91,28 @@ def test_transactional_ids_are_those_of_one_replay() -> None:
     assert len(ids) == 4
     assert transactional_id("a", "b", 1).startswith(transactional_id("a"))
     assert not transactional_id("a-b", "c", 1).startswith(transactional_id("a"))
+
+
+def scanned(source_topic: str, topic: str) -> Scanned:
+    return Scanned(source_topic, topic, 0, records=5, old_first=0, old_last=4)
+
+
+def test_a_target_has_one_source_in_all_runs() -> None:
+    check_targets([scanned("a", "one"), scanned("b", "two")], {"one": "a"})
+    with pytest.raises(ReplayError, match="records of b would go to one, where earlier runs of this replay put those of a"):
+        check_targets([scanned("b", "one")], {"one": "a"})
+
+
+def test_a_source_topic_that_was_created_anew() -> None:
+    """Its offsets begin again: what is behind those of the old one must not be passed over."""
+    ledger = Ledger()
+    for number, sources in enumerate(({"a": "id-1", "b": "id-5"}, {}), 1):
+        ledger.runs.append(Run(number, "run", 0, "/archive", resumable=True, selection={}, topics={}, sources=sources))
+    transaction: Any = None
+    beginning = Beginning("again", transaction, ledger)
+    check_sources(beginning, {"a": "id-2"})  # nothing of it was replayed
+    ledger.note(WrittenRanges(1, ("target", 0), ("a", 0), 5, 100, [OffsetRun(0, 0, 5)]))
+    for same in ({"a": "id-1", "b": "id-6"}, {"a": ""}, {}):
+        check_sources(beginning, same)
+    with pytest.raises(ReplayError, match=r"a topic a that was deleted and created anew since \(it was id-1, the source has id-2\)"):
+        check_sources(beginning, {"a": "id-2"})

@@ -18,7 +18,7 @@ from minibroker.records.batch import RecordBatch
 from minibroker.records.builder import build_batch
 from minibroker.records.compression import Compression
 from minibroker.records.record import Record, decode_records
-from minibroker.spark.replay.encode import Columns, Varints, encode_payload, joined_varints
+from minibroker.spark.replay.encode import Columns, Varints, encode_payload, joined_varints, narrow
 from minibroker.spark.replay.errors import ReplayError
 from minibroker.spark.replay.packing import Packer
 from minibroker.spark.replay.runs import OffsetRun, joined, runs_of
@@ -85,6 +85,18 @@ def test_parts_of_columns_and_many_records() -> None:
         assert bytes(encode_payload(part, records[start].timestamp)) == payload_of(records[start:stop])
     without = [record._replace(headers=()) for record in records]
     assert bytes(encode_payload(columns_of(without, has_headers=False), records[0].timestamp)) == payload_of(without)
+
+
+def test_columns_with_offsets_of_64_bits() -> None:
+    """As Spark gives them with spark.sql.execution.arrow.useLargeVarTypes."""
+    large = pa.list_(pa.struct([pa.field("key", pa.large_string()), pa.field("value", pa.large_binary())]))
+    records = [Record(0, 5, b"k", None, (("a", b"1"), ("b", None))), Record(1, 6, None, b"value", ())]
+    columns = columns_of(records)
+    assert columns.headers is not None
+    given = columns.keys.cast(pa.large_binary()), columns.values.cast(pa.large_binary()), columns.headers.cast(large)
+    keys, values, headers = (narrow(each) for each in given)
+    assert bytes(encode_payload(Columns(keys, values, headers, columns.timestamps, columns.offsets), 5)) == payload_of(records)
+    assert narrow(columns.headers) is columns.headers
 
 
 def test_headers_under_a_null_do_not_count() -> None:

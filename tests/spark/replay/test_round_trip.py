@@ -11,7 +11,7 @@ pytest.importorskip("pyarrow")
 
 from minibroker.spark.archive import archive
 from minibroker.spark.audit import audit
-from minibroker.spark.replay import Tuning, replay
+from minibroker.spark.replay import ReplayError, Tuning, replay
 from tests.cli.conftest import Commands
 from tests.clients.adapters import CLIENTS, Sent
 from tests.conftest import NO_RETENTION
@@ -53,3 +53,9 @@ def test_an_archive_that_is_replayed_is_equal_to_its_topic(spark: Any, tmp_path:
         )
         assert found.is_equal
         assert sum(each.right_count for each in found.partitions) == count
+
+        Commands(broker.bootstrap)("topics", "delete", "orders")
+        fill(broker.bootstrap)
+        archive(spark, broker.bootstrap, f"{tmp_path}/archive", ["orders"], allow_recreated=True)
+        with pytest.raises(ReplayError, match="a topic orders that was deleted and created anew since"):  # not: nothing new at its offsets
+            replay(spark, source=f"{tmp_path}/archive", bootstrap_servers=broker.bootstrap, name="again", **arguments)
