@@ -18,6 +18,7 @@ from minibroker.spark.archive.store import ArchiveStore, Recovered
 from minibroker.spark.progress import phase
 from minibroker.spark.sources.cluster import ClusterSource
 from minibroker.spark.sources.errors import SourceError
+from minibroker.spark.sources.log_directory import LogDirectorySource
 from minibroker.spark.sources.positions import EARLIEST, LATEST, Position, as_position
 from minibroker.spark.sources.ranges import PartitionRange, layers
 from minibroker.spark.sources.source import RecordSource
@@ -126,6 +127,8 @@ def open_writer(
         raise SourceError(f"compression is {compression!r}; it can be {', '.join(COMPRESSIONS)}")
     if format not in WRITERS:
         raise SourceError(f"format is {format!r}; it can be {' or '.join(WRITERS)}")
+    if isinstance(source, LogDirectorySource) and source.is_permissive:
+        raise SourceError("mode=PERMISSIVE leaves out batches that are corrupt, of which the archive would not tell: archive without it")
     files, full = open_folder(spark, path)
     store = ArchiveStore(files, full)
     store.check_folder()
@@ -139,7 +142,7 @@ def _run_all(writer: RunWriter, wanted: Plan, offsets_per_run: int) -> Iterator[
     parts = [part for layer in layers(wanted.ranges) for part in portions(layer, offsets_per_run)] or ([()] if wanted.gaps else [])
     for number, ranges in enumerate(parts):
         with phase(f"archiving, run {number + 1} of {len(parts)}" if len(parts) > 1 else "archiving"):
-            yield writer.write(wanted.topics, ranges, wanted.gaps if number == 0 else (), _reading(writer.source, ranges))
+            yield writer.write(wanted.topics_seen(), ranges, wanted.gaps if number == 0 else (), _reading(writer.source, ranges))
 
 
 def _reading(source: RecordSource, ranges: Sequence[PartitionRange]) -> MakeFrame:

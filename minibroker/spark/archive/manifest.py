@@ -71,15 +71,18 @@ class ArchivedTopic:
     topic_id: str  #: "" where unknown
     cluster_id: str  #: likewise
     folder: str  #: topic=FOLDER
-    ranges: tuple[PartitionRange, ...] = ()  #: merged
+    ranges: tuple[PartitionRange, ...] = ()  #: merged; an empty one is of a partition that had nothing up to there
 
     def reached(self, partition: int) -> int | None:
         """The offset behind the last one that was archived; None when there is none."""
         return max((each.end_offset for each in self.ranges if each.partition == partition), default=None)
 
     def with_ranges(self, more: Sequence[PartitionRange]) -> ArchivedTopic:
-        """With what one more run archived."""
-        return replace(self, ranges=merged([*self.ranges, *more]))
+        """With what one more run archived; empty ranges count where there is no other."""
+        found = merged([*self.ranges, *more])
+        there = {each.partition for each in found}
+        empty = {each.partition: each for each in (*self.ranges, *more) if each.size == 0 and each.partition not in there}
+        return replace(self, ranges=tuple(sorted((*found, *empty.values()))))
 
 
 class StreamPlace(NamedTuple):
@@ -205,7 +208,7 @@ def _archived_topic(given: Mapping[str, Any]) -> ArchivedTopic:
         for partition, pairs in given["partitions"].items()
         for start, end in pairs
     ]
-    return ArchivedTopic(given["topic"], given["topic_id"], given["cluster_id"], given["folder"], merged(ranges))
+    return ArchivedTopic(given["topic"], given["topic_id"], given["cluster_id"], given["folder"]).with_ranges(ranges)
 
 
 def _json(value: Mapping[str, Any]) -> bytes:

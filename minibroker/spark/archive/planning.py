@@ -25,12 +25,29 @@ class Allowed:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is to be done: `ranges` have offsets; `topics` is the archive's list, with those that are new, before anything is archived."""
+    """What is to be done.
+
+    Attributes:
+        ranges: to archive; they have offsets.
+        gaps: to note.
+        skipped: archived already.
+        topics: the archive's list, with those that are new, before anything is archived.
+        empty: partitions that have nothing yet and had nothing before: what is deleted of them from now on is a gap, too.
+    """
 
     ranges: tuple[PartitionRange, ...]
     gaps: tuple[Gap, ...]
     skipped: tuple[PartitionRange, ...]
     topics: tuple[ArchivedTopic, ...]
+    empty: tuple[PartitionRange, ...] = ()
+
+    def topics_seen(self) -> tuple[ArchivedTopic, ...]:
+        """`topics`, with those partitions."""
+        newest = current(self.topics)
+        return tuple(
+            each.with_ranges([one for one in self.empty if one.topic == each.topic]) if each is newest[each.topic] else each
+            for each in self.topics
+        )
 
 
 def plan(
@@ -53,19 +70,21 @@ def plan(
     ranges: list[PartitionRange] = []
     gaps: list[Gap] = []
     skipped: list[PartitionRange] = []
+    empty: list[PartitionRange] = []
     for each in resolved.ranges:
         topic = there[each.topic]
         if is_continuing:
             gap = _gap(each, topic, allowed)
             gaps += [gap] if gap else []
             ranges += _continued(each, topic, is_to_the_end=is_to_the_end)
+            empty += [each] if each.size == 0 and topic.reached(each.partition) is None else []
             continue
         double = common([each], topic.ranges)
         if double and allowed.overlap != SKIP:
             raise SourceError(f"{double[0]} is archived already: leave it out, or pass over it with --overlap skip (overlap='skip')")
         skipped += double
         ranges += without([each], topic.ranges)
-    return Plan(merged(ranges), tuple(gaps), tuple(skipped), topics)
+    return Plan(merged(ranges), tuple(gaps), tuple(skipped), topics, tuple(empty))
 
 
 def with_topics(archived: Sequence[ArchivedTopic], resolved: ResolvedTopics, allowed: Allowed) -> tuple[ArchivedTopic, ...]:
@@ -81,6 +100,12 @@ def with_topics(archived: Sequence[ArchivedTopic], resolved: ResolvedTopics, all
             if not allowed.recreated:
                 raise SourceError(
                     f"{reason}: its offsets are of another topic; --allow-recreated (allow_recreated=True) archives it beside the old one"
+                )
+            older = next((each for each in archived if each.topic == name and topic_id and each.topic_id == topic_id), None)
+            if older is not None:
+                raise SourceError(
+                    f"{reason}; the archive has this one, too, from before (topic={older.folder}), and cannot go on with it: archive it to "
+                    "another folder"
                 )
             number = sum(each.topic == name for each in archived) + 1
             found.append(ArchivedTopic(name, topic_id, resolved.cluster_id, f"{name}@{number}"))

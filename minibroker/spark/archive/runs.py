@@ -136,7 +136,11 @@ def archived_ranges(
 def with_new(archived: Sequence[ArchivedTopic], planned: Sequence[ArchivedTopic]) -> tuple[ArchivedTopic, ...]:
     """What the archive has, and what is new in a plan, be the plan older or not."""
     known = {each.folder for each in archived}
-    return (*archived, *(each for each in planned if each.folder not in known))
+    seen = {each.folder: each.ranges for each in planned}
+    return (
+        *(each.with_ranges(seen.get(each.folder, ())) for each in archived),
+        *(each for each in planned if each.folder not in known),
+    )
 
 
 def topics_after(topics: Sequence[ArchivedTopic], ranges: Sequence[PartitionRange], gaps: Sequence[Gap]) -> tuple[ArchivedTopic, ...]:

@@ -244,7 +244,11 @@ class ArchiveStore:
         """Rename an attempt, so that it cannot be committed any more; the run if it had been, at the last moment."""
         if not name.startswith(DEAD):
             with suppress(FileNotFoundError):  # its owner was faster: published, or given up
-                self.files.move(f"{self._staging}/{name}", f"{self._staging}/{DEAD}{name}")
+                try:
+                    self.files.move(f"{self._staging}/{name}", f"{self._staging}/{DEAD}{name}")
+                except FileExistsError:  # buried before, by one that died, and a Spark that outlived its driver has written to it since
+                    self.files.remove(f"{self._staging}/{DEAD}{name}")
+                    self.files.move(f"{self._staging}/{name}", f"{self._staging}/{DEAD}{name}")
         return self._committed(name)
 
     def _publish_file(self, file: ArchivedFile, folders: Sequence[str]) -> None:

@@ -13,6 +13,7 @@ from minibroker.spark.kafka_log.directory import open_folders
 from minibroker.spark.kafka_log.folder import PartitionFolder
 from minibroker.spark.kafka_log.options import INTERNAL_TOPICS, ReadOptions, parse_options
 from minibroker.spark.kafka_log.plan import latest_offset
+from minibroker.spark.sources.cluster import OURS as CLUSTER_OURS
 from minibroker.spark.sources.columns import COLUMNS, SCHEMA
 from minibroker.spark.sources.errors import SourceError
 from minibroker.spark.sources.positions import EARLIEST, LATEST, Position
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
+#: what a source says itself, for exact ranges
+OURS = CLUSTER_OURS | {"isolationlevel", "path"}
+
+
 class LogDirectorySource:
     """Topics of a log directory, or of several, with a comma between.
 
@@ -35,13 +40,19 @@ class LogDirectorySource:
         path: where a broker keeps its logs; executors must see it at the same place.
         isolation_level: as for a cluster; an open transaction ends what can be read, too.
         options: more of kafka-log's, such as minPartitions or mode.
+
+    Raises:
+        SourceError: an option that is ours, or that makes no sense.
     """
 
     def __init__(self, path: str, *, isolation_level: str = "read_committed", options: Mapping[str, str] | None = None) -> None:
         self.path = path
         self.isolation_level = isolation_level
+        for name in options or {}:
+            if name.lower() in OURS:
+                raise SourceError(f"the option {name} is set by the pipeline: it reads exact ranges")
         self.options = {**(options or {}), "isolationLevel": isolation_level, "includeHeaders": "true"}
-        self._parsed({})
+        self.is_permissive = self._parsed({}).is_permissive  #: whether batches that are corrupt are left out
 
     def resolve(
         self, topics: Sequence[str] = (), *, pattern: str | None = None, starting: Position = EARLIEST, ending: Position = LATEST
@@ -61,7 +72,10 @@ class LogDirectorySource:
             found = {key: folders[key].offset_for_timestamp(time_ms, latest_offset(folders[key], options)) for key in keys}
             return {key: offset for key, offset in found.items() if offset is not None}
 
-        bounds = {key: Bounds(folder.log_start_offset, latest_offset(folder, options)) for key, folder in folders.items()}
+        bounds = {
+            key: Bounds(folder.log_start_offset, max(folder.log_start_offset, latest_offset(folder, options)))
+            for key, folder in folders.items()
+        }
         ranges = resolve_ranges(bounds, starting, ending, find)
         return ResolvedTopics(_topic_ids(files, folders.values()), ranges, self._cluster_id(files, options))
 

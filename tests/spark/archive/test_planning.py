@@ -39,7 +39,8 @@ def continued(there: ResolvedTopics, allowed: Allowed = STRICT, *archived: Archi
 
 def test_the_first_run_begins_at_the_log_start() -> None:
     found = plan((), resolved((0, 3, 9), (1, 0, 0)), STRICT, is_continuing=True)
-    assert found == Plan((PartitionRange("t", 0, 3, 9),), (), (), (ArchivedTopic("t", "id-1", "cluster", "t"),))
+    topics = (ArchivedTopic("t", "id-1", "cluster", "t"),)
+    assert found == Plan((PartitionRange("t", 0, 3, 9),), (), (), topics, empty=(PartitionRange("t", 1, 0, 0),))
 
 
 def test_the_next_goes_on_where_the_archive_ends() -> None:
@@ -57,6 +58,18 @@ def test_what_was_deleted_before_it_was_archived() -> None:
     assert (found.ranges, found.gaps) == ((PartitionRange("t", 0, 12, 25),), (Gap("t", 0, 10, 12),))
     emptied = continued(resolved((0, 12, 12), (1, 7, 7)), Allowed(gaps=True))
     assert (emptied.ranges, emptied.gaps) == ((), (Gap("t", 0, 10, 12),))
+
+
+def test_what_was_deleted_of_a_partition_that_was_empty_when_others_were_archived() -> None:
+    first = plan((), resolved((0, 3, 9), (1, 4, 4)), STRICT, is_continuing=True)
+    (topic,) = first.topics_seen()
+    topic = topic.with_ranges(first.ranges)
+    with pytest.raises(SourceError, match="offsets 4 up to 6 of t-1 were deleted before they were archived"):
+        continued(resolved((0, 3, 9), (1, 6, 8)), STRICT, topic)
+    assert continued(resolved((0, 3, 9), (1, 4, 4)), STRICT, topic).empty == ()
+    found = continued(resolved((0, 3, 9), (1, 4, 8)), STRICT, topic)
+    assert found.ranges == (PartitionRange("t", 1, 4, 8),)
+    assert topic.with_ranges(found.ranges).ranges == (PartitionRange("t", 0, 3, 9), PartitionRange("t", 1, 4, 8))
 
 
 def test_a_topic_that_lost_its_end() -> None:
@@ -90,6 +103,9 @@ def test_another_topic_of_the_same_name(there: ResolvedTopics, says: str) -> Non
     assert found.ranges == (PartitionRange("t", 0, 0, 3),)
     second = dataclasses.replace(found.topics[1], ranges=found.ranges)
     assert continued(resolved((0, 0, 9), topic_id="id-3"), Allowed(recreated=True), ARCHIVED, second).topics[2].folder == "t@3"
+    if second.topic_id:
+        with pytest.raises(SourceError, match=r"the archive has this one, too, from before \(topic=t\)"):
+            continued(resolved((0, 0, 12)), Allowed(recreated=True), ARCHIVED, second)
 
 
 def test_an_unknown_id_is_no_other_id() -> None:
@@ -124,7 +140,7 @@ def test_the_manifest_is_what_was_written() -> None:
         ranges=(ArchivedRange("t", 0, 10, 20, 8, 11, 19), ArchivedRange("t", 1, 7, 9, 0, None, None)),
         gaps=(Gap("t", 2, 0, 4),),
         files=(ArchivedFile("topic=t/date=2026-01-01/part-7-0.parquet", "topic=t/date=2026-01-01/part-0.parquet", 8, 1000),),
-        topics=(ARCHIVED, ArchivedTopic("u", "", "", "u")),
+        topics=(ARCHIVED, ArchivedTopic("u", "", "", "u", (PartitionRange("u", 3, 8, 8),))),
         stream=StreamPlace("query", 3),
     )
     assert decode_run(encode_run(run), "here") == run

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -63,6 +64,16 @@ def test_each_run_knows_all_before_it(tmp_path: Path) -> None:
     (topic,) = made.archived()
     assert topic.ranges == (PartitionRange("t", 0, 0, 30), PartitionRange("t", 1, 5, 7))
     assert [run.number for run in made.store.runs()] == [1, 2, 3]
+
+
+def test_partitions_that_were_empty_are_known_as_such(tmp_path: Path) -> None:
+    made = writer(tmp_path, "id", "id", "id")
+    planned = (dataclasses.replace(PLANNED[0], ranges=(PartitionRange("t", 1, 4, 4),)),)
+    made.write(PLANNED, [PartitionRange("t", 0, 0, 10)], [], unread)
+    made.write(planned, [PartitionRange("t", 0, 10, 20)], [], unread)
+    assert made.archived()[0].ranges == (PartitionRange("t", 0, 0, 20), PartitionRange("t", 1, 4, 4))
+    made.write(planned, [PartitionRange("t", 1, 4, 9)], [], unread)
+    assert made.archived()[0].ranges == (PartitionRange("t", 0, 0, 20), PartitionRange("t", 1, 4, 9))
 
 
 def test_gaps_alone_are_a_run(tmp_path: Path) -> None:

@@ -198,6 +198,20 @@ def test_a_recovery_that_is_interrupted_by_its_victim(tmp_path: Path) -> None:
         assert_whole(path)
 
 
+def test_an_attempt_that_was_buried_and_written_to_again(tmp_path: Path) -> None:
+    """Its driver died, its Spark did not; and who buried it died before all of it was removed."""
+    store = ArchiveStore(LocalTableFiles(), str(tmp_path))
+    store.open("parquet", "read_committed")
+    attempt = store.begin()
+    folder = Path(attempt.folder)
+    for data in (folder.with_name(f"dead-{folder.name}") / "data", folder / "data"):
+        data.mkdir(parents=True)
+        (data / "x").write_bytes(b"x")
+    assert set(store.recover().removed) == {1}
+    job(tmp_path, LocalTableFiles())
+    assert_whole(tmp_path)
+
+
 def test_two_jobs_on_one_machine(tmp_path: Path) -> None:
     files = LocalTableFiles()
     with (

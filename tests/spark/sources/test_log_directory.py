@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 pytest.importorskip("pyarrow")
 
+from minibroker.spark.archive import archive, follow
 from minibroker.spark.sources.errors import SourceError
 from minibroker.spark.sources.log_directory import LogDirectorySource
 from minibroker.spark.sources.positions import Position, parse_position
@@ -41,6 +43,18 @@ def test_times_and_offsets(broker: BrokerInMemory, tmp_path: Path) -> None:
     assert source.resolve(["orders"], starting=Position(timestamp_ms=NOW_MS + 4), ending=ending).ranges[0] == ("orders", 0, 4, 7)
     with pytest.raises(SourceError, match="orders-0 has no offset 11"):
         source.resolve(["orders"], ending=parse_position('{"orders": {"0": 11, "1": 0}}'))
+
+
+def test_options_that_would_make_a_range_smaller(broker: BrokerInMemory, tmp_path: Path) -> None:
+    for name in ("failOnDataLoss", "startingoffsets", "subscribe", "isolationLevel"):
+        with pytest.raises(SourceError, match=f"the option {name} is set by the pipeline"):
+            LogDirectorySource(str(tmp_path), options={name: "false"})
+    permissive = LogDirectorySource(str(tmp_path), options={"mode": "permissive"})
+    spark: Any = None
+    for begin in (archive, follow):
+        with pytest.raises(SourceError, match="mode=PERMISSIVE leaves out batches that are corrupt"):
+            begin(spark, permissive, f"{tmp_path}/archive", ["orders"])
+    assert not (tmp_path / "archive").exists()
 
 
 def test_what_is_not_there(broker: BrokerInMemory, tmp_path: Path) -> None:
