@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from functools import reduce
 from typing import TYPE_CHECKING
 
 from minibroker.spark.archive.manifest import DELTA, ArchivedTopic, Gap, Run, StreamPlace, decode_run, encode_run
@@ -24,6 +23,7 @@ from minibroker.spark.archive.runs import MakeFrame, RunWriter, archived_ranges,
 from minibroker.spark.archive.staging import Counted, archived_frame, check_partitions, task_counts
 from minibroker.spark.archive.store import OURS, Attempt, Recovered
 from minibroker.spark.sources.columns import SCHEMA
+from minibroker.spark.sources.conditions import any_of
 from minibroker.spark.sources.errors import SourceError
 from minibroker.spark.sources.ranges import PartitionRange
 
@@ -142,7 +142,7 @@ class DeltaRunWriter(RunWriter):
         if not conditions:
             return {}
         table = self.spark.read.format(DELTA).load(self.store.files.url(self.store.path))
-        groups = table.where(reduce(lambda one, other: one | other, conditions)).groupBy("topic", "partition")
+        groups = table.where(any_of(conditions)).groupBy("topic", "partition")
         rows = groups.agg(F.count("offset").alias("count"), F.min("offset").alias("first"), F.max("offset").alias("last")).collect()
         return {(row["topic"], row["partition"]): Counted(row["count"], row["first"], row["last"]) for row in rows}
 

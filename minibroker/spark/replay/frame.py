@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import TYPE_CHECKING
 
 from minibroker.client.leaders import TopicPartition
@@ -12,6 +11,7 @@ from minibroker.spark.replay.errors import ReplayError
 from minibroker.spark.replay.placement import spread_numbers
 from minibroker.spark.replay.task import HEADERS, KEY, OFFSET, TARGET, TIMESTAMP, VALUE
 from minibroker.spark.replay.writer import Target
+from minibroker.spark.sources.conditions import all_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -103,7 +103,7 @@ def not_before(frame: DataFrame, next_offsets: Mapping[TopicPartition, int], sou
         for (topic, partition), offset in next_offsets.items()
         if topic in sources and offset > 0
     ]
-    return frame.where(reduce(lambda one, other: one & other, conditions)) if conditions else frame
+    return frame.where(all_of(conditions)) if conditions else frame
 
 
 def arrange(prepared: DataFrame, targets: Sequence[Target]) -> tuple[DataFrame, dict[int, Target]]:

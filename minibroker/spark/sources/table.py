@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
 from typing import TYPE_CHECKING
 
 from minibroker.spark.sources.columns import COLUMNS, SCHEMA
+from minibroker.spark.sources.conditions import any_of
 from minibroker.spark.sources.errors import SourceError
 from minibroker.spark.sources.ranges import PartitionRange, ResolvedTopics, without
 
@@ -147,4 +147,4 @@ def _within(ranges: Sequence[PartitionRange]) -> Column | None:
         for each in ranges
         if each.size > 0
     ]
-    return reduce(lambda one, other: one | other, conditions) if conditions else None
+    return any_of(conditions) if conditions else None

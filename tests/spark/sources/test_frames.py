@@ -53,6 +53,13 @@ def test_the_same_rows_from_everywhere(spark: Any, tmp_path: Path) -> None:
     assert [row.key for row in rows(TableSource(frame.drop("key", "headers")).frame(spark))] == [None] * 10
 
 
+def test_ranges_of_many_partitions(spark: Any) -> None:
+    """Of a table they are conditions, of which Spark's optimizer must not run out of stack."""
+    table = spark.range(20).selectExpr("'t' topic", "int(id) partition", "id offset", "cast(null as binary) value")
+    ranges = [PartitionRange("t", partition, 0, 10) for partition in range(500)]
+    assert [row.offset for row in rows(TableSource(table).frame(spark, ranges))] == [*range(10)]
+
+
 def test_tables_that_are_none(spark: Any, tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="is no table that Spark can read"):
         TableSource(f"{tmp_path}/nothing").frame(spark)
