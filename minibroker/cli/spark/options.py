@@ -28,6 +28,7 @@ import click
 
 from minibroker.cli.options import bootstrap_option, output_option, pairs
 from minibroker.spark import session as spark_session
+from minibroker.spark.leftovers import Leftovers
 from minibroker.spark.progress import Progress, phase
 from minibroker.spark.sources.errors import SourceError
 from minibroker.spark.sources.positions import Position, parse_position
@@ -71,6 +72,7 @@ class SparkRun:
         self.log = log or _log_path(app_name)
         self._progress = Progress(sys.stderr)
         self._session: SparkSession | None = None
+        self._leftovers = Leftovers(Path.cwd())
         self._logging: logging.Handler = logging.NullHandler()  #: what Python's side of Spark logs, beside what Java's does
 
     def session(self, *, packages: Sequence[str] = (), conf: Mapping[str, str] | None = None) -> SparkSession:
@@ -105,6 +107,7 @@ class SparkRun:
             if self._session is not None:
                 _close(self._session, CLOSE_TIMEOUT_S if isinstance(error, KeyboardInterrupt) else None)
         finally:
+            self._leftovers.remove()
             logging.getLogger().removeHandler(self._logging)
             self._logging.close()
             if not names_log and not self._keeps_log:
