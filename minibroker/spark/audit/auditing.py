@@ -13,7 +13,7 @@ from minibroker.spark.audit.by_order import ByOrder
 from minibroker.spark.audit.comparing import PartitionFigures, by_partition, first_different
 from minibroker.spark.audit.details import MAX_DETAILED, describe
 from minibroker.spark.audit.digest import DEFAULT_COLUMNS, check_columns
-from minibroker.spark.audit.extents import Bounding, Extent, Key, extents_by_offset, extents_by_order, span
+from minibroker.spark.audit.extents import Bounding, Extent, Key, check_common, extents_by_offset, extents_by_order, span
 from minibroker.spark.audit.reading import SideReader
 from minibroker.spark.audit.result import AuditResult, Difference, DifferentRange, PartitionAudit
 from minibroker.spark.audit.sides import Side, name_of, parse_side, ranges_of
@@ -85,7 +85,7 @@ def audit(
         max_ranges: so many ranges that differ are told.
 
     Raises:
-        SourceError: no such topic, offsets that are not there, columns that are not.
+        SourceError: no such topic, offsets or columns that are not there, two sides without an offset in common.
         ClientError, KafkaError, CorruptLogError: a side cannot be looked up.
     """
     if match not in MATCHES:
@@ -101,6 +101,7 @@ def audit(
     with phase("looking up offsets"):
         ranges = _ranges(spark, sides, names, bounds)
     extents = extents_by_order(*ranges) if match == ORDER else extents_by_offset(*ranges, _bounding(*bounds, whole))
+    check_common(extents)
     readers = SideReader(spark, sides[0], chosen, {}), SideReader(spark, sides[1], chosen, names.renames)
     kind = ByOrder if match == ORDER else ByOffset
     with closing(kind(*readers, extents, range_size)) as comparison:

@@ -7,10 +7,11 @@ bound was given or all is compared. A partition that only one side has is compar
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from minibroker.spark.audit.result import LEFT, RIGHT, NotCompared
+from minibroker.spark.sources.errors import SourceError
 from minibroker.spark.sources.ranges import PartitionRange, common, without
 
 Key = tuple[str, int]  #: topic (as it is called on the left) and partition
@@ -59,6 +60,13 @@ def extents_by_offset(left: Iterable[PartitionRange], right: Iterable[PartitionR
 def extents_by_order(left: Iterable[PartitionRange], right: Iterable[PartitionRange]) -> dict[Key, Extent]:
     """All of both: offsets say nothing of which record is whose partner."""
     return {key: Extent(one, other) for key, (one, other) in _paired(left, right).items()}
+
+
+def check_common(extents: Mapping[Key, Extent]) -> None:
+    """SourceError where sides have offsets, but none of them would be compared: nothing is no equality."""
+    read = [each for extent in extents.values() for each in (*(extent.left or ()), *(extent.right or ()))]
+    if any(extent.not_compared for extent in extents.values()) and not any(each.size for each in read):
+        raise SourceError("the two sides have no offsets in common, nothing to compare: say whole for what either has, or match by order")
 
 
 def span(ranges: Ranges) -> tuple[int, int]:

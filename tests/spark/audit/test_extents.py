@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from minibroker.spark.audit.extents import Bounding, Extent, extents_by_offset, extents_by_order
+import pytest
+
+from minibroker.spark.audit.extents import Bounding, Extent, check_common, extents_by_offset, extents_by_order
 from minibroker.spark.audit.result import LEFT, RIGHT, NotCompared
+from minibroker.spark.sources.errors import SourceError
 from minibroker.spark.sources.ranges import PartitionRange
 
 KEY = ("t", 0)
@@ -48,6 +51,14 @@ def test_nothing_in_common() -> None:
     assert found.not_compared == (NotCompared(LEFT, 0, 10), NotCompared(RIGHT, 50, 60))
     found = extent(spread(50, 60), spread(0, 10))
     assert found.not_compared == (NotCompared(LEFT, 50, 60), NotCompared(RIGHT, 0, 10))
+
+
+def test_nothing_is_no_equality() -> None:
+    apart = extents_by_offset([spread(0, 10)], [spread(50, 60)], Bounding())
+    with pytest.raises(SourceError, match="no offsets in common"):
+        check_common(apart)
+    check_common(apart | extents_by_offset([spread(0, 5, 1)], [spread(0, 5, 1)], Bounding()))
+    check_common(extents_by_offset([spread(0, 0)], [spread(0, 0)], Bounding()))
 
 
 def test_an_empty_side() -> None:
