@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 
@@ -144,14 +146,24 @@ def test_a_transaction_times_out(broker: Surface) -> None:
         producer.commit_transaction(30)
 
 
-def test_a_member_that_is_gone_is_timed_out(broker: Surface) -> None:
-    from confluent_kafka import Consumer
+MEMBER = """
+import sys
+from confluent_kafka import Consumer
 
-    settings = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "readers", "session.timeout.ms": 300_000}
-    consumer = Consumer(settings | {"group.instance.id": "one"})  # a static member: it does not leave when it closes
-    consumer.subscribe(["orders"])
-    (gone,) = broker.wait_assigned("readers", poll=lambda: consumer.poll(0))
-    consumer.close()
+consumer = Consumer({"bootstrap.servers": sys.argv[1], "group.id": "readers", "session.timeout.ms": 300_000})
+consumer.subscribe(["orders"])
+while True:
+    consumer.poll(1)
+"""
+
+
+def test_a_member_that_is_gone_is_timed_out(broker: Surface) -> None:
+    member = subprocess.Popen([sys.executable, "-c", MEMBER, broker.bootstrap_servers])
+    try:
+        (gone,) = broker.wait_assigned("readers", timeout_s=60)
+    finally:
+        member.kill()  # closed, it would leave its group
+        member.wait()
     assert [*broker.wait_assigned("readers")] == [gone]
     broker.advance(minutes=6)
     with pytest.raises(BrokerError, match=r"it is Empty with 0 members|no such group"):
