@@ -10,7 +10,6 @@ import pytest
 
 from tests.support.broker_process import BrokerProcess
 from tests.support.java import KAFKA_VERSION, jars
-from tests.support.kafka_process import free_port
 from tests.support.old_java import LOGGING
 
 pytestmark = [pytest.mark.java, pytest.mark.crash, pytest.mark.slow]
@@ -24,7 +23,7 @@ key.converter=org.apache.kafka.connect.storage.StringConverter
 value.converter=org.apache.kafka.connect.storage.StringConverter
 offset.storage.file.filename={folder}/offsets
 offset.flush.interval.ms=200
-listeners=http://127.0.0.1:{port}
+listeners=http://127.0.0.1:0
 plugin.discovery=only_scan
 consumer.session.timeout.ms=6000
 consumer.heartbeat.interval.ms=500
@@ -51,7 +50,7 @@ class Connect:
         libraries = jars(
             f"kafka-connect-{KAFKA_VERSION}", *(f"{group}connect-{name}:{KAFKA_VERSION}" for name in ("runtime", "file")), LOGGING
         )
-        places = {"folder": folder, "bootstrap": bootstrap, "topic": TOPIC, "port": free_port()}
+        places = {"folder": folder, "bootstrap": bootstrap, "topic": TOPIC}
         files = []
         for name, text in (("worker", WORKER), ("source", SOURCE), ("sink", SINK)):
             files.append(str(folder / f"{name}.properties"))
