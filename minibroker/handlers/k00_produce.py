@@ -4,7 +4,8 @@ Versions: 0 to 13; 9 is flexible; 13 names topics by id.
 Below 3 a partition's records are a message set of format v0 or v1: the log takes it as one batch of format v2 (records/convert.py). One
 without a whole message is no error there, and appends nothing (base_offset -1), as in Apache Kafka 3.9; Kafka 4 closes the connection.
 acks=1 and acks=-1 mean the same on one node: appended, and synced first where `flush.messages` asks for it (one fsync for all
-requests that arrived in the same turn of the loop). acks=0 has no answer at all; an error then closes the connection.
+requests that arrived in the same turn of the loop). Only where a test holds the high watermark back, acks=-1 waits for it, and is
+REQUEST_TIMED_OUT after timeout_ms. acks=0 has no answer at all; an error then closes the connection.
 Transactional batches are appended when the coordinator knows that their transaction reaches the partition; from version 12 on this very
 request tells it (coordinator/transaction/admission.py). All of them are of one producer, or the whole request is
 INVALID_PRODUCER_ID_MAPPING; one without a transactional_id makes it TRANSACTIONAL_ID_AUTHORIZATION_FAILED, and nothing is appended.
@@ -13,8 +14,10 @@ The topics in which the broker keeps its own state are INVALID_TOPIC_EXCEPTION f
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from struct import Struct
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.topic import INTERNAL_TOPICS
@@ -48,6 +51,7 @@ if TYPE_CHECKING:
 
 BATCHES_SINCE: Final = 3
 TOPIC_IDS_SINCE: Final = 13
+_ALL: Final = -1  #: acks
 ADMIN_CLIENT: Final = "__admin_client"  #: AdminUtils.ADMIN_CLIENT_ID of Apache Kafka
 
 _ATTRIBUTES: Final = 22  #: position of the low byte of a batch's attributes
@@ -60,7 +64,18 @@ _SIZE: Final = Struct(">8xi")  #: of a message, which counts from behind itself
 #: told UNKNOWN_PRODUCER_ID without it just asks again
 _NO_LOG_START: Final = (CorruptMessage, KafkaStorageError, MessageTooLarge, RecordListTooLarge, UnsupportedCompressionType)
 
-Waiting = list[tuple[schema.PartitionResult, PartitionLog]]  #: results that hold only once their log is synced
+
+class _Wait(NamedTuple):
+    """A result that holds only once its log is synced, or shown up to `end_offset`."""
+
+    result: schema.PartitionResult
+    log: PartitionLog
+    wants_sync: bool
+    held: Partition | None = None  #: its high watermark is held back
+    end_offset: int = 0
+
+
+Waiting = list[_Wait]
 
 _response = constructor(schema.Response)
 _topic_result = constructor(schema.TopicResult)
@@ -87,7 +102,10 @@ def produce(ctx: RequestContext, request: schema.Request) -> schema.Response | D
         return _without_answer(ctx, response, waiting)
     if not waiting:
         return response
-    return _when_synced(ctx, response, waiting)
+    if request.acks == _ALL and any(each.held for each in waiting):
+        return _when_shown(ctx, response, waiting, request.timeout_ms)
+    waiting = [each for each in waiting if each.wants_sync]
+    return _when_synced(ctx, response, waiting) if waiting else response
 
 
 def on_error(_ctx: RequestContext, request: schema.Request, error: KafkaError) -> schema.Response | NoResponse:
@@ -174,10 +192,10 @@ def _append(
         log_append_time_ms=appended.log_append_time_ms,
         log_start_offset=appended.log_start_offset,
     )
-    if log.wants_sync:
-        waiting.append((result, log))
+    if log.may_wait and (log.is_held or log.wants_sync):
+        waiting.append(_Wait(result, log, log.wants_sync, partition if log.is_held else None, appended.last_offset + 1))
     if admission is not None and admission.log is not None:
-        waiting.append((result, admission.log))
+        waiting.append(_Wait(result, admission.log, wants_sync=True))
     return result
 
 
@@ -213,7 +231,7 @@ def _failed(index: int, error: KafkaError, log_start_offset: int = -1) -> schema
 
 def _without_answer(ctx: RequestContext, response: schema.Response, waiting: Waiting) -> NoResponse:
     if waiting:
-        ctx.flush_queue.flush([log for _, log in waiting], lambda _: None)
+        _flush(ctx, waiting, lambda _: None)
     for topic in response.responses:
         for result in topic.partition_responses:
             if result.error_code:
@@ -222,17 +240,49 @@ def _without_answer(ctx: RequestContext, response: schema.Response, waiting: Wai
     return NO_RESPONSE
 
 
+def _flush(ctx: RequestContext, waiting: Waiting, done: Callable[[Failures], None]) -> None:
+    ctx.flush_queue.flush([each.log for each in waiting if each.wants_sync], done)
+
+
 def _when_synced(ctx: RequestContext, response: schema.Response, waiting: Waiting) -> Delayed:
     delayed = Delayed()
 
     def synced(failures: Failures) -> None:
-        for result, log in waiting:
-            if log in failures:
-                _take_back(result, failures[log])
+        _take_back_all(waiting, failures)
         delayed.complete(response)
 
-    ctx.flush_queue.flush([log for _, log in waiting], synced)
+    _flush(ctx, waiting, synced)
     return delayed
+
+
+def _when_shown(ctx: RequestContext, response: schema.Response, waiting: Waiting, timeout_ms: int) -> Delayed:
+    """Readers must see what acks=all acknowledges; followers that do not come along are what a held high watermark plays."""
+    from minibroker.dispatch.acknowledgement import Acknowledgement, Wanted  # noqa: PLC0415  only tests hold high watermarks back
+
+    wanted = [Wanted(each.held, each.end_offset, partial(_fail_late, each.result)) for each in waiting if each.held is not None]
+    acknowledgement = Acknowledgement(response, wanted)
+    if any(each.wants_sync for each in waiting):
+
+        def synced(failures: Failures) -> None:
+            _take_back_all(waiting, failures)
+            acknowledgement.synced()
+
+        acknowledgement.wait_for_sync()
+        _flush(ctx, waiting, synced)
+    acknowledgement.wait(ctx.clock, timeout_ms)
+    return acknowledgement
+
+
+def _fail_late(result: schema.PartitionResult, error: KafkaError) -> None:
+    """The records are in the log: Kafka leaves the offset in the answer."""
+    if not result.error_code:
+        setattr(result, "error_code", error.code)  # noqa: B010  structs are read-only to who does not make them
+
+
+def _take_back_all(waiting: Waiting, failures: Failures) -> None:
+    for each in waiting:
+        if each.wants_sync and each.log in failures:
+            _take_back(each.result, failures[each.log])
 
 
 def _take_back(result: schema.PartitionResult, error: KafkaStorageError) -> None:

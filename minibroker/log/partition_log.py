@@ -60,7 +60,7 @@ class PartitionLog(ShrinkingLog):
     ) -> None:
         super().__init__(directory, loaded, files=files, clock=clock, background=background)
         self.on_shown: Callable[[], None] | None = None  #: told behind a flush that readers waited for
-        self._is_held = False  #: by `hold_high_watermark`
+        self.is_held = False  #: by `hold_high_watermark`
         self.update_config(config)
         self._retention = Retention(files)
         self._write_times = WriteTimes(clock.now_ms(), self.log_end_offset)
@@ -204,7 +204,7 @@ class PartitionLog(ShrinkingLog):
             if aborted is not None:
                 self._note_aborted(aborted)
         self.log_end_offset = last_offset + 1
-        if not self._may_wait or not (self._is_held or self.wants_sync):
+        if not self.may_wait or not (self.is_held or self.wants_sync):
             self._follow_log_end()
         return Appended(base_offset, last_offset, log_append_time_ms, self.log_start_offset)
 
@@ -257,7 +257,7 @@ class PartitionLog(ShrinkingLog):
     def end_flush(self, flush: Flush, error: BaseException | None) -> None:
         """As below; readers see what they waited for."""
         super().end_flush(flush, error)
-        if self._is_held or self.high_watermark == self.log_end_offset:
+        if self.is_held or self.high_watermark == self.log_end_offset:
             return
         if not self.wants_sync:
             self._follow_log_end()
@@ -304,13 +304,13 @@ class PartitionLog(ShrinkingLog):
         return count - below_start
 
     def hold_high_watermark(self) -> None:
-        """Let the high watermark stay where it is while the log grows: for tests of readers."""
-        self._is_held = self._may_wait = True
+        """Let the high watermark stay where it is while the log grows: for tests, whose brokers replicate nothing."""
+        self.is_held = self.may_wait = True
 
     def release_high_watermark(self) -> None:
         """Let it follow the log end again."""
-        self._is_held = False
-        self._may_wait = self._is_synced_before_shown
+        self.is_held = False
+        self.may_wait = self._is_synced_before_shown
         self._follow_log_end()
 
     def admit_producers(self, is_allocated: Callable[[int], bool]) -> None:
@@ -361,7 +361,7 @@ class PartitionLog(ShrinkingLog):
         self.config = config
         self._rules = produce_rules(config)
         self._is_synced_before_shown = config.flush_messages < LONG_MAX
-        self._may_wait = self._is_held or self._is_synced_before_shown  #: one look of the hot path
+        self.may_wait = self.is_held or self._is_synced_before_shown  #: an answer may have to; one look of the hot path
 
     def close(self, *, clean: bool = True) -> None:
         """Close files; clean: first write and sync what an opening with clean_shutdown=True relies on. Raises KafkaStorageError."""
