@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
 from minibroker.background import Background
 from minibroker.clock import Clock
 from minibroker.cluster.cluster import Charge, Cluster, free
+from minibroker.cluster.node import Node
+from minibroker.cluster.nodes import Nodes
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.coordinator.fetch_session import FetchSessionCache
 from minibroker.dispatch.coordinators import Coordinators
@@ -57,12 +59,13 @@ class Services:
     """The parts of a broker, put together once; each request's context points at them."""
 
     __slots__ = (
-        "background", "clock", "cluster", "config", "coordinators", "flush_queue", "purgatory", "quotas", "registry", "sessions"
+        "background", "clock", "cluster", "config", "coordinators", "flush_queue", "nodes", "purgatory", "quotas", "registry", "sessions"
     )  # fmt: skip
 
     def __init__(self, *, config: BrokerConfig, cluster: Cluster, clock: Clock, background: Background, registry: Registry) -> None:
         self.config = config
         self.cluster = cluster
+        self.nodes = Nodes(cluster.node)  #: the brokers that clients are told of, seen from the one that these services are of
         self.clock = clock
         self.background = background
         self.registry = registry
@@ -136,6 +139,23 @@ class RequestContext:
     def sessions(self) -> FetchSessionCache:
         """Incremental fetch sessions."""
         return self.services.sessions
+
+    @property
+    def nodes(self) -> Nodes:
+        """The brokers that clients are told of, and who leads what."""
+        return self.services.nodes
+
+    @property
+    def node(self) -> Node:
+        """The broker that was asked."""
+        return self.services.nodes.own
+
+    def endpoints(self, schema: Any, node_ids: Iterable[int]) -> list[Any]:
+        """The `schema.NodeEndpoint` of each broker that there is, for an answer that names it as somebody's leader (KIP-951)."""
+        listener = self.connection.listener_name
+        found = [node for node in map(self.nodes.find, sorted(set(node_ids))) if node is not None]
+        addresses = [(node, node.advertised(listener)) for node in found]
+        return [schema.NodeEndpoint(node_id=node.node_id, host=host, port=port, rack=node.rack) for node, (host, port) in addresses]
 
     @property
     def flush_queue(self) -> FlushQueue:

@@ -103,7 +103,7 @@ class ShareFetching:
         for (topic_id, _), result in results.items():
             topics.setdefault(topic_id, schema.TopicResult(topic_id=topic_id, partitions=[])).partitions.append(result)
         lock_ms = self._ctx.cluster.group_config(self._member[0]).share_record_lock_duration_ms
-        nodes = endpoints(self._ctx, schema, [each.error_code for each in results.values()])
+        nodes = endpoints(self._ctx, schema, results.values())
         response = schema.Response(error_code=0, acquisition_lock_timeout_ms=lock_ms, responses=[*topics.values()], node_endpoints=nodes)
         if self._ctx.services.quotas is not None:
             self._count(self._ctx.services.quotas, response)

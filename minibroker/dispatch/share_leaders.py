@@ -22,16 +22,12 @@ def leader(ctx: RequestContext, schema: Any, partition: TopicPartition, error_co
     if error_code not in _CODES:
         return schema.CurrentLeader()
     try:
-        leader_epoch = ctx.cluster.partition_by_id(*partition).leader_epoch
+        found = ctx.cluster.partition_by_id(*partition)
     except KafkaError:
         return schema.CurrentLeader(leader_id=-1, leader_epoch=-1)
-    return schema.CurrentLeader(leader_id=ctx.cluster.node.node_id, leader_epoch=leader_epoch)
+    return schema.CurrentLeader(leader_id=ctx.nodes.leader_of(found), leader_epoch=found.leader_epoch)
 
 
-def endpoints(ctx: RequestContext, schema: Any, error_codes: Iterable[int]) -> list[Any]:
-    """The brokers that `leader` named."""
-    if _CODES.isdisjoint(error_codes):
-        return []
-    node = ctx.cluster.node
-    host, port = node.advertised(ctx.connection.listener_name)
-    return [schema.NodeEndpoint(node_id=node.node_id, host=host, port=port, rack=node.rack)]
+def endpoints(ctx: RequestContext, schema: Any, results: Iterable[Any]) -> list[Any]:
+    """The brokers that `leader` named in these partition results."""
+    return ctx.endpoints(schema, [each.current_leader.leader_id for each in results if each.error_code in _CODES])

@@ -261,7 +261,7 @@ class Reading:
         """Whom to ask instead, for a client whose metadata are old (KIP-951)."""
         if self._ctx.api_version < LEADERS_SINCE or not isinstance(error, NotLeaderOrFollower | FencedLeaderEpoch):
             return _UNTOLD
-        return schema.LeaderIdAndEpoch(leader_id=self._ctx.cluster.node.node_id, leader_epoch=partition.leader_epoch)
+        return schema.LeaderIdAndEpoch(leader_id=self._ctx.nodes.leader_of(partition), leader_epoch=partition.leader_epoch)
 
     def _respond(self, results: list[Result]) -> schema.Response:
         quotas = self._ctx.services.quotas
@@ -277,9 +277,8 @@ class Reading:
             told = [(topic, _without_storage_error(result)) for topic, result in told]
         endpoints: list[schema.NodeEndpoint] = []
         if self._ctx.api_version >= LEADERS_SINCE and any(result.error_code and result.current_leader is not _UNTOLD for _, result in told):
-            node = self._ctx.cluster.node
-            host, port = node.advertised(self._ctx.connection.listener_name)
-            endpoints = [schema.NodeEndpoint(node_id=node.node_id, host=host, port=port, rack=node.rack)]
+            leader_ids = [result.current_leader.leader_id for _, result in told if result.current_leader is not _UNTOLD]
+            endpoints = self._ctx.endpoints(schema, leader_ids)
         return _response(session_id=session_id, responses=_by_topic(told), node_endpoints=endpoints)
 
     def _settle(self, session: FetchSession, results: Sequence[Result]) -> None:

@@ -13,6 +13,8 @@ from typing import Final
 from uuid import UUID
 
 from minibroker.cluster.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from minibroker.cluster.node import Node
+from minibroker.cluster.nodes import NO_LEADER, PartitionNodes
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.topic import Topic
 from minibroker.cluster.topic_rules import METADATA_TOPIC, check_name
@@ -25,23 +27,24 @@ from minibroker.wire.schema import NIL_UUID, constructor
 BY_ID_SINCE: Final = 12
 
 _partition_result = constructor(schema.PartitionResult)
-_NOBODY: Final[list[int]] = []
 
 
 @handles(schema)
 def metadata(ctx: RequestContext, request: schema.Request) -> schema.Response:
     """Answer each topic on its own."""
-    node = ctx.cluster.node
-    host, port = node.advertised(ctx.connection.listener_name)
     return schema.Response(
-        brokers=[schema.Broker(node_id=node.node_id, host=host, port=port, rack=node.rack)],
+        brokers=[_broker(node, *node.advertised(ctx.connection.listener_name)) for node in ctx.nodes.alive],
         cluster_id=ctx.cluster.cluster_id,
-        controller_id=node.node_id,
+        controller_id=ctx.nodes.controller_id,
         topics=_topics(ctx, request),
         cluster_authorized_operations=CLUSTER_OPERATIONS
         if request.include_cluster_authorized_operations
         else schema.OPERATIONS_NOT_ASKED_FOR,
     )
+
+
+def _broker(node: Node, host: str, port: int) -> schema.Broker:
+    return schema.Broker(node_id=node.node_id, host=host, port=port, rack=node.rack)
 
 
 def _topics(ctx: RequestContext, request: schema.Request) -> list[schema.TopicResult]:
@@ -87,13 +90,13 @@ def _find(ctx: RequestContext, request: schema.Request, key: UUID | str | None) 
 
 
 def _known(ctx: RequestContext, request: schema.Request, topic: Topic) -> schema.TopicResult:
-    replicas = [ctx.cluster.node.node_id]
+    nodes_of = ctx.nodes.of
     return schema.TopicResult(
         error_code=0,
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
-        partitions=[_partition(partition, replicas) for partition in topic.partitions],
+        partitions=[_partition(partition, nodes_of(partition)) for partition in topic.partitions],
         topic_authorized_operations=_operations(request),
     )
 
@@ -102,14 +105,13 @@ def _operations(request: schema.Request) -> int:
     return TOPIC_OPERATIONS if request.include_topic_authorized_operations else schema.OPERATIONS_NOT_ASKED_FOR
 
 
-def _partition(partition: Partition, replicas: list[int]) -> schema.PartitionResult:
-    is_online = partition.is_online
+def _partition(partition: Partition, nodes: PartitionNodes) -> schema.PartitionResult:
     return _partition_result(
-        error_code=0 if is_online else LeaderNotAvailable.code,
+        error_code=0 if nodes.leader_id != NO_LEADER else LeaderNotAvailable.code,
         partition_index=partition.index,
-        leader_id=replicas[0] if is_online else -1,
+        leader_id=nodes.leader_id,
         leader_epoch=partition.leader_epoch,
-        replica_nodes=replicas,
-        isr_nodes=replicas if is_online else _NOBODY,
-        offline_replicas=_NOBODY if is_online else replicas,
+        replica_nodes=nodes.replicas,
+        isr_nodes=nodes.in_sync,
+        offline_replicas=nodes.offline,
     )

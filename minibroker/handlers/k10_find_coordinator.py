@@ -1,5 +1,6 @@
-"""FindCoordinator (key 10): which broker looks after a group, a transactional id, or a share partition. Always this one.
+"""FindCoordinator (key 10): which broker looks after a group, a transactional id, or a share partition.
 
+It is the leader of the key's partition of an internal topic.
 Versions: 0 to 6; 3 is flexible; 4 asks for several keys at once, each answered on its own.
 The first question of a kind creates the topic in which its coordinator keeps what it knows, `__transaction_state`, `__consumer_offsets` or
 `__share_group_state`.
@@ -14,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from minibroker.cluster.node import Node
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.topic import TRANSACTION_STATE_TOPIC
 from minibroker.coordinator.placement import partition_of
@@ -38,36 +40,36 @@ def find_coordinator(ctx: RequestContext, request: schema.Request) -> schema.Res
     """Answer each key; below version 4 the only one."""
     if ctx.api_version >= SEVERAL_KEYS_SINCE:
         return schema.Response(coordinators=[_coordinator(ctx, request.key_type, key) for key in request.coordinator_keys])
-    error = _problem(ctx, request.key_type, request.key)
-    node_id, host, port = _node(ctx, error)
+    node, error = _find(ctx, request.key_type, request.key)
+    node_id, host, port = _address(ctx, node)
     message = "" if ctx.api_version < MESSAGES_SINCE else "NONE" if error is None else str(error)
     return schema.Response(error_code=error.code if error else 0, error_message=message, node_id=node_id, host=host, port=port)
 
 
 def _coordinator(ctx: RequestContext, key_type: int, key: str) -> schema.Coordinator:
-    error = _problem(ctx, key_type, key)
-    node_id, host, port = _node(ctx, error)
+    node, error = _find(ctx, key_type, key)
+    node_id, host, port = _address(ctx, node)
     message = str(error) if error is not None and key_type not in _PARTITIONS else ""
     return schema.Coordinator(key=key, node_id=node_id, host=host, port=port, error_code=error.code if error else 0, error_message=message)
 
 
-def _node(ctx: RequestContext, error: KafkaError | None) -> tuple[int, str, int]:
-    node = ctx.cluster.node
-    return _NO_NODE if error is not None else (node.node_id, *node.advertised(ctx.connection.listener_name))
+def _address(ctx: RequestContext, node: Node | None) -> tuple[int, str, int]:
+    return _NO_NODE if node is None else (node.node_id, *node.advertised(ctx.connection.listener_name))
 
 
-def _problem(ctx: RequestContext, key_type: int, key: str) -> KafkaError | None:
-    """Why nobody coordinates `key`; None where this node does."""
+def _find(ctx: RequestContext, key_type: int, key: str) -> tuple[Node | None, KafkaError | None]:
+    """Who coordinates `key`, or why nobody does."""
     find = _PARTITIONS.get(key_type)
     if find is None or (key_type == schema.SHARE and ctx.api_version < SHARE_SINCE):
-        return InvalidRequest(_MALFORMED)
+        return None, InvalidRequest(_MALFORMED)
     try:
         partition = find(ctx, key)
     except InvalidRequest as error:
-        return error
+        return None, error
     except KafkaError:  # the topic could not be created
-        return CoordinatorNotAvailable()
-    return None if partition.is_online else CoordinatorNotAvailable()
+        return None, CoordinatorNotAvailable()
+    node = ctx.nodes.find(ctx.nodes.leader_of(partition))
+    return (None, CoordinatorNotAvailable()) if node is None else (node, None)
 
 
 def _group_partition(ctx: RequestContext, group_id: str) -> Partition:

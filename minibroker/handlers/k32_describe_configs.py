@@ -87,7 +87,7 @@ def _broker_entries(ctx: RequestContext, name: str) -> list[ConfigEntry]:
 
 def _check_node_id(ctx: RequestContext, name: str, *, or_empty: str = "") -> None:
     """This node's, in the words of Kafka."""
-    node_id = ctx.cluster.node.node_id
+    node_id = ctx.node.node_id
     try:
         number = int(name)
     except ValueError:

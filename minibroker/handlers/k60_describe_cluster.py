@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Final
 
 from minibroker.cluster.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED_FOR
+from minibroker.cluster.node import Node
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.registry import handles
 from minibroker.errors import KafkaError, MismatchedEndpointType, UnsupportedEndpointType
@@ -23,20 +24,23 @@ CONTROLLERS: Final = 2
 
 @handles(schema)
 def describe_cluster(ctx: RequestContext, request: schema.Request) -> schema.Response:
-    """Answer this one node."""
+    """Answer the nodes that are alive."""
     if request.endpoint_type == CONTROLLERS:
         raise MismatchedEndpointType("The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER")
     if request.endpoint_type != BROKERS:
         raise UnsupportedEndpointType(f"Unsupported endpoint type {request.endpoint_type}")
-    node = ctx.cluster.node
-    host, port = node.advertised(ctx.connection.listener_name)
+    listener = ctx.connection.listener_name
     return schema.Response(
         error_code=0,
         cluster_id=ctx.cluster.cluster_id,
-        controller_id=node.node_id,
-        brokers=[schema.Broker(broker_id=node.node_id, host=host, port=port, rack=node.rack)],
+        controller_id=ctx.nodes.controller_id,
+        brokers=[_broker(node, *node.advertised(listener)) for node in ctx.nodes.alive],
         cluster_authorized_operations=CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED_FOR,
     )
+
+
+def _broker(node: Node, host: str, port: int) -> schema.Broker:
+    return schema.Broker(broker_id=node.node_id, host=host, port=port, rack=node.rack)
 
 
 def on_error(_ctx: RequestContext, _request: schema.Request, error: KafkaError) -> schema.Response:

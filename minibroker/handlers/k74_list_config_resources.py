@@ -42,5 +42,5 @@ def _names(ctx: RequestContext, resource_type: int) -> Iterable[str]:
     if resource_type == TOPIC_RESOURCE:
         return ctx.cluster.topics
     if resource_type in {BROKER_RESOURCE, BROKER_LOGGER_RESOURCE}:
-        return (str(ctx.cluster.node.node_id),)
+        return [str(node.node_id) for node in ctx.nodes.alive]
     return [name for (known_type, name), config in ctx.cluster.image.configs.items() if known_type == resource_type and config]

@@ -12,9 +12,8 @@ An empty name is INVALID_TOPIC_EXCEPTION; Apache Kafka 4.3.1 fails the whole req
 
 from __future__ import annotations
 
-from typing import Final
-
 from minibroker.cluster.authorized_operations import TOPIC_OPERATIONS
+from minibroker.cluster.nodes import NO_LEADER, PartitionNodes
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.topic import Topic
 from minibroker.cluster.topic_rules import check_name
@@ -22,8 +21,6 @@ from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.registry import handles
 from minibroker.errors import InvalidRequest, KafkaError, LeaderNotAvailable, UnknownTopicOrPartition
 from minibroker.schemas import k75_describe_topic_partitions as schema
-
-NO_LEADER: Final = -1
 
 
 @handles(schema)
@@ -76,27 +73,26 @@ def _unknown(name: str) -> schema.TopicResult:
 
 
 def _known(ctx: RequestContext, topic: Topic, start: int, most: int) -> schema.TopicResult:
-    replicas = [ctx.cluster.node.node_id]
+    nodes_of = ctx.nodes.of
     return schema.TopicResult(
         error_code=0,
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
-        partitions=[_partition(partition, replicas) for partition in topic.partitions[start : start + most]],
+        partitions=[_partition(partition, nodes_of(partition)) for partition in topic.partitions[start : start + most]],
         topic_authorized_operations=TOPIC_OPERATIONS,
     )
 
 
-def _partition(partition: Partition, replicas: list[int]) -> schema.PartitionResult:
-    is_online = partition.is_online
+def _partition(partition: Partition, nodes: PartitionNodes) -> schema.PartitionResult:
     return schema.PartitionResult(
-        error_code=0 if is_online else LeaderNotAvailable.code,
+        error_code=0 if nodes.leader_id != NO_LEADER else LeaderNotAvailable.code,
         partition_index=partition.index,
-        leader_id=replicas[0] if is_online else NO_LEADER,
+        leader_id=nodes.leader_id,
         leader_epoch=partition.leader_epoch,
-        replica_nodes=replicas,
-        isr_nodes=replicas if is_online else [],
+        replica_nodes=nodes.replicas,
+        isr_nodes=nodes.in_sync,
         eligible_leader_replicas=[],
         last_known_elr=[],
-        offline_replicas=[] if is_online else replicas,
+        offline_replicas=nodes.offline,
     )

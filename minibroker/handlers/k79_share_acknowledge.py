@@ -73,5 +73,5 @@ def _response(ctx: RequestContext, request: schema.Request, outcomes: dict[Topic
             )
         )
     lock_ms = ctx.cluster.group_config(request.group_id or "").share_record_lock_duration_ms
-    nodes = endpoints(ctx, schema, [outcome.error_code for outcome in outcomes.values()])
+    nodes = endpoints(ctx, schema, [each for topic in results.values() for each in topic.partitions])
     return schema.Response(error_code=0, acquisition_lock_timeout_ms=lock_ms, responses=[*results.values()], node_endpoints=nodes)
