@@ -15,7 +15,7 @@ from minibroker.config import sources
 from minibroker.config.broker_properties import BROKER_PROPERTIES
 from minibroker.config.definition import LONG_MAX, Value
 from minibroker.config.group_broker_properties import check_groups
-from minibroker.config.listeners import Listener, check_listeners, parse_listeners, parse_protocol_map
+from minibroker.config.listeners import Listener, check_listeners, without_controllers
 from minibroker.config.topic_properties import HOUR_MS, MINUTE_MS
 from minibroker.errors import ConfigurationError, InvalidConfig
 
@@ -307,13 +307,10 @@ class BrokerConfig:
         self.log_flush_interval_ms = _first(values, (("log.flush.interval.ms", 1), ("log.flush.scheduler.interval.ms", 1)))
 
     def _apply_listeners(self, values: Mapping[str, Value]) -> None:
-        protocols = parse_protocol_map(_items(values["listener.security.protocol.map"]))
-        controllers = {name.upper() for name in _items(values["controller.listener.names"])}
-        protocols |= {name: protocols.get(name, "PLAINTEXT") for name in controllers}
-        everything = parse_listeners("listeners", _items(values["listeners"]), protocols)
-        self.listeners = tuple(listener for listener in everything if listener.name not in controllers)
-        advertised = parse_listeners("advertised.listeners", _items(values["advertised.listeners"]), protocols)
-        self.advertised_listeners = tuple(listener for listener in advertised if listener.name not in controllers)
+        protocol_map, controllers = _items(values["listener.security.protocol.map"]), _items(values["controller.listener.names"])
+        self.listeners = without_controllers("listeners", _items(values["listeners"]), protocol_map, controllers)
+        advertised = _items(values["advertised.listeners"])
+        self.advertised_listeners = without_controllers("advertised.listeners", advertised, protocol_map, controllers)
         check_listeners(self.listeners, self.advertised_listeners)
 
 

@@ -24,6 +24,7 @@ from minibroker.config.definition import (
 )
 from minibroker.config.group_broker_properties import DYNAMIC_ROWS as _GROUPS_DYNAMIC
 from minibroker.config.group_broker_properties import STATIC_ROWS as _GROUPS
+from minibroker.config.listeners import DEFAULT_LISTENERS, DEFAULT_PROTOCOL_MAP
 from minibroker.config.topic_properties import COMPRESSION_TYPES, SEGMENT_BYTES_MIN
 
 _INT_MAX = "2147483647"
@@ -44,7 +45,7 @@ _NETWORK: tuple[Row, ...] = (
     (
         "listeners",
         LIST,
-        "PLAINTEXT://:9092",
+        DEFAULT_LISTENERS,
         None,
         "Addresses to listen on, NAME://HOST:PORT; an empty host is every interface, port 0 any free port.",
     ),
@@ -52,7 +53,7 @@ _NETWORK: tuple[Row, ...] = (
     (
         "listener.security.protocol.map",
         LIST,
-        "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
+        DEFAULT_PROTOCOL_MAP,
         None,
         "Security protocol of each listener name, NAME:PROTOCOL. Only PLAINTEXT is served.",
     ),

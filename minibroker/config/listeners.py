@@ -6,6 +6,7 @@ translates. Rules are Kafka's (SocketServerConfigs.listenerListToEndPoints, Abst
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from minibroker.errors import ConfigurationError
@@ -14,6 +15,9 @@ SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 SERVED_PROTOCOLS = ("PLAINTEXT",)
 PORT_MAX = 65_535
 ANY_HOSTS = ("", "0.0.0.0", "::")
+
+DEFAULT_LISTENERS = "PLAINTEXT://:9092"
+DEFAULT_PROTOCOL_MAP = "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT"
 
 
 class Listener(NamedTuple):
@@ -67,6 +71,30 @@ def parse_listeners(prop: str, items: tuple[str, ...], protocols: dict[str, str]
         if names.count(name) > 1:
             raise ConfigurationError(f"{prop}: each listener needs its own name, {name} is there twice")
     return tuple(found)
+
+
+def without_controllers(
+    prop: str, items: tuple[str, ...], protocol_map: tuple[str, ...], controller_names: tuple[str, ...]
+) -> tuple[Listener, ...]:
+    """A property's listeners but for those of Kafka's controller, which no client speaks to; raises ConfigurationError."""
+    protocols = parse_protocol_map(protocol_map)
+    controllers = {name.upper() for name in controller_names}
+    protocols |= {name: protocols.get(name, "PLAINTEXT") for name in controllers}
+    return tuple(listener for listener in parse_listeners(prop, items, protocols) if listener.name not in controllers)
+
+
+def listeners_of(properties: Mapping[str, str]) -> tuple[Listener, ...]:
+    """The listeners that a broker with these properties opens, without reading any of its others; raises ConfigurationError."""
+    return without_controllers(
+        "listeners",
+        _items(properties.get("listeners", DEFAULT_LISTENERS)),
+        _items(properties.get("listener.security.protocol.map", DEFAULT_PROTOCOL_MAP)),
+        _items(properties.get("controller.listener.names", "")),
+    )
+
+
+def _items(text: str) -> tuple[str, ...]:
+    return tuple(item.strip() for item in text.split(",")) if text.strip() else ()
 
 
 def check_listeners(listeners: tuple[Listener, ...], advertised: tuple[Listener, ...]) -> None:

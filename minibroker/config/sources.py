@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from minibroker.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 PREFIX = "KAFKA_"
 LEGACY_PREFIX = "KAFKA_CFG_"

@@ -1,0 +1,102 @@
+"""`minibroker health`: what a container's health check gets to know, and at what price."""
+
+from __future__ import annotations
+
+import functools
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from minibroker.cli import health as command
+from minibroker.client.address import Address
+from minibroker.client.deadline import Deadline
+from minibroker.client.health import Health, Unhealthy, check_health
+from minibroker.schemas import k03_metadata, k35_describe_log_dirs
+from tests.cli.conftest import Cluster, Commands
+from tests.client.fake_broker import FakeBroker
+from tests.support.broker_in_memory import BrokerInMemory
+from tests.support.client_in_memory import connector
+
+
+def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """As a container runs it."""
+    own = {name: value for name, value in os.environ.items() if not name.startswith(("KAFKA_", "MINIBROKER_"))}
+    words = [sys.executable, "-m", "minibroker", "health", *arguments]
+    return subprocess.run(words, env=own | environment, capture_output=True, text=True, check=False)
+
+
+def test_a_broker_that_serves(cli: Commands, cluster: Cluster) -> None:
+    said = cli("health").out
+    assert said.startswith(f"healthy: {cluster.bootstrap}, cluster ")
+    assert said.endswith(", 1 log directory online\n")
+    assert said.count("\n") == 1
+    assert cli("health", "-b", f"{cluster.bootstrap},{cluster.bootstrap}").out.count(cluster.bootstrap) == 2
+
+
+def test_one_broker_of_those_named_does_not(cli: Commands, cluster: Cluster) -> None:
+    said = cli("health", "-b", f"{cluster.bootstrap},127.0.0.1:1", code=1)
+    assert (said.out, said.err) == ("", "Error: no connection to 127.0.0.1:1: Connection refused: does a broker listen there?\n")
+
+
+def test_without_an_address_the_listeners_of_this_machines_broker_are_asked(cluster: Cluster, tmp_path: Path) -> None:
+    port = cluster.bootstrap.rpartition(":")[2]
+    listeners = f"INSIDE://127.0.0.1:{port},OUTSIDE://:{port},CONTROLLER://:1"
+    names = {"KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT", "KAFKA_CONTROLLER_LISTENER_NAMES": "CONTROLLER"}
+    ran = run(KAFKA_LISTENERS=listeners, **names)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout.startswith(f"healthy: 127.0.0.1:{port}, 127.0.0.1:{port}, cluster ")
+    file = tmp_path / "server.properties"
+    file.write_text("listeners=PLAINTEXT://127.0.0.1:1\n")
+    assert run("-c", str(file)).returncode == 1
+    assert run("-c", str(file), KAFKA_LISTENERS=f"PLAINTEXT://:{port}").returncode == 0, "the environment wins over the file"
+
+
+def test_a_free_port_is_known_to_nobody() -> None:
+    ran = run(KAFKA_LISTENERS="PLAINTEXT://:0")
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert ran.stderr == "Error: listeners: PLAINTEXT://:0 takes a free port, which nobody can know from outside: give it with -b\n"
+
+
+def test_one_that_is_silent_is_unhealthy_soon(offline: Commands) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        said = offline("health", "-b", address, "--timeout", "0.1", code=1)  # not 124: Docker knows 0 and 1
+    assert said.err == f"Error: no answer from {address} in time\n"
+
+
+def test_a_directory_that_is_offline() -> None:
+    broker = BrokerInMemory()
+    address, deadline = Address("memory", 1), Deadline(10_000)
+    assert check_health(address, deadline, connector(broker)) == Health(address, broker.cluster.cluster_id, 1, 1)
+    (directory,) = broker.cluster.log_directories
+    directory.take_offline(OSError(5, "Input/output error"))
+    with pytest.raises(Unhealthy, match=f"^memory:1: log directory {directory.absolute_path} is offline: "):
+        check_health(address, deadline, connector(broker))
+
+
+def test_what_a_broker_may_say(monkeypatch: pytest.MonkeyPatch, offline: Commands) -> None:
+    broker = FakeBroker()
+    monkeypatch.setattr(command, "check_health", functools.partial(check_health, connect=broker.connect))
+    both = [k35_describe_log_dirs.LogDirResult(error_code=code, log_dir=name, topics=[]) for code, name in ((0, "/a"), (56, "/b"))]
+    broker.on(k35_describe_log_dirs, lambda *_: k35_describe_log_dirs.Response(results=both))
+    assert offline("health", code=1).err == "Error: 127.0.0.1:1: log directory /b is offline: see the broker's log, then restart it\n"
+    both[1] = k35_describe_log_dirs.LogDirResult(error_code=0, log_dir="/b", topics=[])
+    assert offline("health").out == "healthy: 127.0.0.1:1, cluster None, 2 log directories online\n"
+    (asked,) = {tuple(request.topics) for request in broker.asked(k35_describe_log_dirs)}
+    assert asked == (), "sizes of all partitions would cost the broker more than the check may"
+    broker.on(k03_metadata, lambda *_: k03_metadata.Response(brokers=[], topics=[]))
+    assert "127.0.0.1:1 knows of no broker" in offline("health", code=1).err
+
+
+def test_it_imports_little(cluster: Cluster) -> None:
+    program = "import sys, minibroker.cli.main as m\ntry: m.main(['health'])\nfinally: print(*sys.modules)"
+    environment = {"KAFKA_LISTENERS": f"PLAINTEXT://{cluster.bootstrap}", "PATH": "/usr/bin:/bin"}
+    ran = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    loaded = ran.stdout.splitlines()[1].split()
+    heavy = {"asyncio", "dataclasses", "json", "javaproperties", "logging", "pathlib", "ssl", "tabulate", "yaml"}
+    assert "minibroker.client.health" in loaded
+    assert not (heavy | {"minibroker.config.broker_config", "minibroker.server"}) & set(loaded)
