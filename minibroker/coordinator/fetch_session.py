@@ -150,6 +150,12 @@ class FetchSession:
         self._waiting.wake()
         return bool(self._waiting)
 
+    def look_again(self, topic: TopicKey, index: int) -> None:
+        """A partition has something to tell that it does not tell itself."""
+        told = self.partitions.get((topic, index))
+        if told is not None:
+            self._unsettled[topic, index] = told
+
     def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Call `callback` when a partition that is watched moves; returns what ends it (harmless twice)."""
         return self._waiting.subscribe(callback)
@@ -332,6 +338,10 @@ class FetchSessionCache:
         session.epoch = 1 if session.epoch == _MAX_EPOCH else session.epoch + 1
         self._touch(session)
         return Incremental(session)
+
+    def get(self, session_id: int) -> FetchSession | None:
+        """A session that is open."""
+        return self._sessions.get(session_id)
 
     def open(self, asked: list[Asked], uses_topic_ids: bool, isolation_level: int) -> FetchSession | None:
         """A new session, or None when there is no room for it."""

@@ -63,6 +63,12 @@ class Delayed:
         if work is not None:
             owner.run(work)
 
+    def adopt(self, owner: Owner) -> Work | None:
+        """As `bind`, but work that is there already is handed over, for `owner` to run it where it is."""
+        self._owner = owner
+        work, self._work = self._work, None
+        return work
+
     def finished(self) -> None:
         """Called by the owner when there is an answer, and by cancel: let go of timers and subscriptions."""
         self.done = True

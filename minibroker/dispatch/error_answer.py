@@ -7,31 +7,38 @@ a list that mirrors nothing stays empty.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from minibroker.errors import KafkaError
 from minibroker.wire.schema import MISSING, NIL_UUID, Field, default_of, fields_of
+
+#: what became of an element; AddPartitionsToTxn has its own name for it
+ERROR_CODES: Final = frozenset({"error_code", "partition_error_code"})
 
 #: fields of answers that are called otherwise than in the request: answer -> request
 _SYNONYMS = {
     "partition_index": ("partition", "index"),
     "index": ("partition_index", "partition"),
     "partition": ("partition_index", "index"),
+    "partition_id": ("partition_index", "partition"),
     "topic": ("name",),
+    "topic_name": ("name", "topic"),
     "name": ("topic",),
 }
 
 #: fields by which a client finds again what it asked for; nothing else of a request is repeated: a timestamp or an offset would look found
-_IDENTIFYING = {*_SYNONYMS, "topic_id", "partition_id", "resource_type", "resource_name", "group_id", "transactional_id", "producer_id"}
+_IDENTIFYING = {*_SYNONYMS, "topic_id", "resource_type", "resource_name", "group_id", "transactional_id", "producer_id"}
 
 #: fields by which an element of the answer is the one of the request
 _KEYS = {
     "name",
+    "topic_name",
     "topic",
     "topic_id",
     "partition_index",
     "partition",
     "index",
+    "partition_id",
     "resource_name",
     "group_id",
     "transactional_id",
@@ -47,8 +54,10 @@ def error_answer(response_type: type[Any], request: Any, error: KafkaError, vers
 
 
 def _value(field: Field, request: Any, error: KafkaError, version: int) -> Any:
-    if field.name == "error_code":
+    if field.name in ERROR_CODES:
         return error.code
+    if field.name == "acknowledge_error_code":
+        return 0  # of what came with a ShareFetch: that is another matter
     if field.name == "error_message" and field.nullable is not None:
         return str(error)
     if field.is_array:
@@ -70,7 +79,7 @@ def _value(field: Field, request: Any, error: KafkaError, version: int) -> Any:
 
 def _mirrored(field: Field, request: Any, error: KafkaError, version: int) -> list[Any]:
     """One element for each element of the request's list that this list answers."""
-    if field.struct is None or field.tag is not None or not _has_error_code(field.struct):
+    if field.struct is None or field.tag is not None or not has_error_code(field.struct):
         return []
     for asked in fields_of(type(request)):
         elements = getattr(request, asked.name) if asked.is_array else None
@@ -92,13 +101,22 @@ def _of_plain(struct_type: type[Any], element: Any, error: KafkaError, version: 
     return answer
 
 
-def _has_error_code(struct_type: type[Any]) -> bool:
-    fields = fields_of(struct_type)
-    return any(field.name == "error_code" or (field.struct is not None and _has_error_code(field.struct)) for field in fields)
+def has_error_code(struct_type: type[Any]) -> bool:
+    """Whether a struct, or one in it, says what became of something."""
+    return any(field.name in ERROR_CODES or (field.struct is not None and has_error_code(field.struct)) for field in fields_of(struct_type))
 
 
 def _keys(struct_type: type[Any]) -> set[str]:
     """Names of the fields that an element could be found by, under one spelling."""
     names = {field.name for field in fields_of(struct_type) if not field.is_array and field.kind != "struct"}
     keys = names & _KEYS
-    return {{"topic": "name", "partition": "partition_index", "index": "partition_index"}.get(key, key) for key in keys}
+    return {
+        {
+            "topic": "name",
+            "topic_name": "name",
+            "partition": "partition_index",
+            "index": "partition_index",
+            "partition_id": "partition_index",
+        }.get(key, key)
+        for key in keys
+    }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from types import ModuleType
 from typing import Any, TypeVar
@@ -26,10 +26,14 @@ class Handler:
 
     __slots__ = ("api", "handle", "module")
 
-    def __init__(self, api: Api, handle: Handle) -> None:
+    def __init__(self, api: Api, handle: Handle, module: str | None = None) -> None:
         self.api = api
         self.handle = handle
-        self.module: str = handle.__module__
+        self.module: str = module or handle.__module__
+
+    def around(self, handle: Handle) -> Handler:
+        """The same API by another function, with this module's shape of errors."""
+        return Handler(self.api, handle, self.module)
 
     @property
     def on_error(self) -> OnError | None:
@@ -57,6 +61,10 @@ class Registry:
     def get(self, api_key: int) -> Handler | None:
         """The handler of a key, None when it is not supported."""
         return self._handlers.get(api_key)
+
+    def __iter__(self) -> Iterator[Handler]:
+        """All handlers, by key."""
+        return iter([self._handlers[key] for key in sorted(self._handlers)])
 
     def apis(self) -> list[Api]:
         """What is served, by key."""

@@ -1,0 +1,152 @@
+"""Requests seen before their handlers, and their answers behind them: for faults and for several brokers in one process.
+
+    registry = wrapped(load(), lambda handler: handler.around(partial(watched, handler)))
+
+A broker is given such a registry when it is made (server/broker.py); one that is not knows nothing of all this. What a handler gives may
+be there at once, later, or never come: `then` goes on with it whenever it is there, `after` changes a response.
+
+A function around a handler may answer by itself, raise a KafkaError (the answer says so as a whole), or a WireError (the connection is
+closed, behind the answers that are due).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from minibroker.clock import Clock
+from minibroker.dispatch.delayed import NO_RESPONSE, Delayed, Work
+from minibroker.dispatch.error_answer import error_answer
+from minibroker.dispatch.registry import Handler, Registry
+from minibroker.errors import KafkaError, WireError
+
+Next = Callable[[Any], Any]  #: a response or NO_RESPONSE -> Response | Delayed | NO_RESPONSE; it may raise as a handler may
+
+
+def wrapped(registry: Registry, wrap: Callable[[Handler], Handler]) -> Registry:
+    """The same APIs, each by what `wrap` makes of its handler; one that it gives back stays as it is."""
+    made = Registry()
+    for handler in registry:
+        made.add(wrap(handler))
+    return made
+
+
+def then(result: Any, go_on: Next, on_error: Callable[[KafkaError], Any] | None = None) -> Any:
+    """Go on with what a handler gave: at once where it is there, else when it comes.
+
+    What `go_on` gives is the answer, which may come later itself. `on_error` makes a response of a KafkaError that comes up while waiting,
+    with which it goes on; without it the dispatcher answers that.
+    """
+    return _Then(result, go_on, on_error) if isinstance(result, Delayed) else go_on(result)
+
+
+def after(result: Any, transform: Callable[[Any], Any]) -> Any:
+    """The answer as `transform` makes it of the handler's response; where there is none (Produce with acks=0) it is not asked."""
+    return then(result, lambda response: response if response is NO_RESPONSE else transform(response))
+
+
+def served(handler: Handler, ctx: Any, request: Any, go_on: Next) -> Any:
+    """Let the handler do it, and go on with its answer, also where that is an error of the whole request."""
+
+    def refused(error: KafkaError) -> Any:
+        return refusal(handler, ctx, request, error)
+
+    try:
+        result = handler.handle(ctx, request)
+    except KafkaError as error:
+        result = refused(error.with_traceback(None))
+    return then(result, go_on, refused)
+
+
+def refusal(handler: Handler, ctx: Any, request: Any, error: KafkaError) -> Any:
+    """What the API says to a request that failed as a whole; WireError where it can say nothing (Produce with acks=0)."""
+    if handler.on_error is not None:
+        response = handler.on_error(ctx, request, error)
+    else:
+        response = error_answer(handler.api.Response, request, error, ctx.api_version)
+    if response is NO_RESPONSE:
+        raise WireError(f"{handler.api.name} wants no answer and failed: {error}")
+    return response
+
+
+def later(clock: Clock, delay_ms: int, work: Work) -> Delayed:
+    """An answer that `work` makes when `delay_ms` have gone by; `work` may give a Delayed itself."""
+    return _Then(_Later(clock, delay_ms), lambda _: work(), None)
+
+
+class _Later(Delayed):
+    """Waits for a time, whoever waits behind it."""
+
+    __slots__ = ("_timer",)
+
+    def __init__(self, clock: Clock, delay_ms: int) -> None:
+        super().__init__()
+        self._timer = clock.call_later_ms(delay_ms, partial(self.complete, NO_RESPONSE))
+
+    def finished(self) -> None:
+        """Let go of the timer."""
+        super().finished()
+        self._timer.cancel()
+
+
+class _Then(Delayed):
+    """Waits for another Delayed, and perhaps for a further one that follows from it."""
+
+    __slots__ = ("_go_on", "_inner", "_on_error")
+
+    def __init__(self, inner: Delayed, go_on: Next, on_error: Callable[[KafkaError], Any] | None) -> None:
+        super().__init__()
+        self._inner = inner
+        self._go_on: Next | None = go_on  #: None: it has been asked, and what it gave is waited for
+        self._on_error = on_error
+        work = inner.adopt(self)
+        if work is not None:
+            self.run(work)
+
+    def run(self, work: Work) -> None:
+        """Owner of the inner one: its work is done within ours, whose errors become the answer."""
+        self.resolve(partial(self._step, work))
+
+    def _step(self, work: Work) -> Any:
+        """What there is to answer now; None to wait on."""
+        next_work: Work | None = work
+        while next_work is not None:
+            result = self._result(next_work)
+            if result is None:
+                return None
+            go_on, self._go_on = self._go_on, None
+            if go_on is not None:
+                result = go_on(result)
+            if not isinstance(result, Delayed):
+                return result
+            if not self._inner.done:
+                self._inner.finished()
+            self._inner = result
+            next_work = result.adopt(self)
+        return None
+
+    def _result(self, work: Work) -> Any:
+        try:
+            return work()
+        except KafkaError as error:
+            if self._on_error is None or self._go_on is None:
+                raise
+            return self._on_error(error.with_traceback(None))
+
+    def finished(self) -> None:
+        """The one that is waited for is done with, too."""
+        super().finished()
+        self._go_on = self._on_error = None  # which may hold us: no work for the garbage collector
+        if not self._inner.done:
+            self._inner.finished()
+
+    def step_aside(self) -> None:
+        """Another request waits behind this one."""
+        self._inner.step_aside()
+
+    def cancel(self) -> None:
+        """Nobody waits any more."""
+        if not self.done:
+            self._inner.cancel()
+            self.finished()

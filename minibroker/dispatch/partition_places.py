@@ -1,0 +1,144 @@
+"""Where requests and answers speak of topics and partitions, found in their schemas: nothing here knows an API by its name.
+
+    request    [groups | transactions | markers]  ->  topics by name, by id, as resources  ->  [partitions: structs or bare indexes]
+    answer     [...]                              ->  topics with an error code in or under them  ->  [partitions with an error code]
+
+A topic without partitions under it is a place by itself (CreateTopics), of partition None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final, NamedTuple, TypeVar
+from uuid import UUID
+
+from minibroker.dispatch.error_answer import ERROR_CODES, has_error_code
+from minibroker.wire.schema import NIL_UUID, Field, Struct, fields_of
+
+T = TypeVar("T")
+
+_NAMES: Final = ("name", "topic", "topic_name", "resource_name")
+_INDEXES: Final = ("partition_index", "index", "partition", "partition_id")
+_RESOURCE_IS_TOPIC: Final = 2  #: ConfigResource.Type.TOPIC
+
+
+class Place(NamedTuple):
+    """What is spoken of."""
+
+    topic: str  #: "" where it is named by its id
+    topic_id: UUID
+    partition: int | None  #: None: the topic as a whole
+
+
+class Shape(NamedTuple):
+    """How a request's struct speaks of topics."""
+
+    groups: tuple[str, ...]  #: lists of structs that have lists of topics
+    topics: tuple[str, ...]  #: lists of topics
+    bare: tuple[str, ...]  #: lists of names of topics
+
+
+def _once_a_type(function: Callable[[type[Any]], T]) -> Callable[[type[Any]], T]:
+    """What a schema says is looked up once."""
+    known: dict[type[Any], T] = {}
+
+    def look_up(struct_type: type[Any]) -> T:
+        if struct_type not in known:
+            known[struct_type] = function(struct_type)
+        return known[struct_type]
+
+    return look_up
+
+
+@_once_a_type
+def shape_of(struct_type: type[Any]) -> Shape:
+    """Of a request, or of an element of one of its `groups`."""
+    lists = [field for field in fields_of(struct_type) if field.is_array and "forgotten" not in field.name]
+    topics = tuple(field.name for field in lists if _is_topics(field))
+    inner = [field for field in lists if field.struct is not None and field.name not in topics]
+    groups = tuple(field.name for field in inner if field.struct is not None and any(shape_of(field.struct)[:2]))
+    bare = tuple(field.name for field in lists if field.kind == "string" and field.name == "topic_names")
+    return Shape(groups, topics, bare)
+
+
+def _is_topics(field: Field) -> bool:
+    if field.struct is None:
+        return False
+    names = {each.name for each in fields_of(field.struct)}
+    return ("topic" in field.name and bool(names & {*_NAMES, "topic_id"})) or (field.name == "resources" and "resource_type" in names)
+
+
+@_once_a_type
+def partitions_field(topic_type: type[Any]) -> str | None:
+    """The list of partitions in a request's topic."""
+    for field in fields_of(topic_type):
+        if field.is_array and "partition" in field.name and (field.kind == "int32" or field.struct is not None):
+            return field.name
+    return None
+
+
+@_once_a_type
+def answer_lists(struct_type: type[Any]) -> tuple[str, ...]:
+    """The lists in an answer's struct whose elements say what became of something."""
+    return tuple(
+        field.name for field in fields_of(struct_type) if field.is_array and field.struct is not None and has_error_code(field.struct)
+    )
+
+
+@_once_a_type
+def own_error_code(struct_type: type[Any]) -> str | None:
+    """The field in which a struct says what became of it."""
+    return next((field.name for field in fields_of(struct_type) if field.name in ERROR_CODES), None)
+
+
+def topic_of(element: Struct) -> tuple[str, UUID] | None:
+    """Name and id of a topic's struct, one of them empty as a rule; None where it is no topic."""
+    declared = type(element).declared_
+    if getattr(element, "resource_type", _RESOURCE_IS_TOPIC) != _RESOURCE_IS_TOPIC:
+        return None
+    name = next((getattr(element, each) for each in _NAMES if each in declared), None)
+    if name is None and "topic_id" not in declared:
+        return None
+    return name or "", getattr(element, "topic_id", NIL_UUID)
+
+
+def index_of(partition: Any) -> int | None:
+    """The index of a partition: itself, or a field of its struct."""
+    if isinstance(partition, int):
+        return partition
+    declared = type(partition).declared_
+    return next((getattr(partition, each) for each in _INDEXES if each in declared), None)
+
+
+def places_in(request: Struct) -> Iterator[Place]:
+    """Every place that a request names, of a request or of an element of one of its `groups`. Within a Fetch session there are more."""
+    shape = shape_of(type(request))
+    for name in shape.topics:
+        for element in getattr(request, name) or ():
+            topic = topic_of(element)
+            if topic is None:
+                continue
+            partitions = partitions_field(type(element))
+            if partitions is None:
+                yield Place(*topic, None)
+            else:
+                for each in getattr(element, partitions) or ():
+                    yield Place(*topic, index_of(each))
+    for name in shape.bare:
+        for topic_name in getattr(request, name) or ():
+            yield Place(topic_name, NIL_UUID, None)
+    for name in shape.groups:
+        for element in getattr(request, name) or ():
+            yield from places_in(element)
+
+
+def answers_places(response_type: type[Any]) -> bool:
+    """Whether an answer has a place for the error of a single topic or partition."""
+    for name in answer_lists(response_type):
+        struct_type = next(field.struct for field in fields_of(response_type) if field.name == name)
+        if struct_type is None:
+            continue
+        names = {field.name for field in fields_of(struct_type)}
+        if names & {*_NAMES, "topic_id"} or answers_places(struct_type):
+            return True
+    return False

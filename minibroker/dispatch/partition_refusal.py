@@ -1,0 +1,161 @@
+"""Serve a request of which some topics or partitions are refused, whatever its API: for faults, and for partitions that others lead.
+
+    registry = wrapped(load(), lambda handler: handler.around(lambda ctx, request: serve(handler, ctx, request, error_of_this_node)))
+
+Most requests are split (partition_split.py). Fetch and ShareFetch go to their handlers whole, since these keep the sessions, and find
+partitions refused when they look them up; nothing is waited for then. A partition of a Fetch session counts whether the request names it
+or not. Where an error says that another leads, the answer names the leader as Apache Kafka 4.3.1 does, in the versions that can (KIP-951):
+Produce from 10 on, Fetch from 16 on, ShareFetch, ShareAcknowledge.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, cast
+from uuid import UUID
+
+from minibroker.cluster.cluster import Cluster
+from minibroker.cluster.partition import Partition
+from minibroker.coordinator.fetch_session import OPENING_EPOCH, FetchSession
+from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.middleware import after
+from minibroker.dispatch.partition_places import Place, places_in
+from minibroker.dispatch.partition_split import ErrorOf, join, split
+from minibroker.dispatch.registry import Handler
+from minibroker.errors import FencedLeaderEpoch, KafkaError, NotLeaderOrFollower
+from minibroker.schemas import k00_produce, k01_fetch, k78_share_fetch, k79_share_acknowledge
+from minibroker.wire.schema import NIL_UUID, replace
+
+_FETCHING: Final = frozenset({k01_fetch.API_KEY, k78_share_fetch.API_KEY})
+_MOVED: Final = frozenset({NotLeaderOrFollower.code, FencedLeaderEpoch.code})
+#: API key -> the version from which on an answer names the leader, and the errors with which it does
+_TELLS_LEADER: Final = {
+    k00_produce.API_KEY: (10, frozenset({NotLeaderOrFollower.code})),
+    k01_fetch.API_KEY: (16, _MOVED),
+    k78_share_fetch.API_KEY: (0, _MOVED),
+    k79_share_acknowledge.API_KEY: (0, _MOVED),
+}
+
+
+def serve(handler: Handler, ctx: RequestContext, request: Any, error_of: ErrorOf) -> Any:
+    """What the handler gives to the request without the places that `error_of` refuses, joined with their errors.
+
+    `error_of` gets a topic's name and its id where there is such a topic, however the request names it, and is to say the same each time.
+    Where nothing is refused this is the handler's own answer.
+    """
+    named = by_both_names(ctx.cluster, error_of)
+    if handler.api.key in _FETCHING:
+        return _fetch(handler, ctx, request, named)
+    found = split(handler.api, ctx.api_version, request, named)
+    if found.refused is None:
+        return handler.handle(ctx, request)
+    if found.rest is None:
+        return tell_leaders(handler, ctx, found.refused)
+    return after(handler.handle(ctx, found.rest), lambda response: tell_leaders(handler, ctx, join(response, found.refused)))
+
+
+def by_both_names(cluster: Cluster, error_of: ErrorOf) -> ErrorOf:
+    """`error_of` with both the name and the id of a topic, where the cluster knows it."""
+
+    def asked(name: str, topic_id: UUID, index: int | None) -> KafkaError | None:
+        topic = cluster.topics.get(name) if name else cluster.image.topics_by_id.get(topic_id)
+        return error_of(name, topic_id, index) if topic is None else error_of(topic.name, topic.topic_id, index)
+
+    return asked
+
+
+def places_of(ctx: RequestContext, request: Any) -> Iterable[Place]:
+    """Every place that a request is about, those of its Fetch session among them."""
+    session = session_of(ctx, request) if isinstance(request, k01_fetch.Request) else None
+    return dict.fromkeys([*places_in(request), *(_places_of_session(session, request) if session is not None else ())])
+
+
+def session_of(ctx: RequestContext, request: k01_fetch.Request) -> FetchSession | None:
+    """The session that a Fetch goes on with."""
+    return ctx.sessions.get(request.session_id) if request.session_epoch > OPENING_EPOCH else None
+
+
+def _places_of_session(session: FetchSession, request: k01_fetch.Request) -> Iterator[Place]:
+    forgotten = {
+        (each.topic_id if session.uses_topic_ids else each.topic, index)
+        for each in request.forgotten_topics_data
+        for index in each.partitions
+    }
+    for topic, index in session.partitions:
+        if (topic, index) not in forgotten:
+            yield Place("", topic, index) if isinstance(topic, UUID) else Place(topic, NIL_UUID, index)
+
+
+def _fetch(handler: Handler, ctx: RequestContext, request: Any, error_of: ErrorOf) -> Any:
+    """Let the handler find partitions refused, and wait for nothing."""
+    refused = [place for place in places_of(ctx, request) if error_of(*place) is not None]
+    if not refused:
+        return handler.handle(ctx, request)
+    session = session_of(ctx, request) if isinstance(request, k01_fetch.Request) else None
+    if session is not None:
+        for place in refused:
+            if place.partition is not None:
+                session.look_again(place.topic_id if session.uses_topic_ids else place.topic, place.partition)
+    ctx.cluster = cast("Cluster", _RefusingCluster(ctx.cluster, error_of))
+    result = handler.handle(ctx, replace(request, max_wait_ms=0))
+    return after(result, lambda response: tell_leaders(handler, ctx, response))
+
+
+class _RefusingCluster:
+    """A cluster for one request, in which some partitions are not to be had."""
+
+    __slots__ = ("_cluster", "_error_of")
+
+    def __init__(self, cluster: Cluster, error_of: ErrorOf) -> None:
+        self._cluster = cluster
+        self._error_of = error_of
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._cluster, name)
+
+    def partition(self, topic: str, index: int) -> Partition:
+        """As Cluster."""
+        error = self._error_of(topic, NIL_UUID, index)
+        if error is not None:
+            raise error.with_traceback(None)
+        return self._cluster.partition(topic, index)
+
+    def partition_by_id(self, topic_id: UUID, index: int) -> Partition:
+        """As Cluster."""
+        error = self._error_of("", topic_id, index)
+        if error is not None:
+            raise error.with_traceback(None)
+        return self._cluster.partition_by_id(topic_id, index)
+
+
+def tell_leaders(handler: Handler, ctx: RequestContext, response: Any) -> Any:
+    """The answer with the leaders of partitions that said they have another, in the APIs and versions that can tell."""
+    since, codes = _TELLS_LEADER.get(handler.api.key, (sys.maxsize, frozenset()))
+    if ctx.api_version < since:
+        return response
+    schema = sys.modules[handler.api.Response.__module__]
+    told: set[int] = set()
+    for topic in response.responses:
+        for result in topic.partitions if hasattr(topic, "partitions") else topic.partition_responses:
+            if result.error_code in codes:
+                result.current_leader = _leader(ctx, topic, result)
+                told.add(result.current_leader.leader_id)
+    told.discard(-1)
+    if told:
+        known = {each.node_id for each in response.node_endpoints}
+        response.node_endpoints = [*response.node_endpoints, *ctx.endpoints(schema, told - known)]
+    return response
+
+
+def _leader(ctx: RequestContext, topic: Any, result: Any) -> Any:
+    """A partition's leader by the nodes that clients are told of, of the type that the result has for it; -1 where nobody knows."""
+    kind = type(result.current_leader)
+    cluster = ctx.services.cluster
+    index = result.index if hasattr(result, "index") else result.partition_index
+    name = getattr(topic, "name", "") or getattr(topic, "topic", "")
+    found = cluster.topics.get(name) if name else cluster.image.topics_by_id.get(topic.topic_id)
+    if found is None or not 0 <= index < len(found.partitions):
+        return kind(leader_id=-1, leader_epoch=-1)
+    partition = found.partitions[index]
+    return kind(leader_id=ctx.nodes.leader_of(partition), leader_epoch=partition.leader_epoch)

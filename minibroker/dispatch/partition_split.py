@@ -1,0 +1,169 @@
+"""Refuse some of the topics or partitions that a request is about, and serve the rest: a request in two, and two answers in one.
+
+    found = split(api, version, request, error_of)       what the handler is to serve, and what is refused
+    join(response, refused)                              its answer, with what is refused in the places where the client looks for it
+    overlay(response, error_of, version)                 an answer in which some places say that they failed: the work was done
+
+Built from the schemas alone (partition_places.py, error_answer.py). Of AddPartitionsToTxn a transaction adds all partitions or none: next
+to a refused one the others are OPERATION_NOT_ATTEMPTED. A request that asks for all topics names none: nothing of it is refused here.
+Fetch and ShareFetch, whose sessions know more partitions than their requests name, go by partition_refusal.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+from minibroker.dispatch.error_answer import error_answer
+from minibroker.dispatch.partition_places import (
+    Place,
+    answer_lists,
+    index_of,
+    own_error_code,
+    partitions_field,
+    places_in,
+    shape_of,
+    topic_of,
+)
+from minibroker.errors import NONE, KafkaError, OperationNotAttempted
+from minibroker.schemas import k24_add_partitions_to_txn
+from minibroker.wire.api import Api
+from minibroker.wire.schema import NIL_UUID, Struct, replace
+
+#: (topic's name, its id, partition's index or None for the topic itself) -> why it is refused, or None; name or id may be empty
+ErrorOf = Callable[[str, UUID, int | None], KafkaError | None]
+
+_IsWanted = Callable[[Place | None], bool]  #: None: what is no topic, such as a broker in DescribeConfigs
+
+_KEYS: Final = (
+    "name", "topic", "topic_name", "topic_id", "resource_type", "resource_name", "group_id", "transactional_id", "producer_id",
+)  # fmt: skip
+_NOT_ATTEMPTED: Final = OperationNotAttempted()
+
+
+class Split(NamedTuple):
+    """A request in two."""
+
+    rest: Any | None  #: what is to be served; None: nothing is left. The request itself where nothing is refused
+    refused: Any | None  #: the answer to what is refused, for `join`; None where that is nothing
+
+
+def split(api: Api, version: int, request: Any, error_of: ErrorOf) -> Split:
+    """Part what is refused from the rest. `error_of` is asked once for each place.
+
+    A request that has something refused and nothing left is not to be served: `rest` is None then.
+    """
+    errors = {place: error for place in dict.fromkeys(places_in(request)) if (error := error_of(*place)) is not None}
+    if not errors:
+        return Split(request, None)
+    if api.key == k24_add_partitions_to_txn.API_KEY:
+        _refuse_whole_transactions(request, errors)
+    rest = _only(request, lambda place: place is None or place not in errors)
+    refused = None
+    for kind in dict.fromkeys((error.code, str(error)) for error in errors.values()):
+        alike = {place: error for place, error in errors.items() if (error.code, str(error)) == kind}
+        part = _only(request, alike.__contains__)
+        if part is None:
+            continue
+        answer = _without_outer_errors(error_answer(api.Response, part, next(iter(alike.values())), version))
+        refused = answer if refused is None else join(refused, answer)
+    return Split(rest, refused)
+
+
+def _refuse_whole_transactions(request: Any, errors: dict[Place, KafkaError]) -> None:
+    for scope in request.transactions or [request]:
+        places = list(places_in(scope))
+        if any(place in errors for place in places):
+            for place in places:
+                errors.setdefault(place, _NOT_ATTEMPTED)
+
+
+def _only(asking: Any, is_wanted: _IsWanted) -> Any | None:
+    """A request, or a part of it, with what is wanted alone; None when nothing is left and there was something."""
+    shape = shape_of(type(asking))
+    changes: dict[str, list[Any]] = {}
+    for name in shape.topics:
+        changes[name] = [kept for each in getattr(asking, name) or () if (kept := _only_of_topic(each, is_wanted)) is not None]
+    for name in shape.bare:
+        changes[name] = [each for each in getattr(asking, name) or () if is_wanted(Place(each, NIL_UUID, None))]
+    for name in shape.groups:
+        changes[name] = [kept for each in getattr(asking, name) or () if (kept := _only(each, is_wanted)) is not None]
+    if not any(changes.values()) and any(getattr(asking, name) for name in changes):
+        return None
+    return replace(asking, **{name: value for name, value in changes.items() if getattr(asking, name) is not None})
+
+
+def _only_of_topic(element: Struct, is_wanted: _IsWanted) -> Struct | None:
+    topic = topic_of(element)
+    if topic is None:
+        return element if is_wanted(None) else None
+    partitions = partitions_field(type(element))
+    if partitions is None:
+        return element if is_wanted(Place(*topic, None)) else None
+    kept = [each for each in getattr(element, partitions) if is_wanted(Place(*topic, index_of(each)))]
+    return replace(element, **{partitions: kept}) if kept else None
+
+
+def join(response: Any, refused: Any) -> Any:
+    """`response` with what `refused` (of a Split, or another answer of the API) says besides; a topic of both becomes one."""
+    for name in answer_lists(type(response)):
+        _join_lists(getattr(response, name), getattr(refused, name))
+    return response
+
+
+def _join_lists(into: list[Any], others: Iterable[Any]) -> None:
+    places = {_key(each): each for each in into}
+    for each in others:
+        found = places.get(_key(each)) if _key(each) else None
+        if found is not None and answer_lists(type(each)):
+            join(found, each)
+        else:
+            into.append(each)
+
+
+def _key(element: Any) -> tuple[Any, ...]:
+    declared = type(element).declared_
+    return tuple(getattr(element, name) for name in _KEYS if name in declared)
+
+
+def _without_outer_errors(answer: Any) -> Any:
+    """An error stands at the places that are refused, not above them."""
+    parts = [each for name in answer_lists(type(answer)) for each in getattr(answer, name)]
+    for each in parts:
+        _without_outer_errors(each)
+    code = own_error_code(type(answer))
+    if parts and code is not None:
+        setattr(answer, code, NONE)
+        if "error_message" in type(answer).declared_:
+            answer.error_message = None
+    return answer
+
+
+def overlay(response: Any, error_of: ErrorOf, version: int) -> Any:
+    """`response` in which the places that `error_of` has an error for say it, and nothing of what was done there."""
+    for name in answer_lists(type(response)):
+        elements = getattr(response, name)
+        elements[:] = [_overlaid(each, error_of, version) for each in elements]
+    return response
+
+
+def _overlaid(element: Any, error_of: ErrorOf, version: int) -> Any:
+    topic = topic_of(element)
+    if topic is None:
+        return overlay(element, error_of, version)
+    if own_error_code(type(element)) is not None:
+        error = error_of(*topic, None)
+        if error is not None:
+            failed = error_answer(type(element), element, error, version)
+            for name in answer_lists(type(failed)):
+                setattr(failed, name, [])
+            return failed
+    for name in answer_lists(type(element)):
+        partitions = getattr(element, name)
+        for position, each in enumerate(partitions):
+            index = index_of(each)
+            error = None if index is None else error_of(*topic, index)
+            if error is not None:
+                partitions[position] = error_answer(type(each), each, error, version)
+    return element
