@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from minibroker.testing.data import Snapshot
 from minibroker.testing.options import Setting
 from minibroker.testing.request_log import RequestLog
 from minibroker.testing.surface import Surface
 from minibroker.testing.wire import TIMEOUT_S, Assignment, FoundRecord, Value, Wire
+
+if TYPE_CHECKING:
+    from minibroker.testing.lab.async_handles import AsyncFaults, AsyncHold, AsyncLeaders, AsyncNodes, Awaited
 
 
 class AsyncWire:
@@ -63,7 +67,42 @@ class AsyncWire:
         return await asyncio.to_thread(self._wire.wait_assigned, group, members=members, timeout_s=timeout_s)
 
 
-class AsyncSurface(AsyncWire):
+class AsyncLab(AsyncWire, ABC):
+    """Faults and what else a lab does, awaited."""
+
+    @abstractmethod
+    async def _execute(self, command: str, arguments: dict[str, Any], /) -> Any:
+        """Do a command of the lab (lab/commands.py)."""
+
+    @property
+    def faults(self) -> AsyncFaults:
+        """What goes wrong; see Surface."""
+        from minibroker.testing.lab.async_handles import AsyncFaults  # noqa: PLC0415  what most tests do without
+
+        return AsyncFaults(self._execute)
+
+    @property
+    def leaders(self) -> AsyncLeaders:
+        """Who leads partitions; see Surface."""
+        from minibroker.testing.lab.async_handles import AsyncLeaders  # noqa: PLC0415  as above
+
+        return AsyncLeaders(self._execute)
+
+    @property
+    def nodes(self) -> AsyncNodes:
+        """The brokers that clients are told of; see Surface."""
+        from minibroker.testing.lab.async_handles import AsyncNodes  # noqa: PLC0415  as above
+
+        return AsyncNodes(self._execute)
+
+    def hold_high_watermark(self, topic: str, partition: int) -> Awaited[AsyncHold]:
+        """Hold a partition's high watermark back; see Surface."""
+        from minibroker.testing.lab.async_handles import hold  # noqa: PLC0415  as above
+
+        return hold(self._execute, topic, partition)
+
+
+class AsyncSurface(AsyncLab):
     """A broker that runs elsewhere, awaited. `sync` is the broker itself."""
 
     def __init__(self, sync: Surface) -> None:
@@ -95,3 +134,6 @@ class AsyncSurface(AsyncWire):
     async def restore(self, snapshot: Snapshot) -> None:
         """Be as when the snapshot was taken; see Surface."""
         await asyncio.to_thread(self.sync.restore, snapshot)
+
+    async def _execute(self, command: str, arguments: dict[str, Any], /) -> Any:
+        return await asyncio.to_thread(self.sync._execute, command, arguments)  # noqa: SLF001  of one kind

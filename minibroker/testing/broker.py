@@ -14,9 +14,9 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
-from minibroker.testing.async_surface import AsyncWire
+from minibroker.testing.async_surface import AsyncLab
 from minibroker.testing.data import Snapshot
 from minibroker.testing.errors import BrokerError
 from minibroker.testing.hosted import HostedBroker
@@ -36,7 +36,7 @@ class _HostedWire(Wire):
         return self._hosted.bootstrap_servers
 
 
-class Broker(AsyncWire):
+class Broker(AsyncLab):
     """A broker in this event loop; every method is awaited. Arguments are those of BrokerThread."""
 
     def __init__(
@@ -95,3 +95,6 @@ class Broker(AsyncWire):
     async def restore(self, snapshot: Snapshot) -> None:
         """Be as when the snapshot was taken; see Surface."""
         self._hosted.restore(snapshot)
+
+    async def _execute(self, command: str, arguments: dict[str, Any], /) -> Any:
+        return await self._hosted.lab.execute(command, arguments)

@@ -76,7 +76,7 @@ class BrokerProcess(Surface):
     @property
     def request_log(self) -> RequestLog:
         """See Surface."""
-        return from_json(self._ask("request_log")["rows"])
+        return from_json(self._execute("requests", {})["rows"])
 
     def start(self) -> Self:
         """See Surface."""
@@ -130,21 +130,24 @@ class BrokerProcess(Surface):
 
     def reset(self) -> None:
         """See Surface."""
-        self._ask("reset")
+        self._execute("reset", {})
 
     def snapshot(self) -> Snapshot:
         """See Surface."""
-        return Snapshot(int(self._ask("snapshot")["snapshot"]))
+        return Snapshot(str(self._execute("snapshot", {})["snapshot"]))
 
     def restore(self, snapshot: Snapshot) -> None:
         """See Surface."""
-        if not isinstance(snapshot.copy, int):
+        if not isinstance(snapshot.copy, str):
             raise BrokerError("restore: this snapshot is of another broker: take one of this broker")
-        self._ask("restore", snapshot=snapshot.copy)
+        self._execute("restore", {"name": snapshot.copy})
 
     def advance(self, **time: float) -> None:
         """See Surface."""
-        self._ask("advance", ms=timedelta(**time) / timedelta(milliseconds=1))
+        self._execute("advance", {"ms": timedelta(**time) / timedelta(milliseconds=1)})
+
+    def _execute(self, command: str, arguments: dict[str, Any], /) -> Any:
+        return self._ask("execute", command=command, arguments=arguments)["result"]
 
     # -- inside -----------------------------------------------------------------------------------------------------
 
@@ -166,7 +169,7 @@ class BrokerProcess(Surface):
                 line = ""
         if not line:
             last = self.output.strip().rpartition("\n")[2]
-            raise BrokerError(f"{what}: the broker's process is gone{f': {last}' if last else ''}")
+            raise BrokerError(f"{more.get('command', what)}: the broker's process is gone{f': {last}' if last else ''}")
         answer: dict[str, Any] = json.loads(line)
         if "error" in answer:
             raise BrokerError(answer["error"])

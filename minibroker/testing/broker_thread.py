@@ -106,6 +106,9 @@ class BrokerThread(Surface):
         """See Surface."""
         self._await(self._hosted.advance(timedelta(**time)))
 
+    def _execute(self, command: str, arguments: dict[str, Any], /) -> Any:
+        return self._await(self._hosted.lab.execute(command, arguments))
+
     # -- inside -----------------------------------------------------------------------------------------------------
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:

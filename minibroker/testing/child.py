@@ -1,12 +1,8 @@
 """The child process of BrokerProcess: a hosted broker that is told what to do by lines of JSON on its standard input.
 
-    {"do": "start", "options": {...}}    {"port": 41234, "bootstrap_servers": "127.0.0.1:41234"}
-    {"do": "reset"}                      {}
-    {"do": "snapshot"}                   {"snapshot": 1}
-    {"do": "restore", "snapshot": 1}     {}
-    {"do": "advance", "ms": 1000}        {}
-    {"do": "request_log"}                {"rows": [...]}
-    what fails                           {"error": "one line"}
+    {"do": "start", "options": {...}}                            {"port": 41234, "bootstrap_servers": "127.0.0.1:41234"}
+    {"do": "execute", "command": "snapshot", "arguments": {}}    {"result": {"snapshot": "1"}}
+    what fails                                                   {"error": "one line"}
 
 It stops in order when its input ends, so it never outlives who started it. Its log goes to standard error.
 """
@@ -18,22 +14,18 @@ import json
 import os
 import sys
 import threading
-from datetime import timedelta
 from typing import Any
 
 from minibroker.server import garbage, logs
 from minibroker.server.loop import run
-from minibroker.testing.data import Snapshot
 from minibroker.testing.errors import BrokerError
 from minibroker.testing.hosted import HostedBroker
 from minibroker.testing.options import BrokerOptions, DataDir
-from minibroker.testing.request_log import to_json
 
 
 class _Child:
     def __init__(self) -> None:
         self._hosted: HostedBroker | None = None
-        self._snapshots: dict[int, Snapshot] = {}
 
     async def serve(self) -> None:
         loop = asyncio.get_running_loop()
@@ -58,26 +50,9 @@ class _Child:
                 await self._hosted.start()
                 garbage.settle()
                 return {"port": self._hosted.port, "bootstrap_servers": self._hosted.bootstrap_servers}
-            if asked["do"] == "advance":
-                await self._hosted.advance(timedelta(milliseconds=asked["ms"]))
-                return {}
-            return self._do(self._hosted, asked)
+            return {"result": await self._hosted.lab.execute(asked["command"], asked["arguments"])}
         except Exception as error:  # noqa: BLE001  who asked raises it as an error of its own
             return {"error": str(error) if isinstance(error, BrokerError) else f"{type(error).__name__}: {error}"}
-
-    def _do(self, hosted: HostedBroker, asked: dict[str, Any]) -> dict[str, Any]:
-        match asked["do"]:
-            case "reset":
-                hosted.reset()
-            case "snapshot":
-                number = len(self._snapshots) + 1
-                self._snapshots[number] = hosted.snapshot()
-                return {"snapshot": number}
-            case "restore":
-                hosted.restore(self._snapshots[asked["snapshot"]])
-            case "request_log":
-                return {"rows": to_json(hosted.request_log)}
-        return {}
 
 
 def options_to_json(options: BrokerOptions) -> dict[str, Any]:

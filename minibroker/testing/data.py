@@ -26,8 +26,8 @@ _PREFIX: Final = "minibroker-"
 class Snapshot:
     """What a broker held at a moment: topics with records and configs, offsets of groups, transactions. It may be restored many times."""
 
-    def __init__(self, copy: MemoryFiles | Path | int) -> None:
-        self.copy = copy  #: where the copy is; a number where another process has it
+    def __init__(self, copy: MemoryFiles | Path | str) -> None:
+        self.copy = copy  #: where the copy is; a name where another process has it
 
 
 class Data(Protocol):

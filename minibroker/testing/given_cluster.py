@@ -11,7 +11,7 @@ import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, NoReturn, Self
+from typing import Any, Final, NoReturn, Self
 
 from minibroker.errors import KafkaError, UnknownTopicOrPartition
 from minibroker.testing.data import Snapshot
@@ -108,6 +108,9 @@ class GivenCluster(Surface):
     def advance(self, **time: float) -> None:  # noqa: ARG002  nobody can do it
         """Unsupported."""
         self._unsupported("advance() needs a minibroker: a given cluster has the time that it is")
+
+    def _execute(self, command: str, arguments: dict[str, Any], /) -> Any:  # noqa: ARG002  nobody can do it
+        self._unsupported(f"{command} needs a minibroker: a given cluster does not fail when it is told to")
 
 
 def _read(baseline: Path | None) -> dict[str, list[str]] | None:

@@ -6,6 +6,7 @@ Everything here runs on the loop's thread, but `request_log` and the plain attri
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -18,6 +19,7 @@ from minibroker.server.broker import Broker
 from minibroker.storage.files import Files
 from minibroker.testing.data import Data, FolderData, Snapshot, data_of
 from minibroker.testing.errors import BrokerError
+from minibroker.testing.lab.commands import Lab
 from minibroker.testing.moving_clock import MovingClock
 from minibroker.testing.options import HOST, BrokerOptions
 from minibroker.testing.recording import RecordingDispatcher
@@ -38,6 +40,7 @@ class HostedBroker:
         self._dispatcher: RecordingDispatcher | None = None
         self._cluster_id: str | None = None
         self._has_topics = False
+        self.lab = Lab(self)
         self.port = options.port  #: the one in use, once it was started
         self.bootstrap_servers = ""
 
@@ -45,6 +48,21 @@ class HostedBroker:
     def is_running(self) -> bool:
         """Whether it serves."""
         return self._broker is not None
+
+    @property
+    def broker(self) -> Broker:
+        """The one that runs; BrokerError when none does."""
+        return self._running()[0]
+
+    @property
+    def now_ms(self) -> int:
+        """Its time, epoch milliseconds; the system's before the first start."""
+        return time.time_ns() // 1_000_000 if self._clock is None else self._clock.now_ms()
+
+    @property
+    def request_count(self) -> int:
+        """How many requests are or were in `request_log` since it was last cleared."""
+        return 0 if self._dispatcher is None else self._dispatcher.request_count
 
     @property
     def data_dir(self) -> Path | None:
@@ -67,7 +85,8 @@ class HostedBroker:
             own["cluster.id"] = self._cluster_id
         try:
             config = BrokerConfig(own | self._options.config)
-            broker = Broker(config, self._data.files(), make_clock=self._moving, make_dispatcher=self._recording)
+            self.lab.forget()
+            broker = Broker(config, self.lab.storage.over(self._data.files()), make_clock=self._moving, make_dispatcher=self._recording)
             await broker.start()
         except ConfigurationError as error:
             raise BrokerError(f"the broker does not start: {error}") from error
@@ -117,7 +136,7 @@ class HostedBroker:
 
         def clear() -> Files:
             data.clear()
-            return data.files()
+            return self.lab.storage.over(data.files())
 
         self._exchange(broker, clear)
         self._create_topics(broker)
@@ -133,9 +152,14 @@ class HostedBroker:
 
         def take() -> Files:
             data.take(snapshot)
-            return data.files()
+            return self.lab.storage.over(data.files())
 
         self._exchange(broker, take)
+
+    def open_anew(self) -> None:
+        """Open all logs again, as behind a crash: directories that failed are back, what they lost is cut off."""
+        broker, data = self._running()
+        broker.exchange_data(lambda: self.lab.storage.over(data.files()))
 
     async def advance(self, delta: timedelta) -> None:
         """Let time go by, and what follows from it at once."""
@@ -150,6 +174,7 @@ class HostedBroker:
     def _exchange(self, broker: Broker, exchange: Callable[[], Files]) -> None:
         if self._clock is not None:
             self._clock.return_to_present()
+        self.lab.forget()
         broker.exchange_data(exchange)
         if self._dispatcher is not None:
             self._dispatcher.clear()

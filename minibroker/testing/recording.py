@@ -57,6 +57,7 @@ class RecordingDispatcher(Dispatcher):
     def __init__(self, services: Services) -> None:
         super().__init__(services)
         self._entries: deque[LoggedRequest] = deque(maxlen=KEPT)
+        self.request_count = 0  #: how many came since `clear`
         self._pending: dict[int, _Pending] = {}
 
     @property
@@ -67,6 +68,7 @@ class RecordingDispatcher(Dispatcher):
     def clear(self) -> None:
         """Begin anew."""
         self._entries.clear()
+        self.request_count = 0
 
     def run(self, plan: Plan, ctx: RequestContext, request: Any, work: Work | None = None) -> Answer | Delayed | None:
         """As Dispatcher, and write down what happens."""
@@ -92,6 +94,7 @@ class RecordingDispatcher(Dispatcher):
             ctx.clock.now_ms(), ctx.client_id, ctx.connection.client_host, plan.api.name, plan.version, **_subject(request, ctx.cluster)
         )
         self._entries.append(entry)
+        self.request_count += 1
         return _Pending(ctx, entry)
 
     def _wait(self, pending: _Pending) -> None:

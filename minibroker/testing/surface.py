@@ -8,11 +8,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Any, Self
 
 from minibroker.testing.data import Snapshot
 from minibroker.testing.request_log import RequestLog
 from minibroker.testing.wire import Wire
+
+if TYPE_CHECKING:
+    from minibroker.testing.lab.handles import Faults, Hold, Leaders, Nodes
 
 
 class Surface(Wire):
@@ -57,6 +60,40 @@ class Surface(Wire):
         Retention, compaction lag, time-outs of group members and of transactions, and LogAppendTime follow. Clients have their own time: a
         member that is alive may be timed out, and joins again. `reset` and `restore` bring the broker back to the present.
         """
+
+    @abstractmethod
+    def _execute(self, command: str, arguments: dict[str, Any], /) -> Any:
+        """Do a command of the lab (lab/commands.py): what the methods below say."""
+
+    @property
+    def faults(self) -> Faults:
+        """What goes wrong: `faults.inject("Produce", "NOT_LEADER_OR_FOLLOWER", topic="orders").once()`; `reset` removes all."""
+        from minibroker.testing.lab.handles import Faults  # noqa: PLC0415  what most tests do without
+
+        return Faults(self._execute)
+
+    @property
+    def leaders(self) -> Leaders:
+        """Who leads partitions: `leaders.take_away("orders", 0)`; `reset` gives all back."""
+        from minibroker.testing.lab.handles import Leaders  # noqa: PLC0415  as above
+
+        return Leaders(self._execute)
+
+    @property
+    def nodes(self) -> Nodes:
+        """The brokers that clients are told of: `nodes.stop(2)`."""
+        from minibroker.testing.lab.handles import Nodes  # noqa: PLC0415  as above
+
+        return Nodes(self._execute)
+
+    def hold_high_watermark(self, topic: str, partition: int) -> Hold:
+        """Hold a partition's high watermark back: nobody reads what is written from now on, and acks=all waits.
+
+        It is let go by `release` of what is returned, by the end of a `with` block, and by `reset`.
+        """
+        from minibroker.testing.lab.handles import Hold  # noqa: PLC0415  as above
+
+        return Hold(self._execute, self._execute("high_watermark.hold", {"topic": topic, "partition": partition}))
 
     @property
     @abstractmethod

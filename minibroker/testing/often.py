@@ -1,0 +1,69 @@
+"""How often a fault happens: which of the calls that it is for it hits.
+
+{}                                 always
+{"times": 3}                       the first ones
+{"call": 2}                        that one, counted from 1
+{"probability": 0.1, "seed": 1}    at random, and the same ones with the same seed
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from typing import Any, Final
+
+from minibroker.testing.errors import BrokerError
+
+_KINDS: Final = ({"times"}, {"call"}, {"probability"}, {"probability", "seed"}, set[str]())
+
+
+class Often:
+    """Counts calls, and says which ones are hit. `is_over`: none will be hit any more."""
+
+    def __init__(self, said: Mapping[str, Any]) -> None:
+        """BrokerError where what is said makes no sense."""
+        if set(said) not in _KINDS:
+            raise BrokerError(f"often: {dict(said)} is none of times, call, probability with seed, or nothing for always")
+        self.said: Final = dict(said)
+        self.calls = 0  #: that it was asked about
+        self.hits = 0
+        self._times = _whole(said, "times")
+        self._call = _whole(said, "call")
+        self._probability = _probability(said)
+        self._random = random.Random(said.get("seed", 1))  # noqa: S311  a seed is what makes it of use
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has hit all that it will."""
+        return (self._times is not None and self.hits >= self._times) or (self._call is not None and self.calls >= self._call)
+
+    def hits_now(self) -> bool:
+        """Count a call, and say whether it is hit."""
+        is_over = self.is_over
+        self.calls += 1
+        if is_over or (self._call is not None and self.calls != self._call):
+            return False
+        if self._probability is not None and self._random.random() >= self._probability:
+            return False
+        self.hits += 1
+        return True
+
+
+def _whole(said: Mapping[str, Any], name: str) -> int | None:
+    value = said.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise BrokerError(f"{name}: {value!r} is no number from 1 on")
+    return value
+
+
+def _probability(said: Mapping[str, Any]) -> float | None:
+    value = said.get("probability")
+    if value is None:
+        return None
+    if not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise BrokerError(f"probability: {value!r} is not between 0 and 1")
+    if not isinstance(said.get("seed", 1), int):
+        raise BrokerError(f"seed: {said['seed']!r} is no whole number")
+    return float(value)

@@ -1,0 +1,224 @@
+"""What a test does to a broker, in each of its forms, as real clients see it: held high watermarks and a disk that fails."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from minibroker.testing import (
+    MEMORY,
+    TEMPORARY,
+    AsyncSurface,
+    Broker,
+    BrokerError,
+    BrokerProcess,
+    BrokerThread,
+    GivenCluster,
+    Surface,
+    Unsupported,
+)
+
+
+@pytest.fixture(scope="module", params=[(BrokerThread, MEMORY), (BrokerThread, TEMPORARY), (BrokerProcess, MEMORY)], ids=str)
+def shared(request: pytest.FixtureRequest) -> Iterator[Surface]:
+    form, data_dir = request.param
+    with form(topics={"orders": 2}, data_dir=data_dir, config={"log.flush.interval.messages": 1}) as broker:
+        yield broker
+
+
+@pytest.fixture
+def broker(shared: Surface) -> Surface:
+    shared.reset()
+    return shared
+
+
+def texts(broker: Surface, **options: Any) -> list[str]:
+    return [record.text for record in broker.records("orders", **options)]
+
+
+def becomes(is_so: Callable[[], bool], timeout_s: float = 30) -> bool:
+    end_s = time.monotonic() + timeout_s
+    while not is_so():
+        if time.monotonic() > end_s:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def test_nobody_reads_above_a_held_high_watermark_and_acks_all_waits(broker: Surface) -> None:
+    from kafka import KafkaProducer
+
+    broker.produce("orders", "seen", partition=0)
+    producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers, client_id="orders-service", acks="all")
+    with broker.hold_high_watermark("orders", 0):
+        sent = producer.send("orders", b"hidden", partition=0)
+        assert becomes(lambda: bool(broker.request_log.of("Produce", client_id="orders-service")))
+        assert texts(broker, partition=0) == ["seen"]
+        assert texts(broker, partition=0, isolation="read_uncommitted") == ["seen"]
+        assert not sent.is_done
+    assert sent.get(30).offset == 1
+    assert texts(broker, partition=0) == ["seen", "hidden"]
+    producer.close()
+
+
+def test_acks_all_is_refused_in_the_end_and_the_record_is_there_nevertheless(broker: Surface) -> None:
+    from confluent_kafka import KafkaError, Producer
+
+    told: list[Any] = []
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "acks": "all", "request.timeout.ms": 300, "retries": 0})
+    with broker.hold_high_watermark("orders", 1) as hold:
+        producer.produce("orders", b"late", partition=1, on_delivery=lambda error, _: told.append(error))
+        producer.flush(30)
+        assert [error.code() for error in told] == [KafkaError.REQUEST_TIMED_OUT]
+        hold.release()
+        hold.release()  # harmless
+    assert texts(broker, partition=1) == ["late"]
+
+
+def test_a_transaction_is_seen_when_its_records_are(broker: Surface) -> None:
+    from confluent_kafka import Producer
+
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "till", "acks": "all"})
+    producer.init_transactions()
+    hold = broker.hold_high_watermark("orders", 0)
+    again = broker.hold_high_watermark("orders", 0)
+    broker.produce("orders", "first", partition=1)
+    producer.begin_transaction()
+    producer.produce("orders", b"bought", partition=0)
+    producer.poll(0)
+    assert becomes(lambda: bool(broker.request_log.of("Produce", transactional_id="till")))
+    hold.release()
+    assert texts(broker, partition=0, isolation="read_uncommitted") == []  # held twice
+    again.release()
+    producer.commit_transaction()
+    assert texts(broker, partition=0) == ["bought"]
+
+
+@pytest.mark.parametrize("on", ["write", "sync"])
+def test_a_full_disk_takes_the_directory_offline_until_it_is_healed(broker: Surface, on: str) -> None:
+    from confluent_kafka import Producer
+
+    broker.produce("orders", "before", partition=0)
+    told: list[Any] = []
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "acks": "all", "enable.idempotence": True, "retry.backoff.ms": 20})
+    fault = broker.faults.storage("orders", 0, on=on, error="ENOSPC").once()
+    producer.produce("orders", b"after", partition=0, on_delivery=lambda error, message: told.append((error, message.offset())))
+    assert becomes(lambda: bool(producer.poll(0.01) or broker.request_log.of("Produce", error="KAFKA_STORAGE_ERROR")))
+    assert (fault.hits, told) == (1, [])  # it asks again: the error may pass
+    assert not any(broker._execute("info", {})["log_dirs"].values())
+    broker.faults.heal()
+    producer.flush(60)
+    ((error, offset),) = told
+    assert (error, offset) == (None, 1)
+    assert texts(broker, partition=0) == ["before", "after"]  # once, though the failed sync had left it in the file
+
+
+def test_a_disk_that_cannot_be_read(broker: Surface) -> None:
+    from confluent_kafka import Consumer, TopicPartition
+
+    broker.produce("orders", "one", partition=0)
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "readers", "topic.metadata.refresh.interval.ms": 200})
+    consumer.assign([TopicPartition("orders", 0, 0)])
+    with broker.faults.storage("orders", on="read", error="EIO").always() as fault:
+        assert becomes(lambda: bool(consumer.poll(0.01) is None and broker.request_log.of("Fetch", error="KAFKA_STORAGE_ERROR")))
+        assert fault.hits >= 1
+        assert [each["on"] for each in broker.faults.list()] == ["read"]
+    assert broker.faults.list() == []
+    broker.faults.heal()
+    found: list[bytes] = []
+
+    def has_read() -> bool:
+        found.extend(each.value() for each in consumer.consume(1, 0.1) if not each.error())
+        return bool(found)
+
+    assert becomes(has_read)
+    assert found == [b"one"]
+    consumer.close()
+
+
+def test_reset_and_restore_take_everything_back(broker: Surface) -> None:
+    broker.produce("orders", "one", partition=0)
+    kept = broker.snapshot()
+    for begin_anew in (broker.reset, lambda: broker.restore(kept)):
+        broker.hold_high_watermark("orders", 0)
+        fault = broker.faults.storage("orders", 0, on="write", error="EIO").always()
+        begin_anew()
+        broker.produce("orders", "two", partition=0)
+        assert texts(broker, partition=0)[-1] == "two"
+        assert broker.faults.list() == broker._execute("high_watermark.list", {}) == []
+        fault.remove()  # harmless
+        with pytest.raises(BrokerError, match=r"^faults: there is no fault storage-\d+: it was removed, or ended with a reset$"):
+            _ = fault.hits
+
+
+def test_what_is_held_stays_so_when_the_disk_is_healed(broker: Surface) -> None:
+    hold = broker.hold_high_watermark("orders", 0)
+    broker.faults.heal()
+    (found,) = broker._execute("high_watermark.list", {})
+    assert (found["topic"], found["partition"], found["log_end_offset"]) == ("orders", 0, 0)
+    hold.release()
+    assert broker._execute("high_watermark.list", {}) == []
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda broker: broker.hold_high_watermark("nowhere", 0), r"^high_watermark\.hold: UNKNOWN_TOPIC_OR_PARTITION"),
+        (lambda broker: broker.hold_high_watermark("orders", 9), r"^high_watermark\.hold: UNKNOWN_TOPIC_OR_PARTITION"),
+        (
+            lambda broker: broker.hold_high_watermark("__consumer_offsets", 0),
+            r"^high_watermark\.hold: __consumer_offsets is the broker's own",
+        ),
+        (lambda broker: broker.faults.storage("orders", on="erase", error="EIO").once(), r"^storage: on='erase' is none of"),
+        (lambda broker: broker.faults.storage(on="read", error="EIO").times(0), r"^times: 0 is no number from 1 on$"),
+    ],
+)
+def test_refusals_are_one_line(broker: Surface, ask: Callable[[Surface], Any], message: str) -> None:
+    with pytest.raises(BrokerError, match=message):
+        ask(broker)
+
+
+def test_tests_that_await() -> None:
+    async def check(broker: Broker | AsyncSurface) -> None:
+        async with broker.hold_high_watermark("orders", 0):
+            waiting = asyncio.create_task(broker.produce("orders", "hidden", partition=0))
+            held = await broker._execute("high_watermark.list", {})
+            assert [each["topic"] for each in held] == ["orders"]
+            assert await broker.records("orders") == []
+        await waiting
+        assert [record.text for record in await broker.records("orders")] == ["hidden"]
+        hold = await broker.hold_high_watermark("orders", 0)
+        await hold.release()
+        async with broker.faults.storage("orders", on="sync", error="EIO").always() as fault:
+            assert (await fault.calls, await fault.hits) == (0, 0)
+            assert [each["id"] for each in await broker.faults.list()] == [fault.id]
+        assert await broker.faults.list() == []
+        fault = await broker.faults.storage("orders", on="sync", error="EIO").once()
+        await broker.faults.clear()
+        await fault.remove()
+        await broker.faults.heal()
+
+    async def both() -> None:
+        async with Broker(topics=["orders"]) as broker:
+            await check(broker)
+        with BrokerThread(topics=["orders"]) as elsewhere:
+            await check(AsyncSurface(elsewhere))
+
+    asyncio.run(both())
+
+
+def test_a_given_kafka_cannot_do_it() -> None:
+    given = GivenCluster("127.0.0.1:1")
+    for ask in (
+        lambda: given.hold_high_watermark("orders", 0),
+        lambda: given.faults.storage("orders", on="write", error="EIO").once(),
+        lambda: given.faults.inject("Produce", "NOT_LEADER_OR_FOLLOWER").once(),
+        lambda: given.leaders.take_away("orders", 0),
+        lambda: given.nodes.stop(2),
+    ):
+        with pytest.raises(Unsupported, match="needs a minibroker"):
+            ask()
