@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.dispatch.context import Services
@@ -26,11 +26,12 @@ from minibroker.testing.recording import RecordingDispatcher
 from minibroker.testing.request_log import RequestLog
 
 _TURNS: Final = 100  #: of the loop, for work that is spread over some
-_STOP_TIMEOUT_S: Final = 0.5  #: for clients that do not take their answers, or wait for others
 
 
 class HostedBroker:
     """A broker that can be started, stopped, started again, and given other data."""
+
+    stop_timeout_s = 0.5  #: for clients that do not take their answers, or wait for others
 
     def __init__(self, options: BrokerOptions) -> None:
         self._options = options
@@ -79,14 +80,10 @@ class HostedBroker:
         if self._broker is not None:
             raise BrokerError("the broker runs already")
         if self._data is None:
-            self._data = data_of(self._options)
-        own = {"log.dirs": self._data.log_dir, "listeners": f"PLAINTEXT://{HOST}:{self.port}"}
-        if self._cluster_id is not None:
-            own["cluster.id"] = self._cluster_id
+            self._data = self._make_data()
+        self.lab.forget()
         try:
-            config = BrokerConfig(own | self._options.config)
-            self.lab.forget()
-            broker = Broker(config, self.lab.storage.over(self._data.files()), make_clock=self._moving, make_dispatcher=self._recording)
+            broker = self._make_broker(self._data, self.lab.storage.over(self._data.files()))
             await broker.start()
         except ConfigurationError as error:
             raise BrokerError(f"the broker does not start: {error}") from error
@@ -96,6 +93,19 @@ class HostedBroker:
         self.port = broker.listeners[0].port
         if not self._has_topics:
             self._create_topics(broker)
+
+    def _make_data(self) -> Data:
+        return data_of(self._options)
+
+    def _make_broker(self, data: Data, files: Files) -> Broker:
+        own = {"log.dirs": data.log_dir, "listeners": f"PLAINTEXT://{HOST}:{self.port}"}
+        if self._cluster_id is not None:
+            own["cluster.id"] = self._cluster_id
+        return Broker(BrokerConfig(own | self._options.config), files, **self.hooks())
+
+    def hooks(self) -> dict[str, Any]:
+        """Arguments of server.Broker that make it one under test."""
+        return {"make_clock": self._moving, "make_dispatcher": self._recording}
 
     def _moving(self, loop: asyncio.AbstractEventLoop) -> MovingClock:
         self._clock = MovingClock(loop)
@@ -118,7 +128,7 @@ class HostedBroker:
         """End in order."""
         broker, self._broker = self._broker, None
         if broker is not None:
-            await broker.stop(_STOP_TIMEOUT_S)
+            await broker.stop(self.stop_timeout_s)
 
     def remove_data(self) -> None:
         """Remove what is temporary; the broker is stopped, for good."""
