@@ -1,9 +1,9 @@
-# minibroker: make setup | demo | test | lint | bench | bench-quick
+# minibroker: make setup | demo | test | lint | prepare | bench | bench-quick
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup test lint demo bench bench-quick lock
+.PHONY: setup test lint prepare demo bench bench-quick lock
 
 setup: $(VENV)/.ready
 
@@ -21,6 +21,9 @@ lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+prepare: setup  ## what tests fetch or make once on a machine: Kafka's jars, Spark's connector, the classes that their JVMs start from
+	$(BIN)/python -m tests.support.prepare
 
 demo: setup
 	$(BIN)/python -m minibroker.demo

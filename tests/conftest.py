@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from tests.support.broker_process import BrokerProcess
-from tests.support.java import spare_cpu
 from tests.support.scheduling import TogetherOrByFile, rank
+from tests.support.soak import told
+from tests.support.spark_classes import spare_cpu
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -40,6 +41,11 @@ def pytest_configure() -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     spare_cpu()
+
+
+def pytest_report_header() -> str:
+    """What a run left out, it says."""
+    return told()
 
 
 #: Timestamps in these tests are years old. (A real Kafka looks every five minutes.)

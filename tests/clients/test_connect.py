@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.broker_process import BrokerProcess
-from tests.support.java import KAFKA_VERSION, jars
-from tests.support.old_java import LOGGING
+from tests.support.java import CONNECT, jars
 
 pytestmark = [pytest.mark.java, pytest.mark.crash, pytest.mark.slow]
 
@@ -46,10 +45,7 @@ class Connect:
     """The worker with both connectors, in `folder`."""
 
     def __init__(self, folder: Path, bootstrap: str) -> None:
-        group = "org.apache.kafka:"
-        libraries = jars(
-            f"kafka-connect-{KAFKA_VERSION}", *(f"{group}connect-{name}:{KAFKA_VERSION}" for name in ("runtime", "file")), LOGGING
-        )
+        libraries = jars(*CONNECT)
         places = {"folder": folder, "bootstrap": bootstrap, "topic": TOPIC}
         files = []
         for name, text in (("worker", WORKER), ("source", SOURCE), ("sink", SINK)):

@@ -25,8 +25,7 @@ import pytest
 from tests.clients.spoken_clients import HERE, building
 from tests.cluster.test_storage_checking import check
 from tests.support.broker_process import BrokerProcess
-from tests.support.java import KAFKA_VERSION, jars
-from tests.support.old_java import LOGGING
+from tests.support.java import STREAMS, jars
 
 pytestmark = [pytest.mark.java, pytest.mark.crash]
 
@@ -162,7 +161,7 @@ class Application:
     """tests/clients/java/WordCount.java in a JVM of its own; `said` is the file that it speaks into."""
 
     def __init__(self, folder: Path, bootstrap: str, protocol: str) -> None:
-        libraries = jars(f"kafka-streams-{KAFKA_VERSION}", f"org.apache.kafka:kafka-streams:{KAFKA_VERSION}", LOGGING)
+        libraries = jars(*STREAMS)
         source = HERE / "java" / "WordCount.java"
         with building("WordCount", [source]) as classes:
             if not (classes / "WordCount.class").exists():

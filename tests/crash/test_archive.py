@@ -24,11 +24,12 @@ pytest.importorskip("pyspark")
 from minibroker.spark import session as spark_session
 from tests.spark.archive.reading import Seen, consumed
 from tests.support.broker_process import BrokerProcess
+from tests.support.soak import times
 from tests.support.transactional_writer import TransactionalWriter
 
 pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
 
-KILLS = int(os.environ.get("ARCHIVE_KILLS", "10"))
+KILLS = int(os.environ.get("ARCHIVE_KILLS", "0")) or times(4, soak=10)
 VICTIMS = ("driver and JVM", "broker", "driver", "driver and JVM", "broker")
 TOPIC = "archived"
 PARTITIONS = 3

@@ -19,10 +19,11 @@ from minibroker.schemas import k08_offset_commit as k08
 from minibroker.schemas import k09_offset_fetch as k09
 from minibroker.schemas import k10_find_coordinator as k10
 from tests.support.broker_process import BrokerProcess
+from tests.support.soak import times
 
 pytestmark = [pytest.mark.crash]
 
-KILLS = 8
+KILLS = times(4, soak=8)
 GROUPS = [f"group-{index}" for index in range(4)]
 PARTITIONS = 3
 TOPIC = "read"

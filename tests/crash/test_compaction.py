@@ -19,10 +19,11 @@ from tests.cluster.test_storage_checking import check
 from tests.support.broker_process import BrokerProcess
 from tests.support.dump_log import dump
 from tests.support.keyed_records import Kept, KeyedWriter, check_kept, read_all
+from tests.support.soak import times
 
 pytestmark = [pytest.mark.crash]
 
-KILLS = 8
+KILLS = times(4, soak=8)
 TOPIC = "under-fire"
 KEYS = [b"key %d" % number for number in range(30)]
 

@@ -31,6 +31,7 @@ from minibroker.spark import session as spark_session
 from minibroker.spark.replay.ledger import parse_ranges
 from minibroker.spark.replay.names import ledger_of
 from tests.support.broker_process import BrokerProcess
+from tests.support.soak import times
 
 pytestmark = [pytest.mark.crash, pytest.mark.spark]
 
@@ -38,7 +39,7 @@ COUNT = 60_000
 PARTITIONS = 3
 TOPIC = "under-fire"
 RATE = 6_000  #: so that a run takes about ten seconds, where nothing is killed
-ROUNDS = int(os.environ.get("MINIBROKER_CRASH_ROUNDS", "2"))
+ROUNDS = int(os.environ.get("MINIBROKER_CRASH_ROUNDS", "0")) or times(1, soak=2)
 WAIT_S = 400.0  #: where many tests share a machine
 
 #: four attempts of a task; transactions of about a tenth of a second

@@ -19,10 +19,11 @@ import pytest
 from tests.clients.adapters import CLIENTS
 from tests.support.broker_process import BrokerProcess
 from tests.support.dump_log import check_directory, check_metadata_log
+from tests.support.soak import times
 
 pytestmark = [pytest.mark.crash]
 
-KILLS = 24
+KILLS = times(8, soak=24)
 PARTITIONS = 3
 TOPIC = "under-fire"
 CODECS = ("none", "lz4", "zstd")

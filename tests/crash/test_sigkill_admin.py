@@ -20,10 +20,11 @@ from minibroker.client.topics import create_topics, delete_topics, describe_conf
 from minibroker.errors import KafkaError
 from tests.clients.adapters import CLIENTS, Sent
 from tests.support.broker_process import BrokerProcess
+from tests.support.soak import times
 
 pytestmark = [pytest.mark.crash]
 
-KILLS = 20
+KILLS = times(8, soak=20)
 NAMES = [f"topic-{i}" for i in range(8)]
 
 

@@ -26,10 +26,11 @@ from tests.clients.transactional import READ_COMMITTED, READ_UNCOMMITTED, Place,
 from tests.cluster.test_storage_checking import check
 from tests.support.broker_process import BrokerProcess
 from tests.support.dump_log import check_directory
+from tests.support.soak import times
 
 pytestmark = [pytest.mark.crash]
 
-KILLS = 8
+KILLS = times(4, soak=8)
 TOPIC = "under-fire"
 PLACES = [Place(TOPIC, i) for i in range(3)]
 #: Not kafka-python 3.0.12: when its connection breaks at the wrong moment, it forgets its EndTxn and waits for ever.

@@ -23,7 +23,6 @@ from tests.golden.capture_groups import dumped, tool, wire_log
 from tests.support import java
 from tests.support.capture_proxy import CaptureProxy
 from tests.support.kafka_process import KafkaProcess, free_port
-from tests.support.old_java import LOGGING
 
 LOGS = Path(__file__).parent / "records" / "streams_kafka_4.3.1.json"
 PROGRAM = CLIENTS / "java" / "WordCount.java"
@@ -42,7 +41,7 @@ class Instance:
     """One instance of the application, of one member."""
 
     def __init__(self, folder: Path, bootstrap: str, name: str, port: int) -> None:
-        libraries = java.jars(f"kafka-streams-{java.KAFKA_VERSION}", f"org.apache.kafka:kafka-streams:{java.KAFKA_VERSION}", LOGGING)
+        libraries = java.jars(*java.STREAMS)
         settings = ["group.protocol=streams", f"application.server=127.0.0.1:{port}", f"client.id={name}", "commit.interval.ms=500"]
         command = ["java", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp", f"{libraries}/*"]
         words = [str(PROGRAM), bootstrap, "lines", "counts", str(folder / name), *settings, "internal.leave.group.on.close=true"]

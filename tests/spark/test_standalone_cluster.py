@@ -21,6 +21,7 @@ from minibroker.spark import session
 from tests.cli.conftest import Commands
 from tests.conftest import NO_RETENTION
 from tests.support.broker_process import BrokerProcess
+from tests.support.spark_classes import jvm_options
 from tests.support.spark_cluster import SparkCluster
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1200)]
@@ -29,15 +30,14 @@ README = (Path(__file__).parents[2] / "README.md").read_text()
 SECTION = README.partition("### Pipelines")[2].partition("\n## ")[0]
 COUNT = 500  #: records in each of two partitions
 
-#: told its work as JSON: the master, calls of minibroker, a program that has `spark`
+#: told its work as JSON: the master, options of executors' JVMs, calls of minibroker, a program that has `spark`
 DRIVER = """
 import json, sys
 from minibroker.cli.main import main
-from minibroker.cli.spark import options
+from minibroker.cli.spark import jvm_options
 from minibroker.spark.session import kafka_session
 
-master, calls, program = json.loads(sys.argv[1])
-quick = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+master, quick, calls, program = json.loads(sys.argv[1])
 spark = kafka_session("readme", master=master, conf={"spark.executor.memory": "512m", "spark.executor.extraJavaOptions": quick})
 options.open_session = lambda app_name, **settings: spark
 options.close_session = lambda session: None
@@ -80,7 +80,7 @@ def test_the_pipelines_of_the_readme(tmp_path: Path) -> None:
 
 def drive(folder: Path, master: str, calls: list[list[str]], program: str) -> dict[str, str]:
     """What each call printed, by its first two words; and the program, by `python`."""
-    work = json.dumps([master, calls, program])
+    work = json.dumps([master, " ".join(jvm_options()), calls, program])
     ran = subprocess.run([sys.executable, "-c", DRIVER, work], cwd=folder, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     parts = [part.partition("\n") for part in re.split(r"^\$ ", ran.stdout, flags=re.MULTILINE)[1:]]

@@ -62,7 +62,7 @@ class KafkaProcess:
         properties = folder / "server.properties"
         text = PROPERTIES.format(quorum=quorum, port=self.port, controller_port=controller_port, data_dir=self.data_dir)
         properties.write_text(text + "".join(f"{name}={value}\n" for name, value in (settings or {}).items()))
-        _keep_class_data(kafka_jars())
+        keep_class_data(kafka_jars())
         java = ["java", "-Xmx512m", *SHORT_LIVED, *class_data(kafka_jars()), "-cp", f"{kafka_jars()}/*"]
         if data_dir is None:
             tool = [*java, "kafka.tools.StorageTool", "format", "--standalone", "-t", CLUSTER_ID, "-c", str(properties)]
@@ -112,7 +112,7 @@ class KafkaProcess:
             time.sleep(0.1)
 
 
-def _keep_class_data(jars: Path) -> None:
+def keep_class_data(jars: Path) -> None:
     """Let a Kafka start and end once, by one process at a time, and keep its classes; where that does not work all do without."""
     tried = jars / f".{CLASS_DATA}-tried"
     with (jars / ".lock").open("w") as lock:

@@ -16,11 +16,10 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.support.java import cache_folder, jars, require_java
+from tests.support.java import LOGGING, cache_folder, jars, require_java
 from tests.support.told_program import ToldProgram
 
 SOURCES = Path(__file__).parents[1] / "clients" / "java"
-LOGGING = "org.slf4j:slf4j-simple:1.7.36"
 FIRST_WITH_KAFKA_CONSUMER = (0, 10, 2)
 
 VERSIONS = ("0.8.2.2", "0.9.0.1", "0.10.0.1", "0.10.2.2", "0.11.0.3", "1.1.1", "2.0.1", "2.8.2", "3.9.1")
@@ -52,9 +51,15 @@ def number(version: str) -> tuple[int, ...]:
 
 def client_jars(version: str) -> Path:
     """The jars of a version: the client's, and for the oldest the broker's, in which SimpleConsumer is."""
+    ((name, coordinates),) = coordinates_of(version).items()
+    return jars(name, *coordinates)
+
+
+def coordinates_of(version: str) -> dict[str, tuple[str, ...]]:
+    """The folder of `client_jars`, and what it asks Maven for."""
     if number(version) < FIRST_WITH_KAFKA_CONSUMER:
-        return jars(f"kafka-{version}", f"org.apache.kafka:kafka_2.11:{version}", LOGGING)
-    return jars(f"kafka-clients-{version}", f"org.apache.kafka:kafka-clients:{version}", LOGGING)
+        return {f"kafka-{version}": (f"org.apache.kafka:kafka_2.11:{version}", LOGGING)}
+    return {f"kafka-clients-{version}": (f"org.apache.kafka:kafka-clients:{version}", LOGGING)}
 
 
 def _program(main: str, *others: str, oldest: str) -> Path:

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Self
 
-from tests.support.java import SHORT_LIVED
+from tests.support.spark_classes import jvm_options
 
 MASTER_READY = re.compile(r"Starting Spark master at (spark://127\.0\.0\.1:\d+)")
 WORKER_READY = re.compile(r"Successfully registered with master")
@@ -56,7 +56,7 @@ class SparkCluster:
             "0",
         ]
         environment = {**os.environ, "SPARK_HOME": home, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": "256m"}
-        environment["SPARK_DAEMON_JAVA_OPTS"] = " ".join(SHORT_LIVED)
+        environment["SPARK_DAEMON_JAVA_OPTS"] = " ".join(jvm_options())
         with output.open("wb") as out:
             process = subprocess.Popen(
                 [*command, *arguments], stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, env=environment
