@@ -1,0 +1,1 @@
+"""Revenue by product and hour, as a batch or as a stream, with PySpark; README.md says how it is run and tested."""
