@@ -21,14 +21,6 @@ from minibroker.errors import ConfigurationError, InvalidConfig
 
 _LOG = logging.getLogger(__name__)
 
-# Kafka's own names that mean nothing on one node: files written for Kafka set them, and a warning would only be noise.
-IGNORED_PREFIXES = (
-    "process.roles", "controller.", "inter.broker.", "zookeeper.", "replica.", "replication.", "num.", "metadata.", "metric", "quota.",
-    "share.coordinator.", "group.", "remote.", "leader.", "broker.", "kafka.metrics.", "confluent.", "security.inter.broker.",
-    "auto.leader.rebalance.", "log4j.", "alter.log.dirs.", "client.quota.", "background.threads", "log.message.format.version",
-    "initial.broker.registration.", "controlled.shutdown.", "jmx.", "telemetry.", "transaction.state.log.", "unstable.",
-)  # fmt: skip
-
 
 class BrokerConfig:
     """Every setting; see config/broker_properties.py for what each means. Times are milliseconds unless the name says otherwise."""
@@ -223,13 +215,12 @@ class BrokerConfig:
         return config
 
     def warn_of_unknown(self) -> None:
-        """One line for each property that nobody knows, with the nearest name that somebody does."""
-        for name in sorted(self.unknown):
-            if name.startswith(IGNORED_PREFIXES) and not (near := _nearest(name, cutoff=0.9)):
-                _LOG.debug("property %s has no effect in minibroker", name)
-                continue
-            near = _nearest(name, cutoff=0.7)
-            _LOG.warning("unknown property %s is ignored%s", name, f": did you mean {near}?" if near else "")
+        """One line for each property that nobody knows, with the nearest name that somebody does, and for what Kafka has and we do not."""
+        if self.unknown:
+            from minibroker.config.unknown import warnings_of  # noqa: PLC0415  most configurations need none of it
+
+            for line in warnings_of(self.unknown):
+                _LOG.warning("%s", line)
 
     def set_dynamic(self, dynamic_default: Mapping[str, str], dynamic_broker: Mapping[str, str]) -> None:
         """Replace the stored overrides and rewrite the attributes; raises InvalidConfig and changes nothing when one is bad."""
@@ -353,10 +344,3 @@ def _counts(name: str, items: Iterable[str], form: str, example: str) -> dict[st
 def _default_of(message: str) -> str:
     name = message.partition(" for configuration ")[2].partition(":")[0]
     return (BROKER_PROPERTIES[name].default if name in BROKER_PROPERTIES else None) or "none"
-
-
-def _nearest(name: str, cutoff: float) -> str | None:
-    import difflib  # noqa: PLC0415  only a mistyped name needs it
-
-    matches = difflib.get_close_matches(name, BROKER_PROPERTIES, n=1, cutoff=cutoff)
-    return matches[0] if matches else None

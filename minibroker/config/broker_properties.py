@@ -91,7 +91,7 @@ _NETWORK_DYNAMIC: tuple[Row, ...] = (
 
 _TOPICS: tuple[Row, ...] = (
     ("auto.create.topics.enable", BOOLEAN, "true", None, "Whether a topic appears when a client first asks for it."),
-    ("default.replication.factor", INT, "1", at_least(1), "Replication factor of topics made on first use; there is one replica."),
+    ("default.replication.factor", INT, "1", at_least(1), "Replication factor of topics made on first use."),
     ("delete.topic.enable", BOOLEAN, "true", None, "Whether DeleteTopics is honoured."),
     ("num.partitions", INT, "1", at_least(1), "Partitions of a topic that does not say how many."),
     (
@@ -179,9 +179,9 @@ _LOG_DYNAMIC: tuple[Row, ...] = (
     ("log.segment.bytes", INT, "1073741824", at_least(SEGMENT_BYTES_MIN), "Size at which a new segment begins."),
     ("log.segment.delete.delay.ms", LONG, "60000", at_least(0), "How long a deleted file waits, renamed, before it is removed."),
     ("message.max.bytes", INT, "1048588", at_least(0), "Largest record batch, as it arrives compressed, with its header."),
-    ("min.insync.replicas", INT, "1", at_least(1), "Replicas that acks=all waits for; there is one."),
+    ("min.insync.replicas", INT, "1", at_least(1), "Replicas that must be in sync for acks=all."),
     ("num.recovery.threads.per.data.dir", INT, "2", at_least(1), "Logs of a directory recovered at one time after an unclean stop."),
-    ("unclean.leader.election.enable", BOOLEAN, "false", None, "Accepted for Kafka's tools; the one replica is always in sync."),
+    ("unclean.leader.election.enable", BOOLEAN, "false", None, "Whether a replica that is not in sync may lead."),
 )
 
 #: what Kafka's users and tools alter on any broker; there are neither threads nor followers here
@@ -211,7 +211,7 @@ _ACCEPTED_DYNAMIC: tuple[Row, ...] = (
 DYNAMIC_ONLY = frozenset(row[0] for row in _ACCEPTED_DYNAMIC[-3:])
 
 _COORDINATORS: tuple[Row, ...] = (
-    ("group.initial.rebalance.delay.ms", INT, "0", at_least(0), "How long a new group waits for more members. Kafka: 3000."),
+    ("group.initial.rebalance.delay.ms", INT, "0", at_least(0), "How long a new group waits for more members."),
     ("group.max.session.timeout.ms", INT, "1800000", None, "Longest session time-out that a member may ask for."),
     ("group.max.size", INT, _INT_MAX, at_least(1), "Most members of a group."),
     ("group.min.session.timeout.ms", INT, "6000", None, "Shortest session time-out that a member may ask for."),
@@ -219,7 +219,7 @@ _COORDINATORS: tuple[Row, ...] = (
     ("offsets.retention.check.interval.ms", LONG, "600000", at_least(1), "How often expired offsets are looked for."),
     ("offsets.retention.minutes", INT, "10080", at_least(1), "How long the offsets of an empty group are kept."),
     ("offsets.topic.num.partitions", INT, "50", at_least(1), "Partitions of __consumer_offsets."),
-    ("offsets.topic.replication.factor", SHORT, "1", at_least(1), "Replication factor of __consumer_offsets; there is one replica."),
+    ("offsets.topic.replication.factor", SHORT, "1", at_least(1), "Replication factor of __consumer_offsets."),
     ("offsets.topic.segment.bytes", INT, "104857600", at_least(1), "Segment size of __consumer_offsets."),
     ("producer.id.expiration.check.interval.ms", INT, "600000", at_least(1), "How often expired producer ids are looked for."),
     (
@@ -244,7 +244,7 @@ _COORDINATORS: tuple[Row, ...] = (
         SHORT,
         "1",
         at_least(1),
-        "Replication factor of __transaction_state; there is one replica.",
+        "Replication factor of __transaction_state.",
     ),
     ("transaction.state.log.segment.bytes", INT, "104857600", at_least(1), "Segment size of __transaction_state."),
     ("transactional.id.expiration.ms", INT, "604800000", at_least(1), "How long an unused transactional id is remembered."),
@@ -279,7 +279,7 @@ _SHARE_COORDINATOR: tuple[Row, ...] = (
         SHORT,
         "1",
         at_least(1),
-        "Replication factor of __share_group_state; there is one replica.",
+        "Replication factor of __share_group_state.",
     ),
     ("share.coordinator.state.topic.segment.bytes", INT, "104857600", at_least(1), "Segment size of __share_group_state."),
 )

@@ -42,7 +42,22 @@ SOURCE_CLIENT_METRICS = 7
 SOURCE_GROUP = 8
 
 Value = bool | int | float | str | tuple[str, ...] | None
-Check = Callable[[Value], str | None]  #: what is wrong with a parsed value, or None
+
+
+class Check:
+    """Which values are valid: in Kafka's words, `[1,...]`, and as what is wrong with a parsed value (None: nothing)."""
+
+    __slots__ = ("_problem_of", "words")
+
+    def __init__(self, words: str, problem_of: Callable[[Value], str | None]) -> None:
+        self.words = words
+        self._problem_of = problem_of
+
+    def __call__(self, value: Value) -> str | None:
+        """What is wrong with a parsed value; None when nothing is."""
+        return self._problem_of(value)
+
+
 Row = tuple[str, int, str | None, Check | None, str]  #: name, type, default, check, documentation
 
 
@@ -54,6 +69,11 @@ class Property:
     def __init__(self, row: Row, *, is_dynamic: bool) -> None:
         self.name, self.type, self.default, self.check, self.documentation = row
         self.is_dynamic = is_dynamic  #: may change while the broker runs, for this broker or for all (DynamicBrokerConfig)
+
+    @property
+    def valid_values(self) -> str:
+        """In Kafka's words, `[1,...]`; empty where the type says it all."""
+        return "" if self.check is None else self.check.words
 
     @property
     def is_sensitive(self) -> bool:
@@ -147,7 +167,7 @@ def at_least(minimum: int) -> Check:
     def check(value: Value) -> str | None:
         return f"Value must be at least {minimum}" if isinstance(value, int | float) and value < minimum else None
 
-    return check
+    return Check(f"[{minimum},...]", check)
 
 
 def between(minimum: int, maximum: int) -> Check:
@@ -160,7 +180,7 @@ def between(minimum: int, maximum: int) -> Check:
             return f"Value must be at least {minimum}"
         return f"Value must be no more than {maximum}" if value > maximum else None
 
-    return check
+    return Check(f"[{minimum},...,{maximum}]", check)
 
 
 def one_of(*choices: str) -> Check:
@@ -170,7 +190,7 @@ def one_of(*choices: str) -> Check:
         items = value if isinstance(value, tuple) else (value,)
         return None if all(item in choices for item in items) else f"String must be one of: {', '.join(choices)}"
 
-    return check
+    return Check(f"[{', '.join(choices)}]", check)
 
 
 def one_of_any_case(*choices: str) -> Check:
@@ -180,12 +200,18 @@ def one_of_any_case(*choices: str) -> Check:
         known = isinstance(value, str) and value.upper() in choices
         return None if known else f"String must be one of (case insensitive): {', '.join(choices)}"
 
-    return check
+    return Check(f"(case insensitive) [{', '.join(choices)}]", check)
 
 
-def gzip_level(value: Value) -> str | None:
-    """Zlib's levels 1 to 9, or -1 for its default."""
+def _gzip_level(value: Value) -> str | None:
     return None if value == -1 or (isinstance(value, int) and 1 <= value <= 9) else "Value must be between 1 and 9 or equal to -1"
+
+
+#: zlib's levels 1 to 9, or -1 for its default
+gzip_level = Check("[1,...,9] or -1", _gzip_level)
+
+
+_REPLICAS = "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
 
 
 def throttled_replicas(name: str) -> Check:
@@ -196,9 +222,6 @@ def throttled_replicas(name: str) -> Check:
         pairs = [item.split(":") for item in items]
         if items == ("*",) or all(len(pair) == 2 and all(part.isdigit() for part in pair) for pair in pairs):
             return None
-        return (
-            f"{name} must be the literal '*' or a list of replicas in the following format: "
-            "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
-        )
+        return f"{name} must be the literal '*' or a list of replicas in the following format: {_REPLICAS}"
 
-    return check
+    return Check(_REPLICAS, check)

@@ -46,12 +46,12 @@ def _of_kind(kind: str) -> tuple[Row, ...]:
     heartbeats = f"How often members of a {kind} group are heard, and how soon they hear that others came or went."
     return (
         *_limited(kind, "session.timeout.ms", (45_000, 45_000, 60_000), _same(at_least(1)), sessions),
-        *_limited(kind, "heartbeat.interval.ms", (1_000, 1_000, 15_000), _same(at_least(1)), f"{heartbeats} Kafka: 5000."),
+        *_limited(kind, "heartbeat.interval.ms", (1_000, 1_000, 15_000), _same(at_least(1)), heartbeats),
     )
 
 
 def _assignment(kind: str) -> tuple[Row, Row, Row]:
-    words = f"Least time between two assignments of a {kind} group. Kafka: 1000."
+    words = f"Least time between two assignments of a {kind} group."
     return _limited(kind, "assignment.interval.ms", (0, 0, 15_000), _same(at_least(0)), words)
 
 
@@ -115,7 +115,7 @@ _STREAMS: tuple[Row, ...] = (
         INT,
         "0",
         at_least(0),
-        "How long a new streams group waits for more members. Kafka: 3000.",
+        "How long a new streams group waits for more members.",
     ),
 )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from minibroker.config.definition import BOOLEAN, INT, LONG_MAX, STRING, Property, Row, Value, at_least, one_of
+from minibroker.config.definition import BOOLEAN, INT, LONG_MAX, STRING, Check, Property, Row, Value, at_least, one_of
 
 _DURATION = (
     r"by_duration:[+]?P(?=.)(?:[+]?(?P<d>\d+)D)?(?:T(?=.)(?:[+]?(?P<h>\d+)H)?(?:[+]?(?P<m>\d+)M)?(?:[+]?(?P<s>\d+(?:[.,]\d{0,9})?)S)?)?"
@@ -55,7 +55,7 @@ _ROWS: tuple[Row, ...] = (
         "share.auto.offset.reset",
         STRING,
         "latest",
-        _offset_reset,
+        Check("[latest, earliest, by_duration:PnDTnHnMn.nS]", _offset_reset),
         "Where a share group begins in a partition: earliest, latest, or at the time so long ago, as in by_duration:PT1H.",
     ),
     ("share.delivery.count.limit", INT, "5", at_least(2), "How often a record is delivered before it is given up."),

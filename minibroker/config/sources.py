@@ -1,7 +1,7 @@
 """Where properties come from: a .properties file, the environment, and `--set name=value`; each wins over the one before it.
 
 Environment (as Kafka's container images do it): KAFKA_A_B means a.b, `__` means `_`, `___` means `-`; KAFKA_CFG_A_B means the same;
-CLUSTER_ID means cluster.id. Variables that steer the JVM or the image are not properties.
+CLUSTER_ID means cluster.id. Variables that steer the JVM or the image are not properties, nor those that Kubernetes sets for a service.
 """
 
 from __future__ import annotations
@@ -34,6 +34,9 @@ NOT_PROPERTIES = frozenset(
 )
 NOT_PROPERTY_PREFIXES = ("KAFKA_LOG4J_",)
 
+#: what Kubernetes and Docker's links set beside a service or a container of the name `kafka`
+_OF_LINKS = re.compile(r"KAFKA_(SERVICE_(HOST|PORT)(_.*)?|PORT_\d+_(TCP|UDP)(_.*)?)")
+
 
 def from_file(path: Path) -> dict[str, str]:
     """Properties of a Java .properties file; raises ConfigurationError when it cannot be read."""
@@ -53,6 +56,8 @@ def from_environment(environment: Mapping[str, str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, value in environment.items():
         if not name.startswith(PREFIX) or name in NOT_PROPERTIES or name.startswith(NOT_PROPERTY_PREFIXES):
+            continue
+        if _OF_LINKS.fullmatch(name) or (name == "KAFKA_PORT" and "://" in value):
             continue
         if name.startswith(LEGACY_PREFIX):
             legacy[property_name(name.removeprefix(LEGACY_PREFIX))] = value

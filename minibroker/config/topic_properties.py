@@ -91,7 +91,7 @@ _ROWS: tuple[Row, ...] = (
     ),
     ("min.cleanable.dirty.ratio", DOUBLE, "0.5", between(0, 1), "Share of uncompacted bytes from which a log is compacted."),
     ("min.compaction.lag.ms", LONG, "0", at_least(0), "Shortest time that a record stays uncompacted."),
-    ("min.insync.replicas", INT, "1", at_least(1), "Replicas that acks=all waits for; there is one, and more are not asked for."),
+    ("min.insync.replicas", INT, "1", at_least(1), "Replicas that must be in sync for acks=all."),
     ("preallocate", BOOLEAN, "false", None, "Whether a new segment takes its full size on disk at once."),
     ("remote.log.copy.disable", BOOLEAN, "false", None, _NO_REMOTE),
     ("remote.log.delete.on.disable", BOOLEAN, "false", None, _NO_REMOTE),
@@ -102,7 +102,7 @@ _ROWS: tuple[Row, ...] = (
     ("segment.index.bytes", INT, "10485760", at_least(4), "Size of an offset index at which a new segment begins."),
     ("segment.jitter.ms", LONG, "0", at_least(0), "Random time taken off segment.ms, so that segments do not roll all at once."),
     ("segment.ms", LONG, "604800000", at_least(1), "Age at which a new segment begins even when the old one is not full."),
-    ("unclean.leader.election.enable", BOOLEAN, "false", None, "Accepted for Kafka's tools; the one replica is always in sync."),
+    ("unclean.leader.election.enable", BOOLEAN, "false", None, "Whether a replica that is not in sync may lead."),
 )
 
 TOPIC_PROPERTIES: dict[str, Property] = {row[0]: Property(row, is_dynamic=True) for row in _ROWS}

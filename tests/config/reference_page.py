@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
-from minibroker.config.broker_properties import BROKER_PROPERTIES
-from minibroker.config.client_metrics_properties import CLIENT_METRICS_PROPERTIES
-from minibroker.config.definition import TYPE_NAMES, Property
-from minibroker.config.group_properties import GROUP_LIMITS, GROUP_PROPERTIES, GROUP_SYNONYMS
-from minibroker.config.topic_properties import SYNONYMS, TOPIC_PROPERTIES
+from minibroker.config.differences import ONLY_OURS
+from minibroker.config.kafka_only import families
+from minibroker.config.reference import BROKER, CLIENT_METRICS, GROUP, TOPIC, Entry, entries
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "configuration.md"
-
-READ_BY_CONFIG = {"listener.security.protocol.map", "controller.listener.names", "log.dir", "broker.id"}
 
 _HEAD = """# Configuration
 
@@ -25,86 +22,125 @@ Apache Kafka's property names, types and defaults. Values come from, weakest fir
 2. a properties file: `minibroker serve --config config/server.properties`;
 3. the environment: `KAFKA_NUM_PARTITIONS=3` is `num.partitions=3`; `__` stands for `_`, `___` for `-`;
 4. arguments: `minibroker serve --set num.partitions=3`;
-5. what AlterConfigs stored, for properties marked *dynamic*: for all brokers, then for this one. It outlives a restart.
+5. what AlterConfigs stored, for properties whose mode is *cluster-wide*: for all brokers, then for this one. It outlives a restart.
 
 A value that is not valid stops the start with one line that says so. A name that nobody knows is warned of, with the nearest that
-somebody knows. Names of Kafka's that mean nothing on one node (`process.roles`, `controller.*`, `replica.*`, ...) are passed over.
+somebody knows. [Names of Kafka's that have no effect here](#properties-of-apache-kafka-without-effect) are passed over, or warned of
+where they would change what clients may do.
 
-*No effect yet* marks what is accepted, checked, stored and shown, but what nothing in this version acts on.
+```sh
+minibroker config check server.properties     # what is wrong with a file, before a broker starts with it
+minibroker config explain log.retention.ms    # one property: what follows, in the terminal
+minibroker config list --different            # what differs from Apache Kafka
+```
 
+Three files to begin with:
+
+| file | what it is for |
+|---|---|
+| [`config/server.properties`](../config/server.properties) | the defaults, with what they mean; the place to change them |
+| [`config/test.properties`](../config/test.properties) | tests and CI: small and fast, on a free port of this machine alone |
+| [`config/durable.properties`](../config/durable.properties) | what is acknowledged survives the loss of power |
+
+How to read the tables:
+
+- **valid values** are in Kafka's notation: `[1,...]` is 1 and more, `[0,...,1]` from 0 to 1, `[a, b]` one of these.
+- **mode** is Kafka's *update mode*: *read-only* at the start alone; *cluster-wide* also while the broker runs, for all brokers
+  (`minibroker configs alter brokers --default -c NAME=VALUE`) or for one.
+- **Kafka's default** is filled in where it is another one. *Not Kafka's* is a property of minibroker's own, *internal* one
+  that Kafka reads and does not document.
+- **Differs** says how the effect differs from that in Apache Kafka 4.3.1. *No effect* marks what is accepted, checked, stored and
+  shown, but what nothing acts on.
+
+"""
+
+_GROUPS = """What a group of KIP-848 (`consumer.*`), a share or a streams group may have for itself:
+`minibroker configs alter groups GROUP -c NAME=VALUE`. Without one the broker property holds; `group.*.min.*` and
+`group.*.max.*` are the limits of what groups may have.
+Members of classic groups name their time-outs themselves.
+"""
+
+_KAFKA_ONLY = """A `*` stands for all names that begin so. Those *warned of* get a line in the log where a configuration has them.
 """
 
 
 def page() -> str:
     """The whole text."""
-    lines = [_HEAD + "## Broker properties\n", "| property | type | default | |", "|---|---|---|---|"]
-    lines += [_broker_row(BROKER_PROPERTIES[name]) for name in sorted(BROKER_PROPERTIES)]
-    lines += ["\n## Topic configs\n", "All are dynamic. Without an override the broker property holds.\n"]
-    lines += ["| config | type | default | broker property | |", "|---|---|---|---|---|"]
-    lines += [_topic_row(prop) for prop in TOPIC_PROPERTIES.values()]
-    lines += [
-        "\n## Group configs\n",
-        "What a group of KIP-848 (`consumer.*`), a share or a streams group may have for itself (`minibroker configs alter groups GROUP`):",
-        "all are dynamic.",
-    ]
-    lines += [
-        "Without one the broker property holds; `group.*.min.*` and `group.*.max.*` are the limits of what groups may have.",
-        "Members of classic groups name their time-outs themselves.\n",
-    ]
-    lines += ["| config | type | default | broker property | |", "|---|---|---|---|---|"]
-    lines += [_group_row(prop) for prop in GROUP_PROPERTIES.values()]
+    broker = [_broker_row(entry) for entry in entries(BROKER)]
+    lines = [_HEAD + "## Broker properties\n", *_table("property, type, unit, default, Kafka's default, valid values, mode, ", broker)]
+    lines += ["\n## Topic configs\n", "All may change at any time, a topic at a time. Without an override the broker property holds.\n"]
+    lines += _table("config, type, unit, default, valid values, broker property, ", [_topic_row(entry) for entry in entries(TOPIC)])
+    lines += ["\n## Group configs\n", _GROUPS]
+    lines += _table(
+        "config, type, unit, default, Kafka's default, valid values, broker property, ", [_group_row(entry) for entry in entries(GROUP)]
+    )
     lines += ["\n## Client metrics configs\n", "Kept and told; telemetry is not served, so no client acts on them.\n"]
-    lines += ["| config | type | default | |", "|---|---|---|---|"]
-    lines += [f"| `{prop.name}` | {_type(prop)} | {_default(prop)} | {prop.documentation} |" for prop in CLIENT_METRICS_PROPERTIES.values()]
+    metrics = entries(CLIENT_METRICS)
+    lines += _table("config, type, unit, default, ", [[*_start(entry), _default(entry), entry.documentation] for entry in metrics])
+    lines += ["\n## Properties of Apache Kafka without effect\n", _KAFKA_ONLY, *_table("names, why", list(_families()))]
     return "\n".join(lines) + "\n"
 
 
-def _group_row(prop: Property) -> str:
-    behind = GROUP_SYNONYMS.get(prop.name)
-    note = "" if _is_read(prop.name) else " *No effect yet.*"
-    default = _default(BROKER_PROPERTIES[behind] if behind else prop)  # the broker property's is the one in force
-    return f"| `{prop.name}` | {_type(prop)} | {default} | {f'`{behind}`' if behind else ''} | {prop.documentation}{note} |"
+def _table(columns: str, rows: list[list[str]]) -> list[str]:
+    names = columns.split(", ")
+    return [_line([name.strip() for name in names]), "|" + "---|" * len(names), *map(_line, rows)]
 
 
-def _broker_row(prop: Property) -> str:
-    notes = [" *Dynamic.*"] if prop.is_dynamic else []
-    notes += [] if _broker_has_effect(prop.name) else [" *No effect yet.*"]
-    return f"| `{prop.name}` | {_type(prop)} | {_default(prop)} | {prop.documentation}{''.join(notes)} |"
+def _line(cells: list[str]) -> str:
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
 
-def _topic_row(prop: Property) -> str:
-    behind = ", ".join(f"`{name}`" for name, _ in SYNONYMS.get(prop.name, ()))
-    note = "" if _topic_has_effect(prop.name) else " *No effect yet.*"
-    return f"| `{prop.name}` | {_type(prop)} | {_default(prop)} | {behind} | {prop.documentation}{note} |"
+def _start(entry: Entry) -> list[str]:
+    return [f"`{entry.name}`", entry.type, entry.unit]
 
 
-def _broker_has_effect(name: str) -> bool:
-    behind = [topic for topic, synonyms in SYNONYMS.items() if name in {synonym for synonym, _ in synonyms}]
-    of_groups = [group for group, synonym in GROUP_SYNONYMS.items() if name == synonym or name in GROUP_LIMITS.get(group, ())]
-    return name in READ_BY_CONFIG or _is_read(name) or any(_topic_has_effect(topic) for topic in behind) or any(map(_is_read, of_groups))
+def _broker_row(entry: Entry) -> list[str]:
+    own = "" if entry.is_kafkas else "*not Kafka's*" if entry.name in ONLY_OURS else "*internal*"
+    kafkas = (_code(entry.kafka_default) or "none") if entry.has_other_default else own
+    return [*_start(entry), _default(entry), kafkas, _code(entry.valid_values), entry.update_mode, _words(entry)]
 
 
-def _topic_has_effect(name: str) -> bool:
-    return _is_read(name)
+def _topic_row(entry: Entry) -> list[str]:
+    return [*_start(entry), _default(entry), _code(entry.valid_values), _behind(entry), _words(entry)]
 
 
-def _is_read(name: str) -> bool:
+def _group_row(entry: Entry) -> list[str]:
+    kafkas = _code(entry.kafka_default) if entry.has_other_default else ""
+    return [*_start(entry), _default(entry), kafkas, _code(entry.valid_values), _behind(entry), _words(entry)]
+
+
+def _families() -> Iterator[list[str]]:
+    for why, names in families().items():
+        yield [", ".join(map(_code, names)), f"{why.reason[0].upper()}{why.reason[1:]}.{' *Warned of.*' if why.is_warned_of else ''}"]
+
+
+def _words(entry: Entry) -> str:
+    differs = f" **Differs:** {entry.difference}" if entry.difference else ""
+    return f"{entry.documentation}{differs}{'' if entry.has_effect else ' *No effect.*'}"
+
+
+def _behind(entry: Entry) -> str:
+    return ", ".join(map(_code, entry.behind))
+
+
+def _default(entry: Entry) -> str:
+    return _code(entry.default)
+
+
+def _code(text: str | None) -> str:
+    return f"`{text}`" if text else ""
+
+
+def is_read(name: str) -> bool:
     """Whether any module outside the configuration reads the attribute of that name."""
-    return re.search(rf"\.{name.replace('.', '_')}\b", _source()) is not None
+    return name.replace(".", "_") in _attributes()
 
 
 @functools.cache
-def _source() -> str:
+def _attributes() -> frozenset[str]:
     package = ROOT / "minibroker"
-    return "\n".join(file.read_text() for file in sorted(package.rglob("*.py")) if file.parent != package / "config")
-
-
-def _type(prop: Property) -> str:
-    return TYPE_NAMES[prop.type].lower()
-
-
-def _default(prop: Property) -> str:
-    return f"`{prop.default}`" if prop.default else ""
+    files = [file for file in package.rglob("*.py") if file.parent != package / "config"]
+    return frozenset(name for file in files for name in re.findall(r"[.\"](\w+)", file.read_text()))
 
 
 if __name__ == "__main__":

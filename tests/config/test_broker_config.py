@@ -12,45 +12,24 @@ from minibroker.config import sources
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.config.broker_properties import BROKER_PROPERTIES, DYNAMIC_ONLY
 from minibroker.config.definition import LONG_MAX
+from minibroker.config.differences import NOT_KAFKAS
 from minibroker.config.listeners import Listener
 from minibroker.errors import ConfigurationError, InvalidConfig
 from tests.config.kafka_configs import BROKER_CONFIGS
 
-#: Not Kafka's, or internal to it.
-NOT_KAFKAS = (
-    {"cluster.id", "topic.partition.count.map", "producer.id.expiration.check.interval.ms", "log.initial.task.delay.ms"}
-    | DYNAMIC_ONLY
-    | {
-        "share.coordinator.cold.partition.snapshot.interval.ms",
-        "share.coordinator.state.topic.prune.interval.ms",
-    }
-)
-OTHER_DEFAULTS = {
-    "broker.id", "node.id", "log.dir", "listeners", "group.initial.rebalance.delay.ms", "offsets.topic.replication.factor",
-    "transaction.state.log.min.isr", "transaction.state.log.replication.factor", "metadata.log.segment.bytes",
-    "group.streams.initial.rebalance.delay.ms", "share.coordinator.state.topic.min.isr", "share.coordinator.state.topic.replication.factor",
-    *(
-        f"group.{kind}.{name}"
-        for kind in ("consumer", "share", "streams")
-        for name in ("heartbeat.interval.ms", "min.heartbeat.interval.ms", "assignment.interval.ms")
-    ),
-}  # fmt: skip
-STATIC_HERE = {"listeners", "listener.security.protocol.map"}  # sockets are opened once
-OTHER_TYPES = {"listener.security.protocol.map"}  # a list here, a text there
 
-
-def test_names_defaults_and_types_are_kafkas() -> None:
-    assert set(BROKER_PROPERTIES) - NOT_KAFKAS <= set(BROKER_CONFIGS)
-    for name in set(BROKER_PROPERTIES) - NOT_KAFKAS:
-        default, kind, is_read_only, is_sensitive = BROKER_CONFIGS[name]
+def test_names_types_and_modes_are_what_a_running_kafka_answers() -> None:
+    """Defaults and valid values: test_reference.py."""
+    static_here = {"listeners", "listener.security.protocol.map"}  # sockets are opened once
+    for name in sorted((set(BROKER_PROPERTIES) - NOT_KAFKAS - DYNAMIC_ONLY) & set(BROKER_CONFIGS)):
+        _, kind, is_read_only, is_sensitive = BROKER_CONFIGS[name]
         prop = BROKER_PROPERTIES[name]
-        if name not in OTHER_DEFAULTS:
-            assert (name, prop.default) == (name, default)
-        if name not in OTHER_TYPES:
+        if name != "listener.security.protocol.map":  # a list here, a text there
             assert (name, prop.type) == (name, kind)
-        if name not in STATIC_HERE:
+        if name not in static_here:
             assert (name, prop.is_dynamic) == (name, not is_read_only)
         assert (name, prop.is_sensitive) == (name, is_sensitive)
+    assert set(BROKER_PROPERTIES) - NOT_KAFKAS - DYNAMIC_ONLY <= set(BROKER_CONFIGS)
 
 
 def test_every_property_is_an_attribute() -> None:
@@ -201,11 +180,3 @@ def test_dynamic_values_win_and_a_bad_one_changes_nothing() -> None:
 
     config.set_dynamic({}, {})
     assert (config.message_max_bytes, config.log_retention_ms) == (10, 604_800_000)
-
-
-def test_the_published_file_is_valid(caplog: pytest.LogCaptureFixture) -> None:
-    file = Path(__file__).parents[2] / "config" / "server.properties"
-    config = BrokerConfig.load(file=file)
-    assert not caplog.records
-    assert config.unknown == {}
-    assert {name: text for name, text in config.static.items() if text != BROKER_PROPERTIES[name].default} == {"log.dirs": "data"}

@@ -1,0 +1,102 @@
+"""What users want to know of a property, beside what a value may be: its unit, when it may change, how it differs from Apache Kafka's.
+
+`docs/configuration.md` and `minibroker config` are made of it; the broker itself never imports it. What it says of Apache Kafka is held
+against the pages that Kafka 4.3.1 prints of its own configs (`tests/config/test_reference.py`).
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from minibroker.config.broker_properties import BROKER_PROPERTIES
+from minibroker.config.client_metrics_properties import CLIENT_METRICS_PROPERTIES
+from minibroker.config.definition import DOUBLE, INT, LONG, SHORT, TYPE_NAMES, Property
+from minibroker.config.differences import EFFECTS, KAFKA_DEFAULTS, NO_EFFECT, NOT_KAFKAS
+from minibroker.config.group_properties import GROUP_PROPERTIES, GROUP_SYNONYMS
+from minibroker.config.topic_properties import SYNONYMS, TOPIC_PROPERTIES
+
+BROKER, TOPIC, GROUP, CLIENT_METRICS = KINDS = ("broker", "topic", "group", "client-metrics")
+
+READ_ONLY: Final = "read-only"  #: at the start alone
+CLUSTER_WIDE: Final = "cluster-wide"  #: while the broker runs, for all brokers or for one
+_MODES: Final = {TOPIC: "per topic", GROUP: "per group", CLIENT_METRICS: "per subscription"}
+
+#: endings of names -> unit
+_BY_ENDING: Final = {
+    ".ms": "milliseconds", ".seconds": "seconds", ".minutes": "minutes", ".hours": "hours",
+    ".bytes": "bytes", ".buffer.size": "bytes", ".bytes.between.snapshots": "bytes",
+    ".bytes.per.second": "bytes a second", ".throttled.rate": "bytes a second",
+    ".partitions": "partitions", ".replication.factor": "replicas", ".min.isr": "replicas", ".replicas": "replicas",
+    ".threads": "threads", ".threads.per.data.dir": "threads", ".fetchers": "threads",
+    ".messages": "records", ".record.locks": "records", ".records.per.snapshot": "records", ".count.limit": "deliveries",
+    ".max.size": "members", ".sessions": "sessions", ".cache.slots": "sessions", ".window.num": "samples", ".ratio": "share, 0 to 1",
+    ".load.factor": "share, 0 to 1", ".level": "level", ".max.requests": "requests", ".backlog.size": "connections",
+    ".connections": "connections", ".connections.per.ip": "connections", ".size.limit": "partitions", ".id": "id",
+}  # fmt: skip
+_NUMBERS: Final = (INT, SHORT, LONG, DOUBLE)
+
+
+class Entry(NamedTuple):
+    """Everything about one property; texts are as Kafka writes them."""
+
+    kind: str  #: of KINDS
+    name: str
+    type: str
+    unit: str  #: empty where it is no number
+    default: str | None  #: the value in force when nobody says anything; None: not set
+    valid_values: str  #: Kafka's words; empty where the type says it all
+    update_mode: str  #: Kafka's words
+    kafka_default: str | None  #: Apache Kafka's, where `is_kafkas`
+    is_kafkas: bool  #: whether Apache Kafka documents it
+    has_effect: bool
+    behind: tuple[str, ...]  #: broker properties that hold where it is not set
+    documentation: str
+    difference: str  #: how its effect differs from that in Apache Kafka; empty: it does not
+
+    @property
+    def has_other_default(self) -> bool:
+        """Whether Apache Kafka has another default."""
+        return self.is_kafkas and self.default != self.kafka_default
+
+
+def entries(kind: str) -> list[Entry]:
+    """The properties of a kind, by name."""
+    tables = {BROKER: BROKER_PROPERTIES, TOPIC: TOPIC_PROPERTIES, GROUP: GROUP_PROPERTIES, CLIENT_METRICS: CLIENT_METRICS_PROPERTIES}
+    return [_entry(kind, prop) for _, prop in sorted(tables[kind].items())]
+
+
+def named(name: str) -> list[Entry]:
+    """All that have this name: a broker and a topic may have one each."""
+    return [entry for kind in KINDS for entry in entries(kind) if entry.name == name]
+
+
+def unit_of(prop: Property) -> str:
+    """What a number counts; empty for what is no number."""
+    if prop.type not in _NUMBERS:
+        return ""
+    endings = [ending for ending in _BY_ENDING if f".{prop.name}".endswith(ending)]
+    return _BY_ENDING[max(endings, key=len)]
+
+
+def _entry(kind: str, prop: Property) -> Entry:
+    behind: tuple[str, ...] = ()
+    default, kafka_default = prop.default, prop.default
+    is_kafkas, has_effect, difference = True, prop.name not in NO_EFFECT, ""
+    mode = _MODES.get(kind, "")
+    if kind == BROKER:
+        kafka_default = KAFKA_DEFAULTS.get(prop.name, prop.default)
+        is_kafkas = prop.name not in NOT_KAFKAS
+        mode = CLUSTER_WIDE if prop.is_dynamic else READ_ONLY
+        difference = EFFECTS.get(prop.name, "")
+    elif kind == TOPIC:
+        behind = tuple(name for name, _ in SYNONYMS.get(prop.name, ()))
+        difference = next((EFFECTS[name] for name in behind if name in EFFECTS), "")
+    elif kind == GROUP and prop.name in GROUP_SYNONYMS:
+        behind = (GROUP_SYNONYMS[prop.name],)
+        default = BROKER_PROPERTIES[behind[0]].default  # the one in force
+    elif kind == CLIENT_METRICS:
+        has_effect = False
+    return Entry(
+        kind, prop.name, TYPE_NAMES[prop.type].lower(), unit_of(prop), default, prop.valid_values, mode, kafka_default,
+        is_kafkas, has_effect, behind, prop.documentation, difference,
+    )  # fmt: skip

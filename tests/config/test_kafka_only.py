@@ -1,0 +1,96 @@
+"""What Apache Kafka has and we do not: every name of Kafka's is accounted for, and only those are warned of that somebody may miss."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from minibroker.config import sources
+from minibroker.config.broker_config import BrokerConfig
+from minibroker.config.broker_properties import BROKER_PROPERTIES
+from minibroker.config.kafka_only import KAFKA_ONLY, families, ignored
+from minibroker.config.unknown import warnings_of
+from tests.config.kafka_configs import BROKER_CONFIGS
+from tests.config.test_reference import DOCS
+
+KRAFT = {
+    "process.roles": "broker,controller",
+    "controller.quorum.voters": "1@localhost:9093",
+    "controller.quorum.bootstrap.servers": "localhost:9093",
+    "controller.listener.names": "CONTROLLER",
+    "inter.broker.listener.name": "PLAINTEXT",
+    "listeners": "PLAINTEXT://:9092,CONTROLLER://:9093",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "offsets.topic.replication.factor": "1",
+    "replica.fetch.max.bytes": "1",
+    "zookeeper.connect": "localhost:2181",
+    "confluent.license.topic.replication.factor": "1",
+    "num.network.threads": "3",
+}
+
+
+def test_every_name_of_kafkas_is_a_property_or_has_its_reason() -> None:
+    kafkas = set(DOCS["broker"]) | set(BROKER_CONFIGS)
+    assert [name for name in sorted(kafkas) if name not in BROKER_PROPERTIES and ignored(name) is None] == []
+    assert [name for name in KAFKA_ONLY if name in BROKER_PROPERTIES] == []
+
+
+def test_a_file_for_kraft_is_no_reason_to_say_anything(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING)
+    config = BrokerConfig.load(arguments=KRAFT)
+    assert [str(each) for each in config.listeners] == ["PLAINTEXT://:9092"]
+    assert not caplog.records
+
+
+def test_what_would_change_what_clients_may_do_is_told_once_for_each_reason() -> None:
+    unknown = {"sasl.enabled.mechanisms": "PLAIN", "ssl.keystore.location": "/k.jks", "super.users": "User:a", "ssl.key.password": ""}
+    unknown["create.topic.policy.class.name"] = "com.example.Policy"
+    why = ignored("super.users")
+    assert why is not None
+    assert warnings_of(unknown) == [
+        "no effect have create.topic.policy.class.name: classes in Java are not loaded",
+        f"no effect have sasl.enabled.mechanisms, ssl.keystore.location, super.users: {why.reason}",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("log.retention.hour", "unknown property log.retention.hour is ignored: did you mean log.retention.hours?"),
+        # one of a family of Kafka's that has no effect, and yet a misspelt one of ours
+        ("zzz", "unknown property zzz is ignored"),
+        ("port", "no effect have port: Kafka 4 does not know it any more: use listeners=PLAINTEXT://:PORT"),
+        (
+            "advertised.host.name",
+            "no effect have advertised.host.name: Kafka 4 does not know it any more: use advertised.listeners=PLAINTEXT://HOST:PORT",
+        ),
+    ],
+)
+def test_one_line_for_a_name(name: str, line: str) -> None:
+    assert warnings_of({name: "1"}) == [line]
+
+
+def test_a_misspelt_name_of_ours_within_a_family_without_effect() -> None:
+    name = "replica.high.watermark.checkpoint.interval.ms"
+    assert ignored(name[:-1]) is not None
+    assert warnings_of({name[:-1]: "1", "replica.fetch.max.bytes": "1"}) == [
+        f"unknown property {name[:-1]} is ignored: did you mean {name}?"
+    ]
+
+
+def test_families_are_for_reading() -> None:
+    names = [name for names in families().values() for name in names]
+    assert len(names) == len(set(names))
+    assert {"sasl.*", "process.roles", "remote.*"} <= set(names)
+    assert all(why.reason and not why.reason.endswith(".") for why in families())
+
+
+@pytest.mark.parametrize("variable", ["KAFKA_SERVICE_HOST", "KAFKA_SERVICE_PORT_CLIENT", "KAFKA_PORT_9092_TCP", "KAFKA_PORT_9092_TCP_ADDR"])
+def test_what_kubernetes_sets_for_a_service_of_the_name_kafka_is_no_configuration(variable: str) -> None:
+    assert sources.from_environment({variable: "10.0.0.1"}) == {}
+
+
+def test_kafka_port_may_be_either() -> None:
+    assert sources.from_environment({"KAFKA_PORT": "tcp://10.0.0.1:9092"}) == {}
+    assert sources.from_environment({"KAFKA_PORT": "9092"}) == {"port": "9092"}
