@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from uuid import UUID
 
 from minibroker.dispatch.error_answer import ERROR_CODES, has_error_code
+from minibroker.wire.api import Api
 from minibroker.wire.schema import NIL_UUID, Field, Struct, fields_of
 
 T = TypeVar("T")
@@ -142,3 +143,31 @@ def answers_places(response_type: type[Any]) -> bool:
         if names & {*_NAMES, "topic_id"} or answers_places(struct_type):
             return True
     return False
+
+
+def partitions_below(api: Api) -> bool:
+    """Whether an API's requests, or the errors in its answers, go by partitions, and not by topics alone."""
+    return _asks_partitions(api.Request) or _answers_partitions(api.Response)
+
+
+def _asks_partitions(struct_type: type[Any]) -> bool:
+    shape = shape_of(struct_type)
+    types = {field.name: field.struct for field in fields_of(struct_type) if field.struct is not None}
+    return any(partitions_field(types[name]) is not None for name in shape.topics) or any(
+        _asks_partitions(types[name]) for name in shape.groups
+    )
+
+
+def _answers_partitions(struct_type: type[Any]) -> bool:
+    types = [field.struct for field in fields_of(struct_type) if field.name in answer_lists(struct_type)]
+    return any(
+        each is not None and (bool({field.name for field in fields_of(each)} & {*_INDEXES}) or _answers_partitions(each)) for each in types
+    )
+
+
+def overlays(response_type: type[Any]) -> bool:
+    """Whether an answer tells of a topic and of its partitions apart, among other things: Metadata, DescribeTopicPartitions."""
+    types = [field.struct for field in fields_of(response_type) if field.name in answer_lists(response_type)]
+    return any(
+        each is not None and own_error_code(each) is not None and bool(answer_lists(each)) and _answers_partitions(each) for each in types
+    )

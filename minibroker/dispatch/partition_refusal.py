@@ -19,11 +19,11 @@ from minibroker.cluster.cluster import Cluster
 from minibroker.cluster.partition import Partition
 from minibroker.coordinator.fetch_session import OPENING_EPOCH, FetchSession
 from minibroker.dispatch.context import RequestContext
-from minibroker.dispatch.middleware import after
+from minibroker.dispatch.middleware import after, then
 from minibroker.dispatch.partition_places import Place, places_in
 from minibroker.dispatch.partition_split import ErrorOf, join, split
 from minibroker.dispatch.registry import Handler
-from minibroker.errors import FencedLeaderEpoch, KafkaError, NotLeaderOrFollower
+from minibroker.errors import FencedLeaderEpoch, KafkaError, NotLeaderOrFollower, WireError
 from minibroker.schemas import k00_produce, k01_fetch, k78_share_fetch, k79_share_acknowledge
 from minibroker.wire.schema import NIL_UUID, replace
 
@@ -51,8 +51,21 @@ def serve(handler: Handler, ctx: RequestContext, request: Any, error_of: ErrorOf
     if found.refused is None:
         return handler.handle(ctx, request)
     if found.rest is None:
-        return tell_leaders(handler, ctx, found.refused)
+        return _loud(handler, request, tell_leaders(handler, ctx, found.refused))
+    if _is_silent(request):
+        return then(handler.handle(ctx, found.rest), lambda _: _loud(handler, request, None))
     return after(handler.handle(ctx, found.rest), lambda response: tell_leaders(handler, ctx, join(response, found.refused)))
+
+
+def _is_silent(request: Any) -> bool:
+    return isinstance(request, k00_produce.Request) and request.acks == 0
+
+
+def _loud(handler: Handler, request: Any, response: Any) -> Any:
+    """The response, where the client waits for one; a Produce with acks=0 of which something failed closes the connection, as in Kafka."""
+    if _is_silent(request):
+        raise WireError(f"{handler.api.name} with acks=0 was refused in part or as a whole")
+    return response
 
 
 def by_both_names(cluster: Cluster, error_of: ErrorOf) -> ErrorOf:

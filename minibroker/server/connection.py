@@ -210,10 +210,10 @@ class Connection(asyncio.BufferedProtocol):
                     break
                 del queue[0]
                 if first.answer is None:
-                    self.close()
-                else:
-                    self._queued_size -= size_of(first.answer)
-                    self._gather(first.answer)
+                    self._end_with(first.last_words)
+                    break
+                self._queued_size -= size_of(first.answer)
+                self._gather(first.answer)
             else:
                 del queue[0]
                 self._queued_size -= size_of(first)
@@ -306,6 +306,19 @@ class Connection(asyncio.BufferedProtocol):
     def _reject(self, error: WireError) -> None:
         """What came is not the protocol: say so once, and close behind the answers that are due."""
         log.warning("closing the connection of %s on %s: %s", self.info.client_host, self.info.listener_name, error)
+        if error.last_words:
+            self._enqueue([error.last_words])
+        self.close()
+
+    def _end_with(self, last_words: bytes) -> None:
+        """A request that waited gets no answer: those behind it get none either, which their client would take for its answer."""
+        for answer in self._queue:
+            if isinstance(answer, InFlight):
+                answer.cancel()
+        self._queue.clear()
+        self._queued_size = 0
+        if last_words:
+            self._gather([last_words])
         self.close()
 
     def close(self) -> None:

@@ -19,6 +19,7 @@ from minibroker.server.broker import Broker
 from minibroker.storage.files import Files
 from minibroker.testing.data import Data, FolderData, Snapshot, data_of
 from minibroker.testing.errors import BrokerError
+from minibroker.testing.faults.faults import Faults
 from minibroker.testing.lab.commands import Lab
 from minibroker.testing.moving_clock import MovingClock
 from minibroker.testing.options import HOST, BrokerOptions
@@ -41,7 +42,10 @@ class HostedBroker:
         self._dispatcher: RecordingDispatcher | None = None
         self._cluster_id: str | None = None
         self._has_topics = False
+        self.faults = Faults(self._serve_anew, lambda _ctx, rule: self._noted.append(str(rule)))  #: of requests
+        self._noted: list[str] = []  #: which of them hit the request that is being served; the dispatcher takes them
         self.lab = Lab(self)
+        self.lab.requests = self.faults
         self.port = options.port  #: the one in use, once it was started
         self.bootstrap_servers = ""
 
@@ -105,15 +109,21 @@ class HostedBroker:
 
     def hooks(self) -> dict[str, Any]:
         """Arguments of server.Broker that make it one under test."""
-        return {"make_clock": self._moving, "make_dispatcher": self._recording}
+        return {"make_clock": self._moving, "make_dispatcher": self._recording, "make_registry": self.faults.make_registry}
 
     def _moving(self, loop: asyncio.AbstractEventLoop) -> MovingClock:
         self._clock = MovingClock(loop)
         return self._clock
 
     def _recording(self, services: Services) -> RecordingDispatcher:
-        self._dispatcher = RecordingDispatcher(services)
+        self._dispatcher = RecordingDispatcher(services, self._noted)
         return self._dispatcher
+
+    def _serve_anew(self) -> None:
+        """Handlers are others than before."""
+        if self._broker is not None:
+            for node in self._broker.nodes:
+                node.serve_from(node.services)
 
     def _create_topics(self, broker: Broker) -> None:
         self._has_topics = True
@@ -127,6 +137,7 @@ class HostedBroker:
     async def stop(self) -> None:
         """End in order."""
         broker, self._broker = self._broker, None
+        self.faults.end_silences()
         if broker is not None:
             await broker.stop(self.stop_timeout_s)
 

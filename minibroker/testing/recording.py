@@ -54,8 +54,10 @@ class RecordingDispatcher(Dispatcher):
 
     plan_kind = RecordingPlan
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Services, faults: list[str] | None = None) -> None:
+        """`faults` is where it stands which faults hit a request while it is served."""
         super().__init__(services)
+        self._faults = [] if faults is None else faults
         self._entries: deque[LoggedRequest] = deque(maxlen=KEPT)
         self.request_count = 0  #: how many came since `clear`
         self._pending: dict[int, _Pending] = {}
@@ -80,6 +82,10 @@ class RecordingDispatcher(Dispatcher):
         except BaseException:
             self._end(pending, NOT_ANSWERED)
             raise
+        finally:
+            if self._faults:
+                pending.entry.faults += tuple(self._faults)
+                self._faults.clear()
         if isinstance(answer, list):
             if answer and isinstance(plan, RecordingPlan):
                 pending.entry.errors = tuple(dict.fromkeys(_errors(plan.response)))

@@ -30,6 +30,7 @@ class LoggedRequest:
     errors: tuple[str, ...] = ()  #: Kafka's names of the error codes in the answer: ("UNKNOWN_TOPIC_OR_PARTITION",)
     outcome: str = WAITING
     duration_ms: float | None = None  #: until its answer; None while there is none
+    faults: tuple[str, ...] = ()  #: that a test injected into it: ("NOT_LEADER_OR_FOLLOWER",), ("delay of 200 ms",)
 
     def what(self) -> str:
         """The request and its outcome without times: alike for requests that are alike."""
@@ -43,6 +44,8 @@ class LoggedRequest:
             words.append(f"transactional_id={self.transactional_id}")
         if self.errors or self.outcome != ANSWERED:
             words.append("-> " + (", ".join(self.errors) or self.outcome))
+        if self.faults:
+            words.append(f"[injected: {', '.join(self.faults)}]")
         return "  ".join(words)
 
     def __str__(self) -> str:
@@ -78,8 +81,12 @@ class RequestLog(Sequence[LoggedRequest]):
         group: str | None = None,
         transactional_id: str | None = None,
         error: str | None = None,
+        injected: bool | None = None,
     ) -> RequestLog:
-        """Those that are all of it: `request_log.of("Produce", topic="orders")`, `request_log.of(error="NOT_COORDINATOR")`."""
+        """Those that are all of it: `request_log.of("Produce", topic="orders")`, `request_log.of(error="NOT_COORDINATOR")`.
+
+        `injected`: those that a fault of the test's hit, or the others.
+        """
         wanted = {"api": api, "client_id": client_id, "group": group, "transactional_id": transactional_id}
         asked = [(name, value) for name, value in wanted.items() if value is not None]
         return RequestLog(
@@ -88,6 +95,7 @@ class RequestLog(Sequence[LoggedRequest]):
             if all(getattr(each, name) == value for name, value in asked)
             and (topic is None or topic in each.topics)
             and (error is None or error in each.errors)
+            and (injected is None or injected == bool(each.faults))
         )
 
     def __str__(self) -> str:

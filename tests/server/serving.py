@@ -36,8 +36,9 @@ class Waiting(InFlight):
         self.body = body
         self.steps_aside = steps_aside
 
-    def finish(self, answer: list[Buffer] | None) -> None:
+    def finish(self, answer: list[Buffer] | None, last_words: bytes = b"") -> None:
         self.answer = answer
+        self.last_words = last_words
         self.is_done = True
         if self._on_done is not None:
             self._on_done()
@@ -75,6 +76,10 @@ class Script:
             return []
         if body == b"bad":
             raise WireError("bad request")
+        if body == b"torn":
+            error = WireError("a fault")
+            error.last_words = frame(body)[:6]
+            raise error
         if body.startswith(b"big"):
             size = int(body[3:])
             return [struct.pack(">i", size), bytes(size)]

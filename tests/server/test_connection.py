@@ -254,7 +254,31 @@ def test_an_answer_that_cannot_be_given_closes(on_loop: OnLoop) -> None:
             client.send(b"fsync", b"behind")
             await until(lambda: len(script.seen) == 2)
             script.waiting[0].finish(None)
+            assert await client.reader.read() == b"", "the answer behind it would be taken for its own"
             assert await client.is_closed()
+
+    on_loop(main())
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_last_words_go_in_the_place_of_an_answer(on_loop: OnLoop, waits: bool) -> None:
+    async def main() -> None:
+        script = Script()
+        async with listening(script) as listener:
+            client = await Client.connect(listener)
+            if waits:
+                client.send(b"one", b"fsync", b"behind", b"fsync")
+                await until(lambda: len(script.waiting) == 2)
+                script.waiting[0].finish(None, frame(b"torn")[:6])
+                assert script.waiting[1].is_cancelled
+            else:
+                client.send(b"one", b"fsync", b"torn", b"never")
+                await until(lambda: script.waiting and len(script.seen) == 3)
+                script.waiting[0].finish([frame(b"synced")])
+                await until(lambda: not listener.connections)
+                assert b"never" not in script.seen
+            sent = frame(b"one") + (b"" if waits else frame(b"synced")) + frame(b"torn")[:6]
+            assert await client.reader.read() == sent
 
     on_loop(main())
 

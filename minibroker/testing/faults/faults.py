@@ -1,0 +1,138 @@
+"""The rules of one broker, and the handlers around which they are. All of it runs on the loop's thread; what goes in and out is JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from itertools import count
+from typing import Any
+
+from minibroker.dispatch import registry
+from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.middleware import wrapped
+from minibroker.dispatch.registry import Handler, Registry
+from minibroker.testing.errors import BrokerError
+from minibroker.testing.faults.effects import Effects, Silent
+from minibroker.testing.faults.matching import is_for
+from minibroker.testing.faults.rule import FaultRule, rule_of
+from minibroker.testing.often import Often
+
+
+class _Fault:
+    """A rule in force."""
+
+    def __init__(self, rule: FaultRule, often: Often) -> None:
+        self.rule = rule
+        self.often = often
+        self.silent: list[Silent] = []  #: requests that it keeps without an answer; each leaves by itself
+
+    def be_silent(self) -> Silent:
+        """A request more."""
+        silent = Silent(self._left)
+        self.silent.append(silent)
+        return silent
+
+    def _left(self, silent: Silent) -> None:
+        if silent in self.silent:
+            self.silent.remove(silent)
+
+    def end(self) -> None:
+        """Nothing of it goes on."""
+        for silent in list(self.silent):
+            silent.end()
+
+
+class Faults:
+    """Faults of requests.
+
+    Args:
+        on_change: called when handlers are others than before: dispatchers must look them up again.
+        on_hit: called with the request's context for each rule that hits it, before it is served.
+    """
+
+    def __init__(self, on_change: Callable[[], None], on_hit: Callable[[RequestContext, FaultRule], None]) -> None:
+        self._on_change = on_change
+        self._on_hit = on_hit
+        self._faults: dict[int, _Fault] = {}
+        self._numbers = count(1)
+        self._handlers: dict[str, tuple[Handler, Handler]] = {}  #: API -> the one that is served, and the broker's own
+
+    def make_registry(self) -> Registry:
+        """For a broker: the handlers that there are, until a rule is for them."""
+        return wrapped(registry.load(), self._own)
+
+    def _own(self, handler: Handler) -> Handler:
+        own = handler.around(handler.handle)
+        self._handlers[handler.api.name] = own, handler
+        self._put_into_force(handler.api.name)
+        return own
+
+    def inject(self, rule: Mapping[str, Any]) -> int:
+        """Let something happen from now on; its number. BrokerError says what is wrong with the rule."""
+        found, often = rule_of(rule)
+        number = next(self._numbers)
+        self._faults[number] = _Fault(found, often)
+        self._renew({found.api})
+        return number
+
+    def list(self) -> list[dict[str, Any]]:
+        """All rules with `id`, `calls` and `hits`, those too that will hit nothing any more."""
+        return [fault.rule.to_json() | {"often": fault.often.said, "id": number} | _state(fault) for number, fault in self._faults.items()]
+
+    def state(self, id: int) -> dict[str, Any]:  # noqa: A002  JSON's name
+        """`calls` and `hits` of one."""
+        if id not in self._faults:
+            raise BrokerError(f"faults: there is no fault {id}: it was removed, or ended with a reset")
+        return _state(self._faults[id])
+
+    def remove(self, id: int) -> None:  # noqa: A002  as above
+        """Let it happen no more; connections that it keeps silent are closed. Harmless when there is none."""
+        fault = self._faults.pop(id, None)
+        if fault is not None:
+            fault.end()
+            self._renew({fault.rule.api})
+
+    def clear(self) -> None:
+        """Remove all."""
+        faults, self._faults = self._faults, {}
+        for fault in faults.values():
+            fault.end()
+        self._renew({fault.rule.api for fault in faults.values()})
+
+    def end_silences(self) -> None:
+        """Close the connections that are kept silent: the broker stops."""
+        for fault in self._faults.values():
+            fault.end()
+
+    # -- inside -----------------------------------------------------------------------------------------------------
+
+    def _renew(self, apis: set[str]) -> None:
+        changed = [api for api in apis if self._put_into_force(api)]
+        if changed:
+            self._on_change()
+
+    def _put_into_force(self, api: str) -> bool:
+        """Have the API served by its handler alone, or by ours around it; whether that is another one than before."""
+        if api not in self._handlers:
+            return False
+        own, inner = self._handlers[api]
+        is_plain = not any(fault.rule.api == api for fault in self._faults.values())
+        was_plain = own.handle is inner.handle
+        if is_plain != was_plain:
+            own.handle = inner.handle if is_plain else partial(self._serve, inner)
+        return is_plain != was_plain
+
+    def _serve(self, handler: Handler, ctx: RequestContext, request: Any) -> Any:
+        hits: list[_Fault] = []
+        for fault in self._faults.values():
+            if fault.rule.api == handler.api.name and is_for(fault.rule, ctx, request) and fault.often.hits_now():
+                hits.append(fault)
+                self._on_hit(ctx, fault.rule)
+        if not hits:
+            return handler.handle(ctx, request)
+        silencing = next((fault for fault in hits if fault.rule.kind == "silence"), hits[0])
+        return Effects([fault.rule for fault in hits], silencing.be_silent).serve(handler, ctx, request)
+
+
+def _state(fault: _Fault) -> dict[str, Any]:
+    return {"calls": fault.often.calls, "hits": fault.often.hits}

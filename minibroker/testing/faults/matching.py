@@ -1,0 +1,89 @@
+"""Whether a request is one that a rule is for.
+
+The requests of the test itself (`broker.records(...)`, `create_topic`) are spared, unless a rule names their client_id.
+A request for all topics (Metadata, OffsetFetch) is about each of them. Of a Fetch session every partition counts, named or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.partition_places import places_in, shape_of
+from minibroker.dispatch.partition_refusal import places_of
+from minibroker.schemas import k10_find_coordinator
+from minibroker.testing.faults.rule import FaultRule
+from minibroker.testing.wire import CLIENT_ID
+
+
+def is_for(rule: FaultRule, ctx: RequestContext, request: Any) -> bool:
+    """Whether the rule is for this request; its API is the rule's already."""
+    if ctx.client_id == CLIENT_ID and rule.client_id != CLIENT_ID:
+        return False
+    return (
+        (rule.client_id is None or rule.client_id == ctx.client_id)
+        and (rule.node is None or rule.node == ctx.node.node_id)
+        and (rule.group is None or rule.group in _groups(request))
+        and (rule.transactional_id is None or rule.transactional_id in _transactional_ids(request))
+        and (rule.topic is None or _is_about(rule, ctx, request))
+    )
+
+
+def names_all_topics(request: Any) -> bool:
+    """Whether a request asks for all there are by naming none."""
+    shape = shape_of(type(request))
+    inner = [each for name in shape.groups for each in getattr(request, name)]
+    lists = [getattr(request, name) for name in (*shape.topics, *shape.bare)]
+    return (bool(lists) and all(each is None for each in lists)) or (bool(inner) and any(names_all_topics(each) for each in inner))
+
+
+def _is_about(rule: FaultRule, ctx: RequestContext, request: Any) -> bool:
+    if names_all_topics(request) or (not any(places_in(request)) and _is_oldest_for_all(ctx, request)):
+        return True
+    topics_by_id = ctx.cluster.image.topics_by_id
+    for place in places_of(ctx, request):
+        name = place.topic
+        if not name:
+            topic = topics_by_id.get(place.topic_id)
+            name = topic.name if topic is not None else ""
+        if name == rule.topic and (rule.partition is None or place.partition is None or place.partition == rule.partition):
+            return True
+    return False
+
+
+def _is_oldest_for_all(ctx: RequestContext, request: Any) -> bool:
+    """Metadata of version 0 asks for all topics by an empty list."""
+    return ctx.api_version == 0 and hasattr(request, "allow_auto_topic_creation")
+
+
+def _groups(request: Any) -> Iterator[str]:
+    if isinstance(request, k10_find_coordinator.Request):
+        yield from _coordinated(request, k10_find_coordinator.GROUP)
+        return
+    yield from _texts(request, "group_id")
+    for name in ("groups", "groups_names", "group_ids"):
+        for each in getattr(request, name, None) or ():
+            yield each if isinstance(each, str) else each.group_id
+
+
+def _transactional_ids(request: Any) -> Iterator[str]:
+    if isinstance(request, k10_find_coordinator.Request):
+        yield from _coordinated(request, k10_find_coordinator.TRANSACTION)
+        return
+    yield from _texts(request, "transactional_id")
+    yield from _texts(request, "v3_and_below_transactional_id")
+    yield from getattr(request, "transactional_ids", ())
+    for each in getattr(request, "transactions", ()):
+        yield each.transactional_id
+
+
+def _coordinated(request: k10_find_coordinator.Request, key_type: int) -> Iterator[str]:
+    if request.key_type == key_type:
+        yield from (request.key, *request.coordinator_keys)
+
+
+def _texts(request: Any, name: str) -> Iterator[str]:
+    value = getattr(request, name, None)
+    if value:
+        yield value
