@@ -66,6 +66,7 @@ from minibroker.storage.files import Files
 
 if TYPE_CHECKING:
     from minibroker.cluster.group_config import GroupConfig
+    from minibroker.cluster.leadership import Leadership
 
 _LOG = logging.getLogger(__name__)
 
@@ -84,6 +85,7 @@ class Cluster:
     ) -> None:
         self.config = config
         self.node = Node(config)
+        self.leadership: Leadership | None = None  #: where clients see several brokers, or leaders that a test moves; written by `lead`
         self.cluster_id = next(each.cluster_id for each in directories if each.offline_cause is None)
         self.log_directories = [each for each in directories if each.path in config.log_dirs]
         metadata_directory = config.metadata_log_dir or config.log_dirs[0]
@@ -109,6 +111,7 @@ class Cluster:
         self.on_quotas_changed: list[Callable[[], None]] = []  #: told when quotas of clients were altered
         self.own_configs = OwnConfigs(config, self._store)  #: of groups and of client metrics
         self._all_directories = directories
+        self._files = files
         self._clock = clock
         self._background = background
         self._opener = LogOpener(files, clock, background, self.log_directories)
@@ -262,9 +265,9 @@ class Cluster:
         check_collision(name, chain(self.topics, beside))
         overrides = check_overrides(configs or {})
         if assignments:
-            count = check_assignments(assignments, self.config.node_id)
+            count = check_assignments(assignments, self.node_ids)
         else:
-            check_replication_factor(replication_factor)
+            check_replication_factor(replication_factor, len(self.node_ids))
             count = self.default_partition_count(name) if partition_count is None else partition_count
         check_partition_count(count)
         charge(count)
@@ -272,7 +275,8 @@ class Cluster:
         records: list[Any] = [TopicRecord(name=name, topic_id=topic_id)]
         for key, value in overrides.items():
             records += config_records(TOPIC_RESOURCE, name, key, None, value)
-        return NewTopic(name, records + self._partition_records(topic_id, 0, count))
+        assignment = [assignments[index] for index in range(count)] if assignments else None
+        return NewTopic(name, records + self._partition_records(topic_id, 0, count), replication_factor, assignment)
 
     def create_topics(self, wanted: Sequence[NewTopic]) -> None:
         """Create them all with one fsync, ready when this returns. KafkaStorageError: none was created.
@@ -280,6 +284,9 @@ class Cluster:
         Each is an operation of its own: a crash may leave the first ones without the others.
         """
         self._store.commit_all([each.records for each in wanted])
+        if self.leadership is not None:
+            for each in wanted:
+                self.leadership.place(self.topics[each.name], each.assignment, each.replication_factor)
         self._late_opening.add(partition for each in wanted for partition in self.topics[each.name].partitions)
 
     def auto_create_topic(self, name: str) -> Topic:
@@ -313,6 +320,8 @@ class Cluster:
             self._remove(partition)
         for directory in self.log_directories:
             directory.sync_names()
+        if self.leadership is not None:
+            self.leadership.forget(topics)
         for topic in topics:
             for hear in self.on_topic_deleted:
                 hear(topic.name)
@@ -336,11 +345,35 @@ class Cluster:
                     f"Attempted to add {count - current} additional partition(s), but only {len(assignments)} assignment(s) were specified."
                 )
             for replicas in assignments:
-                check_assignment(replicas, self.config.node_id)
+                check_assignment(replicas, self.node_ids)
         charge(count - current)
         if not validate_only:
             self._store.commit(self._partition_records(topic.topic_id, current, count))
+            if self.leadership is not None:
+                self.leadership.grow(topic, current, assignments)
             self._late_opening.add(topic.partitions[current:])
+
+    # Leaders
+
+    @property
+    def node_ids(self) -> Collection[int]:
+        """Of the brokers that clients are told of."""
+        return (self.node.node_id,) if self.leadership is None else self.leadership.nodes.keys()
+
+    def lead(self, nodes: Sequence[Node]) -> Leadership:
+        """From now on clients see these brokers, this one among them; returns who leads what."""
+        from minibroker.cluster.leadership import Leadership  # noqa: PLC0415  one broker alone does without
+        from minibroker.cluster.replica_assignments import ReplicaAssignments  # noqa: PLC0415  as above
+
+        self.leadership = Leadership(self, nodes, ReplicaAssignments(self._files, self.config.log_dirs[0]))
+        return self.leadership
+
+    def raise_leader_epochs(self, partitions: Sequence[Partition]) -> None:
+        """Somebody leads these from here on, durably: another broker, or the same anew; KafkaStorageError: nothing was changed."""
+        self._store.raise_leader_epochs(partitions)
+        for partition in partitions:
+            if partition.online_log is not None:
+                partition.online_log.assign_leader_epoch(partition.leader_epoch)
 
     def finish_opening(self) -> None:
         """Open all logs of new partitions now, so that every log is in its directory's list."""

@@ -65,14 +65,14 @@ def check_resource(cluster: Cluster, resource_type: int, name: str) -> None:
 def check_logger_node_id(cluster: Cluster, name: str) -> None:
     """Loggers are of this node."""
     node_id = cluster.node.node_id
-    if _number(name) != node_id:
+    if _number(name) not in cluster.node_ids:
         raise InvalidRequest(f"Unexpected node id. Expected {node_id}, but received {_number(name)}")
 
 
 def check_node_id(cluster: Cluster, name: str) -> None:
     """A broker resource is this node or all brokers."""
     node_id = cluster.node.node_id
-    if _number(name) != node_id:
+    if _number(name) not in cluster.node_ids:
         raise InvalidRequest(f"Unexpected broker id, expected {node_id}, but received {name}")
 
 
@@ -114,6 +114,7 @@ def _alter(cluster: Cluster, resource_type: int, name: str, changes: Sequence[Ch
     _check_changes(changes)
     if resource_type == BROKER_RESOURCE:
         _check_dynamic(changes)
+        name = name and str(cluster.node.node_id)  # several brokers of one process share their configs
     before = {} if is_full else dict(cluster.image.config_of(resource_type, name))
     after = _apply(cluster, resource_type, before, changes)
     if resource_type == BROKER_RESOURCE:

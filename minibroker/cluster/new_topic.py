@@ -14,6 +14,8 @@ class NewTopic(NamedTuple):
 
     name: str
     records: Sequence[Any]  #: of the metadata log: they are written as one batch
+    replication_factor: int  #: -1: the default
+    assignment: Sequence[Sequence[int]] | None  #: replicas of each partition, where somebody said so
 
     def draft(self) -> Topic:
         """The topic as it will be: with its partition count but no log, and nobody else knows it."""

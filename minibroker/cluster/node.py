@@ -1,23 +1,37 @@
-"""This node as clients are told of it: id, rack, and an address for each listener."""
+"""A node as clients are told of it: id, rack, and an address for each listener."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import count
+
 from minibroker.config.broker_config import BrokerConfig
-from minibroker.config.listeners import ANY_HOSTS, Listener
+from minibroker.config.listeners import ANY_HOSTS, NODES_MAX, PORT_MAX, Listener
+from minibroker.errors import ConfigurationError
 
 
 class Node:
     """One broker. Ports that the configuration leaves open (0) are set when the server has bound them."""
 
-    def __init__(self, config: BrokerConfig) -> None:
-        self.node_id = config.node_id
-        self.rack = config.broker_rack
-        self._given = {listener.name: listener for listener in config.advertised_listeners}
-        self._listeners = {listener.name: listener for listener in config.listeners}
+    def __init__(self, config: BrokerConfig, *, number: int = 0, port_step: int = 1, rack: str | None = None) -> None:
+        """The configured node, or the one so many behind it: the next id, and ports that are `port_step` further each."""
+        self.node_id = config.node_id + number
+        self.rack = config.broker_rack if rack is None else rack
+
+        def moved(listeners: Iterable[Listener]) -> dict[str, Listener]:
+            return {each.name: each._replace(port=each.port and each.port + number * port_step) for each in listeners}
+
+        self._given = moved(config.advertised_listeners)
+        self._listeners = moved(config.listeners)
 
     def set_bound_port(self, listener_name: str, port: int) -> None:
         """The server listens: this is the port of a listener that was configured with 0."""
         self._listeners[listener_name] = self._listeners[listener_name]._replace(port=port)
+
+    @property
+    def wanted(self) -> list[Listener]:
+        """Where to listen; port 0: a free one, until it was bound once."""
+        return list(self._listeners.values())
 
     def advertised(self, listener_name: str) -> tuple[str, int]:
         """(host, port) to tell a client that came in by this listener; `localhost` where no host is configured."""
@@ -31,3 +45,35 @@ class Node:
         """Every listener under its advertised address, for RegisterBrokerRecord."""
         told = [(listener, self.advertised(listener.name)) for listener in self._listeners.values()]
         return [Listener(listener.name, host, port, listener.protocol) for listener, (host, port) in told]
+
+
+def nodes_of(config: BrokerConfig, own: Node, broker_count: int, racks: Iterable[str] = ()) -> list[Node]:
+    """So many nodes, the configured one first. `racks` are theirs in turn: "a", "b", "a" for 3 nodes in racks a, b; none: as configured.
+
+    Raises:
+        ConfigurationError: there is no port for a listener of a node.
+    """
+    if not 1 <= broker_count <= NODES_MAX:
+        raise ConfigurationError(f"brokers: {broker_count} is not a number of 1 to {NODES_MAX}")
+    step = _port_step(config, broker_count)
+    names = list(racks)
+    if names:
+        own.rack = names[0]
+    further = [
+        Node(config, number=number, port_step=step, rack=names[number % len(names)] if names else None) for number in range(1, broker_count)
+    ]
+    for listener in further[-1].wanted if further else ():
+        if listener.port > PORT_MAX:
+            raise ConfigurationError(f"listeners: {listener} would be that of node {further[-1].node_id}: give lower ports, or 0")
+    return [own, *further]
+
+
+def _port_step(config: BrokerConfig, broker_count: int) -> int:
+    """How far the ports of neighbours are apart: 1, or as far as it takes that no two listeners want the same port."""
+    sides = [[each.port for each in listeners if each.port] for listeners in (config.listeners, config.advertised_listeners)]
+
+    def is_free(step: int) -> bool:
+        taken = [{port + number * step for port in ports for number in range(broker_count)} for ports in sides]
+        return all(len(each) == len(set(ports)) * broker_count for each, ports in zip(taken, sides, strict=True))
+
+    return next(step for step in count(1) if is_free(step))

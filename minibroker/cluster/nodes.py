@@ -38,6 +38,11 @@ class Nodes:
         return (self.own,)
 
     @property
+    def selects_replicas(self) -> bool:
+        """Whether a consumer that says its rack is sent to a replica there (KIP-392)."""
+        return False
+
+    @property
     def controller_id(self) -> int:
         """The broker that clients are sent to with what only a controller may do."""
         return self.own.node_id

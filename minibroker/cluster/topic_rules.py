@@ -7,7 +7,8 @@ Counts and assignments: ReplicationControlManager of Apache Kafka 4.3.1.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import pairwise
 
 from minibroker.errors import (
     InvalidPartitions,
@@ -61,14 +62,14 @@ def check_collision(name: str, existing: Iterable[str]) -> None:
             raise InvalidTopicException(f"Topic '{name}' collides with existing topic: {colliding}")
 
 
-def check_replication_factor(replication_factor: int) -> None:
-    """One replica, or -1 for the default, which is one."""
+def check_replication_factor(replication_factor: int, broker_count: int = 1) -> None:
+    """As many replicas as there are brokers at most, or -1 for the default."""
     if replication_factor == 0 or replication_factor < -1:
         raise InvalidReplicationFactor("Replication factor must be larger than 0, or -1 to use the default value.")
-    if replication_factor > 1:
+    if replication_factor > broker_count:
         raise InvalidReplicationFactor(
-            f"Unable to replicate the partition {replication_factor} time(s): The target replication factor of {replication_factor} "
-            "cannot be reached because only 1 broker(s) are registered or some brokers have all their log directories cordoned."
+            f"Unable to replicate the partition {replication_factor} time(s): The target replication factor of {replication_factor} cannot "
+            f"be reached because only {broker_count} broker(s) are registered or some brokers have all their log directories cordoned."
         )
 
 
@@ -80,22 +81,23 @@ def check_partition_count(partition_count: int) -> None:
         raise PolicyViolation("Excessively large number of partitions per request.")
 
 
-def check_assignment(replicas: Sequence[int], node_id: int) -> None:
-    """A replica list must be this node, once."""
+def check_assignment(replicas: Sequence[int], node_ids: Collection[int]) -> None:
+    """A replica list must be of brokers that there are, each once."""
     if not replicas:
         raise InvalidReplicaAssignment("The manual partition assignment includes an empty replica list.")
     ordered = sorted(replicas)
     for broker in ordered:
-        if broker != node_id:
+        if broker not in node_ids:
             raise InvalidReplicaAssignment(f"The manual partition assignment includes broker {broker}, but no such broker is registered.")
-    if len(ordered) > 1:
-        raise InvalidReplicaAssignment(f"The manual partition assignment includes the broker {node_id} more than once.")
+    for broker, following in pairwise(ordered):
+        if broker == following:
+            raise InvalidReplicaAssignment(f"The manual partition assignment includes the broker {broker} more than once.")
 
 
-def check_assignments(assignments: Mapping[int, Sequence[int]], node_id: int) -> int:
+def check_assignments(assignments: Mapping[int, Sequence[int]], node_ids: Collection[int]) -> int:
     """How many partitions a manual assignment makes."""
     for replicas in assignments.values():
-        check_assignment(replicas, node_id)
+        check_assignment(replicas, node_ids)
     if sorted(assignments) != list(range(len(assignments))):
         raise InvalidReplicaAssignment("partitions should be a consecutive 0-based integer sequence")
     return len(assignments)

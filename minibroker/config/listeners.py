@@ -14,6 +14,7 @@ from minibroker.errors import ConfigurationError
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 SERVED_PROTOCOLS = ("PLAINTEXT",)
 PORT_MAX = 65_535
+NODES_MAX = 100  #: brokers of one process, each with all listeners
 ANY_HOSTS = ("", "0.0.0.0", "::")
 
 DEFAULT_LISTENERS = "PLAINTEXT://:9092"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from minibroker.background import Background
@@ -74,7 +75,20 @@ class Services:
         self.flush_queue = FlushQueue(clock, background)
         self.coordinators = Coordinators(cluster, config, clock, self.flush_queue)
         self.quotas: Quotas | None = None  #: None while no client has one
-        cluster.on_quotas_changed.append(self._take_quotas)
+        self.follow_quotas()
+
+    def seen_from(self, nodes: Nodes) -> Services:
+        """The same parts for another of several brokers, which has its own sessions and its own quotas."""
+        other = copy(self)
+        other.nodes = nodes
+        other.sessions = FetchSessionCache(self.clock, self.config.max_incremental_fetch_session_cache_slots)
+        other.quotas = None
+        other.follow_quotas()
+        return other
+
+    def follow_quotas(self) -> None:
+        """Have those that are there, and all that come."""
+        self.cluster.on_quotas_changed.append(self._take_quotas)
         self._take_quotas()
 
     def _take_quotas(self) -> None:

@@ -2,8 +2,8 @@
 
 Versions: 2 to 7; 5 is flexible and answers with the configs in force, 7 with the topic id.
 Each topic is created or refused on its own, checked as Apache Kafka checks; a name given twice is refused. A request for more than 10,000
-partitions in all its topics is refused as a whole: POLICY_VIOLATION. There is one replica:
-a larger replication factor is INVALID_REPLICATION_FACTOR. `validate_only` checks everything and creates nothing.
+partitions in all its topics is refused as a whole: POLICY_VIOLATION. There are as many replicas as brokers at most: a larger replication
+factor is INVALID_REPLICATION_FACTOR. `validate_only` checks everything and creates nothing.
 `timeout_ms` is never used: the answer is final.
 """
 
@@ -104,6 +104,15 @@ def _problem(wanted: schema.Topic) -> KafkaError | None:
     return None
 
 
+def _replication_factor(ctx: RequestContext, new: NewTopic) -> int:
+    if ctx.cluster.leadership is None:
+        return 1
+    if new.assignment is not None:
+        return len(new.assignment[0])
+    usual = ctx.cluster.leadership.default_replication_factor(new.name)
+    return usual if new.replication_factor == NOT_GIVEN else new.replication_factor
+
+
 def _result(ctx: RequestContext, name: str, new: NewTopic | KafkaError) -> schema.TopicResult:
     if not isinstance(new, NewTopic):
         return schema.TopicResult(name=name, error_code=new.code, error_message=str(new))
@@ -114,7 +123,7 @@ def _result(ctx: RequestContext, name: str, new: NewTopic | KafkaError) -> schem
         error_code=0,
         error_message=None,
         num_partitions=len(topic.partitions),
-        replication_factor=1,
+        replication_factor=_replication_factor(ctx, new),
         configs=[
             schema.ConfigResult(
                 name=entry.prop.name,

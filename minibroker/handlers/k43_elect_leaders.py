@@ -1,15 +1,16 @@
 """ElectLeaders (key 43): give partitions back to their preferred leader (type 0), or to whoever is alive (1).
 
 Versions: 0 to 2; 1 has the type, 2 is flexible. Another type is INVALID_REQUEST in everything that was asked for.
-This node leads what it has: ELECTION_NOT_NEEDED. Topics null ask for all partitions; each topic is answered then, but only with those of
-its partitions that needed a leader and got none: of a log directory that is offline (PREFERRED_LEADER_NOT_AVAILABLE, or
-ELIGIBLE_LEADERS_NOT_AVAILABLE), or with another node as first replica, in a directory that an Apache Kafka with more nodes left.
+One broker alone leads what it has: ELECTION_NOT_NEEDED. Where clients see several, leaders are elected (cluster/leadership.py).
+Topics null ask for all partitions; each topic is answered then, but only with those of its partitions that got a leader, or needed one
+and got none: of a log directory that is offline (PREFERRED_LEADER_NOT_AVAILABLE, or ELIGIBLE_LEADERS_NOT_AVAILABLE), or alone, with
+another node as first replica, in a directory that an Apache Kafka with more nodes left.
 `timeout_ms` is never used.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.registry import handles
@@ -22,6 +23,10 @@ from minibroker.errors import (
     UnknownTopicOrPartition,
 )
 from minibroker.schemas import k43_elect_leaders as schema
+
+if TYPE_CHECKING:
+    from minibroker.cluster.leadership import Leadership
+    from minibroker.cluster.partition import Partition
 
 PREFERRED: Final = 0
 UNCLEAN: Final = 1
@@ -50,14 +55,16 @@ def on_error(_ctx: RequestContext, request: schema.Request, error: KafkaError) -
     return _answer(error.code, [(each.topic, [(index, error) for index in each.partitions]) for each in request.topic_partitions or ()])
 
 
-def _outcome(ctx: RequestContext, request: schema.Request, topic: str, index: int) -> tuple[int, KafkaError]:
-    """Why no leader was elected: there never is another."""
+def _outcome(ctx: RequestContext, request: schema.Request, topic: str, index: int) -> tuple[int, KafkaError | None]:
+    """Whether a leader was elected, and why not."""
     found = ctx.cluster.topics.get(topic)
     if found is None:
         return index, UnknownTopicOrPartition(f"No such topic as {topic}")
     if not 0 <= index < len(found.partitions):
         return index, UnknownTopicOrPartition(f"No such partition as {topic}-{index}")
     partition = found.partitions[index]
+    if ctx.cluster.leadership is not None:
+        return index, _elected(ctx.cluster.leadership, partition, request.election_type)
     leads = partition.is_online
     if request.election_type == UNCLEAN:
         return index, ElectionNotNeeded() if leads else EligibleLeadersNotAvailable()
@@ -65,14 +72,28 @@ def _outcome(ctx: RequestContext, request: schema.Request, topic: str, index: in
     return index, ElectionNotNeeded() if leads and is_preferred else PreferredLeaderNotAvailable()
 
 
-def _answer(error_code: int, outcomes: list[tuple[str, list[tuple[int, KafkaError]]]]) -> schema.Response:
+def _elected(leadership: Leadership, partition: Partition, election_type: int) -> KafkaError | None:
+    try:
+        if election_type == UNCLEAN:
+            leadership.elect_unclean(partition)
+        else:
+            leadership.elect_preferred(partition)
+    except KafkaError as error:
+        return error.with_traceback(None)
+    return None
+
+
+def _answer(error_code: int, outcomes: list[tuple[str, list[tuple[int, KafkaError | None]]]]) -> schema.Response:
     return schema.Response(
         error_code=error_code,
         replica_election_results=[
             schema.TopicResult(
                 topic=topic,
                 partition_result=[
-                    schema.PartitionResult(partition_id=index, error_code=error.code, error_message=str(error)) for index, error in results
+                    schema.PartitionResult(
+                        partition_id=index, error_code=error.code if error else 0, error_message=str(error) if error else None
+                    )
+                    for index, error in results
                 ],
             )
             for topic, results in outcomes

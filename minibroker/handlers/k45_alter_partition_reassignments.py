@@ -1,26 +1,39 @@
 """AlterPartitionReassignments (key 45): move replicas of partitions to other brokers, or stop moving them (KIP-455).
 
 Versions: 0 and 1; flexible from the start; 1 says whether the number of replicas may change, and is told it back.
-There is one broker, and a partition is on it already: that is fine and changes nothing. Any other list of replicas is
-INVALID_REPLICA_ASSIGNMENT. Replicas null stop what is under way: NO_REASSIGNMENT_IN_PROGRESS, without a message, where nothing is.
+One broker alone has each partition already: that is fine and changes nothing. Any other list of replicas is INVALID_REPLICA_ASSIGNMENT.
+Where clients see several, the partition is where it shall be when this answers: there are no data to move (cluster/leadership.py).
+Replicas null stop what is under way: NO_REASSIGNMENT_IN_PROGRESS, without a message, where nothing is.
 Each partition is answered on its own. `timeout_ms` is never used.
 Not done: finishing or stopping what an Apache Kafka with more nodes had begun. It is INVALID_REPLICA_ASSIGNMENT, too, and stays.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from minibroker.cluster.topic_rules import check_assignment
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.registry import handles
-from minibroker.errors import InvalidReplicaAssignment, KafkaError, NoReassignmentInProgress, UnknownTopicOrPartition
+from minibroker.errors import (
+    InvalidReplicaAssignment,
+    InvalidReplicationFactor,
+    KafkaError,
+    NoReassignmentInProgress,
+    UnknownTopicOrPartition,
+)
 from minibroker.schemas import k45_alter_partition_reassignments as schema
+
+if TYPE_CHECKING:
+    from minibroker.cluster.leadership import Leadership
+    from minibroker.cluster.partition import Partition
 
 
 @handles(schema)
 def alter_partition_reassignments(ctx: RequestContext, request: schema.Request) -> schema.Response:
     """Answer each partition in the order of the request."""
     responses = [
-        schema.TopicResult(name=topic.name, partitions=[_alter(ctx, topic.name, partition) for partition in topic.partitions])
+        schema.TopicResult(name=topic.name, partitions=[_alter(ctx, request, topic.name, partition) for partition in topic.partitions])
         for topic in request.topics
     ]
     return schema.Response(
@@ -31,10 +44,10 @@ def alter_partition_reassignments(ctx: RequestContext, request: schema.Request) 
     )
 
 
-def _alter(ctx: RequestContext, topic: str, asked: schema.Partition) -> schema.PartitionResult:
+def _alter(ctx: RequestContext, request: schema.Request, topic: str, asked: schema.Partition) -> schema.PartitionResult:
     index = asked.partition_index
     try:
-        _check(ctx, topic, asked)
+        _reassign(ctx, request, topic, asked)
     except NoReassignmentInProgress as error:
         return schema.PartitionResult(partition_index=index, error_code=error.code, error_message=None)
     except KafkaError as error:
@@ -42,20 +55,34 @@ def _alter(ctx: RequestContext, topic: str, asked: schema.Partition) -> schema.P
     return schema.PartitionResult(partition_index=index, error_code=0, error_message=None)
 
 
-def _check(ctx: RequestContext, topic: str, asked: schema.Partition) -> None:
-    """Whether the partition is where it shall be already."""
+def _reassign(ctx: RequestContext, request: schema.Request, topic: str, asked: schema.Partition) -> None:
+    """Move the partition; alone, see whether it is where it shall be already."""
     found = ctx.cluster.topics.get(topic)
     if found is None:
         raise UnknownTopicOrPartition(f"Unable to find a topic named {topic}.")
     if not 0 <= asked.partition_index < len(found.partitions):
         raise UnknownTopicOrPartition(f"Unable to find partition {topic}:{asked.partition_index}.")
-    known = ctx.cluster.image.partition_record(found.partitions[asked.partition_index])
+    partition = found.partitions[asked.partition_index]
+    if ctx.cluster.leadership is not None:
+        _move(ctx, ctx.cluster.leadership, partition, asked.replicas, may_change_count=request.allow_replication_factor_change)
+        return
+    known = ctx.cluster.image.partition_record(partition)
     if asked.replicas is None:
         if not (known.adding_replicas or known.removing_replicas):
             raise NoReassignmentInProgress
     else:
-        check_assignment(asked.replicas, ctx.cluster.node.node_id)
+        check_assignment(asked.replicas, ctx.cluster.node_ids)
     if asked.replicas != known.replicas:
         raise InvalidReplicaAssignment(
             f"{topic}-{asked.partition_index} has its replicas on nodes {known.replicas}: one node alone cannot change that"
         )
+
+
+def _move(ctx: RequestContext, leadership: Leadership, partition: Partition, replicas: list[int] | None, *, may_change_count: bool) -> None:
+    if replicas is None:
+        raise NoReassignmentInProgress
+    check_assignment(replicas, ctx.cluster.node_ids)
+    before = len(leadership.standing(partition).replicas)
+    if not may_change_count and len(replicas) != before:
+        raise InvalidReplicationFactor(f"The replication factor is changed from {before} to {len(replicas)}")
+    leadership.reassign(partition, replicas)

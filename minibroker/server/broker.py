@@ -1,6 +1,7 @@
 """A broker, put together: cluster, dispatcher, listeners, and the timers that keep them.
 
     broker = Broker(config); await broker.start(); ...; await broker.stop()
+    Broker(config, broker_count=3)                     three brokers to clients, on the data of one: node.id, and the two behind it
     broker.exchange_data(lambda: other_files)          while it runs: for tests (minibroker/testing)
 
 Start: registry, then cluster (locks and recovers the log directories), then sockets. A client that can connect is served.
@@ -11,28 +12,33 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
 
 from minibroker.clock import Clock
 from minibroker.cluster.cluster import Cluster
+from minibroker.cluster.node import nodes_of
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.dispatch import registry
 from minibroker.dispatch.context import Services
 from minibroker.dispatch.dispatcher import Dispatcher
 from minibroker.dispatch.flush_timer import FlushTimer
 from minibroker.dispatch.purgatory import Purgatory
-from minibroker.errors import ConfigurationError
-from minibroker.server.listener import Census, Limits, Listener
+from minibroker.dispatch.registry import Registry
+from minibroker.server.listener import Listener
 from minibroker.server.loop_background import LoopBackground
 from minibroker.server.loop_clock import LoopClock
+from minibroker.server.served_node import ServedNode
 from minibroker.storage.files import Files, RealFiles
+
+if TYPE_CHECKING:
+    from minibroker.cluster.leadership import Leadership
 
 log = logging.getLogger(__name__)
 
 STOP_TIMEOUT_S: Final = 10  #: connections that do not take their last answers by then are cut
 _BACKGROUND_THREADS: Final = 4
-_BACKLOG: Final = 1024  #: Kafka's default of 50 lets a burst of connections wait a second for their second SYN
+_REPLICAS_USUAL: Final = 3  #: of all topics, where several brokers are shown and nobody says otherwise
 
 
 class Broker:
@@ -45,13 +51,24 @@ class Broker:
         *,
         make_clock: Callable[[asyncio.AbstractEventLoop], Clock] = LoopClock,
         make_dispatcher: Callable[[Services], Dispatcher] = Dispatcher,
+        make_registry: Callable[[], Registry] = registry.load,
+        broker_count: int = 1,
+        racks: Sequence[str] = (),
     ) -> None:
+        """A broker that does not run yet.
+
+        `make_registry`: handlers with something around them (dispatch/middleware.py); asked whenever data are opened.
+        `broker_count`: how many brokers clients see; `racks`: theirs in turn.
+        """
         self.config = config
+        self._broker_count = broker_count
+        self._racks = racks
         self._make_clock = make_clock
         self._make_dispatcher = make_dispatcher
+        self._make_registry = make_registry
         self._clock: Clock | None = None
-        self._dispatcher: Dispatcher | None = None
-        self.listeners: list[Listener] = []  #: open ones; written by start and stop
+        self.nodes: list[ServedNode] = []  #: by id; written by start and stop
+        self._reopening: asyncio.Future[None] | None = None
         self._services: Services | None = None
         self._files = files or RealFiles()
         self._cluster: Cluster | None = None
@@ -73,9 +90,24 @@ class Broker:
         return self._services.purgatory
 
     @property
+    def listeners(self) -> list[Listener]:
+        """Open ones of all nodes."""
+        return [listener for node in self.nodes for listener in node.listeners]
+
+    @property
     def addresses(self) -> list[str]:
-        """`NAME://host:port` as clients are told, one for each listener."""
-        return [str(listener) for listener in self.cluster.node.listeners]
+        """`NAME://host:port` as clients are told, one for each listener of each node."""
+        return [str(listener) for node in self.nodes for listener in node.node.listeners]
+
+    @property
+    def leadership(self) -> Leadership:
+        """Who leads what, to be moved; from the first time on that it is asked for, requests are held against it."""
+        leadership = self.cluster.leadership
+        if leadership is None:
+            (alone,) = self.nodes
+            leadership = self._lead(alone.services)
+            alone.serve_from(alone.services)
+        return leadership
 
     async def start(self) -> None:
         """Serve. When this fails nothing is left open.
@@ -87,21 +119,41 @@ class Broker:
         clock = self._clock = self._make_clock(loop)
         self._background = LoopBackground(loop, _BACKGROUND_THREADS, has_processes=self._files.is_shared)
         try:
-            services = self._open(clock, self._background)
-            self._dispatcher = self._make_dispatcher(services)
-            await self._listen(self._dispatcher, clock)
+            for services in self._open(clock, self._background):
+                node = ServedNode(services, self._make_dispatcher)
+                self.nodes.append(node)
+                await node.open(self.config, clock)
         except BaseException:
             await self.stop()
             raise
 
-    def _open(self, clock: Clock, background: LoopBackground) -> Services:
-        """Everything that stands on the data."""
+    def _open(self, clock: Clock, background: LoopBackground) -> list[Services]:
+        """Everything that stands on the data: the parts of each node."""
+        if self._broker_count > 1 and "default.replication.factor" not in self.config.static:
+            self.config.static["default.replication.factor"] = str(min(self._broker_count, _REPLICAS_USUAL))
         self._cluster = Cluster.open(self.config, self._files, clock, background)
-        services = Services(config=self.config, cluster=self._cluster, clock=clock, background=background, registry=registry.load())
+        services = Services(config=self.config, cluster=self._cluster, clock=clock, background=background, registry=self._make_registry())
         self._services = services
+        all_services = [services]
+        if self._broker_count > 1:
+            from minibroker.cluster.several_nodes import SeveralNodes  # noqa: PLC0415  one broker alone does without
+
+            leadership = self._lead(services)
+            all_services += [services.seen_from(SeveralNodes(node, leadership)) for node in list(leadership.nodes.values())[1:]]
         services.coordinators.start()
         self._flush_timer = FlushTimer(self._cluster, clock, services.flush_queue, self.config.log_flush_scheduler_interval_ms)
-        return services
+        return all_services
+
+    def _lead(self, services: Services) -> Leadership:
+        """Let leaders be other than this one node: clients see what is said, and requests to the wrong node are refused."""
+        from minibroker.cluster.several_nodes import SeveralNodes  # noqa: PLC0415  one broker alone does without
+        from minibroker.dispatch.wrong_node import guarded  # noqa: PLC0415  as above
+
+        nodes = nodes_of(self.config, self.cluster.node, self._broker_count, self._racks)
+        leadership = self.cluster.lead(nodes)
+        services.registry = guarded(services.registry)
+        services.nodes = SeveralNodes(nodes[0], leadership)
+        return leadership
 
     def _leave(self, *, clean: bool) -> None:
         """Write nothing more; a clean end makes the next start trust the logs."""
@@ -123,51 +175,64 @@ class Broker:
         Raises:
             ConfigurationError: the broker cannot start on these data. It serves nothing any more and must be stopped.
         """
-        cluster, clock, background, dispatcher = self.cluster, self._clock, self._background, self._dispatcher
-        if clock is None or background is None or dispatcher is None:
+        cluster, clock, background = self.cluster, self._clock, self._background
+        if clock is None or background is None:
             raise RuntimeError("the broker is not running")
-        for connection in [connection for listener in self.listeners for connection in listener.connections]:
+        for connection in [connection for node in self.nodes for connection in node.connections]:
             connection.leave_all()
         self._leave(clean=False)
         self._files = exchange()
         self.config.static["cluster.id"] = cluster.cluster_id
         self.config.set_dynamic({}, {})
-        services = self._open(clock, background)
-        services.cluster.skip_producer_ids(cluster.image.next_producer_id)
-        services.coordinators.take_over(cluster.topics)
-        for listener in self.listeners:
-            services.cluster.node.set_bound_port(listener.name, listener.port)
-        dispatcher.serve_from(services)
+        all_services = self._open(clock, background)
+        self.cluster.skip_producer_ids(cluster.image.next_producer_id)
+        all_services[0].coordinators.take_over(cluster.topics)
+        for node, services in zip(self.nodes, all_services, strict=True):
+            node.serve_from(services)
+        if not all(node.is_open for node in self.nodes):
+            self._reopening = asyncio.ensure_future(self._reopen(clock))
 
-    async def _listen(self, dispatcher: Dispatcher, clock: Clock) -> None:
-        census = Census()
-        backlog = self.config.socket_listen_backlog_size if "socket.listen.backlog.size" in self.config.static else _BACKLOG
-        for wanted in self.config.listeners:
-            listener = Listener(wanted.name, dispatcher, clock, lambda: limits_of(self.config), census, self._connection_throttle_ms)
-            try:
-                await listener.open(wanted.host, wanted.port, backlog)
-            except OSError as error:
-                raise ConfigurationError(f"listeners: cannot listen on {wanted}: {error.strerror or error}") from error
-            self.listeners.append(listener)
-            self.cluster.node.set_bound_port(wanted.name, listener.port)
+    # Several nodes
 
-    def _connection_throttle_ms(self, host: str) -> int:
-        quotas = self._services.quotas if self._services is not None else None
-        return 0 if quotas is None else quotas.connection_throttle_ms(host)
+    def stop_node(self, node_id: int) -> None:
+        """One broker is gone, as clients see it: others lead what it led, its listeners are closed and its connections cut.
+
+        KeyError: there is none of that id. Harmless when it is gone already.
+        """
+        node = self._node(node_id)
+        self.leadership.stop(node_id)
+        node.cut()
+
+    async def start_node(self, node_id: int) -> None:
+        """It is back, on its ports; KeyError, ConfigurationError. Harmless when it is there."""
+        node = self._node(node_id)
+        if self._clock is not None and not node.is_open:
+            await node.open(self.config, self._clock)
+        self.leadership.start(node_id)
+
+    def _node(self, node_id: int) -> ServedNode:
+        return {each.node.node_id: each for each in self.nodes}[node_id]
+
+    async def _reopen(self, clock: Clock) -> None:
+        for node in self.nodes:
+            if not node.is_open:
+                await node.open(self.config, clock)
 
     async def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
         """Answer what was asked, close the logs cleanly, release everything. Harmless when nothing runs."""
-        for listener in self.listeners:
-            listener.stop_accepting()
+        if self._reopening is not None:
+            self._reopening.cancel()
+        for node in self.nodes:
+            node.stop_accepting()
         await self._drain(timeout_s)
-        self.listeners = []
+        self.nodes = []
         self._leave(clean=True)
         if self._background is not None:
             self._background.close()
 
     async def _drain(self, timeout_s: float) -> None:
         """Let every connection answer what it has read; cut those that are not done in time."""
-        connections = [connection for listener in self.listeners for connection in listener.connections]
+        connections = [connection for node in self.nodes for connection in node.connections]
         for connection in connections:
             connection.close()
         deadline = asyncio.get_running_loop().time() + timeout_s
@@ -177,17 +242,3 @@ class Broker:
                 for connection in connections:
                     connection.abort()
             await asyncio.sleep(0.005)
-
-
-def limits_of(config: BrokerConfig) -> Limits:
-    """What connections may ask for. Socket buffers are the system's own, which adapt, unless the operator sizes them."""
-    return Limits(
-        request_max_bytes=config.socket_request_max_bytes,
-        queued_max_requests=config.queued_max_requests,
-        max_idle_ms=config.connections_max_idle_ms,
-        max_connections=config.max_connections,
-        max_connections_per_ip=config.max_connections_per_ip,
-        max_connections_per_ip_overrides=config.max_connections_per_ip_overrides,
-        send_buffer_bytes=config.socket_send_buffer_bytes if "socket.send.buffer.bytes" in config.static else -1,
-        receive_buffer_bytes=config.socket_receive_buffer_bytes if "socket.receive.buffer.bytes" in config.static else -1,
-    )

@@ -14,8 +14,9 @@ import pytest
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.errors import ConfigurationError
 from minibroker.schemas import k00_produce, k01_fetch, k02_list_offsets, k03_metadata
-from minibroker.server.broker import Broker, limits_of
+from minibroker.server.broker import Broker
 from minibroker.server.loop import loop_factory
+from minibroker.server.served_node import limits_of
 from minibroker.wire.api import api_of
 from minibroker.wire.codec import decode, encode
 from minibroker.wire.header import (

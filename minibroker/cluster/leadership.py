@@ -1,0 +1,305 @@
+"""Who leads each partition where several brokers are shown: replicas, in-sync sets, brokers that are alive.
+
+All data are one broker's, and nothing is replicated: this is what clients are told, by the rules of Apache Kafka's controller
+(ReplicationControlManager, PartitionChangeBuilder of 4.3.1):
+
+    a broker stops     it leaves the in-sync sets, unless it is the last in one; what it led goes to the first replica that is alive and in
+                       sync, else to any that is alive (unclean.leader.election.enable), else to nobody
+    it starts          it is in sync again at once; it leads again what nobody leads. Other leaders stay, until an election (ElectLeaders)
+    another leader     is a new leader epoch, durably: the data say it, too. So is "no leader"
+
+Invariant: a leader is alive and in sync. Changes are of whole sets of partitions: the metadata log is written once, before anybody is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+from uuid import UUID
+
+from minibroker.cluster.nodes import NO_LEADER, PartitionNodes
+from minibroker.cluster.partition import Partition
+from minibroker.cluster.replica_placement import spread
+from minibroker.cluster.topic import CONSUMER_OFFSETS_TOPIC, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC, Topic
+from minibroker.errors import (
+    ElectionNotNeeded,
+    EligibleLeadersNotAvailable,
+    InvalidReplicaAssignment,
+    KafkaError,
+    PreferredLeaderNotAvailable,
+)
+
+if TYPE_CHECKING:
+    from minibroker.cluster.cluster import Cluster
+    from minibroker.cluster.node import Node
+    from minibroker.cluster.replica_assignments import ReplicaAssignments
+
+_UNCLEAN: Final = "unclean.leader.election.enable"
+_FACTORS: Final = {
+    CONSUMER_OFFSETS_TOPIC: "offsets_topic_replication_factor",
+    TRANSACTION_STATE_TOPIC: "transaction_state_log_replication_factor",
+    SHARE_GROUP_STATE_TOPIC: "share_coordinator_state_topic_replication_factor",
+}
+
+
+class Standing(NamedTuple):
+    """Of one partition."""
+
+    replicas: list[int]  #: the preferred leader first
+    in_sync: list[int]  #: in the order of the replicas
+    leader_id: int  #: NO_LEADER
+    is_taken: bool = False  #: it has no leader because somebody said so: no election gives it one
+
+
+Change = Callable[[Partition, Standing], Standing]
+
+
+class Leadership:
+    """Of all partitions of a cluster."""
+
+    def __init__(self, cluster: Cluster, nodes: Sequence[Node], assignments: ReplicaAssignments) -> None:
+        self.nodes: Mapping[int, Node] = {node.node_id: node for node in nodes}  #: all, by id
+        self.alive: set[int] = set(self.nodes)  #: written here
+        self._cluster = cluster
+        self._assignments = assignments
+        self._racks = {node.node_id: node.rack for node in nodes}
+        self._standings: dict[UUID, list[Standing]] = {}  #: of a topic's partitions, once somebody asked
+
+    # Look-ups
+
+    def standing(self, partition: Partition) -> Standing:
+        """Replicas, in-sync set and leader; of one that nobody asked for before, as it was placed."""
+        found = self._standings.get(partition.topic_id)
+        if found is None:
+            found = self._standings[partition.topic_id] = self._first_standings(partition)
+        if partition.index >= len(found):
+            found += self._grown(partition, found)
+        return found[partition.index]
+
+    def of(self, partition: Partition) -> PartitionNodes:
+        """What clients are told."""
+        replicas, in_sync, leader_id, _ = self.standing(partition)
+        if not partition.is_online:
+            return PartitionNodes(NO_LEADER, replicas, [], replicas)
+        return PartitionNodes(leader_id, replicas, in_sync, [each for each in replicas if each not in self.alive])
+
+    def default_replication_factor(self, name: str) -> int:
+        """Replicas of a topic whose creator does not say how many; never more than there are brokers."""
+        wanted: int = getattr(self._cluster.config, _FACTORS.get(name, "default_replication_factor"))
+        return min(wanted, len(self.nodes))
+
+    # Topics come, grow and go
+
+    def place(self, topic: Topic, assignment: Sequence[Sequence[int]] | None, replication_factor: int) -> None:
+        """A new topic: its replicas as they were asked for; by default they are spread."""
+        usual = self.default_replication_factor(topic.name)
+        if assignment is None and replication_factor not in {-1, usual}:
+            assignment = spread(topic.name, range(len(topic.partitions)), replication_factor, self._racks)
+        if assignment is not None:
+            self._assignments.put(topic.topic_id, assignment)
+        self._settle(topic.partitions)
+
+    def grow(self, topic: Topic, first: int, assignment: Sequence[Sequence[int]] | None) -> None:
+        """A topic has more partitions from index `first` on."""
+        self._settle(topic.partitions)  # as many replicas as the first
+        if assignment is None:
+            return
+        self._standings[topic.topic_id][first:] = [self._elect_first(list(replicas)) for replicas in assignment]
+        self._write_down(topic)
+
+    def forget(self, topics: Sequence[Topic]) -> None:
+        """They are deleted."""
+        for topic in topics:
+            self._standings.pop(topic.topic_id, None)
+        self._assignments.remove([topic.topic_id for topic in topics])
+
+    def _settle(self, partitions: Iterable[Partition]) -> None:
+        """Place them by the brokers that are alive now."""
+        for partition in partitions:
+            self.standing(partition)
+
+    def _first_standings(self, partition: Partition) -> list[Standing]:
+        topic = self._cluster.topics[partition.topic]
+        assignment = self._assignments.get(topic.topic_id)
+        if assignment is None or not all(set(replicas) <= set(self.nodes) for replicas in assignment):
+            count = len(topic.partitions)
+            assignment = spread(topic.name, range(count), self.default_replication_factor(topic.name), self._racks)
+        return [self._elect_first(replicas) for replicas in assignment]
+
+    def _grown(self, partition: Partition, found: list[Standing]) -> list[Standing]:
+        topic = self._cluster.topics[partition.topic]
+        new = range(len(found), len(topic.partitions))
+        replication_factor = len(found[0].replicas) if found else self.default_replication_factor(topic.name)
+        return [self._elect_first(replicas) for replicas in spread(topic.name, new, replication_factor, self._racks)]
+
+    def _elect_first(self, replicas: list[int]) -> Standing:
+        """Of a new partition: the first leader costs no epoch."""
+        alive = [each for each in replicas if each in self.alive]
+        return Standing(replicas, alive or replicas[:1], alive[0] if alive else NO_LEADER)
+
+    def _write_down(self, topic: Topic) -> None:
+        self._assignments.put(topic.topic_id, [self.standing(partition).replicas for partition in topic.partitions])
+
+    # Brokers stop and start
+
+    def stop(self, node_id: int) -> None:
+        """A broker is gone; harmless when it is already."""
+        if node_id not in self.alive:
+            return
+        self._settle(self._all())
+        self.alive.discard(node_id)
+
+        def leave(partition: Partition, standing: Standing) -> Standing:
+            if node_id not in standing.in_sync:
+                return standing
+            in_sync = [each for each in standing.in_sync if each != node_id] or standing.in_sync
+            without = standing._replace(in_sync=in_sync)
+            return self._elected(partition, without) if standing.leader_id == node_id else without
+
+        try:
+            self._change(self._all(), leave)
+        except KafkaError:
+            self.alive.add(node_id)
+            raise
+
+    def start(self, node_id: int) -> None:
+        """A broker is back, and has caught up at once; harmless when it is there."""
+        if node_id in self.alive:
+            return
+        self.alive.add(node_id)
+
+        def come_back(partition: Partition, standing: Standing) -> Standing:
+            if node_id not in standing.replicas:
+                return standing
+            if standing.leader_id == NO_LEADER and not standing.is_taken:
+                standing = self._elected(partition, standing)
+            if standing.leader_id == NO_LEADER and not standing.is_taken:
+                return standing  # nobody is there whom it could have caught up with
+            return standing._replace(in_sync=[each for each in standing.replicas if each in {*standing.in_sync, node_id}])
+
+        try:
+            self._change(self._all(), come_back)
+        except KafkaError:
+            self.alive.discard(node_id)
+            raise
+
+    def _elected(self, partition: Partition, standing: Standing) -> Standing:
+        """With the first that may lead; with nobody if there is none."""
+        if standing.is_taken:
+            return standing._replace(leader_id=NO_LEADER)
+        candidates = [each for each in standing.replicas if each in self.alive and each in standing.in_sync]
+        if candidates:
+            return standing._replace(leader_id=candidates[0])
+        alive = [each for each in standing.replicas if each in self.alive]
+        if alive and self._may_be_unclean(partition):
+            return standing._replace(leader_id=alive[0], in_sync=alive[:1])
+        return standing._replace(leader_id=NO_LEADER)
+
+    def _may_be_unclean(self, partition: Partition) -> bool:
+        text = self._cluster.topics[partition.topic].config.get(_UNCLEAN)
+        return self._cluster.config.unclean_leader_election_enable if text is None else text == "true"
+
+    # Elections, moves
+
+    def elect_preferred(self, partition: Partition) -> None:
+        """Let the first replica lead; ElectionNotNeeded, PreferredLeaderNotAvailable."""
+        standing = self.standing(partition)
+        preferred = standing.replicas[0]
+        if not partition.is_online or standing.is_taken:
+            raise PreferredLeaderNotAvailable
+        if standing.leader_id == preferred:
+            raise ElectionNotNeeded
+        if preferred not in self.alive or preferred not in standing.in_sync:
+            raise PreferredLeaderNotAvailable
+        self._change([partition], lambda _, before: before._replace(leader_id=preferred))
+
+    def elect_unclean(self, partition: Partition) -> None:
+        """Let anybody lead what nobody leads; ElectionNotNeeded, EligibleLeadersNotAvailable."""
+        standing = self.standing(partition)
+        alive = [each for each in standing.replicas if each in self.alive]
+        if not partition.is_online or standing.is_taken:
+            raise EligibleLeadersNotAvailable
+        if standing.leader_id != NO_LEADER:
+            raise ElectionNotNeeded
+        if not alive:
+            raise EligibleLeadersNotAvailable
+        in_sync = [each for each in alive if each in standing.in_sync] or alive[:1]
+        self._change([partition], lambda _, before: before._replace(leader_id=in_sync[0], in_sync=in_sync))
+
+    def move(self, partition: Partition, node_id: int) -> None:
+        """Another leader, whoever is preferred; one that has no replica gets that of the leader before.
+
+        InvalidReplicaAssignment: that broker is not alive.
+        """
+        if node_id not in self.alive:
+            known = ", ".join(map(str, sorted(self.alive)))
+            raise InvalidReplicaAssignment(f"broker {node_id} cannot lead {_name(partition)}: it is not one of those that run, {known}")
+
+        def moved(_: Partition, before: Standing) -> Standing:
+            replicas, in_sync = before.replicas, before.in_sync
+            if node_id not in replicas:
+                gone = before.leader_id if before.leader_id in replicas else replicas[0]
+                replicas = [node_id if each == gone else each for each in replicas]
+                in_sync = [each for each in replicas if each == node_id or each in in_sync]
+            in_sync = [each for each in replicas if each in {*in_sync, node_id}]
+            return Standing(replicas, in_sync, node_id)
+
+        self._change([partition], moved)
+
+    def take_away(self, partition: Partition) -> None:
+        """Nobody leads it until `give_back`; harmless when it was taken already."""
+        self._change([partition], lambda _, before: before._replace(leader_id=NO_LEADER, is_taken=True))
+
+    def give_back(self, partition: Partition) -> None:
+        """Let it have a leader again: the preferred one if it can; harmless when nothing was taken."""
+        if self.standing(partition).is_taken:
+            self._change([partition], lambda each, before: self._elected(each, before._replace(is_taken=False)))
+
+    def bump_epoch(self, partition: Partition) -> int:
+        """The same leader was elected anew; the new leader epoch."""
+        self._cluster.raise_leader_epochs([partition])
+        partition.wake()
+        return partition.leader_epoch
+
+    def reassign(self, partition: Partition, replicas: Sequence[int]) -> None:
+        """Other replicas, all at once; the leader stays if it may. What is asked for was checked (cluster/topic_rules.py)."""
+
+        def reassigned(each: Partition, before: Standing) -> Standing:
+            in_sync = [node_id for node_id in replicas if node_id in self.alive] or list(replicas[:1])
+            after = Standing(list(replicas), in_sync, before.leader_id, before.is_taken)
+            return after if before.leader_id in in_sync else self._elected(each, after)
+
+        is_shrunk = not set(self.standing(partition).replicas) <= set(replicas)
+        epoch = partition.leader_epoch
+        self._change([partition], reassigned)
+        if is_shrunk and partition.leader_epoch == epoch:
+            self.bump_epoch(partition)  # so that those who are no replicas any more are not believed
+        self._write_down(self._cluster.topics[partition.topic])
+
+    # Inside
+
+    def _all(self) -> list[Partition]:
+        return [partition for topic in self._cluster.topics.values() for partition in topic.partitions]
+
+    def _change(self, partitions: Iterable[Partition], change: Change) -> None:
+        """Change what is to be changed, and raise the epochs of those that have another leader; KafkaStorageError: nothing was changed."""
+        changed: list[tuple[Partition, Standing]] = []
+        led_anew: list[Partition] = []
+        for partition in partitions:
+            before = self.standing(partition)
+            after = change(partition, before)
+            if after.leader_id != NO_LEADER:
+                after = after._replace(in_sync=[each for each in after.in_sync if each in self.alive])
+            if after != before:
+                changed.append((partition, after))
+                if after.leader_id != before.leader_id:
+                    led_anew.append(partition)
+        self._cluster.raise_leader_epochs(led_anew)
+        for partition, after in changed:
+            self._standings[partition.topic_id][partition.index] = after
+        for partition in led_anew:
+            partition.wake()
+
+
+def _name(partition: Partition) -> str:
+    return f"{partition.topic}-{partition.index}"

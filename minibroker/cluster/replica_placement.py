@@ -1,0 +1,43 @@
+"""Which brokers get the replicas of a new topic: in turn, with racks as different as may be.
+
+As Apache Kafka's StripedReplicaPlacer: leaders go round all brokers and change the rack with each partition, replicas of a partition are in
+different racks as long as there are any, and each time round the followers are others. Where Kafka begins at random, this begins at a
+place that the topic's name says: a topic is always led by the same brokers, so tests may rely on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import chain, zip_longest
+from zlib import crc32
+
+
+def spread(name: str, indexes: range, replication_factor: int, racks: Mapping[int, str | None]) -> list[list[int]]:
+    """Replicas of the partitions `indexes` of a topic, the preferred leader first; `racks` has the rack of each broker's id."""
+    ring = _alternating(racks)
+    start = crc32(name.encode())
+    return [_replicas(ring, start, index, replication_factor, racks) for index in indexes]
+
+
+def _alternating(racks: Mapping[int, str | None]) -> list[int]:
+    """All brokers, neighbours in different racks as far as that goes."""
+    by_rack: dict[str, list[int]] = {}
+    for node_id in sorted(racks):
+        by_rack.setdefault(racks[node_id] or "", []).append(node_id)
+    rounds = zip_longest(*(by_rack[rack] for rack in sorted(by_rack)))
+    return [node_id for node_id in chain.from_iterable(rounds) if node_id is not None]
+
+
+def _replicas(ring: list[int], start: int, index: int, replication_factor: int, racks: Mapping[int, str | None]) -> list[int]:
+    first = (start + index) % len(ring)
+    turn = ring[first:] + ring[:first]
+    others = turn[1:]
+    shift = index // len(ring) % len(others) if others else 0
+    others = others[shift:] + others[:shift]
+    chosen, seen = [turn[0]], {racks[turn[0]]}
+    for node_id in others:
+        if racks[node_id] not in seen:
+            seen.add(racks[node_id])
+            chosen.append(node_id)
+    chosen += [node_id for node_id in others if node_id not in chosen]
+    return chosen[:replication_factor]

@@ -1,0 +1,207 @@
+"""What a broker answers that is asked for what another one has: by leaders of partitions, and of the internal topics of coordinators.
+
+    partitions   NOT_LEADER_OR_FOLLOWER where another leads, or nobody, with the leader where the API can tell (partition_refusal.py).
+                 A consumer from Fetch 11 on may read from any replica, and is told of one in its rack (KIP-392); Produce with acks=all is
+                 NOT_ENOUGH_REPLICAS while fewer than min.insync.replicas are in sync
+    keys         NOT_COORDINATOR for groups and transactional ids whose partition of the internal topic another leads; each on its own where
+                 the API asks for several. Who lists groups or transactions is told those that this broker coordinates
+    directories  partitions of which this broker has a replica
+
+As Apache Kafka's brokers do (KafkaApis, ReplicaManager of 4.3.1); what only a controller can do any of them passes on, so nobody is told
+NOT_CONTROLLER. Requests between brokers about share states go to the one that there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from uuid import UUID
+
+from minibroker.cluster.topic import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
+from minibroker.coordinator.placement import partition_of
+from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.middleware import after, refusal, wrapped
+from minibroker.dispatch.partition_refusal import serve
+from minibroker.dispatch.read_replica import fetch
+from minibroker.dispatch.registry import Handler, Registry
+from minibroker.errors import KafkaError, NotCoordinator, NotEnoughReplicas, NotLeaderOrFollower
+from minibroker.schemas import k00_produce, k01_fetch
+from minibroker.wire.schema import replace
+
+if TYPE_CHECKING:
+    from minibroker.cluster.partition import Partition
+
+READ_FROM_REPLICAS_SINCE: Final = 11
+ALL_IN_SYNC: Final = -1  #: acks
+_IN_SYNC_MIN: Final = "min.insync.replicas"
+
+#: Produce, Fetch, ListOffsets, DeleteRecords, OffsetForLeaderEpoch, WriteTxnMarkers, DescribeProducers, ShareFetch, ShareAcknowledge
+_OF_LEADERS: Final = frozenset({0, 1, 2, 21, 23, 27, 61, 78, 79})
+
+#: API key -> (the topic of its coordinator, the field with the key)
+_OF_ONE_KEY: Final = {
+    **dict.fromkeys((8, 11, 12, 13, 14, 28, 47, 68, 76, 88, 91, 92), (CONSUMER_OFFSETS_TOPIC, "group_id")),
+    **dict.fromkeys((22, 25, 26), (TRANSACTION_STATE_TOPIC, "transactional_id")),
+}
+
+
+class _Keys(NamedTuple):
+    """How an API asks for several keys."""
+
+    topic: str  #: of the coordinator
+    asked: str  #: the request's list of keys, or of structs with one
+    answered: str  #: the answer's
+    single: str | None = None  #: the field in versions that ask for one
+
+
+_OF_KEYS: Final = {
+    9: _Keys(CONSUMER_OFFSETS_TOPIC, "groups", "groups", "group_id"),
+    15: _Keys(CONSUMER_OFFSETS_TOPIC, "groups", "groups"),
+    24: _Keys(TRANSACTION_STATE_TOPIC, "transactions", "results_by_transaction", "v3_and_below_transactional_id"),
+    42: _Keys(CONSUMER_OFFSETS_TOPIC, "groups_names", "results"),
+    65: _Keys(TRANSACTION_STATE_TOPIC, "transactional_ids", "transaction_states"),
+    69: _Keys(CONSUMER_OFFSETS_TOPIC, "group_ids", "groups"),
+    77: _Keys(CONSUMER_OFFSETS_TOPIC, "group_ids", "groups"),
+    89: _Keys(CONSUMER_OFFSETS_TOPIC, "group_ids", "groups"),
+    90: _Keys(CONSUMER_OFFSETS_TOPIC, "groups", "groups"),
+}
+
+#: API key -> (the topic, the list of the answer)
+_LISTING: Final = {16: (CONSUMER_OFFSETS_TOPIC, "groups"), 66: (TRANSACTION_STATE_TOPIC, "transaction_states")}
+_LOG_DIRS: Final = 35
+
+
+def guarded(registry: Registry) -> Registry:
+    """The same APIs, by handlers that do only what is the business of the broker that was asked."""
+    return wrapped(registry, _guard)
+
+
+def _guard(handler: Handler) -> Handler:
+    around = _around(handler.api.key)
+    return handler if around is None else handler.around(partial(around, handler))
+
+
+def _around(api_key: int) -> Callable[[Handler, RequestContext, Any], Any] | None:
+    if api_key in _OF_LEADERS:
+        return _of_leaders
+    if api_key in _OF_ONE_KEY:
+        return partial(_of_one_key, *_OF_ONE_KEY[api_key])
+    if api_key in _OF_KEYS:
+        return partial(_of_keys, _OF_KEYS[api_key])
+    if api_key in _LISTING:
+        return partial(_listing, *_LISTING[api_key])
+    return _log_dirs if api_key == _LOG_DIRS else None
+
+
+# Partitions
+
+
+def _of_leaders(handler: Handler, ctx: RequestContext, request: Any) -> Any:
+    is_wrong = (
+        _is_wrong_reader if handler.api.key == k01_fetch.API_KEY and ctx.api_version >= READ_FROM_REPLICAS_SINCE else _is_wrong_leader
+    )
+    is_durable = handler.api.key == k00_produce.API_KEY and request.acks == ALL_IN_SYNC
+
+    def error_of(name: str, _topic_id: UUID, index: int | None) -> KafkaError | None:
+        topic = ctx.services.cluster.topics.get(name)
+        if topic is None or index is None or not 0 <= index < len(topic.partitions):
+            return None
+        found = topic.partitions[index]
+        if not found.is_online:
+            return None  # the handler has words for that
+        if is_wrong(ctx, found):
+            return NotLeaderOrFollower()
+        if is_durable and len(ctx.nodes.of(found).in_sync) < _in_sync_min(ctx, topic.config):
+            return NotEnoughReplicas(
+                f"The size of the current ISR is insufficient to satisfy the min.isr requirement of {_in_sync_min(ctx, topic.config)} "
+                f"for partition {name}-{index}"
+            )
+        return None
+
+    if is_wrong is _is_wrong_reader:
+        return fetch(handler, ctx, request, error_of)
+    return serve(handler, ctx, request, error_of)
+
+
+def _is_wrong_leader(ctx: RequestContext, partition: Partition) -> bool:
+    return not ctx.nodes.leads(partition)
+
+
+def _is_wrong_reader(ctx: RequestContext, partition: Partition) -> bool:
+    nodes = ctx.nodes.of(partition)
+    return nodes.leader_id < 0 or ctx.node.node_id not in nodes.replicas
+
+
+def _in_sync_min(ctx: RequestContext, overrides: dict[str, str]) -> int:
+    text = overrides.get(_IN_SYNC_MIN)
+    return ctx.config.min_insync_replicas if text is None else int(text)
+
+
+# Coordinators
+
+
+def _coordinates(ctx: RequestContext, topic_name: str, key: str) -> bool:
+    """Whether this broker does; also where nobody does yet, for there is no internal topic."""
+    topic = ctx.services.cluster.topics.get(topic_name)
+    return topic is None or ctx.nodes.leads(topic.partitions[partition_of(key, len(topic.partitions))])
+
+
+def _of_one_key(topic_name: str, field: str, handler: Handler, ctx: RequestContext, request: Any) -> Any:
+    key = getattr(request, field)
+    if key is not None and not _coordinates(ctx, topic_name, key):
+        raise NotCoordinator
+    return handler.handle(ctx, request)
+
+
+def _of_keys(kind: _Keys, handler: Handler, ctx: RequestContext, request: Any) -> Any:
+    keys = getattr(request, kind.asked)
+    if not keys and kind.single is not None:
+        return _of_one_key(kind.topic, kind.single, handler, ctx, request)
+    own = [each for each in keys if _coordinates(ctx, kind.topic, _key(each))]
+    if len(own) == len(keys):
+        return handler.handle(ctx, request)
+    others = [each for each in keys if each not in own]
+    refused = refusal(handler, ctx, replace(request, **{kind.asked: others}), NotCoordinator())
+    if not own:
+        return refused
+
+    def joined(response: Any) -> Any:
+        return replace(response, **{kind.answered: [*getattr(response, kind.answered), *getattr(refused, kind.answered)]})
+
+    return after(handler.handle(ctx, replace(request, **{kind.asked: own})), joined)
+
+
+def _key(asked: Any) -> str:
+    """Of an element: a bare key, or a struct with one."""
+    if isinstance(asked, str):
+        return asked
+    key: str = asked.group_id if hasattr(asked, "group_id") else asked.transactional_id
+    return key
+
+
+def _listing(topic_name: str, answered: str, handler: Handler, ctx: RequestContext, request: Any) -> Any:
+    def own(response: Any) -> Any:
+        listed: Iterable[Any] = getattr(response, answered)
+        return replace(response, **{answered: [each for each in listed if _coordinates(ctx, topic_name, _key(each))]})
+
+    return after(handler.handle(ctx, request), own)
+
+
+# Directories
+
+
+def _log_dirs(handler: Handler, ctx: RequestContext, request: Any) -> Any:
+    def own(response: Any) -> Any:
+        for directory in response.results:
+            for topic in directory.topics:
+                topic.partitions = [each for each in topic.partitions if _has_replica(ctx, topic.name, each.partition_index)]
+            directory.topics = [topic for topic in directory.topics if topic.partitions]
+        return response
+
+    return after(handler.handle(ctx, request), own)
+
+
+def _has_replica(ctx: RequestContext, topic_name: str, index: int) -> bool:
+    topic = ctx.services.cluster.topics.get(topic_name)
+    return topic is not None and index < len(topic.partitions) and ctx.node.node_id in ctx.nodes.of(topic.partitions[index]).replicas

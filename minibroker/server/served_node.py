@@ -1,0 +1,100 @@
+"""One broker of those that clients see: its dispatcher and its listeners. A process has one, or several that share the data.
+
+open() -> serving --cut()--> closed --open()--> serving, on the same ports
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from minibroker.clock import Clock
+from minibroker.cluster.node import Node
+from minibroker.config.broker_config import BrokerConfig
+from minibroker.dispatch.context import Services
+from minibroker.dispatch.dispatcher import Dispatcher
+from minibroker.errors import ConfigurationError
+from minibroker.server.connection import Connection
+from minibroker.server.listener import Census, Limits, Listener
+
+_BACKLOG: Final = 1024  #: Kafka's default of 50 lets a burst of connections wait a second for their second SYN
+
+
+class ServedNode:
+    """Made for one node; other data are served by `serve_from`."""
+
+    def __init__(self, services: Services, make_dispatcher: Callable[[Services], Dispatcher]) -> None:
+        self.services = services  #: what it serves from; written by `serve_from`
+        self.listeners: list[Listener] = []  #: open ones; written here
+        self._dispatcher = make_dispatcher(services)
+        self._ports: dict[str, int] = {}  #: by listener's name, those that were bound once
+
+    @property
+    def node(self) -> Node:
+        """Id and addresses, as clients are told."""
+        return self.services.nodes.own
+
+    @property
+    def is_open(self) -> bool:
+        """Whether clients can connect."""
+        return bool(self.listeners)
+
+    @property
+    def connections(self) -> list[Connection]:
+        """Of all its listeners."""
+        return [connection for listener in self.listeners for connection in listener.connections]
+
+    def serve_from(self, services: Services) -> None:
+        """Other data, or other handlers, from the next request on."""
+        self.services = services
+        for name, port in self._ports.items():
+            self.node.set_bound_port(name, port)
+        self._dispatcher.serve_from(services)
+
+    async def open(self, config: BrokerConfig, clock: Clock) -> None:
+        """Listen, on the ports of the last time.
+
+        Raises:
+            ConfigurationError: an address is taken or is none of ours; some listeners may be open.
+        """
+        census = Census()
+        backlog = config.socket_listen_backlog_size if "socket.listen.backlog.size" in config.static else _BACKLOG
+        for wanted in self.node.wanted:
+            listener = Listener(wanted.name, self._dispatcher, clock, lambda: limits_of(config), census, self._connection_throttle_ms)
+            try:
+                await listener.open(wanted.host, self._ports.get(wanted.name, wanted.port), backlog)
+            except OSError as error:
+                raise ConfigurationError(f"listeners: cannot listen on {wanted}: {error.strerror or error}") from error
+            self.listeners.append(listener)
+            self._ports[wanted.name] = listener.port
+            self.node.set_bound_port(wanted.name, listener.port)
+
+    def _connection_throttle_ms(self, host: str) -> int:
+        quotas = self.services.quotas
+        return 0 if quotas is None else quotas.connection_throttle_ms(host)
+
+    def stop_accepting(self) -> None:
+        """Close the listening sockets; connections live on."""
+        for listener in self.listeners:
+            listener.stop_accepting()
+
+    def cut(self) -> None:
+        """Be gone, as a broker that died: no answer is sent any more."""
+        self.stop_accepting()
+        for connection in self.connections:
+            connection.abort()
+        self.listeners = []
+
+
+def limits_of(config: BrokerConfig) -> Limits:
+    """What connections may ask for. Socket buffers are the system's own, which adapt, unless the operator sizes them."""
+    return Limits(
+        request_max_bytes=config.socket_request_max_bytes,
+        queued_max_requests=config.queued_max_requests,
+        max_idle_ms=config.connections_max_idle_ms,
+        max_connections=config.max_connections,
+        max_connections_per_ip=config.max_connections_per_ip,
+        max_connections_per_ip_overrides=config.max_connections_per_ip_overrides,
+        send_buffer_bytes=config.socket_send_buffer_bytes if "socket.send.buffer.bytes" in config.static else -1,
+        receive_buffer_bytes=config.socket_receive_buffer_bytes if "socket.receive.buffer.bytes" in config.static else -1,
+    )
