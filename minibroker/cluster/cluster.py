@@ -278,16 +278,18 @@ class Cluster:
         assignment = [assignments[index] for index in range(count)] if assignments else None
         return NewTopic(name, records + self._partition_records(topic_id, 0, count), replication_factor, assignment)
 
-    def create_topics(self, wanted: Sequence[NewTopic]) -> None:
+    def create_topics(self, wanted: Sequence[NewTopic], *, at_first_use: bool = False) -> None:
         """Create them all with one fsync, ready when this returns. KafkaStorageError: none was created.
 
-        Each is an operation of its own: a crash may leave the first ones without the others.
+        Each is an operation of its own: a crash may leave the first ones without the others. `at_first_use`: no partition gets its files
+        before it is used, for whoever makes more topics than will be.
         """
         self._store.commit_all([each.records for each in wanted])
         if self.leadership is not None:
             for each in wanted:
                 self.leadership.place(self.topics[each.name], each.assignment, each.replication_factor)
-        self._late_opening.add(partition for each in wanted for partition in self.topics[each.name].partitions)
+        new = (partition for each in wanted for partition in self.topics[each.name].partitions)
+        self._late_opening.add(new, at_first_use=at_first_use)
 
     def auto_create_topic(self, name: str) -> Topic:
         """The topic of that name, created if the configuration lets clients do so by asking.

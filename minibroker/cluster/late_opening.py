@@ -28,10 +28,16 @@ class LateOpening:
         self._clock = clock
         self._open_log = open_log  #: gives it its log, or takes it offline and says whether a later try may do better
         self._waiting: deque[Partition] = deque()
+        self._unhurried: list[Partition] = []  #: those that have no turn: they wait for who asks, or for `finish`
         self._timer: Timer | None = None
 
-    def add(self, partitions: Iterable[Partition]) -> None:
-        """Open these; the first ones before this returns, unless others are in line."""
+    def add(self, partitions: Iterable[Partition], *, at_first_use: bool = False) -> None:
+        """Open these; the first ones before this returns, unless others are in line. `at_first_use`: none before somebody asks for it."""
+        if at_first_use:
+            for partition in partitions:
+                partition.open_later(self._open)
+                self._unhurried.append(partition)
+            return
         for partition in partitions:
             partition.open_later(self._open)
             self._waiting.append(partition)
@@ -41,6 +47,8 @@ class LateOpening:
     def finish(self) -> None:
         """Open what is left, as far as it can be opened now."""
         self.stop()
+        self._waiting.extend(self._unhurried)
+        self._unhurried.clear()
         for _ in range(len(self._waiting)):
             self._open_next()
         if self._waiting:

@@ -175,3 +175,27 @@ def test_a_first_group_waits_for_no_more_than_its_own_partition() -> None:
         assert found.error_code == 0
     opened = [path for path in broker.folder.glob("__*_*-*") if "metadata" not in path.name]
     assert len(opened) <= 2 * (OPENED_A_TURN + 1)
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_partitions_that_wait_for_their_first_use_get_no_files_before(clean: bool) -> None:
+    broker = BrokerInMemory()
+    cluster = broker.cluster
+    cluster.create_topics([cluster.new_topic("orders", partition_count=COUNT)], at_first_use=True)
+    cluster.create_topic("others", partition_count=1)
+    broker.clock.advance(60_000)
+    assert _folders(broker.folder) == set()
+    assert (broker.folder / "others-0").is_dir()
+    assert broker.append("orders", 3, records(2)).base_offset == 0
+    assert _folders(broker.folder) == {3}
+    again = broker.restart(clean=clean)
+    assert _folders(broker.folder) == set(range(COUNT))
+    assert again.cluster.partition("orders", 3).log.log_end_offset == 2
+    again.cluster.close()
+
+
+def test_log_directories_list_those_that_wait_for_their_first_use() -> None:
+    broker = BrokerInMemory()
+    broker.cluster.create_topics([broker.cluster.new_topic("orders", partition_count=COUNT)], at_first_use=True)
+    [directory] = broker.ask(k35.Request(topics=None)).results
+    assert sum(len(topic.partitions) for topic in directory.topics) == COUNT
