@@ -1,0 +1,181 @@
+"""`minibroker config`: the broker's properties explained, and a properties file checked before a broker starts with it. Asks no broker."""
+
+from __future__ import annotations
+
+import os
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from minibroker.cli.options import output_option
+from minibroker.cli.output import FORMATS, emit
+from minibroker.config import sources
+from minibroker.config.broker_config import BrokerConfig
+from minibroker.config.broker_properties import BROKER_PROPERTIES, BROKER_SYNONYMS
+from minibroker.config.kafka_only import ignored
+from minibroker.config.reference import BROKER, CLUSTER_WIDE, KINDS, READ_ONLY, TOPIC, Entry, entries, named
+from minibroker.config.unknown import nearest, warnings_of
+from minibroker.errors import ConfigurationError, InvalidConfig
+
+COLUMNS = ("kind", "name", "type", "unit", "default", "kafka_default", "valid_values", "update_mode")
+WIDTH = 100
+_MODES = {
+    READ_ONLY: "read-only: at the start alone",
+    CLUSTER_WIDE: "cluster-wide: also while the broker runs, for all brokers or for one",
+}
+
+
+def _complete_names(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    names = {entry.name for kind in KINDS for entry in entries(kind)}
+    return [CompletionItem(name) for name in sorted(names) if name.startswith(incomplete)]
+
+
+@click.group(
+    epilog="""\b
+Examples:
+  minibroker config list --different
+  minibroker config explain log.retention.ms
+  minibroker config check server.properties
+"""
+)
+def config() -> None:
+    """Explain the broker's properties, and check a properties file."""
+
+
+@config.command("list", short_help="List properties, their defaults and how they differ from Apache Kafka's.")
+@click.option("--kind", "kinds", multiple=True, type=click.Choice(KINDS), help="Only of this kind; may be given several times.")
+@click.option("--different", is_flag=True, help="Only those that differ from Apache Kafka: in their default, in their effect, or in none.")
+@output_option(*FORMATS)
+def list_properties(*, kinds: tuple[str, ...], different: bool, output: str) -> None:
+    """List the properties of brokers, topics, groups and client metrics.
+
+    KAFKA DEFAULT is that of Apache Kafka; '-' where there is none, or no such property.
+    """
+    found = [entry for kind in kinds or KINDS for entry in entries(kind)]
+    if different:
+        found = [entry for entry in found if entry.has_other_default or not entry.is_kafkas or not entry.has_effect or entry.difference]
+    items: list[dict[str, Any]] = [
+        {**entry._asdict(), "kafka_default": entry.kafka_default if entry.is_kafkas else None, "behind": list(entry.behind)}
+        for entry in found
+    ]
+    emit(items, output, columns=COLUMNS)
+
+
+@config.command(short_help="Tell all about a property.")
+@click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=_complete_names)
+def explain(names: tuple[str, ...]) -> None:
+    """Tell all about a property: what it does, its unit and default, when it may change, how it differs from Apache Kafka's."""
+    blocks = []
+    for name in names:
+        found = named(name)
+        if found:
+            blocks += ["\n".join(_explained(entry)) for entry in found]
+        elif (why := ignored(name)) is not None:
+            blocks.append(f"{name}\n  A property of Apache Kafka without effect here: {why.reason}.")
+        else:
+            near = nearest(name, {entry.name for kind in KINDS for entry in entries(kind)})
+            raise click.ClickException(f"there is no property {name}{f': did you mean {near}?' if near else ''}")
+    click.echo("\n\n".join(blocks))
+
+
+@config.command(short_help="Check a properties file.")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("-e", "--environment", is_flag=True, help="With the variables KAFKA_... of this environment over it, as 'serve' takes them.")
+@click.option("--strict", is_flag=True, help="End with 1 when there are warnings, too.")
+def check(file: Path, *, environment: bool, strict: bool) -> None:
+    """Check a properties file: each line is an error, a warning, or a value that is not the default. Ends with 1 when there are errors."""
+    given = sources.from_file(file) | (sources.from_environment(os.environ) if environment else {})
+    errors = list(_errors(given))
+    unknown = {name: text for name, text in given.items() if name not in BROKER_PROPERTIES}
+    warnings = warnings_of(unknown)
+    known = {name: text for name, text in given.items() if name in BROKER_PROPERTIES}
+    other = {name: text for name, text in sorted(known.items()) if text.strip() != (BROKER_PROPERTIES[name].default or "")}
+    for line in errors:
+        click.echo(f"error: {line}")
+    for line in warnings:
+        click.echo(f"warning: {line}")
+    for name, text in other.items():
+        shown = "[hidden]" if BROKER_PROPERTIES[name].is_sensitive else text
+        click.echo(f"set: {name}={shown} (default: {BROKER_PROPERTIES[name].default or 'none'})")
+    counts = f"{_counted(len(errors), 'error')}, {_counted(len(warnings), 'warning')}, {len(other)} of {len(given)} not the default"
+    click.echo(f"{file}: {counts}")
+    if errors or (strict and warnings):
+        raise click.exceptions.Exit(1)
+
+
+def _errors(given: dict[str, str]) -> Iterator[str]:
+    """All that is wrong with single values; else the first thing that is wrong with them together."""
+    is_good = True
+    for name, text in sorted(given.items()):
+        try:
+            if name in BROKER_PROPERTIES:
+                BROKER_PROPERTIES[name].parse(text)
+        except InvalidConfig as error:
+            is_good = False
+            yield str(error)
+    if is_good:
+        try:
+            BrokerConfig(given)
+        except ConfigurationError as error:
+            yield str(error)
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def _explained(entry: Entry) -> Iterator[str]:
+    yield f"{entry.name} ({'broker property' if entry.kind == BROKER else f'{entry.kind} config'})"
+    yield from textwrap.wrap(entry.documentation, WIDTH, initial_indent="  ", subsequent_indent="  ")
+    for label, text in _facts(entry):
+        lines = textwrap.wrap(text, WIDTH - 18)
+        yield f"  {label:<14}  {lines[0]}"
+        yield from (f"{'':18}{line}" for line in lines[1:])
+
+
+def _facts(entry: Entry) -> Iterator[tuple[str, str]]:
+    yield "type", f"{entry.type}, {entry.unit}" if entry.unit else entry.type
+    yield "default", entry.default or ("none" if entry.default is None else "empty")
+    if entry.valid_values:
+        yield "valid values", entry.valid_values
+    yield "may change", _MODES.get(entry.update_mode, f"{entry.update_mode}, at any time")
+    synonyms = BROKER_SYNONYMS.get(entry.name, ()) if entry.kind == BROKER else ()
+    if synonyms:
+        yield "see also", f"{', '.join(synonyms)}: the first of these that is set holds"
+    if entry.behind:
+        yield "when not set", f"{', '.join(entry.behind)} of the broker"
+    yield "set it by", _ways(entry)
+    yield "Apache Kafka", _comparison(entry)
+    if not entry.has_effect:
+        yield "effect", "none: it is accepted, checked and shown, and nothing acts on it"
+
+
+def _ways(entry: Entry) -> str:
+    if entry.kind == BROKER:
+        ways = f"{entry.name}=VALUE in a file or behind 'serve --set', or {variable_of(entry.name)}"
+        return (
+            f"{ways}, or 'minibroker configs alter brokers --default -c {entry.name}=VALUE'" if entry.update_mode == CLUSTER_WIDE else ways
+        )
+    if entry.kind == TOPIC:
+        return f"'minibroker topics create TOPIC -c {entry.name}=VALUE' or 'minibroker configs alter topics TOPIC -c {entry.name}=VALUE'"
+    return f"'minibroker configs alter {'groups GROUP' if entry.kind == 'group' else 'client-metrics NAME'} -c {entry.name}=VALUE'"
+
+
+def _comparison(entry: Entry) -> str:
+    if not entry.is_kafkas:
+        return "does not document it, or has no such property"
+    words = []
+    if entry.has_other_default:
+        words.append(f"its default is {entry.kafka_default or 'none'}.")
+    if entry.difference:
+        words.append(f"Here: {entry.difference}" if words else f"here: {entry.difference}")
+    return " ".join(words) or "the same"
+
+
+def variable_of(name: str) -> str:
+    """The environment variable of a property: KAFKA_LOG_DIRS of log.dirs."""
+    return f"{sources.PREFIX}{name.replace('_', '__').replace('-', '___').replace('.', '_').upper()}"

@@ -1,0 +1,109 @@
+"""`minibroker config`: what is told of properties, and what is found in files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from minibroker.cli.config import variable_of
+from minibroker.config.broker_properties import BROKER_PROPERTIES
+from minibroker.config.kafka_only import ignored
+from minibroker.config.reference import KINDS, entries
+from minibroker.config.sources import from_environment
+from tests.cli.conftest import Commands
+
+CONFIG = Path(__file__).parents[2] / "config"
+
+
+def test_all_properties_are_listed(offline: Commands) -> None:
+    items = json.loads(offline("config", "list", "-o", "json").out)
+    assert [(item["kind"], item["name"]) for item in items] == [(kind, entry.name) for kind in KINDS for entry in entries(kind)]
+    (delay,) = [item for item in items if item["name"] == "group.initial.rebalance.delay.ms"]
+    assert (delay["default"], delay["kafka_default"], delay["unit"], delay["update_mode"]) == ("0", "3000", "milliseconds", "read-only")
+    assert offline("config", "list", "--kind", "client-metrics", "-o", "name").lines == ["interval.ms", "match", "metrics"]
+
+
+def test_what_differs_from_kafka(offline: Commands) -> None:
+    names = offline("config", "list", "--kind", "broker", "--different", "-o", "name").lines
+    assert {"node.id", "cluster.id", "log.preallocate", "listeners", "log.segment.bytes"} <= set(names)
+    assert {"num.partitions", "message.max.bytes"}.isdisjoint(names)
+    assert offline("config", "list", "--different").lines[0].split()[:3] == ["KIND", "NAME", "TYPE"]
+
+
+def test_a_property_explained(offline: Commands) -> None:
+    assert offline("config", "explain", "log.retention.ms").lines == [
+        "log.retention.ms (broker property)",
+        "  Age, by record timestamp, from which a segment is deleted. -1: never.",
+        "  type            long, milliseconds",
+        "  default         none",
+        "  may change      cluster-wide: also while the broker runs, for all brokers or for one",
+        "  see also        log.retention.ms, log.retention.minutes, log.retention.hours: the first of these",
+        "                  that is set holds",
+        "  set it by       log.retention.ms=VALUE in a file or behind 'serve --set', or",
+        "                  KAFKA_LOG_RETENTION_MS, or 'minibroker configs alter brokers --default -c",
+        "                  log.retention.ms=VALUE'",
+        "  Apache Kafka    the same",
+    ]
+
+
+def test_differences_explained(offline: Commands) -> None:
+    said = " ".join(offline("config", "explain", "group.initial.rebalance.delay.ms", "cluster.id").out.split())
+    assert "Apache Kafka its default is 3000. Here: Nobody waits" in said
+    assert "Apache Kafka does not document it, or has no such property" in said
+    both = offline("config", "explain", "compression.type").out
+    assert both.count("compression.type (") == 2
+    assert "when not set    compression.type of the broker" in both
+    assert "effect          none" in offline("config", "explain", "log.preallocate").out
+    assert "sasl.jaas.config\n  A property of Apache Kafka without effect here: " in offline("config", "explain", "sasl.jaas.config").out
+
+
+def test_a_property_that_is_none(offline: Commands) -> None:
+    said = offline("config", "explain", "log.retention.hour", code=1)
+    assert said.err == "Error: there is no property log.retention.hour: did you mean log.retention.hours?\n"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_property_can_be_explained(offline: Commands, kind: str) -> None:
+    names = [entry.name for entry in entries(kind)]
+    said = offline("config", "explain", *names).out
+    assert all(f"{name} (" in said for name in names)
+    assert max(map(len, said.splitlines())) <= 120
+
+
+def test_variables_are_read_back() -> None:
+    names = [*BROKER_PROPERTIES, "a_b-c.d"]
+    assert from_environment({variable_of(name): "x" for name in names}) == dict.fromkeys(names, "x")
+
+
+@pytest.mark.parametrize("name", ["server", "test", "durable"])
+def test_our_files_are_fine(offline: Commands, name: str) -> None:
+    file = CONFIG / f"{name}.properties"
+    last = offline("config", "check", str(file), "--strict").lines[-1]
+    assert last.startswith(f"{file}: 0 errors, 0 warnings, ")
+
+
+def test_all_that_is_wrong_with_a_file(offline: Commands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(
+        "num.partitions=many\nlog.cleanup.policy=shred\nnum.partition=3\nssl.keystore.location=/k\nprocess.roles=broker\nnode.id=1\n"
+    )
+    said = offline("config", "check", str(file), code=1).lines
+    why = ignored("ssl.keystore.location")
+    assert why is not None
+    assert said == [
+        "error: Invalid value shred for configuration log.cleanup.policy: String must be one of: compact, delete",
+        "error: Invalid value many for configuration num.partitions: Not a number of type INT",
+        "warning: unknown property num.partition is ignored: did you mean num.partitions?",
+        f"warning: no effect have ssl.keystore.location: {why.reason}",
+        "set: log.cleanup.policy=shred (default: delete)",
+        "set: num.partitions=many (default: 1)",
+        f"{file}: 2 errors, 2 warnings, 2 of 6 not the default",
+    ]
+    file.write_text("num.partition=3\n")
+    assert offline("config", "check", str(file)).lines[-1] == f"{file}: 0 errors, 1 warning, 0 of 1 not the default"
+    offline("config", "check", str(file), "--strict", code=1)
+    monkeypatch.setenv("KAFKA_LISTENERS", "SASL_SSL://:1")
+    assert "minibroker does not serve yet" in offline("config", "check", "-e", str(file), code=1).lines[0]
+    offline("config", "check", str(file))
