@@ -25,6 +25,7 @@ from minibroker.cli.lazy import LazyGroup
 COMMANDS: dict[str, tuple[str, str, str]] = {
     "api-versions": ("minibroker.cli.api_versions", "api_versions", "Show which APIs and versions brokers serve."),
     "completion": ("minibroker.cli.completion", "completion", "Print the script that completes commands in a shell."),
+    "config": ("minibroker.cli.config", "config", "Explain the broker's properties, and check a properties file."),
     "configs": ("minibroker.cli.configs", "configs", "Show and change configs of topics, brokers, groups and more."),
     "consume": ("minibroker.cli.consume", "consume", "Read records of TOPIC to stdout."),
     "dump-log": ("minibroker.cli.dump_log", "dump_log", "Print and check the files of a log directory."),
