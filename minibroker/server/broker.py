@@ -54,15 +54,17 @@ class Broker:
         make_registry: Callable[[], Registry] = registry.load,
         broker_count: int = 1,
         racks: Sequence[str] = (),
+        ports: Sequence[int] = (),
     ) -> None:
         """A broker that does not run yet.
 
         `make_registry`: handlers with something around them (dispatch/middleware.py); asked whenever data are opened.
-        `broker_count`: how many brokers clients see; `racks`: theirs in turn.
+        `broker_count`: how many brokers clients see; `racks`: theirs in turn; `ports`: where the first listener of each is to be.
         """
         self.config = config
         self._broker_count = broker_count
         self._racks = racks
+        self._ports = ports
         self._make_clock = make_clock
         self._make_dispatcher = make_dispatcher
         self._make_registry = make_registry
@@ -119,8 +121,8 @@ class Broker:
         clock = self._clock = self._make_clock(loop)
         self._background = LoopBackground(loop, _BACKGROUND_THREADS, has_processes=self._files.is_shared)
         try:
-            for services in self._open(clock, self._background):
-                node = ServedNode(services, self._make_dispatcher)
+            for number, services in enumerate(self._open(clock, self._background)):
+                node = ServedNode(services, self._make_dispatcher, self._ports[number] if self._ports else 0)
                 self.nodes.append(node)
                 await node.open(self.config, clock)
         except BaseException:

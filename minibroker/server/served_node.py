@@ -23,11 +23,14 @@ _BACKLOG: Final = 1024  #: Kafka's default of 50 lets a burst of connections wai
 class ServedNode:
     """Made for one node; other data are served by `serve_from`."""
 
-    def __init__(self, services: Services, make_dispatcher: Callable[[Services], Dispatcher]) -> None:
+    def __init__(self, services: Services, make_dispatcher: Callable[[Services], Dispatcher], port: int = 0) -> None:
+        """`port`: of the first listener, where it is not to be as configured."""
         self.services = services  #: what it serves from; written by `serve_from`
         self.listeners: list[Listener] = []  #: open ones; written here
         self._dispatcher = make_dispatcher(services)
         self._ports: dict[str, int] = {}  #: by listener's name, those that were bound once
+        if port:
+            self._ports[self.node.wanted[0].name] = port
 
     @property
     def node(self) -> Node:

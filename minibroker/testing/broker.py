@@ -46,8 +46,11 @@ class Broker(AsyncLab):
         config: Mapping[str, Setting] | None = None,
         data_dir: DataDir | str | os.PathLike[str] = MEMORY,
         port: int = 0,
+        brokers: int = 1,
+        racks: Iterable[str] = (),
     ) -> None:
-        self._hosted = HostedBroker(BrokerOptions(topics=topics, config=config, data_dir=data_dir, port=port))
+        options = BrokerOptions(topics=topics, config=config, data_dir=data_dir, port=port, brokers=brokers, racks=racks)
+        self._hosted = HostedBroker(options)
         super().__init__(_HostedWire(self._hosted))
 
     async def start(self) -> Self:

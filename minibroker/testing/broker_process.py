@@ -40,8 +40,10 @@ class BrokerProcess(Surface):
         config: Mapping[str, Setting] | None = None,
         data_dir: DataDir | str | os.PathLike[str] = MEMORY,
         port: int = 0,
+        brokers: int = 1,
+        racks: Iterable[str] = (),
     ) -> None:
-        self._options = BrokerOptions(topics=topics, config=config, data_dir=data_dir, port=port)
+        self._options = BrokerOptions(topics=topics, config=config, data_dir=data_dir, port=port, brokers=brokers, racks=racks)
         self._process: subprocess.Popen[str] | None = None
         self._said: IO[str] | None = None
         self._lock = threading.Lock()  #: one question at a time
@@ -99,7 +101,7 @@ class BrokerProcess(Surface):
         except BaseException:
             self.kill()
             raise
-        self._options.port, self._bootstrap_servers = started["port"], started["bootstrap_servers"]
+        self._options.ports, self._bootstrap_servers = started["ports"], started["bootstrap_servers"]
         return self
 
     def stop(self) -> None:

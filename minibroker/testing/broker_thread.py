@@ -30,7 +30,11 @@ class BrokerThread(Surface):
         topics: created at the start and at each `reset`: names, or names with numbers of partitions.
         config: properties by Kafka's names: `{"auto.create.topics.enable": False}`.
         data_dir: MEMORY (the default), TEMPORARY (a folder that is removed in the end), or a folder that stays.
-        port: where it listens, on 127.0.0.1; 0 is a free one. It keeps it through `stop` and `start`.
+        port: where it listens, on 127.0.0.1; 0 is a free one. It keeps it through `stop` and `start`. Further brokers have the ports
+            behind it.
+        brokers: how many brokers clients see (docs/several-brokers.md); topics have as many replicas, up to 3, unless `config` or who
+            creates them says otherwise. Nothing is replicated.
+        racks: theirs in turn.
 
     Its data are in memory unless told otherwise, nothing is synced to a disk, and internal topics have 5 partitions instead of 50.
     """
@@ -42,8 +46,11 @@ class BrokerThread(Surface):
         config: Mapping[str, Setting] | None = None,
         data_dir: DataDir | str | os.PathLike[str] = MEMORY,
         port: int = 0,
+        brokers: int = 1,
+        racks: Iterable[str] = (),
     ) -> None:
-        self._hosted = HostedBroker(BrokerOptions(topics=topics, config=config, data_dir=data_dir, port=port))
+        options = BrokerOptions(topics=topics, config=config, data_dir=data_dir, port=port, brokers=brokers, racks=racks)
+        self._hosted = HostedBroker(options)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
 

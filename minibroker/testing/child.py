@@ -1,6 +1,6 @@
 """The child process of BrokerProcess: a hosted broker that is told what to do by lines of JSON on its standard input.
 
-    {"do": "start", "options": {...}}                            {"port": 41234, "bootstrap_servers": "127.0.0.1:41234"}
+    {"do": "start", "options": {...}}                            {"ports": [41234], "bootstrap_servers": "127.0.0.1:41234"}
     {"do": "execute", "command": "snapshot", "arguments": {}}    {"result": {"snapshot": "1"}}
     what fails                                                   {"error": "one line"}
 
@@ -49,7 +49,7 @@ class _Child:
                 self._hosted = HostedBroker(options_from_json(asked["options"]))
                 await self._hosted.start()
                 garbage.settle()
-                return {"port": self._hosted.port, "bootstrap_servers": self._hosted.bootstrap_servers}
+                return {"ports": self._hosted.ports, "bootstrap_servers": self._hosted.bootstrap_servers}
             return {"result": await self._hosted.lab.execute(asked["command"], asked["arguments"])}
         except Exception as error:  # noqa: BLE001  who asked raises it as an error of its own
             return {"error": str(error) if isinstance(error, BrokerError) else f"{type(error).__name__}: {error}"}
@@ -61,7 +61,9 @@ def options_to_json(options: BrokerOptions) -> dict[str, Any]:
     return {
         "topics": options.topics,
         "config": options.config,
-        "port": options.port,
+        "brokers": options.brokers,
+        "racks": options.racks,
+        "ports": options.ports,
         "data_dir": data_dir,
         "folder": None if data_dir else options.data_dir,
     }
@@ -72,7 +74,9 @@ def options_from_json(found: dict[str, Any]) -> BrokerOptions:
     return BrokerOptions(
         topics=found["topics"],
         config=found["config"],
-        port=found["port"],
+        brokers=found["brokers"],
+        racks=found["racks"],
+        ports=found["ports"],
         data_dir=DataDir(found["data_dir"]) if found["data_dir"] else found["folder"],
     )
 

@@ -12,6 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
+from minibroker.cluster.new_topic import NewTopic
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.dispatch.context import Services
 from minibroker.errors import ConfigurationError, KafkaError
@@ -21,7 +22,9 @@ from minibroker.testing.data import Data, FolderData, Snapshot, data_of
 from minibroker.testing.errors import BrokerError
 from minibroker.testing.faults.faults import Faults
 from minibroker.testing.lab.commands import Lab
+from minibroker.testing.leaders import Leaders
 from minibroker.testing.moving_clock import MovingClock
+from minibroker.testing.node_control import NodeControl
 from minibroker.testing.options import HOST, BrokerOptions
 from minibroker.testing.recording import RecordingDispatcher
 from minibroker.testing.request_log import RequestLog
@@ -46,7 +49,11 @@ class HostedBroker:
         self._noted: list[str] = []  #: which of them hit the request that is being served; the dispatcher takes them
         self.lab = Lab(self)
         self.lab.requests = self.faults
-        self.port = options.port  #: the one in use, once it was started
+        self.leaders = Leaders(lambda: self.broker)
+        self.nodes = NodeControl(lambda: self.broker)
+        for name, command in (self.leaders.commands() | self.nodes.commands()).items():
+            self.lab.table.add(name, command)
+        self.ports = options.ports  #: of each broker that clients see: those in use, once it was started
         self.bootstrap_servers = ""
 
     @property
@@ -93,8 +100,8 @@ class HostedBroker:
             raise BrokerError(f"the broker does not start: {error}") from error
         self._broker = broker
         self._cluster_id = broker.cluster.cluster_id
-        self.bootstrap_servers = broker.addresses[0].partition("://")[2]
-        self.port = broker.listeners[0].port
+        self.bootstrap_servers = ",".join(self.nodes.addresses.values())
+        self.ports = [node.listeners[0].port for node in broker.nodes]
         if not self._has_topics:
             self._create_topics(broker)
 
@@ -102,10 +109,11 @@ class HostedBroker:
         return data_of(self._options)
 
     def _make_broker(self, data: Data, files: Files) -> Broker:
-        own = {"log.dirs": data.log_dir, "listeners": f"PLAINTEXT://{HOST}:{self.port}"}
+        own = {"log.dirs": data.log_dir, "listeners": f"PLAINTEXT://{HOST}:{self.ports[0]}"}
         if self._cluster_id is not None:
             own["cluster.id"] = self._cluster_id
-        return Broker(BrokerConfig(own | self._options.config), files, **self.hooks())
+        shape: dict[str, Any] = {"broker_count": self._options.brokers, "racks": self._options.racks, "ports": self.ports}
+        return Broker(BrokerConfig(own | self._options.config), files, **shape, **self.hooks())
 
     def hooks(self) -> dict[str, Any]:
         """Arguments of server.Broker that make it one under test."""
@@ -116,8 +124,12 @@ class HostedBroker:
         return self._clock
 
     def _recording(self, services: Services) -> RecordingDispatcher:
-        self._dispatcher = RecordingDispatcher(services, self._noted)
-        return self._dispatcher
+        dispatcher = RecordingDispatcher(services, self._noted)
+        if self._dispatcher is not None and services.nodes.own is not services.cluster.node:
+            dispatcher.record_with(self._dispatcher)
+        else:
+            self._dispatcher = dispatcher
+        return dispatcher
 
     def _serve_anew(self) -> None:
         """Handlers are others than before."""
@@ -127,12 +139,14 @@ class HostedBroker:
 
     def _create_topics(self, broker: Broker) -> None:
         self._has_topics = True
+        wanted: list[NewTopic] = []
         for name, partition_count in self._options.topics.items():
             if name not in broker.cluster.topics:
                 try:
-                    broker.cluster.create_topic(name, partition_count=partition_count)
+                    wanted.append(broker.cluster.new_topic(name, partition_count=partition_count, beside=[each.name for each in wanted]))
                 except KafkaError as error:
                     raise BrokerError(f"topics: {name!r} cannot be created: {error}") from error
+        broker.cluster.create_topics(wanted, at_first_use=True)  # most tests use a few of their topics
 
     async def stop(self) -> None:
         """End in order."""

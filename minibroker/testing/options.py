@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Final
 
+from minibroker.config.listeners import NODES_MAX
 from minibroker.testing.errors import BrokerError
 
 HOST: Final = "127.0.0.1"  #: not "localhost", which some clients look for at ::1 first
@@ -42,12 +43,22 @@ class BrokerOptions:
         config: Mapping[str, Setting] | None = None,
         data_dir: DataDir | str | os.PathLike[str] = MEMORY,
         port: int = 0,
+        brokers: int = 1,
+        racks: Iterable[str] = (),
+        ports: Iterable[int] = (),
     ) -> None:
+        """`ports` are those of all brokers, where they are known from the start before."""
         if isinstance(topics, str):
             raise BrokerError(f"topics={topics!r} is one text: say topics=[{topics!r}], or topics={{{topics!r}: 3}} for 3 partitions")
         self.topics: dict[str, int] = dict(topics) if isinstance(topics, Mapping) else dict.fromkeys(topics, 1)
         self.data_dir = data_dir if isinstance(data_dir, DataDir) else os.path.abspath(os.fspath(data_dir))  # noqa: PTH100  a text for storage
-        self.port = port
+        self.brokers = brokers
+        self.racks = [*racks]
+        self.ports = [*ports] or [port + number if port else 0 for number in range(brokers)]  #: of each broker; 0: a free one
+        if not 1 <= brokers <= NODES_MAX:
+            raise BrokerError(f"brokers={brokers}: give a number of 1 to {NODES_MAX}")
+        if isinstance(racks, str):
+            raise BrokerError(f"racks={racks!r} is one text: say racks=[{racks!r}, ...]")
         self.config = TEST_CONFIG | {name: text_of(value) for name, value in (config or {}).items()}
         for name in ("log.dirs", "log.dir", "metadata.log.dir"):
             if name in self.config:

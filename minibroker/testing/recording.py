@@ -49,6 +49,14 @@ class _Pending:
         self.forget = _nothing  #: the connection need not tell us of its end any more
 
 
+class _Recorded:
+    """What came."""
+
+    def __init__(self) -> None:
+        self.entries: deque[LoggedRequest] = deque(maxlen=KEPT)
+        self.count = 0  #: since it was last cleared
+
+
 class RecordingDispatcher(Dispatcher):
     """Serves as Dispatcher does."""
 
@@ -58,19 +66,27 @@ class RecordingDispatcher(Dispatcher):
         """`faults` is where it stands which faults hit a request while it is served."""
         super().__init__(services)
         self._faults = [] if faults is None else faults
-        self._entries: deque[LoggedRequest] = deque(maxlen=KEPT)
-        self.request_count = 0  #: how many came since `clear`
+        self._recorded = _Recorded()
         self._pending: dict[int, _Pending] = {}
+
+    def record_with(self, other: RecordingDispatcher) -> None:
+        """Both keep one log: they serve two of several brokers."""
+        self._recorded = other._recorded
+
+    @property
+    def request_count(self) -> int:
+        """How many came since `clear`."""
+        return self._recorded.count
 
     @property
     def request_log(self) -> RequestLog:
         """What came so far; may be asked by any thread."""
-        return RequestLog(tuple(self._entries))
+        return RequestLog(tuple(self._recorded.entries))
 
     def clear(self) -> None:
         """Begin anew."""
-        self._entries.clear()
-        self.request_count = 0
+        self._recorded.entries.clear()
+        self._recorded.count = 0
 
     def run(self, plan: Plan, ctx: RequestContext, request: Any, work: Work | None = None) -> Answer | Delayed | None:
         """As Dispatcher, and write down what happens."""
@@ -99,8 +115,10 @@ class RecordingDispatcher(Dispatcher):
         entry = LoggedRequest(
             ctx.clock.now_ms(), ctx.client_id, ctx.connection.client_host, plan.api.name, plan.version, **_subject(request, ctx.cluster)
         )
-        self._entries.append(entry)
-        self.request_count += 1
+        if len(ctx.cluster.node_ids) > 1:
+            entry.node = ctx.node.node_id
+        self._recorded.entries.append(entry)
+        self._recorded.count += 1
         return _Pending(ctx, entry)
 
     def _wait(self, pending: _Pending) -> None:

@@ -31,10 +31,13 @@ class LoggedRequest:
     outcome: str = WAITING
     duration_ms: float | None = None  #: until its answer; None while there is none
     faults: tuple[str, ...] = ()  #: that a test injected into it: ("NOT_LEADER_OR_FOLLOWER",), ("delay of 200 ms",)
+    node: int | None = None  #: the broker that was asked, of several
 
     def what(self) -> str:
         """The request and its outcome without times: alike for requests that are alike."""
         words = [f"{self.client_id or '-'}  {self.api} v{self.version}"]
+        if self.node is not None:
+            words.append(f"at {self.node}")
         if self.topics:
             more = len(self.topics) - _NAMES_SHOWN
             words.append(" ".join(self.topics[:_NAMES_SHOWN]) + (f" and {more} more" if more > 0 else ""))

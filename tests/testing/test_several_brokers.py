@@ -1,0 +1,119 @@
+"""Several brokers under test: every form of them, nodes that stop and start, leaders that a test moves."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from minibroker.testing import Broker, BrokerError, BrokerProcess, BrokerThread
+
+TOPIC = "orders"
+
+
+def answers(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=5).close()
+    except OSError:
+        return False
+    return True
+
+
+@pytest.fixture(params=[BrokerThread, BrokerProcess])
+def broker(request: pytest.FixtureRequest) -> Iterator[BrokerThread | BrokerProcess]:
+    with request.param(brokers=3, racks=["a", "b", "c"], topics={TOPIC: 3}) as broker:
+        yield broker
+
+
+def test_nodes_stop_and_start_and_a_reset_has_all_again(broker: BrokerThread | BrokerProcess) -> None:
+    addresses = broker.nodes.addresses
+    assert broker.bootstrap_servers == ",".join(addresses.values())
+    assert broker.nodes.alive == [1, 2, 3]
+    broker.produce(TOPIC, *(f"v{number}" for number in range(30)))
+
+    broker.nodes.stop(2)
+    broker.nodes.stop(2)
+    assert broker.nodes.alive == [1, 3]
+    assert [answers(address) for address in addresses.values()] == [True, False, True]
+    assert all(broker.leaders.describe(TOPIC, index)["leader"] in {1, 3} for index in range(3))
+    assert all(broker.leaders.describe(TOPIC, index)["offline"] == [2] for index in range(3))
+    broker.produce(TOPIC, *(f"w{number}" for number in range(30)))
+    assert len(broker.records(TOPIC, count=60)) == 60
+    broker.nodes.start(2)
+    assert broker.nodes.addresses == addresses
+    assert answers(addresses[2])
+    assert all(sorted(broker.leaders.describe(TOPIC, index)["in_sync"]) == [1, 2, 3] for index in range(3))
+
+    broker.nodes.stop(3)
+    broker.reset()
+    assert broker.topics() == [TOPIC]
+    assert broker.nodes.alive == [1, 2, 3]
+    assert {broker.leaders.describe(TOPIC, index)["leader"] for index in range(3)} == {1, 2, 3}
+    with pytest.raises(BrokerError, match="there is no node 7; there are 1, 2, 3"):
+        broker.nodes.stop(7)
+    assert {request.node for request in broker.request_log} <= {1, 2, 3, None}
+
+
+def test_leaders_are_moved_and_taken_away(broker: BrokerThread | BrokerProcess) -> None:
+    before = broker.leaders.describe(TOPIC, 0)
+    other = next(node for node in before["replicas"] if node != before["leader"])
+
+    broker.leaders.move(TOPIC, 0, to=other)
+    moved = broker.leaders.describe(TOPIC, 0)
+    assert (moved["leader"], moved["leader_epoch"]) == (other, before["leader_epoch"] + 1)
+    broker.leaders.elect(TOPIC, 0)
+    assert broker.leaders.describe(TOPIC, 0)["leader"] == before["leader"]
+    broker.leaders.bump_epoch(TOPIC, 0)
+    assert broker.leaders.describe(TOPIC, 0)["leader_epoch"] == before["leader_epoch"] + 3
+    broker.leaders.take_away(TOPIC, 0)
+    assert broker.leaders.describe(TOPIC, 0)["leader"] is None
+    broker.leaders.give_back(TOPIC, 0)
+    assert broker.leaders.describe(TOPIC, 0)["leader"] == before["leader"]
+    with pytest.raises(BrokerError, match="ELECTION_NOT_NEEDED"):
+        broker.leaders.elect(TOPIC, 0)
+
+
+def test_one_broker_alone_may_lose_its_leaders_too() -> None:
+    with BrokerThread(topics={TOPIC: 1}) as broker:
+        broker.produce(TOPIC, "v")
+        broker.leaders.take_away(TOPIC, 0)
+        assert broker.leaders.describe(TOPIC, 0)["leader"] is None
+        broker.reset()
+        assert broker.leaders.describe(TOPIC, 0)["leader"] == 1
+        broker.leaders.bump_epoch(TOPIC, 0)
+        broker.produce(TOPIC, "w")
+        assert [record.value for record in broker.records(TOPIC, count=1)] == [b"w"]
+
+
+@pytest.mark.parametrize("form", [BrokerThread, BrokerProcess])
+def test_addresses_and_replicas_are_the_same_after_a_restart(form: type[BrokerThread | BrokerProcess], tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        broker = stack.enter_context(form(brokers=2, topics={TOPIC: 2}, data_dir=tmp_path))
+        addresses, before = broker.nodes.addresses, [broker.leaders.describe(TOPIC, index)["replicas"] for index in range(2)]
+        broker.stop()
+        broker.start()
+        assert broker.nodes.addresses == addresses
+        assert [broker.leaders.describe(TOPIC, index)["replicas"] for index in range(2)] == before
+
+
+def test_several_brokers_in_the_loop_of_a_test() -> None:
+    async def run() -> None:
+        async with Broker(brokers=2, topics={TOPIC: 2}) as broker:
+            await broker.nodes.stop(1)
+            await broker.produce(TOPIC, "v")
+            assert [record.value for record in await broker.records(TOPIC, count=1)] == [b"v"]
+            await broker.nodes.start(1)
+            assert (await broker.leaders.describe(TOPIC, 0))["leader"] == 2
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(("brokers", "racks"), [(0, ()), (101, ()), (2, "ab")])
+def test_numbers_that_cannot_be(brokers: int, racks: tuple[str, ...] | str) -> None:
+    with pytest.raises(BrokerError):
+        BrokerThread(brokers=brokers, racks=racks)
