@@ -34,7 +34,7 @@ COUNT = 500  #: records in each of two partitions
 DRIVER = """
 import json, sys
 from minibroker.cli.main import main
-from minibroker.cli.spark import jvm_options
+from minibroker.cli.spark import options
 from minibroker.spark.session import kafka_session
 
 master, quick, calls, program = json.loads(sys.argv[1])
