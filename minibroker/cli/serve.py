@@ -12,13 +12,21 @@ import signal
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from minibroker.config.broker_config import BrokerConfig
+from minibroker.config.listeners import NODES_MAX
 from minibroker.errors import ConfigurationError
 from minibroker.server import garbage, logs
 
+if TYPE_CHECKING:
+    from minibroker.server.broker import Broker
+    from minibroker.testing.lab.lab_server import LabServer
+
+_BROKERS_HELP = "Show so many brokers to clients, with ids and ports one after the other, to test clients with: nothing is replicated."
+_LAB_HELP = "Let tests change the broker over HTTP on this port, 0 for a free one: faults, time, data. See 'minibroker lab'."
 _IMPORTED = time.perf_counter()
 _DESCRIPTORS_MAX = 1 << 20
 _THREAD_SWITCH_S = 0.0002  #: how long a worker thread that computes may keep the loop from going on behind a system call
@@ -33,8 +41,27 @@ _THREAD_SWITCH_S = 0.0002  #: how long a worker thread that computes may keep th
 @click.option("-p", "--port", type=click.IntRange(0, 65535), help="Listen on this port, 0 for a free one: listeners=PLAINTEXT://:PORT.")
 @click.option("--log-format", type=click.Choice(logs.FORMATS), default="text", show_default=True, help="Form of log lines on stderr.")
 @click.option("--log-level", type=click.Choice(logs.LEVELS), default="warning", show_default=True, help="The least that is logged.")
+@click.option("--brokers", "broker_count", type=click.IntRange(1, NODES_MAX), default=1, show_default=True, help=_BROKERS_HELP)
+@click.option(
+    "--racks", metavar="RACK,...", default="", help="Racks of the brokers in turn: --brokers 3 --racks a,b puts them into a, b and a."
+)
+@click.option("--lab-port", type=click.IntRange(0, 65535), metavar="PORT", help=_LAB_HELP)
+@click.option(
+    "--lab-host", default="127.0.0.1", show_default=True, metavar="HOST", help="Address of the lab; whoever reaches it rules the broker."
+)
+@click.option("--ready-lines", type=click.Choice(["minibroker", "kafka"]), default="minibroker", hidden=True)
 def serve(  # noqa: PLR0917  one for each option; click passes them by name
-    config_file: Path | None, assignments: tuple[str, ...], data_dir: Path | None, port: int | None, log_format: str, log_level: str
+    config_file: Path | None,
+    assignments: tuple[str, ...],
+    data_dir: Path | None,
+    port: int | None,
+    log_format: str,
+    log_level: str,
+    broker_count: int,
+    racks: str,
+    lab_port: int | None,
+    lab_host: str,
+    ready_lines: str,
 ) -> None:
     """Run a broker.
 
@@ -54,7 +81,9 @@ def serve(  # noqa: PLR0917  one for each option; click passes them by name
         config = BrokerConfig.load(file=config_file, environment=os.environ, assignments=assignments, arguments=arguments)
         from minibroker.server.loop import run  # noqa: PLC0415  a wrong configuration is told without loading a broker
 
-        run(_serve(config))
+        lab = None if lab_port is None else (lab_host, lab_port)
+        names = [each.strip() for each in racks.split(",") if each.strip()]
+        run(_serve(config, broker_count, names, lab, says_it_like_kafka=ready_lines == "kafka"))
     except ConfigurationError as error:
         raise click.ClickException(str(error)) from error
 
@@ -71,9 +100,9 @@ def _raise_descriptor_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-async def _serve(config: BrokerConfig) -> None:
-    from minibroker.server.broker import Broker  # noqa: PLC0415  as above
-
+async def _serve(
+    config: BrokerConfig, broker_count: int, racks: list[str], lab: tuple[str, int] | None, *, says_it_like_kafka: bool
+) -> None:
     stop = asyncio.Event()
 
     def told_to_stop() -> None:
@@ -81,21 +110,37 @@ async def _serve(config: BrokerConfig) -> None:
             os._exit(130)
         stop.set()
 
-    broker = Broker(config)
+    broker = _make_broker(config, broker_count, racks, lab)
     await broker.start()
     garbage.settle()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, told_to_stop)
-    _say_ready(broker.addresses, config.log_dirs)
+    _say_ready(broker, config.log_dirs, broker_count)
+    if says_it_like_kafka:
+        from minibroker.cli.container.ready_lines import kafka_ready_lines  # noqa: PLC0415  for the container image only
+
+        click.echo("\n".join(kafka_ready_lines(config.node_id)))
     await stop.wait()
     await broker.stop()
 
 
-def _say_ready(addresses: list[str], log_dirs: tuple[str, ...]) -> None:
+def _make_broker(config: BrokerConfig, broker_count: int, racks: list[str], lab: tuple[str, int] | None) -> Broker | LabServer:
+    if lab is not None:
+        from minibroker.testing.lab.lab_server import LabServer  # noqa: PLC0415  for tests alone
+
+        return LabServer(config, host=lab[0], port=lab[1], broker_count=broker_count, racks=racks)
+    from minibroker.server.broker import Broker  # noqa: PLC0415  a wrong configuration is told without it
+
+    return Broker(config, broker_count=broker_count, racks=racks)
+
+
+def _say_ready(broker: Broker | LabServer, log_dirs: tuple[str, ...], broker_count: int) -> None:
     """The one line that `serve` prints."""
     directories = ", ".join(str(Path(log_dir).absolute()) for log_dir in log_dirs)
-    click.echo(f"minibroker ready: {', '.join(addresses)}, data in {directories}, {_running_s():.2f} s")
+    several = f", {broker_count} brokers to clients and one in fact: nothing is replicated" if broker_count > 1 else ""
+    lab = f", lab {broker.lab_url}" if hasattr(broker, "lab_url") else ""
+    click.echo(f"minibroker ready: {', '.join(broker.addresses)}, data in {directories}{several}{lab}, {_running_s():.2f} s")
 
 
 def _running_s() -> float:

@@ -18,12 +18,15 @@ BLOCK = re.compile(r"(<!-- help: (?P<path>[a-z -]*) -->\n```text\n).*?(```\n)", 
 def command_paths() -> Iterator[tuple[str, ...]]:
     """The words of each command, `()` for `minibroker` itself."""
     yield ()
-    context = click.Context(main)
-    for name in main.list_commands(context):
-        command = main.get_command(context, name)
-        yield (name,)
+    yield from _below((), main, click.Context(main))
+
+
+def _below(path: tuple[str, ...], group: click.Group, context: click.Context) -> Iterator[tuple[str, ...]]:
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        yield (*path, name)
         if isinstance(command, click.Group):
-            yield from ((name, inner) for inner in command.list_commands(context))
+            yield from _below((*path, name), command, context)
 
 
 def help_of(path: tuple[str, ...]) -> str:

@@ -145,13 +145,13 @@ class AsyncLeaders:
         """Let another node lead it."""
         await self._do("move", topic, partition, to=to)
 
-    async def bump_epoch(self, topic: str, partition: int) -> None:
-        """Let it have a later leader epoch."""
-        await self._do("bump_epoch", topic, partition)
+    async def bump_epoch(self, topic: str, partition: int) -> int:
+        """Let it have the next leader epoch, with the same leader; the epoch."""
+        return int(await self._do("bump_epoch", topic, partition))
 
-    async def elect(self, topic: str, partition: int) -> None:
-        """Let the preferred replica lead it."""
-        await self._do("elect", topic, partition)
+    async def elect(self, topic: str, partition: int, *, unclean: bool = False) -> None:
+        """Let the preferred replica lead it; `unclean`: anybody who is alive, where nobody leads."""
+        await self._do("elect", topic, partition, unclean=unclean)
 
     async def describe(self, topic: str, partition: int) -> dict[str, Any]:
         """Who leads it, in which epoch, its replicas and those in sync."""

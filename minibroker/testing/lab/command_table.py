@@ -13,6 +13,10 @@ from minibroker.testing.errors import BrokerError
 Command = Callable[..., Any]  #: a JSON value, or what gives one when it is awaited
 
 
+class UnknownCommandError(BrokerError):
+    """There is no command of that name."""
+
+
 class CommandTable:
     """What there is to be done."""
 
@@ -37,7 +41,7 @@ class CommandTable:
         command = self._commands.get(name)
         if command is None:
             near = get_close_matches(name, self._commands, 1)
-            raise BrokerError(f"there is no command {name!r}{f': did you mean {near[0]}?' if near else ''}")
+            raise UnknownCommandError(f"there is no command {name!r}{f': did you mean {near[0]}?' if near else ''}")
         _check(name, command, arguments)
         return command(**arguments)
 

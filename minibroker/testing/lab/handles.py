@@ -109,16 +109,16 @@ class Leaders:
         """Let another node lead it."""
         self._do("move", topic, partition, to=to)
 
-    def bump_epoch(self, topic: str, partition: int) -> None:
-        """Let it have a later leader epoch, with the same leader."""
-        self._do("bump_epoch", topic, partition)
+    def bump_epoch(self, topic: str, partition: int) -> int:
+        """Let it have the next leader epoch, with the same leader; the epoch."""
+        return int(self._do("bump_epoch", topic, partition))
 
-    def elect(self, topic: str, partition: int) -> None:
-        """Let the preferred replica lead it."""
-        self._do("elect", topic, partition)
+    def elect(self, topic: str, partition: int, *, unclean: bool = False) -> None:
+        """Let the preferred replica lead it; `unclean`: anybody who is alive, where nobody leads."""
+        self._do("elect", topic, partition, unclean=unclean or None)
 
     def describe(self, topic: str, partition: int) -> dict[str, Any]:
-        """Who leads it, in which epoch, its replicas and those in sync."""
+        """`leader` (None: nobody), `leader_epoch`, `replicas`, `in_sync`, `offline`."""
         found: dict[str, Any] = self._do("describe", topic, partition)
         return found
 
@@ -139,7 +139,7 @@ class Nodes:
 
     @property
     def alive(self) -> list[int]:
-        """Ids of those that serve."""
+        """Ids of those that clients can reach."""
         return [int(each) for each in self._execute("nodes.alive", {})]
 
     @property

@@ -58,9 +58,9 @@ class FaultPhrases(Generic[Made]):
         """Answer with an error, by Kafka's name of it; nothing is done, or with `after` all is and the answer says that it failed."""
         return self._phrase("error", api, scope, error=error, after=after or None)
 
-    def delay(self, api: str, ms: float, **scope: str | int | None) -> Phrase[Made]:
-        """Answer `ms` milliseconds later."""
-        return self._phrase("delay", api, scope, ms=ms)
+    def delay(self, api: str, ms: int, *, when: str = "after", **scope: str | int | None) -> Phrase[Made]:
+        """Answer `ms` milliseconds later by the broker's clock; `when="before"`: do the work later, too."""
+        return self._phrase("delay", api, scope, ms=ms, when=when)
 
     def throttle(self, api: str, ms: int, **scope: str | int | None) -> Phrase[Made]:
         """Tell the client in throttle_time_ms to wait, and read nothing of it for that time, as Kafka does above a quota."""

@@ -1,0 +1,45 @@
+"""`minibroker lab`: what tests do to a broker that was started with `serve --lab-port`, over its HTTP (testing/lab/http_server.py)."""
+
+from __future__ import annotations
+
+import click
+
+from minibroker.cli.lab.asking import Lab
+from minibroker.cli.lab.broker import advance, do, hold, info, release, reset, restore, snapshot
+from minibroker.cli.lab.faults import faults
+from minibroker.cli.lab.places import leaders, nodes
+from minibroker.cli.lab.requests import requests
+
+DEFAULT_URL = "http://127.0.0.1:9099"
+
+
+@click.group(
+    epilog="""\b
+Examples:
+  minibroker serve --lab-port 9099
+  minibroker lab faults inject Produce NOT_LEADER_OR_FOLLOWER --topic orders --once
+  minibroker lab hold orders 0
+  minibroker lab advance --hours 2
+  minibroker lab reset
+"""
+)
+@click.option(
+    "--lab-url",
+    envvar="MINIBROKER_LAB_URL",
+    show_envvar=True,
+    default=DEFAULT_URL,
+    show_default=True,
+    metavar="URL",
+    help="Where the broker's lab listens: its --lab-port.",
+)
+@click.pass_context
+def lab(ctx: click.Context, lab_url: str) -> None:
+    """Let a broker under test fail, hold its records back, change its time and its data.
+
+    The broker must have been started with 'serve --lab-port'. docs/lab.md says what each does.
+    """
+    ctx.obj = Lab(lab_url)
+
+
+for _command in (advance, do, faults, hold, info, leaders, nodes, release, requests, reset, restore, snapshot):
+    lab.add_command(_command)

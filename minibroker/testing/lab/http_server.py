@@ -1,0 +1,115 @@
+"""The lab over HTTP, for programs in any language.
+
+GET /             what there is: {"commands": [{"command", "purpose", "arguments"}, ...]}
+POST /COMMAND     its arguments as a JSON object, in a body of type application/json: {"result": ...}
+GET /COMMAND      the same for those that change nothing and need no argument
+wrong             {"error": "one line"} with 400 (arguments, or the broker refuses), 404 (no such command), 405, 415
+
+Off unless asked for, and on 127.0.0.1 unless told otherwise: whoever reaches it rules the broker. A page in a browser cannot: a body of
+JSON's type is not sent to another site without being asked for first, and a name that is not this machine's (DNS rebinding) is refused.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+import minibroker
+from minibroker.errors import ConfigurationError
+from minibroker.testing.errors import BrokerError
+from minibroker.testing.lab.command_table import UnknownCommandError
+from minibroker.testing.lab.commands import Lab
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+_LOCAL: Final = frozenset({"127.0.0.1", "localhost", "::1"})
+_BODY_MAX: Final = 1 << 20
+_SHUTDOWN_S: Final = 0.5
+
+#: commands that change nothing
+_READING: Final = frozenset({"info", "snapshots", "requests", "faults.list", "high_watermark.list", "nodes.alive", "nodes.addresses"})
+
+
+class HttpServer:
+    """Serves one lab, in its loop."""
+
+    def __init__(self, lab: Lab, host: str, port: int) -> None:
+        self._lab = lab
+        self._host = host
+        self._port = port
+        self._runner: web.AppRunner | None = None
+
+    @property
+    def url(self) -> str:
+        """http://HOST:PORT, once it was started."""
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        return f"http://{host}:{self._port}"
+
+    async def start(self) -> None:
+        """Listen. ConfigurationError: aiohttp is not installed, or the port is taken."""
+        try:
+            from aiohttp import web  # noqa: PLC0415  optional
+        except ImportError:
+            raise ConfigurationError("--lab-port needs aiohttp: pip install 'minibroker[lab]'") from None
+        app = web.Application(client_max_size=_BODY_MAX)
+        app.router.add_get("/", self._describe)
+        app.router.add_route("*", "/{command}", self._answer)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=_SHUTDOWN_S)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, self._host, self._port)
+        try:
+            await site.start()
+        except OSError as error:
+            raise ConfigurationError(f"--lab-port: cannot listen on {self._host}:{self._port}: {error.strerror or error}") from error
+        self._port = self._runner.addresses[0][1]
+
+    async def stop(self) -> None:
+        """Close; harmless when it does not listen."""
+        runner, self._runner = self._runner, None
+        if runner is not None:
+            await runner.cleanup()
+
+    async def _describe(self, request: web.Request) -> web.Response:
+        refusal = self._refusal(request)
+        if refusal is not None:
+            return refusal
+        return _json(200, {"minibroker": minibroker.__version__, "commands": self._lab.table.describe()})
+
+    async def _answer(self, request: web.Request) -> web.Response:
+        command = request.match_info["command"]
+        refusal = self._refusal(request)
+        if refusal is not None:
+            return refusal
+        if request.method not in {"GET", "POST"} or (request.method == "GET" and command not in _READING):
+            return _json(405, {"error": f"{command}: POST its arguments as JSON"})
+        arguments: Any = {}
+        if request.method == "POST":
+            if request.content_type != "application/json":
+                return _json(415, {"error": f"{command}: say Content-Type: application/json (curl --json), not {request.content_type}"})
+            body = await request.read()
+            try:
+                arguments = json.loads(body or b"{}")
+            except ValueError as error:
+                return _json(400, {"error": f"{command}: the body is no JSON: {error}"})
+            if not isinstance(arguments, dict):
+                return _json(400, {"error": f"{command}: the body must be a JSON object with the arguments"})
+        try:
+            return _json(200, {"result": await self._lab.execute(command, arguments)})
+        except UnknownCommandError as error:
+            return _json(404, {"error": f"{error}; GET / tells those that there are"})
+        except BrokerError as error:
+            return _json(400, {"error": str(error)})
+
+    def _refusal(self, request: web.Request) -> web.Response | None:
+        """Where only this machine is served, only names of this machine are."""
+        name = request.url.host or ""
+        if self._host in _LOCAL and name not in _LOCAL:
+            return _json(403, {"error": f"the lab serves this machine alone, and is not called {name}"})
+        return None
+
+
+def _json(status: int, value: Any) -> web.Response:
+    from aiohttp import web  # noqa: PLC0415  it is there: it called us
+
+    return web.Response(status=status, text=json.dumps(value) + "\n", content_type="application/json")

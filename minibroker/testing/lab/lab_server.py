@@ -1,0 +1,73 @@
+"""`minibroker serve --lab-port`: a broker of any configuration with its lab, reached over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from minibroker.config.broker_config import BrokerConfig
+from minibroker.errors import ConfigurationError
+from minibroker.server.broker import STOP_TIMEOUT_S, Broker
+from minibroker.storage.files import Files
+from minibroker.testing.data import Data
+from minibroker.testing.errors import BrokerError
+from minibroker.testing.hosted import HostedBroker
+from minibroker.testing.lab.http_server import HttpServer
+from minibroker.testing.lab.log_dirs_data import LogDirsData
+from minibroker.testing.options import BrokerOptions
+
+LOOPBACK: Final = "127.0.0.1"
+
+
+class _ConfiguredBroker(HostedBroker):
+    """A hosted broker whose addresses and folders are those of a configuration."""
+
+    stop_timeout_s = STOP_TIMEOUT_S
+
+    def __init__(self, config: BrokerConfig, shape: dict[str, Any]) -> None:
+        super().__init__(BrokerOptions())
+        self._config = config
+        self._shape = shape
+
+    def _make_data(self) -> Data:
+        metadata_dir = [self._config.metadata_log_dir] if self._config.metadata_log_dir else []
+        return LogDirsData([*dict.fromkeys([*self._config.log_dirs, *metadata_dir])])
+
+    def _make_broker(self, data: Data, files: Files) -> Broker:  # noqa: ARG002  the configuration knows where they are
+        return Broker(self._config, files, **self._shape, **self.hooks())
+
+
+class LabServer:
+    """As server.Broker to `serve`: start, stop, addresses."""
+
+    def __init__(self, config: BrokerConfig, *, host: str = LOOPBACK, port: int, broker_count: int = 1, racks: Sequence[str] = ()) -> None:
+        self._hosted = _ConfiguredBroker(config, {"broker_count": broker_count, "racks": racks})
+        self._http = HttpServer(self._hosted.lab, host, port)
+
+    @property
+    def addresses(self) -> list[str]:
+        """`NAME://host:port` of each listener."""
+        return self._hosted.broker.addresses
+
+    @property
+    def lab_url(self) -> str:
+        """http://HOST:PORT of the lab."""
+        return self._http.url
+
+    async def start(self) -> None:
+        """Serve, the lab too; ConfigurationError says why not."""
+        try:
+            await self._hosted.start()
+        except BrokerError as error:
+            raise error.__cause__ if isinstance(error.__cause__, ConfigurationError) else error from None
+        try:
+            await self._http.start()
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """End in order, and remove snapshots."""
+        await self._http.stop()
+        await self._hosted.stop()
+        self._hosted.remove_data()

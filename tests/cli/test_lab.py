@@ -1,0 +1,177 @@
+"""`minibroker lab`: each command does to a broker what it says."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cli.conftest import Commands
+from tests.support.broker_process import BrokerProcess
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
+    """(bootstrap, URL of the lab)."""
+    with BrokerProcess(tmp_path_factory.mktemp("lab"), "--lab-port", "0") as process:
+        (url,) = re.findall(r", lab (http://\S+),", process.output)
+        yield process.bootstrap, url
+
+
+@pytest.fixture
+def run(served: tuple[str, str]) -> Commands:
+    """Any command on the broker, emptied."""
+    Commands(served[0])("lab", "--lab-url", served[1], "reset")
+    return Commands(served[0])
+
+
+@pytest.fixture
+def lab(served: tuple[str, str], run: Commands) -> Commands:
+    return Commands(served[0], before=("lab", "--lab-url", served[1]))
+
+
+def consumed(run: Commands, topic: str = "orders") -> list[str]:
+    return run("consume", topic, "-e").lines
+
+
+def words(scope: dict[str, object]) -> list[str]:
+    return [word for name, value in scope.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "row"),
+    [
+        (["inject", "Produce", "NOT_LEADER_OR_FOLLOWER", "--topic", "orders", "--once"], {"error": "NOT_LEADER_OR_FOLLOWER"}),
+        (["inject", "EndTxn", "UNKNOWN_SERVER_ERROR", "--after", "--always"], {"error": "UNKNOWN_SERVER_ERROR", "after": True}),
+        (["delay", "Fetch", "--ms", "20", "--probability", "0.5", "--seed", "3"], {"ms": 20}),
+        (["throttle", "Produce", "--ms", "10", "--times", "2"], {"ms": 10}),
+        (["disconnect", "Heartbeat", "--when", "after", "--on-call", "2"], {"when": "after"}),
+        (["tear", "Fetch", "--size", "100", "--always"], {"size": 100}),
+        (["silence", "Produce", "--always"], {"when": "before"}),
+        (["storage", "--on", "sync", "--error", "EIO", "--topic", "orders", "--partition", "1", "--once"], {"on": "sync", "error": "EIO"}),
+    ],
+)
+def test_each_kind_of_fault_is_said_listed_and_removed(lab: Commands, arguments: list[str], row: dict[str, object]) -> None:
+    number = lab("faults", *arguments).out.strip()
+    (found,) = json.loads(lab("faults", "list", "-o", "json").out)
+    assert str(found["id"]) == number
+    assert found["kind"] == ("error" if arguments[0] == "inject" else arguments[0])
+    assert row.items() <= found["what"].items()
+    assert (found["calls"], found["hits"]) == (0, 0)
+    assert lab("faults", "list", "-o", "name").lines == [number]
+    lab("faults", "remove", number)
+    assert lab("faults", "list", "-o", "name").lines == []
+
+
+def test_how_often_and_for_whom(lab: Commands) -> None:
+    often = {
+        ("--once",): {"times": 1},
+        ("--times", "3"): {"times": 3},
+        ("--on-call", "2"): {"call": 2},
+        ("--probability", "0.25"): {"probability": 0.25, "seed": 1},
+        ("--always",): {},
+    }
+    for said in often:
+        lab("faults", "inject", "Produce", "NOT_LEADER_OR_FOLLOWER", *said)
+    assert [each["often"] for each in json.loads(lab("faults", "list", "-o", "json").out)] == list(often.values())
+    lab("faults", "clear")
+    scope = {"topic": "orders", "partition": 0, "client_id": "app", "transactional_id": "t", "node": 0}
+    lab("faults", "inject", "Produce", "NOT_LEADER_OR_FOLLOWER", *words(scope), "--once")
+    (found,) = json.loads(lab("faults", "list", "-o", "json").out)
+    assert found["scope"] == scope
+    for wrong in ((), ("--once", "--always")):
+        assert "say how often, in one way" in lab("faults", "inject", "Produce", "NOT_LEADER_OR_FOLLOWER", *wrong, code=2).err
+
+
+def test_a_fault_hits_a_client(run: Commands, lab: Commands) -> None:
+    run("topics", "create", "orders")
+    number = lab("faults", "inject", "Produce", "NOT_LEADER_OR_FOLLOWER", "--topic", "orders", "--once").out.strip()
+    run("produce", "orders", stdin="apples\n")
+    assert consumed(run) == ["apples"]
+    (found,) = json.loads(lab("faults", "list", "-o", "json").out)
+    assert (str(found["id"]), found["calls"], found["hits"]) == (number, 2, 1)
+    text = lab("requests").out
+    assert re.search(r"Produce v\d+  orders  -> NOT_LEADER_OR_FOLLOWER", text)
+    rows = [json.loads(line) for line in lab("requests", "-o", "jsonl").lines]
+    assert ["NOT_LEADER_OR_FOLLOWER"] in [row["errors"] for row in rows if row["api"] == "Produce"]
+
+
+def test_a_full_disk_is_healed(run: Commands, lab: Commands) -> None:
+    run("topics", "create", "orders")
+    lab("faults", "storage", "--on", "write", "--error", "ENOSPC", "--topic", "orders", "--always")
+    assert run("produce", "orders", "--timeout", "1", stdin="lost\n", code=124).out == ""
+    assert '"log_dirs": {' in lab("info", "-o", "json").out
+    assert "=False" in lab("info").out
+    lab("faults", "heal")
+    assert "=True" in lab("info").out
+    run("produce", "orders", stdin="kept\n")
+    assert consumed(run) == ["kept"]
+
+
+def test_records_are_held_back(run: Commands, lab: Commands) -> None:
+    run("topics", "create", "orders")
+    assert lab("hold", "orders", "0").out.strip().isdecimal()
+    command = [sys.executable, "-m", "minibroker", "produce", "orders", "-b", run.bootstrap]
+    writer = subprocess.Popen(command, stdin=subprocess.PIPE, text=True)
+    assert writer.stdin is not None
+    writer.stdin.write("hidden\n")
+    writer.stdin.close()
+    end_s = time.monotonic() + 30
+    while "Produce" not in lab("requests").out:
+        assert time.monotonic() < end_s
+        time.sleep(0.02)
+    assert consumed(run) == []
+    assert "orders-0" in lab("info").out
+    assert writer.poll() is None
+    assert lab("release", "orders", "0").out == "1\n"
+    assert writer.wait(60) == 0
+    assert consumed(run) == ["hidden"]
+    assert lab("release").out == "0\n"
+
+
+def test_time_and_data(run: Commands, lab: Commands) -> None:
+    run("produce", "orders", stdin="one\n")
+    lab("snapshot", "one")
+    run("produce", "orders", stdin="two\n")
+    lab("restore", "one")
+    assert consumed(run) == ["one"]
+    assert "one" in json.loads(lab("info", "-o", "json").out)[0]["snapshots"]
+    before_ms = json.loads(lab("info", "-o", "json").out)[0]["now_ms"]
+    lab("advance", "--hours", "2", "--ms", "5")
+    assert json.loads(lab("info", "-o", "json").out)[0]["now_ms"] - before_ms >= 7_200_005
+    lab("do", "advance", '{"ms": 1000}')
+    assert json.loads(lab("do", "high_watermark.list").out) == []
+    lab("reset")
+    assert run("topics", "list", "-o", "name").lines == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["restore", "nothing"], 1, "Error: restore: there is no snapshot 'nothing'"),
+        (["hold", "nowhere", "0"], 1, "Error: high_watermark.hold: UNKNOWN_TOPIC_OR_PARTITION"),
+        (
+            ["faults", "storage", "--on", "write", "--error", "ENOSUCH", "--once"],
+            1,
+            "Error: storage: 'ENOSUCH' is no error of a file system",
+        ),
+        (["do", "rese"], 1, "Error: there is no command 'rese': did you mean reset?"),
+        (["do", "reset", "{"], 2, "'{' is no JSON"),
+        (["do", "reset", "[]"], 2, "'[]' is no JSON object"),
+        (["advance"], 2, "say how long: --hours 2"),
+    ],
+)
+def test_what_is_wrong_is_one_line(lab: Commands, arguments: list[str], code: int, message: str) -> None:
+    assert message in lab(*arguments, code=code).err
+
+
+def test_no_lab_there(served: tuple[str, str]) -> None:
+    nowhere = Commands("", before=("lab", "--lab-url", "127.0.0.1:1"))
+    assert nowhere("info", code=1).err.startswith("Error: http://127.0.0.1:1: no lab there: ")
+    broker = Commands("", before=("lab", "--lab-url", f"http://{served[0]}"))
+    assert broker("info", code=1).err.startswith(f"Error: http://{served[0]}")

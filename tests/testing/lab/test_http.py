@@ -1,0 +1,191 @@
+"""The lab over HTTP: what programs in other languages do to `minibroker serve --lab-port`."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.broker_process import BrokerProcess
+
+
+class Served:
+    """A broker with a lab, started as users do."""
+
+    def __init__(self, process: BrokerProcess) -> None:
+        self.bootstrap = process.bootstrap
+        (self.url,) = re.findall(r", lab (http://\S+),", process.output)
+
+    def send(self, path: str, body: bytes | None = None, **headers: str) -> tuple[int, Any]:
+        """Status and JSON of an answer; POST when there is a body."""
+        if body is not None:
+            headers = {"Content-Type": "application/json"} | {name.replace("_", "-"): value for name, value in headers.items()}
+        request = urllib.request.Request(f"{self.url}/{path}", body, headers)  # noqa: S310  our own
+        try:
+            with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310  as above
+                return answer.status, json.load(answer)
+        except urllib.error.HTTPError as error:
+            return error.code, json.load(error)
+
+    def do(self, command: str, **arguments: Any) -> Any:
+        status, answer = self.send(command, json.dumps(arguments).encode())
+        assert status == 200, answer
+        return answer["result"]
+
+
+@pytest.fixture(scope="module")
+def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    with BrokerProcess(tmp_path_factory.mktemp("lab"), "--lab-port", "0") as process:
+        yield process
+
+
+@pytest.fixture
+def served(process: BrokerProcess) -> Served:
+    served = Served(process)
+    served.do("reset")
+    return served
+
+
+def kcat(served: Served, *arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
+    command = ["kcat", "-b", served.bootstrap, "-t", "orders", *arguments]
+    return subprocess.run(command, input=text, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_it_tells_its_commands(served: Served) -> None:
+    status, answer = served.send("")
+    commands = {each["command"]: each for each in answer["commands"]}
+    assert status == 200
+    assert commands["advance"]["arguments"] == {"ms": "float"}
+    assert all(each["purpose"].endswith(".") for each in commands.values())
+    for name in ("faults.inject", "faults.storage", "high_watermark.hold", "reset", "snapshot", "restore", "requests"):
+        assert name in commands
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "headers", "status", "message"),
+    [
+        ("nothing", b"{}", {}, 404, "there is no command 'nothing'; GET / tells those that there are"),
+        ("rese", b"{}", {}, 404, "there is no command 'rese': did you mean reset?; GET / tells those that there are"),
+        ("reset", None, {}, 405, "reset: POST its arguments as JSON"),
+        ("advance", b"{", {}, 400, "advance: the body is no JSON: "),
+        ("advance", b"[1]", {}, 400, "advance: the body must be a JSON object with the arguments"),
+        ("advance", b"{}", {}, 400, "advance: argument 'ms' is missing"),
+        ("advance", b'{"ms": -1}', {}, 400, "advance: time goes forward only, and "),
+        ("restore", b'{"name": "x"}', {}, 400, "restore: there is no snapshot 'x'; there are: none"),
+        ("high_watermark.hold", b'{"topic": "x", "partition": 0}', {}, 400, "high_watermark.hold: UNKNOWN_TOPIC_OR_PARTITION"),
+        ("reset", b"", {"Content_Type": "text/plain"}, 415, "reset: say Content-Type: application/json (curl --json), not text/plain"),
+        ("info", None, {"Host": "lab.example:80"}, 403, "the lab serves this machine alone, and is not called lab.example"),
+        ("", None, {"Host": "lab.example"}, 403, "the lab serves this machine alone, and is not called lab.example"),
+    ],
+)
+def test_what_is_wrong_is_one_line(
+    served: Served, path: str, body: bytes | None, headers: dict[str, str], status: int, message: str
+) -> None:
+    code, answer = served.send(path, body, **headers)
+    assert (code, list(answer)) == (status, ["error"])
+    assert answer["error"].startswith(message)
+    assert "\n" not in answer["error"]
+
+
+def test_data_time_and_requests(served: Served) -> None:
+    assert kcat(served, "-P", text="one\n").returncode == 0
+    assert served.do("snapshot", name="one") == {"snapshot": "one"}
+    assert served.do("snapshot") == {"snapshot": "1"}
+    assert sorted(served.send("snapshots")[1]["result"]) == ["1", "one"]
+    assert kcat(served, "-P", text="two\n").returncode == 0
+    served.do("restore", name="one")
+    assert kcat(served, "-C", "-e", "-q").stdout == "one\n"
+    asked = served.send("requests")[1]["result"]
+    assert (asked["first"], asked["next"]) == (0, len(asked["rows"]))
+    assert "Fetch" in {row[3] for row in asked["rows"]}
+    assert served.do("requests", since=asked["next"] - 1)["first"] == asked["next"] - 1
+    before_ms = served.send("info")[1]["result"]["now_ms"]
+    served.do("advance", ms=3_600_000)
+    assert served.send("info")[1]["result"]["now_ms"] - before_ms >= 3_600_000
+    served.do("reset")
+    assert served.send("requests")[1]["result"] == {"first": 0, "next": 0, "rows": []}
+
+
+NODE = """
+const [url, command, body] = process.argv.slice(1);
+fetch(`${url}/${command}`, {method: "POST", headers: {"Content-Type": "application/json"}, body})
+  .then(answer => answer.text()).then(text => process.stdout.write(text));
+"""
+
+
+@pytest.mark.parametrize("language", ["curl", "node"])
+def test_a_program_in_another_language_injects_a_fault_and_a_client_meets_it(served: Served, language: str) -> None:
+    if shutil.which(language) is None or shutil.which("kcat") is None:
+        pytest.skip(f"needs {language} and kcat")
+    assert kcat(served, "-P", text="before\n").returncode == 0
+
+    def ask(command: str, body: Any) -> Any:
+        text = json.dumps(body)
+        curl = ["curl", "-sS", "-H", "Content-Type: application/json", "-d", text, f"{served.url}/{command}"]
+        words = curl if language == "curl" else ["node", "-e", NODE, served.url, command, text]
+        return json.loads(subprocess.run(words, capture_output=True, text=True, timeout=60, check=True).stdout)
+
+    rule = {"kind": "error", "api": "Produce", "error": "TOPIC_AUTHORIZATION_FAILED", "topic": "orders", "often": {"times": 1}}
+    made = ask("faults.inject", {"rule": rule})["result"]
+    refused = kcat(served, "-P", text="refused\n")
+    assert refused.returncode != 0
+    assert "Topic authorization failed" in refused.stderr
+    assert ask("faults.state", made)["result"] == {"calls": 1, "hits": 1}
+    assert kcat(served, "-P", text="after\n").returncode == 0
+    assert kcat(served, "-C", "-e", "-q").stdout.split() == ["before", "after"]
+    assert ask("faults.inject", {"rule": rule | {"api": "Prodce"}})["error"].startswith("faults: ")
+
+
+def test_a_disk_that_is_full(served: Served) -> None:
+    if shutil.which("kcat") is None:
+        pytest.skip("needs kcat")
+    assert kcat(served, "-P", text="before\n").returncode == 0
+    served.do("faults.storage", on="write", error="ENOSPC", topic="orders", often={"times": 1})
+    full = kcat(served, "-P", "-X", "message.timeout.ms=1000", text="full\n")
+    assert full.returncode != 0
+    assert list(served.do("info")["log_dirs"].values()) == [False]
+    served.do("faults.heal")
+    assert list(served.do("info")["log_dirs"].values()) == [True]
+    assert kcat(served, "-P", text="after\n").returncode == 0
+    assert kcat(served, "-C", "-e", "-q").stdout.split() == ["before", "after"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--lab-port", "{port}"), "--lab-port: cannot listen on 127.0.0.1:{port}: "),
+        (("--lab-port", "0", "--lab-host", "no.such.host.invalid"), "--lab-port: cannot listen on no.such.host.invalid:0: "),
+        (("--lab-port", "0", "--set", "log.segment.bytes=x"), "Invalid value x for configuration log.segment.bytes"),
+    ],
+)
+def test_a_lab_that_cannot_start_ends_the_broker(served: Served, tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
+    port = served.url.rpartition(":")[2]
+    words = [each.format(port=port) for each in arguments]
+    command = [sys.executable, "-m", "minibroker", "serve", "--data-dir", str(tmp_path), "--port", "0", *words]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert ended.stderr.startswith(f"Error: {message.format(port=port)}")
+    assert ended.stderr.count("\n") == 1
+
+
+def test_several_log_directories(tmp_path: Path) -> None:
+    folders = [tmp_path / "one", tmp_path / "two"]
+    with BrokerProcess(tmp_path, "--lab-port", "0", "--set", "num.partitions=4", log_dirs=folders) as process:
+        served = Served(process)
+        assert kcat(served, "-P", "-p", "3", text="one\n").returncode == 0
+        served.do("snapshot", name="full")
+        served.do("reset")
+        assert [sorted(each.name for each in folder.glob("orders-*")) for folder in folders] == [[], []]
+        served.do("restore", name="full")
+        assert all([*folder.glob("orders-*")] for folder in folders)
+        assert kcat(served, "-C", "-e", "-q").stdout == "one\n"
+        assert process.stop() == 0
