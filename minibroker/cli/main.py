@@ -31,6 +31,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "dump-log": ("minibroker.cli.dump_log", "dump_log", "Print and check the files of a log directory."),
     "groups": ("minibroker.cli.groups", "groups", "Show groups and their lag, reset their offsets, delete them."),
     "health": ("minibroker.cli.health", "health", "Ask whether a broker serves."),
+    "lab": ("minibroker.cli.lab", "lab", "Let a broker under test fail, and change its time and data."),
     "log-dirs": ("minibroker.cli.log_dirs", "log_dirs", "Show the log directories of brokers and what is in them, in bytes."),
     "offsets": ("minibroker.cli.offsets", "offsets", "Show an offset of each partition: earliest, latest, or by time."),
     "produce": ("minibroker.cli.produce", "produce", "Write records from stdin or FILES to TOPIC."),
