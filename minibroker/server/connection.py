@@ -77,6 +77,11 @@ class Connection(asyncio.BufferedProtocol):
         if not self._listener.admit(self):
             self.abort()
 
+    @property
+    def own_host(self) -> str:
+        """The address of ours that the client came to."""
+        return "unknown" if self._transport is None else str((self._transport.get_extra_info("sockname") or ("unknown",))[0])
+
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  why it ended is nobody's concern
         """Forget everything; what waits is cancelled."""
         self._is_closing = True

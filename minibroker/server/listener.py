@@ -19,6 +19,7 @@ from minibroker.clock import Clock, Timer
 from minibroker.dispatch.context import ConnectionInfo
 from minibroker.dispatch.dispatcher import Dispatcher
 from minibroker.server.connection import Connection
+from minibroker.server.peer_watch import PeerWatch
 from minibroker.server.receive_buffer import new_read_area
 from minibroker.server.wakefulness import Wakefulness
 
@@ -67,6 +68,7 @@ class Listener:
         self._connection_throttle_ms = connection_throttle_ms  #: how long an address has to wait with its next connection
         self.dispatcher = dispatcher
         self._limits = limits
+        self.peer_watch: PeerWatch | None = None  #: looks at clients from addresses that are new; given by who opens the listener
         self.unknown_client = ConnectionInfo(name, "unknown")  #: of connections that are not made yet
         self.connections: set[Connection] = set()
         self.read_area = new_read_area()
@@ -117,6 +119,9 @@ class Listener:
     def admit(self, connection: Connection) -> bool:
         """Count a new connection; False when it is one too many."""
         host = connection.info.client_host
+        watch = self.peer_watch
+        if watch is not None and host not in watch.seen:
+            watch.look(host, connection.own_host)
         census, limits = self._census, self.limits
         self.connections.add(connection)
         census.total += 1

@@ -16,6 +16,7 @@ from minibroker.dispatch.dispatcher import Dispatcher
 from minibroker.errors import ConfigurationError
 from minibroker.server.connection import Connection
 from minibroker.server.listener import Census, Limits, Listener
+from minibroker.server.peer_watch import PeerWatch
 
 _BACKLOG: Final = 1024  #: Kafka's default of 50 lets a burst of connections wait a second for their second SYN
 
@@ -64,6 +65,7 @@ class ServedNode:
         backlog = config.socket_listen_backlog_size if "socket.listen.backlog.size" in config.static else _BACKLOG
         for wanted in self.node.wanted:
             listener = Listener(wanted.name, self._dispatcher, clock, lambda: limits_of(config), census, self._connection_throttle_ms)
+            listener.peer_watch = PeerWatch(wanted.name, lambda name=wanted.name: self.node.advertised(name), self.services.background)  # type: ignore[misc]  # mypy does not infer a lambda with a default
             try:
                 await listener.open(wanted.host, self._ports.get(wanted.name, wanted.port), backlog)
             except OSError as error:

@@ -1,0 +1,108 @@
+"""Whether clients that connect can work with the address that they will be told: a line in the log when they cannot.
+
+A client comes by one address and is told another, that of `advertised.listeners`, for everything else. Two mistakes are certain from here:
+
+    localhost, told to a client on another machine      it would look for the broker on its own machine
+    a name, told to a client on this machine, that      it would look for it in vain, as we did
+    this machine does not know
+
+A client whose address is the gateway's proves nothing: it may be the host of our container, whose localhost has our port mapped.
+`minibroker doctor` asks from where the client is, and sees the rest.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections.abc import Callable
+from functools import cache
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Final
+
+from minibroker.background import Background
+
+log = logging.getLogger(__name__)
+
+LOCAL_NAMES: Final = frozenset({"localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback"})
+SEEN_MAX: Final = 1_000  #: addresses of clients that are remembered; whoever comes behind them is not looked at
+_ROUTES: Final = Path("/proc/net/route")
+_LINE: Final = (
+    "a client at %s came by listener %s, and what it is told, %s:%d, %s: set advertised.listeners=%s://HOST:%d with a name or an address "
+    "that it can reach%s; 'minibroker doctor -b HOST:PORT' tries it from there"
+)
+
+
+class PeerWatch:
+    """Of one listener; says each thing once for each address that is told."""
+
+    def __init__(
+        self,
+        listener_name: str,
+        told: Callable[[], tuple[str, int]],
+        background: Background,
+        *,
+        gateways: Callable[[], frozenset[str]] | None = None,
+        resolve: Callable[[str], object] | None = None,
+    ) -> None:
+        """`told`: host and port that clients are told; `resolve` raises OSError for a name that is unknown."""
+        self.seen: set[str] = set()
+        self._listener_name = listener_name
+        self._told = told
+        self._background = background
+        self._gateways = gateways or default_gateways
+        self._resolve = resolve or _resolve
+        self._done: set[tuple[str, int]] = set()  # addresses that were spoken of
+
+    def look(self, peer: str, own: str) -> None:
+        """A client connected from an address that is new; `own` is the one of ours that it came to."""
+        if len(self.seen) >= SEEN_MAX:
+            return
+        self.seen.add(peer)
+        host, port = self._told()
+        if (host, port) in self._done:
+            return
+        is_here = peer == own or is_loopback(peer)
+        if is_loopback(host):
+            if not is_here and peer not in self._gateways():
+                self._say(peer, host, port, "is the client's own machine", f" (it came to {own})")
+        elif is_here and not _is_address(host):
+            self._background.submit(lambda: self._resolve(host), lambda found: self._resolved(peer, host, port, found))
+
+    def _resolved(self, peer: str, host: str, port: int, found: object) -> None:
+        if isinstance(found, socket.gaierror) and found.errno == socket.EAI_NONAME:
+            self._say(peer, host, port, "is a name that is unknown on this machine", "")
+
+    def _say(self, peer: str, host: str, port: int, what: str, hint: str) -> None:
+        if (host, port) not in self._done:
+            self._done.add((host, port))
+            log.warning(_LINE, peer, self._listener_name, host, port, what, self._listener_name, port, hint)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a name or an address always means the machine of whoever uses it."""
+    if host.lower().rstrip(".") in LOCAL_NAMES:
+        return True
+    return _is_address(host) and ip_address(host.partition("%")[0]).is_loopback
+
+
+@cache
+def default_gateways() -> frozenset[str]:
+    """Addresses of this machine's default gateways, as Linux tells them; elsewhere none is known."""
+    try:
+        rows = [line.split() for line in _ROUTES.read_text(encoding="ascii").splitlines()[1:]]
+    except (OSError, ValueError):
+        return frozenset()
+    return frozenset(socket.inet_ntoa(bytes.fromhex(row[2])[::-1]) for row in rows if len(row) > 2 and row[1] == "00000000")
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    return True
+
+
+def _resolve(host: str) -> object:
+    return socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
