@@ -50,7 +50,7 @@ def api_versions(client: Client, *, ours: bool, features: bool, output: str) -> 
         except ClientError as error:
             errors.append(error)
             continue
-        rows = _features(answer) if features else _apis(answer)
+        rows = _features(answer) if features else apis_of(answer)
         items += [{"node_id": node_id, "address": str(address), **row} for row in rows]
     emit(items, output, columns=FEATURE_COLUMNS if features else COLUMNS)
     fail_with(errors)
@@ -75,7 +75,8 @@ def served_by_us() -> list[dict[str, Any]]:
     ]
 
 
-def _apis(answer: k18_api_versions.Response) -> list[dict[str, Any]]:
+def apis_of(answer: k18_api_versions.Response) -> list[dict[str, Any]]:
+    """A row for each API, with the version that our client would send."""
     known = _known_versions()
     rows = []
     for api in sorted(answer.api_keys, key=lambda api: api.api_key):

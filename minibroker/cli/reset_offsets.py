@@ -104,7 +104,7 @@ def reset_offsets(
         raise click.UsageError("give a GROUP")
     if dry_run and execute:
         raise click.UsageError("--dry-run and --execute exclude each other")
-    reset = _reset(**how)
+    reset = reset_of(**how)
     if (reset is None) == (from_file is None):
         raise click.UsageError(
             "give --from-file, or one of --to-earliest, --to-latest, --to-current, --to-offset, --shift-by, --to-datetime, --by-duration"
@@ -139,7 +139,7 @@ def offsets_by_type(client: Client, types: Mapping[str, str]) -> dict[str, Offse
     return (committed_offsets(client, others) if others else {}) | (share_offsets(client, shared) if shared else {})
 
 
-def _reset(
+def reset_of(
     *,
     to_earliest: bool,
     to_latest: bool,

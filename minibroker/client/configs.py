@@ -51,18 +51,22 @@ def list_entities(client: Client, kind: str) -> list[str]:
 
 def describe_configs(client: Client, kind: str, entity: str) -> list[ConfigEntry]:
     """Every config of one entity, by name; KafkaError when it cannot be described."""
-    resource = k32_describe_configs.Resource(resource_type=TYPES[kind], resource_name=entity, configuration_keys=None)
-    response: k32_describe_configs.Response = _ask(
-        client, kind, entity, k32_describe_configs, k32_describe_configs.Request(resources=[resource])
+    return sorted(
+        ConfigEntry(each.name, each.value, SOURCES.get(each.config_source, "unknown"), each.read_only, each.is_sensitive)
+        for each in ask_configs(client, kind, entity)
     )
-    found = []
+
+
+def ask_configs(client: Client, kind: str, entity: str, *, with_synonyms: bool = False) -> list[k32_describe_configs.Config]:
+    """The same as the broker tells it, with every place that sets a config if wanted."""
+    resource = k32_describe_configs.Resource(resource_type=TYPES[kind], resource_name=entity, configuration_keys=None)
+    request = k32_describe_configs.Request(resources=[resource], include_synonyms=with_synonyms)
+    response: k32_describe_configs.Response = _ask(client, kind, entity, k32_describe_configs, request)
+    found: list[k32_describe_configs.Config] = []
     for result in response.results:
         check(result.error_code, f"{kind} {entity}".rstrip(), result.error_message)
-        found += [
-            ConfigEntry(each.name, each.value, SOURCES.get(each.config_source, "unknown"), each.read_only, each.is_sensitive)
-            for each in result.configs
-        ]
-    return sorted(found)
+        found += result.configs
+    return sorted(found, key=lambda config: config.name)
 
 
 def alter_configs(client: Client, kind: str, entity: str, changes: Sequence[Change], *, validate_only: bool = False) -> None:

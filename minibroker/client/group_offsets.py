@@ -70,9 +70,15 @@ def committed_offsets(
 
 def commit_offsets(client: Client, group: str, offsets: Mapping[TopicPartition, int]) -> Results:
     """Commit for a group without members; the error of each partition, or None. KafkaError when the coordinator refuses it all."""
+    return commit_as_member(client, group, offsets, member_id="", epoch=-1)
+
+
+def commit_as_member(client: Client, group: str, offsets: Mapping[TopicPartition, int], *, member_id: str, epoch: int) -> Results:
+    """The same for a member in its epoch."""
     request = k08_offset_commit.Request(
         group_id=group,
-        member_id="",
+        generation_id_or_member_epoch=epoch,
+        member_id=member_id,
         topics=[
             k08_offset_commit.Topic(
                 name=topic,

@@ -1,0 +1,102 @@
+"""`minibroker container`: what the container image runs; `minibroker serve` with the image's conventions (docs/container.md)."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import click
+
+from minibroker.cli.container.settings import CONFIG_FILE, image_environment, own_address
+from minibroker.cli.container.wanted_topics import VARIABLE, parse_topics, with_seeds
+from minibroker.config import sources
+from minibroker.errors import ConfigurationError
+
+SEED_DIR = "/mnt/shared/seed"
+
+
+@click.command(
+    short_help="Run a broker as the container image does.",
+    context_settings={"ignore_unknown_options": True},
+    epilog="""\b
+Examples:
+  minibroker container
+  minibroker container --set num.partitions=3 --log-level info
+  minibroker container --health
+""",
+)
+@click.option(
+    "--config", "config_file", default=CONFIG_FILE, show_default=True, metavar="FILE", help="A server.properties file, where it is there."
+)
+@click.option(
+    "--seed-dir",
+    envvar="MINIBROKER_SEED_DIR",
+    show_envvar=True,
+    default=SEED_DIR,
+    show_default=True,
+    metavar="DIR",
+    help="Files TOPIC.txt and TOPIC.jsonl, where it is there: records that new topics begin with.",
+)
+@click.option("--health", "is_health_check", is_flag=True, help="Ask whether the broker of this container serves, and end with 0 or 1.")
+@click.argument("serve_options", nargs=-1, type=click.UNPROCESSED)
+def container(config_file: str, seed_dir: str, *, is_health_check: bool, serve_options: tuple[str, ...]) -> None:
+    """Run a broker as the container image does.
+
+    It takes the options of 'minibroker serve', and those in MINIBROKER_SERVE_OPTIONS. It has the image's defaults for listeners and
+    log.dirs, makes the topics of KAFKA_CREATE_TOPICS and of the seed data before anybody can connect, and prints the lines by which
+    other programs know that Apache Kafka is ready.
+    """
+    _end_when_told()
+    file = Path(config_file)
+    from_file = sources.from_file(file) if file.is_file() else {}
+    os.environ.update(image_environment(os.environ, from_file, own_address()))
+    config_arguments = ["--config", config_file] if from_file else []
+    if is_health_check:
+        from minibroker.cli.health import health  # noqa: PLC0415  only what is run is imported
+
+        health.main(args=config_arguments, prog_name="minibroker health", standalone_mode=False)
+        return
+    options = [*shlex.split(os.environ.get("MINIBROKER_SERVE_OPTIONS", "")), *serve_options]
+    try:
+        wanted = with_seeds(parse_topics(os.environ.get(VARIABLE, "")), Path(seed_dir))
+        if wanted:
+            from minibroker.cli.container.preparing import prepare  # noqa: PLC0415  as above
+
+            given = _given(options)
+            properties = from_file | sources.from_environment(os.environ) | _properties(given)
+            for line in prepare(properties, wanted, broker_count=given.get("broker_count") or 1):
+                click.echo(line)
+    except ConfigurationError as error:
+        raise click.ClickException(str(error)) from error
+    from minibroker.cli.serve import serve  # noqa: PLC0415  as above
+
+    serve.main(args=[*config_arguments, "--ready-lines", "kafka", *options], prog_name="minibroker serve", standalone_mode=False)
+
+
+def _given(options: list[str]) -> dict[str, Any]:
+    """Options of `serve` by name: the broker that makes the topics must have some of them, too."""
+    from minibroker.cli.serve import serve  # noqa: PLC0415  only containers with topics pay for it here
+
+    return serve.make_context("serve", list(options), resilient_parsing=True).params
+
+
+def _properties(given: dict[str, Any]) -> dict[str, str]:
+    found = sources.from_arguments(given.get("assignments") or ())
+    if given.get("data_dir") is not None:
+        found["log.dirs"] = str(given["data_dir"])
+    return found
+
+
+def _end_when_told() -> None:
+    """The first process of a container ignores a SIGTERM that it does not handle; `serve` has a handler of its own, later."""
+
+    def end(number: int, _frame: FrameType | None) -> None:
+        sys.exit(128 + number)
+
+    if os.getpid() == 1:
+        signal.signal(signal.SIGTERM, end)

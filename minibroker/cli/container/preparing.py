@@ -1,0 +1,107 @@
+"""Topics and seed data are made before anybody can connect: by a broker on the same directories that listens on loopback alone.
+
+Invariants:
+- A topic that is there is left as it is, whatever it holds: a container that starts again on its volume adds nothing.
+- A topic that was not finished, because the container died, is made anew: until all are done their names stand in a file beside the logs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from minibroker.cli.container.wanted_topics import BROKER_DEFAULT, WantedTopic, partitions_named, seed_records
+from minibroker.client import topics as admin
+from minibroker.client.client import Client
+from minibroker.client.errors import ClientError, describe
+from minibroker.client.producer import Producer
+from minibroker.config.broker_config import BrokerConfig
+from minibroker.errors import ConfigurationError, KafkaError, UnknownTopicOrPartition
+from minibroker.server.broker import Broker
+from minibroker.server.loop import run
+
+UNFINISHED: Final = ".minibroker-unfinished-topics"  #: in the first log directory; neither we nor Apache Kafka look at such a file
+_TIMEOUT_MS: Final = 60_000
+
+
+def prepare(properties: Mapping[str, str], wanted: Sequence[WantedTopic], *, broker_count: int = 1) -> list[str]:
+    """Make the topics that are not there, with their seed data, on as many brokers as clients will see; says of each what it has.
+
+    Raises:
+        ConfigurationError: the directories cannot be used, a topic is refused, or a seed file is no seed.
+    """
+    config = BrokerConfig({**properties, **_alone(properties)})
+    lines: list[str] = []
+
+    async def serve_alone() -> None:
+        broker = Broker(config, broker_count=broker_count)
+        await broker.start()
+        try:
+            port = broker.listeners[0].port
+            unfinished = Path(config.log_dirs[0]) / UNFINISHED
+            lines.extend(await asyncio.to_thread(_make, f"127.0.0.1:{port}", wanted, unfinished))
+        finally:
+            await broker.stop()
+
+    run(serve_alone())
+    return lines
+
+
+def _alone(properties: Mapping[str, str]) -> dict[str, str]:
+    """Nobody else can reach a broker with these listeners."""
+    controllers = [name.strip() for name in properties.get("controller.listener.names", "").split(",")]
+    name = "PREPARING" if "PLAINTEXT" in controllers else "PLAINTEXT"
+    return {"listeners": f"{name}://127.0.0.1:0", "advertised.listeners": "", "listener.security.protocol.map": f"{name}:PLAINTEXT"}
+
+
+def _make(bootstrap: str, wanted: Sequence[WantedTopic], unfinished: Path) -> list[str]:
+    with Client(bootstrap, timeout_ms=_TIMEOUT_MS) as client:
+        try:
+            return _make_missing(client, wanted, unfinished)
+        except (ClientError, KafkaError) as error:
+            raise ConfigurationError(f"topics of this container: {describe(error)}") from error
+
+
+def _make_missing(client: Client, wanted: Sequence[WantedTopic], unfinished: Path) -> list[str]:
+    if unfinished.exists():
+        _delete(client, json.loads(unfinished.read_text(encoding="utf-8")))
+    there = {topic.name for topic in client.metadata(None).topics}
+    missing = [topic for topic in wanted if topic.name not in there]
+    if not missing:
+        return []
+    unfinished.write_text(json.dumps([topic.name for topic in missing]), encoding="utf-8")
+    lines = [_make_one(client, topic) for topic in missing]
+    unfinished.unlink()
+    return lines
+
+
+def _make_one(client: Client, topic: WantedTopic) -> str:
+    partition_count = topic.partition_count
+    if topic.seed is not None and partition_count == BROKER_DEFAULT:
+        partition_count = partitions_named(topic.seed) or BROKER_DEFAULT
+    made = admin.create_topics(
+        client,
+        [topic.name],
+        partition_count=partition_count,
+        replication_factor=topic.replication_factor,
+        configs={"cleanup.policy": topic.cleanup_policy} if topic.cleanup_policy else {},
+    )[topic.name]
+    if isinstance(made, KafkaError):
+        raise made
+    record_count = 0
+    if topic.seed is not None:
+        producer = Producer(client, topic.name, idempotent=False)
+        for record, partition in seed_records(topic.seed):
+            producer.add(record, partition)
+            record_count += 1
+        producer.flush()
+    return f"created topic {topic.name}: {made.num_partitions} partitions, {record_count} records"
+
+
+def _delete(client: Client, names: Sequence[str]) -> None:
+    for error in admin.delete_topics(client, names).values():
+        if error is not None and not isinstance(error, UnknownTopicOrPartition):
+            raise error

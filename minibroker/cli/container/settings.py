@@ -1,0 +1,70 @@
+"""Defaults of the container image, as environment variables that nobody set: weaker than the file and the environment.
+
+    log.dirs               /var/lib/kafka/data
+    listeners              nothing said: PLAINTEXT on 9092 for the host, told localhost:9092, and DOCKER on 19092 for other
+                           containers, told this container's address. Only advertised.listeners said, as compose files for
+                           Confluent's images do: the same names and ports on every interface.
+    advertised.listeners   of KAFKA_ADVERTISED_HOST_NAME and KAFKA_ADVERTISED_PORT, where an old compose file has them
+
+With a listener of the user's own nothing is added to it.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+
+from minibroker.config import sources
+from minibroker.config.listeners import ANY_HOSTS
+
+DATA_DIR = "/var/lib/kafka/data"
+CONFIG_FILE = "/mnt/shared/config/server.properties"
+HOST_PORT = 9092
+CONTAINER_PORT = 19092
+
+
+def image_environment(environment: Mapping[str, str], from_file: Mapping[str, str], address: str | None) -> dict[str, str]:
+    """The variables to add to `environment`, given what the properties file says and this container's address."""
+    said = {**from_file, **sources.from_environment(environment)}
+    added = {}
+    if not said.get("log.dirs") and not said.get("log.dir"):
+        added["KAFKA_LOG_DIRS"] = DATA_DIR
+    host_name = said.get("advertised.host.name")
+    if host_name and not said.get("advertised.listeners") and not said.get("listeners"):
+        said["advertised.listeners"] = f"PLAINTEXT://{host_name}:{said.get('advertised.port') or HOST_PORT}"
+        added["KAFKA_ADVERTISED_LISTENERS"] = said["advertised.listeners"]
+    if not said.get("listeners"):
+        added |= (
+            _listeners_of_advertised(said["advertised.listeners"]) if said.get("advertised.listeners") else _own_listeners(said, address)
+        )
+    return added
+
+
+def own_address() -> str | None:
+    """The address at which other containers reach this one; None where there is no network."""
+    try:
+        found = socket.gethostbyname(socket.gethostname())
+    except OSError:
+        return None
+    return None if found.startswith("127.") else found
+
+
+def _own_listeners(said: Mapping[str, str], address: str | None) -> dict[str, str]:
+    if address is None:
+        return {}
+    added = {
+        "KAFKA_LISTENERS": f"PLAINTEXT://:{HOST_PORT},DOCKER://:{CONTAINER_PORT}",
+        "KAFKA_ADVERTISED_LISTENERS": f"PLAINTEXT://localhost:{HOST_PORT},DOCKER://{address}:{CONTAINER_PORT}",
+    }
+    protocols = said.get("listener.security.protocol.map") or "PLAINTEXT:PLAINTEXT"
+    added["KAFKA_LISTENER_SECURITY_PROTOCOL_MAP"] = f"{protocols},DOCKER:PLAINTEXT"
+    return added
+
+
+def _listeners_of_advertised(advertised: str) -> dict[str, str]:
+    """Listen on the ports that clients are told, on every interface; what is no address is left for `serve` to refuse."""
+    found = []
+    for each in filter(None, map(str.strip, advertised.split(","))):
+        name, _, address = each.partition("://")
+        found.append(f"{name}://{ANY_HOSTS[0]}:{address.rpartition(':')[2]}")
+    return {"KAFKA_LISTENERS": ",".join(found)}

@@ -1,0 +1,93 @@
+"""Topics that a container begins with: those of KAFKA_CREATE_TOPICS, and one for each file of a folder of seed data.
+
+    KAFKA_CREATE_TOPICS=orders:3:1,users:1:1:compact      name[:partitions[:replicas[:cleanup.policy]]], with commas or blanks between them
+
+    orders.txt      a record for each line, the line its value
+    users.jsonl     a JSON object for each line, as `minibroker consume -o jsonl` prints them: value, key, headers, partition, timestamp;
+                    whatever is not there is null, none, chosen by the key, now
+
+A topic of a seed file that KAFKA_CREATE_TOPICS does not name has the broker's number of partitions, or as many as the file asks for.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from minibroker.cli.record_json import from_json
+from minibroker.errors import ConfigurationError
+from minibroker.records.record import Record
+
+VARIABLE = "KAFKA_CREATE_TOPICS"
+SEED_FORMS = (".txt", ".jsonl")
+BROKER_DEFAULT = -1
+_FORM = re.compile(r"([a-zA-Z0-9._-]+)(?::(\d+))?(?::(\d+))?(?::([a-z+]+))?")
+_POLICIES = {"compact": "compact", "delete": "delete", "compact+delete": "compact,delete", "delete+compact": "compact,delete"}
+
+
+class WantedTopic(NamedTuple):
+    """A topic to make where there is none of its name; `seed` is the file of its first records."""
+
+    name: str
+    partition_count: int = BROKER_DEFAULT
+    replication_factor: int = BROKER_DEFAULT
+    cleanup_policy: str | None = None
+    seed: Path | None = None
+
+
+def parse_topics(text: str) -> dict[str, WantedTopic]:
+    """Topics of KAFKA_CREATE_TOPICS by name; raises ConfigurationError."""
+    found: dict[str, WantedTopic] = {}
+    for item in filter(None, re.split(r"[,\s]+", text)):
+        match = _FORM.fullmatch(item)
+        if match is None or (match[4] and match[4] not in _POLICIES) or match[2] == "0" or match[3] == "0":
+            raise ConfigurationError(
+                f"{VARIABLE}: {item!r} is not name:partitions:replicas[:compact|delete|compact+delete], e.g. orders:3:1"
+            )
+        if match[1] in found:
+            raise ConfigurationError(f"{VARIABLE}: {match[1]} is there twice")
+        found[match[1]] = WantedTopic(
+            match[1], int(match[2] or BROKER_DEFAULT), int(match[3] or BROKER_DEFAULT), _POLICIES[match[4]] if match[4] else None
+        )
+    return found
+
+
+def with_seeds(topics: dict[str, WantedTopic], folder: Path) -> list[WantedTopic]:
+    """These topics and those of the folder's files, which need not be there; raises ConfigurationError for a file that is no seed."""
+    found = dict(topics)
+    for file in sorted(folder.iterdir()) if folder.is_dir() else ():
+        if file.name.startswith(".") or not file.is_file():
+            continue
+        if file.suffix not in SEED_FORMS:
+            raise ConfigurationError(f"seed data {file}: name it TOPIC{' or TOPIC'.join(SEED_FORMS)}")
+        wanted = found.get(file.stem, WantedTopic(file.stem))
+        if wanted.seed is not None:
+            raise ConfigurationError(f"seed data {file}: {wanted.seed.name} is for the same topic")
+        found[file.stem] = wanted._replace(seed=file)
+    return list(found.values())
+
+
+def seed_records(file: Path) -> Iterator[tuple[Record, int | None]]:
+    """Records of a seed file and the partitions that they name; raises ConfigurationError with the line that is wrong."""
+    now_ms = time.time_ns() // 1_000_000
+    with file.open("rb") as stream:
+        for number, line in enumerate(stream, start=1):
+            text = line.rstrip(b"\r\n")
+            if file.suffix == ".txt":
+                yield Record(0, now_ms, None, text, ()), None
+            elif text.strip():
+                try:
+                    yield from_json(json.loads(text), now_ms)
+                except ValueError as error:
+                    raise ConfigurationError(f"seed data {file}, line {number}: {error}") from error
+
+
+def partitions_named(file: Path) -> int:
+    """How many partitions a seed file needs for the partitions that it names; 0 when it names none."""
+    if file.suffix == ".txt":
+        return 0
+    return max((partition + 1 for _, partition in seed_records(file) if partition is not None), default=0)

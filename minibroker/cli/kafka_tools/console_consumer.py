@@ -1,0 +1,241 @@
+"""kafka-console-consumer: records of topics to stdout, as a member of a group where --group is given."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+from minibroker.cli.kafka_tools.arguments import UsageError, client_of, parser, properties
+from minibroker.client.client import Client
+from minibroker.client.consumer import Consumed, Consumer
+from minibroker.client.group_member import GroupMember
+from minibroker.client.leaders import TopicPartition
+from minibroker.client.offsets import EARLIEST, ISOLATION_LEVELS, LATEST, list_offsets
+from minibroker.errors import KafkaError, UnknownTopicOrPartition
+from minibroker.records.batch import TimestampType
+
+POLL_MS = 200
+_TYPES = {TimestampType.CREATE_TIME: b"CreateTime", TimestampType.LOG_APPEND_TIME: b"LogAppendTime"}
+_NUMBER = re.compile(r"(Long|Integer|Short)Deserializer$")
+
+
+class Formatter:
+    """Kafka's DefaultMessageFormatter: which parts of a record are printed, and what stands between them."""
+
+    def __init__(self, given: dict[str, str]) -> None:
+        def is_on(name: str, *, default: bool = False) -> bool:
+            return given.get(name, str(default)).strip().lower() == "true"
+
+        names = ("print.timestamp", "print.partition", "print.offset", "print.headers", "print.key")
+        self._timestamp, self._partition, self._offset, self._headers, self._key = map(is_on, names)
+        self._value = is_on("print.value", default=True)
+        self._between = _unescaped(given.get("key.separator", "\t"))
+        self._end = _unescaped(given.get("line.separator", "\n"))
+        self._between_headers = _unescaped(given.get("headers.separator", ","))
+        self._null = given.get("null.literal", "null").encode()
+        self._key_text, self._value_text = (_reader(given.get(f"{part}.deserializer", "")) for part in ("key", "value"))
+
+    def __call__(self, consumed: Consumed) -> bytes:
+        """One record."""
+        record = consumed.record
+        parts = []
+        if self._timestamp:
+            parts.append(b"%s:%d" % (_TYPES[consumed.timestamp_type], record.timestamp))
+        if self._partition:
+            parts.append(b"Partition:%d" % consumed.partition)
+        if self._offset:
+            parts.append(b"Offset:%d" % record.offset)
+        if self._headers:
+            told = [name.encode() + b":" + (self._null if value is None else value) for name, value in record.headers]
+            parts.append(self._between_headers.join(told) if told else b"NO_HEADERS")
+        if self._key:
+            parts.append(self._null if record.key is None else self._key_text(record.key))
+        if self._value:
+            parts.append(self._null if record.value is None else self._value_text(record.value))
+        return self._between.join(parts) + self._end
+
+
+def _reader(deserializer: str) -> Callable[[bytes], bytes]:
+    """Numbers are printed as such; everything else as it is."""
+    if _NUMBER.search(deserializer):
+        return lambda content: b"%d" % int.from_bytes(content, "big", signed=True)
+    return bytes
+
+
+def _unescaped(text: str) -> bytes:
+    return text.encode()
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Print records until there are so many, until none comes for too long, or for ever."""
+    options = _parser().parse_args(arguments)
+    if (options.topic is None) == (options.include is None):
+        raise UsageError("Exactly one of --include/--topic is required.")
+    if options.offset is not None and options.partition is None:
+        raise UsageError("The partition is required when offset is specified.")
+    settings = properties([*options.consumer_property, *options.command_property], options.command_config)
+    group = options.group or settings.get("group.id")
+    formatter = Formatter(properties([*options.property, *options.formatter_property], options.formatter_config))
+    count = 0
+    with client_of(options) as client:
+        topics = _topics(client, options)
+        isolation = ISOLATION_LEVELS[settings.get("isolation.level", options.isolation_level)]
+        reset = EARLIEST if options.from_beginning or settings.get("auto.offset.reset") == "earliest" else LATEST
+        if group and options.partition is None:
+            source: _Reading = _InGroup(client, group, topics, reset, isolation)
+        else:
+            source = _Alone(client, topics, options, reset, isolation)
+        try:
+            for each in _until(source, options.max_messages, options.timeout_ms):
+                sys.stdout.buffer.write(formatter(each))
+                count += 1
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.stdout.buffer.flush()
+            source.close()
+    print(f"Processed a total of {count} messages", file=sys.stderr)
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    made = parser("kafka-console-consumer", "This tool helps to read data from Kafka topics and outputs it to standard output.")
+    made.add_argument("--bootstrap-server", required=True, metavar="HOST:PORT,...")
+    made.add_argument("--topic")
+    made.add_argument("--include", "--whitelist", metavar="REGEX")
+    made.add_argument("--partition", type=int)
+    made.add_argument("--offset", help="earliest, latest or a number; with --partition.")
+    made.add_argument("--from-beginning", action="store_true")
+    made.add_argument("--max-messages", type=int, default=-1)
+    made.add_argument("--timeout-ms", type=int, default=-1, help="End when no record came for so long.")
+    made.add_argument("--group")
+    made.add_argument("--isolation-level", choices=list(ISOLATION_LEVELS), default="read_uncommitted")
+    for name in ("property", "formatter-property", "consumer-property", "command-property"):
+        made.add_argument(f"--{name}", action="append", default=[], metavar="NAME=VALUE")
+    made.add_argument("--formatter-config", type=argparse.FileType("rb"))
+    made.add_argument("--command-config", "--consumer.config", dest="command_config", type=argparse.FileType("rb"))
+    made.add_argument("--skip-message-on-error", action="store_true", help="Accepted: bytes are printed as they are.")
+    made.add_argument("--enable-systest-events", action="store_true", help=argparse.SUPPRESS)
+    return made
+
+
+def _topics(client: Client, options: argparse.Namespace) -> list[str]:
+    if options.topic is not None:
+        return [client.topic(options.topic, create=True).name or ""]
+    pattern = re.compile(options.include.replace(",", "|"))
+    found = [topic.name or "" for topic in client.metadata(None).topics if pattern.fullmatch(topic.name or "") and not topic.is_internal]
+    if not found:
+        raise UnknownTopicOrPartition(f"topics: none matches {options.include}")
+    return sorted(found)
+
+
+class _Reading:
+    """Consumers of topics, one for each."""
+
+    def __init__(self) -> None:
+        self.consumers: dict[str, Consumer] = {}
+
+    def poll(self) -> Iterator[Consumed]:
+        """What comes within POLL_MS."""
+        self.keep_up()
+        if not self.consumers:
+            time.sleep(POLL_MS / 1000)
+        for topic, consumer in list(self.consumers.items()):
+            for consumed in consumer.poll(POLL_MS // len(self.consumers)):
+                self.passed(topic, consumed)
+                yield consumed
+
+    def keep_up(self) -> None:
+        """Before each poll."""
+
+    def passed(self, topic: str, consumed: Consumed) -> None:
+        """A record was given out."""
+
+    def close(self) -> None:
+        """No more is read."""
+
+
+class _Alone(_Reading):
+    """All partitions, or one, without a group."""
+
+    def __init__(self, client: Client, topics: Sequence[str], options: argparse.Namespace, reset: int, isolation: int) -> None:
+        super().__init__()
+        for topic in topics:
+            partitions = [partition.partition_index for partition in client.topic(topic).partitions]
+            if options.partition is not None:
+                if options.partition not in partitions:
+                    raise UnknownTopicOrPartition(f"topic {topic}: there is no partition {options.partition}")
+                partitions = [options.partition]
+            start = {"earliest": EARLIEST, "latest": LATEST, None: reset}.get(options.offset)
+            if start is None:
+                begin = dict.fromkeys(partitions, int(options.offset))
+            else:
+                begin = _offsets(client, {(topic, index): start for index in partitions}, isolation)
+            self.consumers[topic] = Consumer(client, topic, begin, isolation=isolation)
+
+
+class _InGroup(_Reading):
+    """The partitions that a group gives us; what was printed is committed when partitions go and at the end."""
+
+    def __init__(self, client: Client, group: str, topics: Sequence[str], reset: int, isolation: int) -> None:
+        super().__init__()
+        self._client = client
+        self._reset = reset
+        self._isolation = isolation
+        self._next: dict[TopicPartition, int] = {}
+        self._member = GroupMember(client, group, topics)
+
+    def keep_up(self) -> None:
+        before = self._member.assigned
+        if not self._member.heartbeat_if_due() or self._member.assigned == before:
+            return
+        self._commit()
+        committed = self._member.committed()
+        missing = dict.fromkeys(set(self._member.assigned) - set(committed), self._reset)
+        begin: dict[str, dict[int, int]] = {}
+        for (topic, index), offset in committed.items():
+            begin.setdefault(topic, {})[index] = offset
+        for topic, index in missing:
+            begin.setdefault(topic, {}).update(_offsets(self._client, {(topic, index): self._reset}, self._isolation))
+        self.consumers = {topic: Consumer(self._client, topic, positions, isolation=self._isolation) for topic, positions in begin.items()}
+        self._next = {(topic, index): offset for topic, positions in begin.items() for index, offset in positions.items()}
+        self._member.gave_up_what_went()
+
+    def passed(self, topic: str, consumed: Consumed) -> None:
+        self._next[topic, consumed.partition] = consumed.record.offset + 1
+
+    def _commit(self) -> None:
+        if self._next:
+            self._member.commit(self._next)
+            self._next = {}
+
+    def close(self) -> None:
+        self._commit()
+        self._member.leave()
+
+
+def _offsets(client: Client, wanted: dict[TopicPartition, int], isolation: int) -> dict[int, int]:
+    found = {}
+    for (_, index), answer in list_offsets(client, wanted, isolation=isolation).items():
+        if isinstance(answer, KafkaError):
+            raise answer
+        found[index] = answer.offset
+    return found
+
+
+def _until(source: _Reading, max_messages: int, timeout_ms: int) -> Iterator[Consumed]:
+    count, last_came = 0, time.monotonic()
+    while count != max_messages:
+        for consumed in source.poll():
+            last_came = time.monotonic()
+            yield consumed
+            count += 1
+            if count == max_messages:
+                return
+        sys.stdout.buffer.flush()
+        if timeout_ms >= 0 and (time.monotonic() - last_came) * 1000 >= timeout_ms:
+            print("Error processing message, terminating consumer process: TimeoutException", file=sys.stderr)
+            return

@@ -1,0 +1,55 @@
+"""kafka-storage: ids and directories of a cluster, before its first start, which start scripts of containers prepare by it.
+
+With CLUSTER_ID in the environment `format` leaves everything to the broker, which takes that id: scripts give another one by -t.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+
+from minibroker.cli.container.settings import image_environment
+from minibroker.cli.kafka_tools.arguments import UsageError, parser
+from minibroker.cli.storage_format import storage_format
+from minibroker.cli.storage_info import info
+from minibroker.config import sources
+
+
+def run(arguments: Sequence[str]) -> int:
+    """`random-uuid`, `format` and `info`."""
+    made = parser("kafka-storage", "The Kafka storage tool.")
+    made.add_argument("command", choices=["random-uuid", "format", "info"])
+    made.add_argument("-t", "--cluster-id")
+    made.add_argument("-c", "--config", metavar="FILE")
+    made.add_argument("-g", "--ignore-formatted", action="store_true")
+    made.add_argument("-s", "--standalone", action="store_true", help="As it is always.")
+    made.add_argument("-f", "--feature", action="append", default=[])
+    options = made.parse_args(arguments)
+    if options.command == "random-uuid":
+        print(_random_id())
+        return 0
+    if options.config is None:
+        raise UsageError("kafka-storage: --config must be specified")
+    from_file = sources.from_file(Path(options.config))
+    os.environ.update(image_environment(os.environ, from_file, None))
+    if options.command == "info":
+        info.main(["--config", options.config], prog_name="kafka-storage info", standalone_mode=False)
+    elif os.environ.get("CLUSTER_ID"):
+        print(f"The broker formats its directories itself when it starts, for cluster {os.environ['CLUSTER_ID']} (CLUSTER_ID).")
+    else:
+        command = ["--config", options.config, *(["--ignore-formatted"] if options.ignore_formatted else [])]
+        command += ["--cluster-id", options.cluster_id] if options.cluster_id else []
+        for feature in options.feature:
+            command += ["--feature", feature]
+        storage_format.main(command, prog_name="kafka-storage format", standalone_mode=False)
+    return 0
+
+
+def _random_id() -> str:
+    while True:
+        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+        if not text.startswith("-"):
+            return text

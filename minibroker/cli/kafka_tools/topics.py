@@ -1,0 +1,145 @@
+"""kafka-topics: list, describe, create, alter and delete topics."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Sequence
+
+from minibroker.cli.kafka_tools.arguments import UsageError, add_bootstrap, client_of, parser, properties, the_one, words_of
+from minibroker.cli.output import id_text
+from minibroker.client import topics as admin
+from minibroker.client.client import Client
+from minibroker.errors import KafkaError, TopicAlreadyExists
+from minibroker.schemas.k03_metadata import PartitionResult, TopicResult
+
+ACTIONS = ("list", "describe", "create", "alter", "delete")
+_METRICS = (
+    "WARNING: Due to limitations in metric names, topics with a period ('.') or underscore ('_') could collide. "
+    "To avoid issues it is best to use either, but not both."
+)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Print what Kafka's TopicCommand prints."""
+    options = _parser().parse_args(arguments)
+    action = the_one(options, ACTIONS, "Command must include exactly one action: --list, --describe, --create, --alter or --delete")
+    if action in {"create", "alter", "delete"} and options.topic is None:
+        raise UsageError('Missing required argument "[topic]"')
+    with client_of(options) as client:
+        try:
+            {"list": _list, "describe": _describe, "create": _create, "alter": _alter, "delete": _delete}[action](client, options)
+        except (KafkaError, _NotThereError) as error:
+            print(f"Error while executing topic command : {error if isinstance(error, _NotThereError) else words_of(error)}")
+            return 1
+    return 0
+
+
+class _NotThereError(Exception):
+    """No topic is named so; in Kafka's words."""
+
+
+def _parser() -> argparse.ArgumentParser:
+    made = parser("kafka-topics", "This tool helps to create, delete, describe, or change a topic.")
+    add_bootstrap(made)
+    for action in ACTIONS:
+        made.add_argument(f"--{action}", action="store_true")
+    made.add_argument("--topic", help="The topic; a regular expression, but for --create.")
+    made.add_argument("--topic-id", help="The id of the topic to describe.")
+    made.add_argument("--partitions", type=int)
+    made.add_argument("--replication-factor", type=int)
+    made.add_argument("--config", action="append", metavar="NAME=VALUE")
+    made.add_argument("--partition-size-limit-per-response", type=int, help=argparse.SUPPRESS)
+    flags = ("if-exists", "if-not-exists", "exclude-internal", "topics-with-overrides", "under-replicated-partitions")
+    for flag in (*flags, "unavailable-partitions"):
+        made.add_argument(f"--{flag}", action="store_true")
+    return made
+
+
+def _list(client: Client, options: argparse.Namespace) -> None:
+    for topic in _chosen(client, options, must=False):
+        print(topic.name)
+
+
+def _chosen(client: Client, options: argparse.Namespace, *, must: bool) -> list[TopicResult]:
+    """Topics that --topic names, all without it; _NotThereError when it names none."""
+    found = sorted(client.metadata(None).topics, key=lambda topic: topic.name or "")
+    if options.exclude_internal:
+        found = [topic for topic in found if not topic.is_internal]
+    if options.topic_id is not None:
+        found = [topic for topic in found if id_text(topic.topic_id) == options.topic_id]
+        wanted = f"TopicId '{options.topic_id}'"
+    else:
+        pattern = re.compile((options.topic or ".*").strip("\"'").replace(",", "|"))
+        found = [topic for topic in found if pattern.fullmatch(topic.name or "")]
+        wanted = f"Topic '{options.topic}'"
+    if must and not found and not options.if_exists and (options.topic or options.topic_id):
+        raise _NotThereError(f"{wanted} does not exist as expected")
+    return found
+
+
+def _describe(client: Client, options: argparse.Namespace) -> None:
+    chosen = _chosen(client, options, must=True)
+    configs = admin.describe_configs(client, [topic.name or "" for topic in chosen]) if chosen else {}
+    only_some = options.under_replicated_partitions or options.unavailable_partitions
+    for topic in chosen:
+        own = [config for config in configs[topic.name or ""] if admin.SOURCES.get(config.config_source) != "default"]
+        partitions = sorted(topic.partitions, key=lambda partition: partition.partition_index)
+        if options.topics_with_overrides and not any(admin.SOURCES.get(config.config_source) == "topic" for config in own):
+            continue
+        if not only_some:
+            factor = max((len(partition.replica_nodes) for partition in partitions), default=0)
+            told = ",".join(f"{config.name}={config.value}" for config in own)
+            print(
+                f"Topic: {topic.name}\tTopicId: {id_text(topic.topic_id)}\tPartitionCount: {len(partitions)}"
+                f"\tReplicationFactor: {factor}\tConfigs: {told}"
+            )
+        if not options.topics_with_overrides:
+            for partition in partitions:
+                if not only_some or _is_shown(partition, options):
+                    print(_partition_line(topic.name or "", partition))
+
+
+def _is_shown(partition: PartitionResult, options: argparse.Namespace) -> bool:
+    under_replicated = len(partition.isr_nodes) < len(partition.replica_nodes)
+    return bool((options.under_replicated_partitions and under_replicated) or (options.unavailable_partitions and partition.leader_id < 0))
+
+
+def _partition_line(name: str, partition: PartitionResult) -> str:
+    leader = partition.leader_id if partition.leader_id >= 0 else "none"
+    replicas, in_sync = (",".join(map(str, nodes)) for nodes in (partition.replica_nodes, partition.isr_nodes))
+    state = f"Leader: {leader}\tReplicas: {replicas}\tIsr: {in_sync}\tElr: \tLastKnownElr: "
+    return f"\tTopic: {name}\tPartition: {partition.partition_index}\t{state}"
+
+
+def _create(client: Client, options: argparse.Namespace) -> None:
+    if "." in options.topic or "_" in options.topic:
+        print(_METRICS)
+    made = admin.create_topics(
+        client,
+        [options.topic],
+        partition_count=options.partitions or admin.BROKER_DEFAULT,
+        replication_factor=options.replication_factor or admin.BROKER_DEFAULT,
+        configs=properties(options.config),
+    )[options.topic]
+    if isinstance(made, TopicAlreadyExists) and options.if_not_exists:
+        return
+    if isinstance(made, KafkaError):
+        raise made
+    print(f"Created topic {options.topic}.")
+
+
+def _alter(client: Client, options: argparse.Namespace) -> None:
+    if options.config:
+        raise UsageError('Option combination "[alter],[config]" can\'t be used: kafka-configs alters configs')
+    if options.partitions is None:
+        raise UsageError('Missing required argument "[partitions]"')
+    for topic in _chosen(client, options, must=True):
+        admin.create_partitions(client, topic.name or "", options.partitions)
+
+
+def _delete(client: Client, options: argparse.Namespace) -> None:
+    chosen = [topic.name or "" for topic in _chosen(client, options, must=True)]
+    for error in admin.delete_topics(client, chosen).values() if chosen else ():
+        if error is not None:
+            raise error

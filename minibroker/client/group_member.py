@@ -1,0 +1,116 @@
+"""A member of a consumer group (KIP-848), driven by whoever reads: one thread, which calls `heartbeat_if_due` between its polls.
+
+A change of the assignment is taken over in Kafka's order: the reader commits what it read of partitions that go, then the next
+heartbeat says that they are free.
+"""
+
+from __future__ import annotations
+
+import base64
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from minibroker.client.client import Client
+from minibroker.client.connection import Connection
+from minibroker.client.coordinators import ask_coordinators
+from minibroker.client.deadline import Deadline
+from minibroker.client.errors import refusal
+from minibroker.client.group_offsets import Committed, commit_as_member, committed_offsets
+from minibroker.client.leaders import TopicPartition
+from minibroker.errors import FencedMemberEpoch, KafkaError, UnknownMemberId
+from minibroker.schemas import k68_consumer_group_heartbeat as schema
+from minibroker.schemas.k10_find_coordinator import GROUP
+
+_REBALANCE_TIMEOUT_MS: Final = 60_000
+_JOIN, _LEAVE = 0, -1
+
+
+class GroupMember:
+    """One member; has joined when the constructor returns, though it may have no partitions yet.
+
+    Args:
+        now_s: a clock that never goes back, in seconds.
+    """
+
+    def __init__(self, client: Client, group: str, topics: Sequence[str], *, now_s: Callable[[], float] = time.monotonic) -> None:
+        self._client = client
+        self._group = group
+        self._topics = list(topics)
+        self._now_s = now_s
+        self._member_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+        self._epoch = _JOIN
+        self._owned: list[schema.TopicPartitions] = []
+        self._told: list[schema.TopicPartitions] = []
+        self._ids: dict[uuid.UUID, str] = {}
+        self._due_s = 0.0
+        self.assigned: tuple[TopicPartition, ...] = ()  #: as the coordinator last said
+
+    def heartbeat_if_due(self) -> bool:
+        """Say that we are there, when it is time; whether it was. A member that was forgotten joins again, without partitions."""
+        if self._now_s() < self._due_s:
+            return False
+        try:
+            self._heartbeat()
+        except (FencedMemberEpoch, UnknownMemberId):
+            self._epoch, self._owned, self._told, self.assigned = _JOIN, [], [], ()
+            self._heartbeat()
+        return True
+
+    def gave_up_what_went(self) -> None:
+        """The reader reads `assigned` and nothing else from now on: the coordinator is told at once."""
+        self._owned = self._told
+        self._due_s = 0.0
+
+    def committed(self) -> dict[TopicPartition, int]:
+        """Where the group went on last in each partition that is assigned, where it committed."""
+        (found,) = committed_offsets(self._client, [self._group]).values()
+        if isinstance(found, KafkaError):
+            raise found
+        return {key: answer.offset for key in self.assigned if isinstance(answer := found.get(key), Committed)}
+
+    def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Keep the next offset of partitions; those of a member that was fenced meanwhile belong to somebody else."""
+        for error in commit_as_member(self._client, self._group, offsets, member_id=self._member_id, epoch=self._epoch).values():
+            if error is not None and not isinstance(error, FencedMemberEpoch | UnknownMemberId):
+                raise error
+
+    def leave(self) -> None:
+        """Give everything up."""
+        self._ask(schema.Request(group_id=self._group, member_id=self._member_id, member_epoch=_LEAVE))
+        self.assigned = ()
+
+    def _heartbeat(self) -> None:
+        response = self._ask(
+            schema.Request(
+                group_id=self._group,
+                member_id=self._member_id,
+                member_epoch=self._epoch,
+                rebalance_timeout_ms=_REBALANCE_TIMEOUT_MS,
+                subscribed_topic_names=self._topics,
+                topic_partitions=self._owned,
+            )
+        )
+        self._epoch = response.member_epoch
+        self._due_s = self._now_s() + response.heartbeat_interval_ms / 1000
+        if response.assignment is not None:
+            self._told = response.assignment.topic_partitions
+            self.assigned = tuple(sorted((self._name(each.topic_id), index) for each in self._told for index in each.partitions))
+
+    def _name(self, topic_id: uuid.UUID) -> str:
+        if topic_id not in self._ids:
+            self._ids = {topic.topic_id: topic.name or "" for topic in self._client.metadata(self._topics).topics}
+        return self._ids[topic_id]
+
+    def _ask(self, request: schema.Request) -> schema.Response:
+        deadline: Deadline = self._client.deadline()
+
+        def ask(connection: Connection, _: list[str]) -> dict[str, schema.Response | KafkaError]:
+            response: schema.Response = connection.ask(schema, request, deadline)
+            return {self._group: refusal(response.error_code, f"group {self._group}", response.error_message) or response}
+
+        (answer,) = ask_coordinators(self._client, GROUP, [self._group], ask, deadline).values()
+        if isinstance(answer, KafkaError):
+            raise answer
+        return answer

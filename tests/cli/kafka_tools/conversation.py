@@ -1,0 +1,163 @@
+"""Commands that Kafka's own tools and ours are given in turn, and what of their output must be the same.
+
+`python -m tests.cli.kafka_tools.conversation` has Apache Kafka's tools have it with a new broker, and writes what they said to
+tests/golden/kafka_tools.json; test_kafka_tools.py has ours have it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "kafka_tools.json"
+GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+CLASSES = {
+    "kafka-topics": "org.apache.kafka.tools.TopicCommand",
+    "kafka-console-producer": "org.apache.kafka.tools.ConsoleProducer",
+    "kafka-console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
+    "kafka-consumer-groups": GROUPS,
+    "kafka-configs": "kafka.admin.ConfigCommand",
+    "kafka-get-offsets": "org.apache.kafka.tools.GetOffsetShell",
+    "kafka-broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
+    "kafka-cluster": "org.apache.kafka.tools.ClusterTool",
+}
+
+
+class Command(NamedTuple):
+    """A call of a tool, which gets `--bootstrap-server` by itself unless it has one."""
+
+    tool: str
+    line: str
+    stdin: str = ""
+
+    def arguments(self, bootstrap: str) -> list[str]:
+        words = [word.replace("_TAB_", "\t") for word in self.line.split()]
+        return words if "--bootstrap-server" in self.line or "--version" in self.line else [*words, "--bootstrap-server", bootstrap]
+
+
+class Said(NamedTuple):
+    """What a tool said."""
+
+    stdout: str
+    exit_code: int
+
+
+PRINT_ALL = " ".join(f"--property print.{part}=true" for part in ("key", "partition", "offset", "headers", "timestamp"))
+CONVERSATION = [
+    Command("kafka-topics", "--version"),
+    Command("kafka-topics", "--create --topic orders --partitions 3 --replication-factor 1 --config retention.ms=1000000"),
+    Command("kafka-topics", "--create --topic orders --partitions 3"),
+    Command("kafka-topics", "--create --if-not-exists --topic orders --partitions=3"),
+    Command("kafka-topics", "--create --topic a_b.c"),
+    Command("kafka-topics", "--list"),
+    Command("kafka-topics", "--list --topic ord.*"),
+    Command("kafka-topics", "--describe"),
+    Command("kafka-topics", "--describe --topic orders --under-replicated"),
+    Command("kafka-topics", "--describe --topic nope"),
+    Command("kafka-topics", "--describe --topics-with-overrides"),
+    Command("kafka-topics", "--alter --topic orders --partitions 2"),
+    Command("kafka-topics", "--alter --topic orders --partitions 4"),
+    Command("kafka-topics", "--delete --topic nope"),
+    Command("kafka-topics", "--delete --topic nope --if-exists"),
+    Command("kafka-topics", "--delete --topic a_b.c"),
+    Command("kafka-topics", "--list --bogus"),
+    Command("kafka-topics", "--list --describe"),
+    Command("kafka-console-producer", "--topic orders --property parse.key=true --property key.separator=:", "k1:v1\nk2:v2\nk3:v3\n"),
+    Command(
+        "kafka-console-producer",
+        "--topic orders --reader-property parse.key=true --reader-property parse.headers=true",
+        "h:x,i:y\tk1\tv4\nbad\n",
+    ),
+    Command(
+        "kafka-console-producer",
+        "--topic orders --compression-codec zstd --property parse.key=true --property null.marker=NULL",
+        "k2\tNULL\n",
+    ),
+    Command("kafka-console-consumer", f"--topic orders --from-beginning --max-messages 5 --group g1 {PRINT_ALL}"),
+    Command(
+        "kafka-console-consumer",
+        "--topic orders --partition 1 --offset 1 --max-messages 2 --formatter-property print.key=true --formatter-property key.separator=-",
+    ),
+    Command(
+        "kafka-console-consumer",
+        "--topic orders --partition 0 --offset earliest --timeout-ms 2500 --property print.value=false --property print.key=true",
+    ),
+    Command("kafka-consumer-groups", "--describe --group g1"),
+    Command("kafka-consumer-groups", "--describe --group g1 --members"),
+    Command("kafka-consumer-groups", "--describe --group nope"),
+    Command("kafka-consumer-groups", "--reset-offsets --group g1 --topic orders:0,1 --to-earliest --dry-run"),
+    Command("kafka-consumer-groups", "--reset-offsets --group g1 --all-topics --to-offset 1 --execute"),
+    Command("kafka-consumer-groups", "--reset-offsets --group g1 --topic orders --shift-by -1 --export --dry-run"),
+    Command("kafka-consumer-groups", "--delete-offsets --group g1 --topic orders"),
+    Command("kafka-consumer-groups", "--delete --group g1"),
+    Command("kafka-consumer-groups", "--delete --group nope"),
+    Command("kafka-configs", "--entity-type topics --entity-name orders --describe"),
+    Command("kafka-configs", "--topic orders --alter --add-config retention.ms=5,cleanup.policy=[compact,delete]"),
+    Command("kafka-configs", "--entity-type topics --entity-name orders --describe"),
+    Command("kafka-configs", "--entity-type topics --entity-name orders --alter --delete-config retention.ms"),
+    Command("kafka-configs", "--entity-type topics --entity-name orders --describe --all"),
+    Command("kafka-configs", "--entity-type brokers --entity-default --describe"),
+    Command("kafka-configs", "--entity-type brokers --entity-default --alter --add-config log.retention.ms=888"),
+    Command("kafka-configs", "--broker-defaults --describe"),
+    Command("kafka-configs", "--broker 1 --alter --add-config log.retention.ms=777"),
+    Command("kafka-configs", "--broker 1 --describe"),
+    Command("kafka-get-offsets", "--topic orders"),
+    Command("kafka-get-offsets", "--topic orders --time -2 --partitions 0,2"),
+    Command("kafka-get-offsets", "--topic-partitions orders:0-2"),
+    Command("kafka-broker-api-versions", ""),
+    Command("kafka-cluster", "cluster-id"),
+]
+
+#: what differs from one time to the other, or is Java's own
+_CHANGING = (
+    (re.compile(r"(CreateTime:)\d+"), r"\1TIME"),
+    (re.compile(r"(TopicId: |Cluster ID: )[\w-]{22}"), r"\1ID"),
+    (re.compile(r"(localhost|127\.0\.0\.1):\d+"), "BROKER"),
+    (re.compile(r"^.*--property is deprecated.*\n", re.MULTILINE), ""),
+    (re.compile(r"^\t\w+\(\d+\): UNSUPPORTED,?\n", re.MULTILINE), ""),  # APIs that Kafka's client knows and the broker does not
+    (re.compile(r"\[usable: \w+\],?"), "[usable]"),
+    (re.compile(r" +$", re.MULTILINE), ""),
+)
+
+
+def comparable(said: Said) -> Said:
+    """Without what changes."""
+    text = said.stdout
+    for pattern, replacement in _CHANGING:
+        text = pattern.sub(replacement, text)
+    return Said(text, said.exit_code)
+
+
+def converse(say: Callable[[Command], Said]) -> list[tuple[str, Said]]:
+    """Every command and what was said, comparable."""
+    return [(f"{command.tool} {command.line}".rstrip(), comparable(say(command))) for command in CONVERSATION]
+
+
+def capture() -> None:
+    """Write what Kafka's tools say."""
+    from tests.support.broker_process import BrokerProcess
+    from tests.support.java import KAFKA_VERSION, SHORT_LIVED, kafka_jars
+
+    with tempfile.TemporaryDirectory() as folder:
+        broker = BrokerProcess(Path(folder), "--set", "offsets.topic.num.partitions=1")
+        jars = ["-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp", f"{kafka_jars()}/*"]
+
+        def say(command: Command) -> Said:
+            call = ["java", "-Xmx256m", *SHORT_LIVED, *jars, CLASSES[command.tool], *command.arguments(broker.bootstrap)]
+            done = subprocess.run(call, input=command.stdin, capture_output=True, text=True, check=False)
+            return Said(done.stdout, done.returncode)
+
+        said = converse(say)
+        broker.kill()
+    provenance = f"Apache Kafka {KAFKA_VERSION}'s own tools, by python -m tests.cli.kafka_tools.conversation"
+    answers = [{"command": command, **each._asdict()} for command, each in said]
+    GOLDEN.write_text(json.dumps({"provenance": provenance, "said": answers}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    capture()
