@@ -15,7 +15,9 @@ Version 0 knows no timestamps of records: it answers up to max_num_offsets offse
 last segment that was written to at `timestamp` or before; -1 down from the high watermark, -2 the log start alone.
 
 A timestamp that its version does not know is UNSUPPORTED_VERSION, any other negative one too. A record beyond what the reader may
-see (high watermark, last stable offset) is not found. leader_epoch is that of the record, or of the log end for -1.
+see (high watermark, last stable offset) is not found. leader_epoch is that of the record, or of the log end for -1. Where a test holds the
+high watermark back below the begin of the newest leader epoch, neither is known yet, and the answer is OFFSET_NOT_AVAILABLE
+(LEADER_NOT_AVAILABLE below version 5).
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from typing import Final
 from minibroker.cluster.partition import NO_EPOCH, Partition
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.registry import handles
-from minibroker.errors import InvalidRequest, KafkaError, UnknownServerError, UnsupportedVersion
+from minibroker.errors import InvalidRequest, KafkaError, LeaderNotAvailable, OffsetNotAvailable, UnknownServerError, UnsupportedVersion
 from minibroker.log.old_readers import offsets_before
 from minibroker.log.partition_log import PartitionLog
 from minibroker.log.results import IsolationLevel
@@ -39,6 +41,7 @@ EARLIEST_LOCAL: Final = -4
 LATEST_TIERED: Final = -5
 EARLIEST_PENDING_UPLOAD: Final = -6
 
+OFFSET_NOT_AVAILABLE_SINCE: Final = 5
 CONSUMER: Final = -1
 NOT_FOUND: Final = (-1, -1, -1)  #: timestamp, offset, leader_epoch
 
@@ -140,6 +143,8 @@ def _answer(
             partition.check_leader_epoch(wanted.current_leader_epoch)
         timestamp, offset, leader_epoch = _look_up(partition, timestamp, request)
     except KafkaError as error:
+        if isinstance(error, OffsetNotAvailable) and ctx.api_version < OFFSET_NOT_AVAILABLE_SINCE:
+            error = LeaderNotAvailable()
         return _partition_result(partition_index=index, error_code=error.code)
     return _partition_result(partition_index=index, error_code=0, timestamp=timestamp, offset=offset, leader_epoch=leader_epoch)
 
@@ -148,6 +153,8 @@ def _look_up(partition: Partition, timestamp: int, request: schema.Request) -> t
     """(timestamp, offset, leader_epoch)."""
     log = partition.log
     if timestamp == LATEST:
+        if log.is_held:
+            _check_shown(log, request)
         return -1, _end_for(log, request), log.leader_epoch
     if timestamp in _LOG_START:
         return -1, log.log_start_offset, log.epoch_at(log.log_start_offset)
@@ -155,8 +162,19 @@ def _look_up(partition: Partition, timestamp: int, request: schema.Request) -> t
         return NOT_FOUND
     found = log.max_timestamp_offset() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
     if found is None or found.offset >= _end_for(log, request):
+        if log.is_held:
+            _check_shown(log, request)
         return NOT_FOUND
     return found.timestamp, found.offset, found.leader_epoch
+
+
+def _check_shown(log: PartitionLog, request: schema.Request) -> None:
+    """A leader whose high watermark is behind the begin of its own epoch may not know yet what was read before (KIP-207)."""
+    epochs = log.leader_epochs
+    if request.replica_id == CONSUMER and epochs and epochs[-1][1] > log.high_watermark:
+        raise OffsetNotAvailable(
+            f"the high watermark {log.high_watermark} is below {epochs[-1][1]}, where leader epoch {epochs[-1][0]} begins"
+        )
 
 
 def _end_for(log: PartitionLog, request: schema.Request) -> int:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -148,6 +149,40 @@ def test_time_and_data(run: Commands, lab: Commands) -> None:
     assert json.loads(lab("do", "high_watermark.list").out) == []
     lab("reset")
     assert run("topics", "list", "-o", "name").lines == []
+
+
+def test_leaders_and_brokers(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path, "--brokers", "3", "--lab-port", "0") as process:
+        (url,) = re.findall(r", lab (http://\S+),", process.output)
+        run, lab = Commands(process.bootstrap), Commands("", before=("lab", "--lab-url", url))
+        run("topics", "create", "orders", "--partitions", "3", "--replication-factor", "3")
+
+        def leader() -> dict[str, int]:
+            (found,) = json.loads(lab("leaders", "describe", "orders", "0", "-o", "json").out)
+            return {name: found[name] for name in ("leader", "leader_epoch")}
+
+        preferred, epoch = leader().values()
+        other = preferred % 3 + 1
+        lab("leaders", "move", "orders", "0", "--to", str(other))
+        assert leader() == {"leader": other, "leader_epoch": epoch + 1}
+        lab("leaders", "elect", "orders", "0")
+        assert leader() == {"leader": preferred, "leader_epoch": epoch + 2}
+        lab("leaders", "bump-epoch", "orders", "0")
+        lab("leaders", "take-away", "orders", "0")
+        assert leader()["leader"] is None
+        lab("leaders", "give-back", "orders", "0")
+        assert leader()["leader"] == preferred
+        assert lab("leaders", "move", "orders", "0", "--to", "9", code=1).err.startswith("Error: ")
+        lab("nodes", "stop", "3")
+        nodes = json.loads(lab("nodes", "list", "-o", "json").out)
+        assert [each["alive"] for each in nodes] == [True, True, False]
+        assert all(each["address"].startswith(("localhost:", "127.0.0.1:")) for each in nodes)
+        assert lab("nodes", "stop", "9", code=1).err == "Error: there is no node 9; there are 1, 2, 3\n"
+        lab("nodes", "start", "3")
+        assert all(each["alive"] for each in json.loads(lab("nodes", "list", "-o", "json").out))
+        lab("faults", "inject", "Produce", "NOT_LEADER_OR_FOLLOWER", "--node", str(preferred), "--once")
+        run("produce", "orders", stdin="apples\n")
+        assert consumed(run) == ["apples"]
 
 
 @pytest.mark.parametrize(

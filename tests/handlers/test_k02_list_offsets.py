@@ -9,7 +9,15 @@ from typing import Any
 import pytest
 
 from minibroker.clock import ManualClock
-from minibroker.errors import FencedLeaderEpoch, InvalidRequest, UnknownLeaderEpoch, UnknownTopicOrPartition, UnsupportedVersion
+from minibroker.errors import (
+    FencedLeaderEpoch,
+    InvalidRequest,
+    LeaderNotAvailable,
+    OffsetNotAvailable,
+    UnknownLeaderEpoch,
+    UnknownTopicOrPartition,
+    UnsupportedVersion,
+)
 from minibroker.records.control import ControlType, EndTransactionMarker
 from minibroker.schemas import k02_list_offsets as schema
 from minibroker.wire.schema import replace
@@ -124,6 +132,21 @@ def test_a_held_high_watermark(broker: BrokerInMemory) -> None:
     broker.append("orders", 0, records(1, timestamp=START_MS + 20_000))
     assert found(broker, request(-1))[1] == 10
     assert found(broker, request(START_MS + 15_000)) == (-1, -1, -1)
+
+
+def test_a_new_leader_does_not_know_what_was_read(broker: BrokerInMemory) -> None:
+    """While the high watermark is below the begin of its epoch (KIP-207)."""
+    partition = broker.cluster.partition("orders", 0)
+    partition.hold_high_watermark()
+    broker.append("orders", 0, records(1, timestamp=START_MS + 20_000))
+    broker.cluster.raise_leader_epochs([partition])
+    for timestamp in (-1, START_MS + 15_000):
+        assert ask(broker, request(timestamp)).error_code == OffsetNotAvailable.code
+        assert ask(broker, request(timestamp), 4).error_code == LeaderNotAvailable.code
+    assert found(broker, request(-2))[1] == 0
+    assert found(broker, request(START_MS))[1] == 0  # found below the high watermark
+    partition.release_high_watermark()
+    assert found(broker, request(-1))[1] == 11
 
 
 def test_earliest_moves_with_the_log_start(broker: BrokerInMemory) -> None:
