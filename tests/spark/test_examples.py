@@ -16,12 +16,13 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 @pytest.fixture(params=["minibroker", pytest.param("kafka", marks=pytest.mark.java)])
-def arguments(request: pytest.FixtureRequest) -> Iterator[list[str]]:
+def given(request: pytest.FixtureRequest) -> Iterator[str]:
+    """HOST:PORT of an Apache Kafka; "" for minibroker."""
     if request.param == "minibroker":
-        yield []
+        yield ""
         return
     with tempfile.TemporaryDirectory() as folder, KafkaProcess(Path(folder)) as kafka:
-        yield ["--minibroker-bootstrap", kafka.bootstrap]
+        yield kafka.bootstrap
 
 
 class Outcomes:
@@ -32,16 +33,17 @@ class Outcomes:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.when == "call" or not report.passed:
-            self.found.append(report.outcome if report.passed else report.longreprtext)
+            self.found.append(report.longreprtext if report.failed else report.outcome)
 
 
 @pytest.mark.spark
 @pytest.mark.timeout(600)
-def test_the_suite(spark: Any, arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_suite(spark: Any, given: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not by pytester, which forgets imported modules behind a run: another run would mix old ones and new ones."""
     monkeypatch.setattr(spark_session, "kafka_session", lambda *_, **__: spark)
     monkeypatch.setattr(spark, "stop", lambda: None)
     monkeypatch.syspath_prepend(EXAMPLES)
     outcomes = Outcomes()
+    arguments = ["--minibroker-bootstrap", given] if given else []
     pytest.main(["-p", "no:cacheprovider", str(EXAMPLES / "orders_spark"), *arguments], plugins=[outcomes])
-    assert outcomes.found == ["passed"] * 4
+    assert sorted(outcomes.found) == ["passed"] * 4 + ["skipped" if given else "passed"]  # faults
