@@ -1,0 +1,20 @@
+"""A held high watermark looks to clients as one that followers hold back: Apache Kafka answers the same while a node of two stands still."""
+
+from __future__ import annotations
+
+import json
+
+from minibroker.testing import BrokerThread
+from minibroker.testing.lab.handles import Hold
+from tests.golden.capture_held import ANSWERS, TOPIC, ask
+
+
+def test_the_same_answers() -> None:
+    holds: list[Hold] = []
+    with BrokerThread(topics=[TOPIC]) as broker:
+
+        def hold() -> None:
+            holds.append(broker.hold_high_watermark(TOPIC, 0))
+
+        found = ask(broker.bootstrap_servers, hold, lambda: holds[0].release())
+    assert found == json.loads(ANSWERS.read_text())["answers"]
