@@ -29,6 +29,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "configs": ("minibroker.cli.configs", "configs", "Show and change configs of topics, brokers, groups and more."),
     "consume": ("minibroker.cli.consume", "consume", "Read records of TOPIC to stdout."),
     "container": ("minibroker.cli.container.command", "container", "Run a broker as the container image does."),
+    "doctor": ("minibroker.cli.doctor", "doctor", "Find out why clients here cannot work with a cluster."),
     "dump-log": ("minibroker.cli.dump_log", "dump_log", "Print and check the files of a log directory."),
     "groups": ("minibroker.cli.groups", "groups", "Show groups and their lag, reset their offsets, delete them."),
     "health": ("minibroker.cli.health", "health", "Ask whether a broker serves."),

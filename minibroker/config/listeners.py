@@ -7,15 +7,19 @@ translates. Rules are Kafka's (SocketServerConfigs.listenerListToEndPoints, Abst
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from minibroker.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from ipaddress import IPv4Address, IPv6Address
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 SERVED_PROTOCOLS = ("PLAINTEXT",)
 PORT_MAX = 65_535
 NODES_MAX = 100  #: brokers of one process, each with all listeners
 ANY_HOSTS = ("", "0.0.0.0", "::")
+_LOCAL_NAMES = ("localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback")
 
 DEFAULT_LISTENERS = "PLAINTEXT://:9092"
 DEFAULT_PROTOCOL_MAP = "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT"
@@ -122,3 +126,25 @@ def check_listeners(listeners: tuple[Listener, ...], advertised: tuple[Listener,
             raise ConfigurationError(
                 f"advertised.listeners: clients cannot connect to {listener.host}: give a name or an address that they can reach"
             )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a name or an address means the machine of whoever uses it."""
+    address = ip_address_of(host)
+    return host.lower().rstrip(".") in _LOCAL_NAMES if address is None else address.is_loopback
+
+
+def is_private(host: str) -> bool:
+    """Whether it is an address of a network of its own, such as those of containers."""
+    address = ip_address_of(host)
+    return address is not None and address.is_private
+
+
+def ip_address_of(host: str) -> IPv4Address | IPv6Address | None:
+    """The address that a text is, without its zone; None for a name."""
+    from ipaddress import ip_address  # noqa: PLC0415  where listeners are only read, nobody needs it
+
+    try:
+        return ip_address(host.partition("%")[0])
+    except ValueError:
+        return None

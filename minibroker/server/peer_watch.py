@@ -16,15 +16,14 @@ import logging
 import socket
 from collections.abc import Callable
 from functools import cache
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
 
 from minibroker.background import Background
+from minibroker.config.listeners import ip_address_of, is_loopback
 
 log = logging.getLogger(__name__)
 
-LOCAL_NAMES: Final = frozenset({"localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback"})
 SEEN_MAX: Final = 1_000  #: addresses of clients that are remembered; whoever comes behind them is not looked at
 _ROUTES: Final = Path("/proc/net/route")
 _LINE: Final = (
@@ -66,7 +65,7 @@ class PeerWatch:
         if is_loopback(host):
             if not is_here and peer not in self._gateways():
                 self._say(peer, host, port, "is the client's own machine", f" (it came to {own})")
-        elif is_here and not _is_address(host):
+        elif is_here and ip_address_of(host) is None:
             self._background.submit(lambda: self._resolve(host), lambda found: self._resolved(peer, host, port, found))
 
     def _resolved(self, peer: str, host: str, port: int, found: object) -> None:
@@ -79,13 +78,6 @@ class PeerWatch:
             log.warning(_LINE, peer, self._listener_name, host, port, what, self._listener_name, port, hint)
 
 
-def is_loopback(host: str) -> bool:
-    """Whether a name or an address always means the machine of whoever uses it."""
-    if host.lower().rstrip(".") in LOCAL_NAMES:
-        return True
-    return _is_address(host) and ip_address(host.partition("%")[0]).is_loopback
-
-
 @cache
 def default_gateways() -> frozenset[str]:
     """Addresses of this machine's default gateways, as Linux tells them; elsewhere none is known."""
@@ -94,14 +86,6 @@ def default_gateways() -> frozenset[str]:
     except (OSError, ValueError):
         return frozenset()
     return frozenset(socket.inet_ntoa(bytes.fromhex(row[2])[::-1]) for row in rows if len(row) > 2 and row[1] == "00000000")
-
-
-def _is_address(host: str) -> bool:
-    try:
-        ip_address(host.partition("%")[0])
-    except ValueError:
-        return False
-    return True
 
 
 def _resolve(host: str) -> object:

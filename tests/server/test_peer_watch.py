@@ -10,9 +10,10 @@ import pytest
 
 from minibroker.background import InlineBackground
 from minibroker.config.broker_config import BrokerConfig
+from minibroker.config.listeners import is_loopback
 from minibroker.server import peer_watch
 from minibroker.server.broker import Broker
-from minibroker.server.peer_watch import SEEN_MAX, PeerWatch, is_loopback
+from minibroker.server.peer_watch import SEEN_MAX, PeerWatch
 from tests.server.serving import Client, until
 
 OWN = "10.0.0.5"  #: the broker's address; its gateway is 10.0.0.1

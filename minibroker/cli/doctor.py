@@ -1,0 +1,65 @@
+"""`minibroker doctor`: why clients here cannot work with a cluster, or that they can."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+import click
+
+from minibroker.cli.options import bootstrap_option, output_option
+from minibroker.cli.output import emit
+from minibroker.client.address import parse_bootstrap
+from minibroker.client.doctor.checkup import Checkup
+from minibroker.client.doctor.finding import PROBLEM, Finding
+from minibroker.client.doctor.reach import Network, resolve
+
+WIDTH = 110
+_CONTAINER_MARKS = (Path("/.dockerenv"), Path("/run/.containerenv"))  # Docker's, Podman's
+
+
+def network() -> Network:
+    """This machine's; tests put their own in its place."""
+    return Network(resolve, is_container=any(mark.exists() for mark in _CONTAINER_MARKS))
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  minibroker doctor
+  minibroker doctor -b localhost:32768
+  docker run --rm --network app_default minibroker minibroker doctor -b broker:19092
+"""
+)
+@bootstrap_option
+@click.option(
+    "--timeout", type=click.FloatRange(min=0.001), default=5.0, show_default=True, metavar="SECONDS", help="Wait so long for each address."
+)
+@output_option("text", "json", "jsonl", "yaml")
+def doctor(bootstrap_server: str, timeout: float, output: str) -> None:
+    """Find out why clients here cannot work with a cluster.
+
+    Asks as a client does, from where it runs: tries the addresses that it is given, and every address that the brokers tell their clients
+    (advertised.listeners), and says what to set where one cannot work. Then asks for versions, log directories, partitions without
+    leader, and settings that need more brokers than there are. Changes nothing. Ends with 1 when there is a problem.
+    """
+    findings: list[Finding] = []
+    for finding in Checkup(network(), int(timeout * 1000)).findings(parse_bootstrap(bootstrap_server)):
+        findings.append(finding)
+        if output == "text":
+            click.echo(_text(finding))
+    problems = sum(finding.severity == PROBLEM for finding in findings)
+    if output == "text":
+        click.echo("no problem found" if not problems else f"{problems} problem{'' if problems == 1 else 's'} found")
+    else:
+        emit([finding._asdict() for finding in findings], output, columns=(), name="subject")
+    if problems:
+        raise click.exceptions.Exit(1)
+
+
+def _text(finding: Finding) -> str:
+    text = f"{finding.severity:<8} {finding.subject}: {finding.text}"
+    if not finding.advice:
+        return text
+    lines = textwrap.wrap(finding.advice, WIDTH - 9, break_on_hyphens=False, break_long_words=False)
+    return "\n".join([text, *(f"{'':9}{line}" for line in lines)])

@@ -1,0 +1,118 @@
+"""Addresses that brokers tell their clients (`advertised.listeners`), judged from where the client is.
+
+A client uses the address that it was given only for its first question. From then on it goes where the answer says, so that an address
+that is right inside of a container, and unknown outside, fails after a connection that worked. That is the most frequent of all mistakes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from minibroker.client.address import Address
+from minibroker.client.doctor.finding import NOTE, OK, PROBLEM, Finding
+from minibroker.client.doctor.reach import Outcome, Reached
+from minibroker.config.listeners import is_loopback, is_private
+
+_EVERY_INTERFACE: Final = ("0.0.0.0", "::")
+
+
+class Advertised(NamedTuple):
+    """One listener of a broker, as the broker's configuration has it."""
+
+    listener: str
+    address: Address
+
+    def __str__(self) -> str:
+        return f"{self.listener}://{self.address}"
+
+
+def judge(node_id: int, came_by: Address, reached: Reached, cluster_id: str | None, listeners: Sequence[Advertised]) -> Finding:
+    """What became of the address that a broker tells clients who come by `came_by`; `listeners`: all of its own, where they are known."""
+    told = reached.address
+    subject = f"broker {node_id}"
+    says = f"tells clients to come to {told}"
+    change = _change(came_by, told, listeners)
+    if told.host in _EVERY_INTERFACE:
+        return Finding(PROBLEM, subject, f"{says}, which is every address to a server, and none to a client", change)
+    if reached.outcome is Outcome.SERVES:
+        if reached.cluster_id != cluster_id:
+            where = ", which is this machine here," if is_loopback(told.host) else ""
+            text = f"{says}{where} where another cluster answers: {reached.cluster_id}, not {cluster_id}"
+            return Finding(PROBLEM, subject, text, f"Clients would read and write in the wrong one. {change}")
+        if is_loopback(told.host) and not is_loopback(came_by.host):
+            text = f"{says}, which works on this machine alone: others look for the broker on themselves"
+            return Finding(NOTE, subject, text, change)
+        return Finding(OK, subject, f"{says}, and answers there")
+    return Finding(PROBLEM, subject, f"{says}, {_why(came_by, told, reached)}", _advice(came_by, told, reached, change))
+
+
+def instead(finding: Finding, listener: Advertised) -> Finding:
+    """Where another listener of the same broker serves clients from here, nothing has to be set."""
+    return finding._replace(advice=f"Begin with {listener.address} instead: listener {listener.listener} tells that, and it answers here")
+
+
+def judge_other(node_id: int, listener: Advertised, reached: Reached, cluster_id: str | None) -> Finding:
+    """A listener by which this client did not come: where it cannot be reached from here, it may be for others."""
+    subject = f"broker {node_id}"
+    if reached.outcome is Outcome.SERVES and reached.cluster_id == cluster_id:
+        return Finding(OK, subject, f"listener {listener.listener} is told as {listener.address}, and answers there")
+    why = {
+        Outcome.UNKNOWN_NAME: "that name is unknown here",
+        Outcome.REFUSED: "nobody listens there from here",
+        Outcome.SILENT: "there is no answer from there",
+        Outcome.SERVES: "another cluster answers there",
+    }.get(reached.outcome, "it does not answer as a Kafka listener without TLS and SASL")
+    return Finding(
+        NOTE, subject, f"listener {listener.listener} is told as {listener.address}: {why}, which is right if it is for clients elsewhere"
+    )
+
+
+def _why(came_by: Address, told: Address, reached: Reached) -> str:
+    """Why it cannot be reached, behind `tells clients to come to HOST:PORT, `."""
+    if reached.outcome is Outcome.UNKNOWN_NAME:
+        return f"and the name {told.host!r} is unknown here"
+    if reached.outcome is Outcome.REFUSED:
+        if is_loopback(told.host) and not is_loopback(came_by.host):
+            return "which is the machine of the client itself, not the broker's, and nobody listens there"
+        if told.port != came_by.port and _same_host(told, came_by):
+            return f"where nobody listens: from here the broker is at port {came_by.port}"
+        return "where nobody listens"
+    if reached.outcome is Outcome.SILENT:
+        return "an address of a network that cannot be reached from here" if is_private(told.host) else "from where nothing answers"
+    if reached.outcome is Outcome.FAILS:
+        return f"where a broker fails: {reached.words}"
+    return "where something answers that is no Kafka listener without TLS and SASL"
+
+
+def _advice(came_by: Address, told: Address, reached: Reached, change: str) -> str:
+    if reached.outcome is Outcome.UNKNOWN_NAME and "." not in told.host:
+        return (
+            f"{told.host!r} looks like a name that containers of one network know. Give clients elsewhere a listener of their own: "
+            f"listeners=INSIDE://:{told.port},OUTSIDE://:{_another_port(told.port)}, "
+            f"advertised.listeners=INSIDE://{told},OUTSIDE://{came_by.host}:{_another_port(told.port)}, "
+            f"listener.security.protocol.map=INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT, and map that port to the same port outside"
+        )
+    if reached.outcome is Outcome.REFUSED and told.port != came_by.port and _same_host(told, came_by):
+        return f"A port that is mapped to another one must be told as it is outside. {change}"
+    return change
+
+
+def _change(came_by: Address, told: Address, listeners: Sequence[Advertised]) -> str:
+    """What to set, with the address by which the broker was reached in the place of the one that it tells."""
+    known = [each for each in listeners if each.address == told]
+    name = known[0].listener if known else "PLAINTEXT"
+    right = Advertised(name, came_by)
+    values = [right if each.listener == name else each for each in listeners] or [right]
+    if right not in values:
+        values.append(right)
+    return f"Set advertised.listeners={','.join(map(str, values))} (KAFKA_ADVERTISED_LISTENERS in a container's environment)"
+
+
+def _same_host(one: Address, other: Address) -> bool:
+    return one.host == other.host or (is_loopback(one.host) and is_loopback(other.host))
+
+
+def _another_port(port: int) -> int:
+    """Of a second listener: Kafka's usual one, unless the first has it."""
+    return 9092 if port != 9092 else 29092

@@ -1,0 +1,143 @@
+"""What brokers say of themselves: versions, log directories, partitions, and settings that one broker cannot fulfil."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from minibroker.client.address import Address, parse_bootstrap
+from minibroker.client.api_names import api_name
+from minibroker.client.connection import Connection
+from minibroker.client.deadline import Deadline
+from minibroker.client.doctor.advertised import Advertised
+from minibroker.client.doctor.finding import NOTE, OK, PROBLEM, WARNING, Finding
+from minibroker.client.errors import ClientError, check
+from minibroker.schemas import k03_metadata, k32_describe_configs, k35_describe_log_dirs
+
+#: API keys without which no client gets along, and the least of their newest version that clients of today ask for
+NEEDED: Final = {0: 3, 1: 4, 2: 1, 3: 1, 8: 2, 9: 1, 10: 0, 11: 2, 12: 0, 14: 0}
+TRANSACTIONS: Final = (22, 24, 25, 26, 28)
+_SHOWN_MAX: Final = 5
+_NEARLY_FULL: Final = 0.05  #: of a disk
+_BROKER: Final = 4  #: ConfigResource.Type
+
+#: property -> what does not work where more brokers are asked for than there are
+REPLICAS: Final = {
+    "offsets.topic.replication.factor": "groups cannot commit offsets",
+    "transaction.state.log.replication.factor": "transactions do not work",
+    "transaction.state.log.min.isr": "transactions do not work",
+    "share.coordinator.state.topic.replication.factor": "share groups do not work",
+    "share.coordinator.state.topic.min.isr": "share groups do not work",
+    "min.insync.replicas": "acks=all is refused",
+}
+
+
+def configs_of(connection: Connection, node_id: int, deadline: Deadline) -> dict[str, str | None]:
+    """The configuration of a broker; KafkaError, also where the connection leads to another broker."""
+    resource = k32_describe_configs.Resource(resource_type=_BROKER, resource_name=str(node_id), configuration_keys=None)
+    answer: k32_describe_configs.Response = connection.ask(
+        k32_describe_configs, k32_describe_configs.Request(resources=[resource]), deadline
+    )
+    for result in answer.results:
+        check(result.error_code, f"configuration of broker {node_id}", result.error_message)
+    return {config.name: config.value for result in answer.results for config in result.configs}
+
+
+def listeners_of(configs: Mapping[str, str | None]) -> list[Advertised]:
+    """What a broker's configuration says that it tells: controllers, and addresses that say nothing, are left out."""
+    controllers = {name.strip() for name in (configs.get("controller.listener.names") or "").split(",")}
+    found = []
+    for text in (configs.get("advertised.listeners") or configs.get("listeners") or "").split(","):
+        name, _, address = text.strip().partition("://")
+        host, _, port = address.rpartition(":")
+        if name in controllers or not host.strip("[]") or not port.isdigit() or int(port) == 0:
+            continue
+        try:
+            found.append(Advertised(name, *parse_bootstrap(address)))
+        except ClientError:
+            continue
+    return found
+
+
+def versions(connections: Mapping[int, Connection]) -> Iterator[Finding]:
+    """Whether clients of today get along, and whether all brokers speak the same."""
+    ranges = {}
+    for node_id, connection in sorted(connections.items()):
+        served = {api.api_key: (api.min_version, api.max_version) for api in connection.api_versions.api_keys}
+        ranges[node_id] = served
+        missing = [f"{api_name(key)} {least}" for key, least in NEEDED.items() if served.get(key, (0, -1))[1] < least]
+        if missing:
+            yield Finding(
+                PROBLEM, f"broker {node_id}", f"does not serve {', '.join(missing)}, which clients of today need", "Use a newer broker"
+            )
+            continue
+        newest = f"Produce {served[0][1]}, Fetch {served[1][1]}, Metadata {served[3][1]}"
+        without = [] if all(key in served for key in TRANSACTIONS) else ["transactions"]
+        yield Finding(OK, f"broker {node_id}", f"serves {len(served)} APIs, {newest}{', no ' + without[0] if without else ''}")
+    if any(each != next(iter(ranges.values())) for each in ranges.values()):
+        advice = "Finish the upgrade; until then clients use what all of them serve"
+        yield Finding(WARNING, "cluster", "brokers serve different versions", advice)
+
+
+def log_dirs(node_id: int, connection: Connection, deadline: Deadline) -> Iterator[Finding]:
+    """Whether the log directories of a broker are online, and have room."""
+    request = k35_describe_log_dirs.Request(topics=[])
+    answer: k35_describe_log_dirs.Response = connection.ask(k35_describe_log_dirs, request, deadline)
+    check(answer.error_code, f"log directories of broker {node_id}")
+    subject = f"broker {node_id}"
+    for each in answer.results:
+        if each.error_code:
+            advice = "Its log says why: a full or broken disk, mostly. Then restart the broker"
+            yield Finding(PROBLEM, subject, f"log directory {each.log_dir} is offline", advice)
+        elif 0 <= each.usable_bytes < each.total_bytes * _NEARLY_FULL:
+            megabytes = each.usable_bytes // 1_000_000
+            advice = "Delete topics, lower retention.bytes or retention.ms, or add a directory to log.dirs"
+            yield Finding(WARNING, subject, f"log directory {each.log_dir} has {megabytes} MB left", advice)
+        else:
+            yield Finding(OK, subject, f"log directory {each.log_dir} is online")
+
+
+def partitions(connection: Connection, deadline: Deadline) -> Iterator[Finding]:
+    """Partitions that nobody leads, and those with fewer replicas in sync than they have."""
+    metadata: k03_metadata.Response = connection.ask(
+        k03_metadata, k03_metadata.Request(topics=None, allow_auto_topic_creation=False), deadline
+    )
+    check(metadata.error_code, "topics")
+    all_partitions = [(f"{topic.name}-{each.partition_index}", each) for topic in metadata.topics for each in topic.partitions]
+    leaderless = [name for name, each in all_partitions if each.leader_id < 0]
+    lagging = [name for name, each in all_partitions if each.leader_id >= 0 and len(each.isr_nodes) < len(each.replica_nodes)]
+    if leaderless:
+        advice = "Start the brokers that have them; where their log directory is offline, see the broker's log and restart it"
+        yield Finding(PROBLEM, "topics", f"without leader: {_some(leaderless)}", advice)
+    if lagging:
+        yield Finding(WARNING, "topics", f"with replicas that are not in sync: {_some(lagging)}", "Start the brokers that have them")
+    if not leaderless and not lagging:
+        count = len(metadata.topics)
+        yield Finding(OK, "topics", f"{count} topic{'' if count == 1 else 's'}, {len(all_partitions)} partitions, all with leader")
+
+
+def replicas(node_id: int, configs: Mapping[str, str | None], broker_count: int) -> Iterator[Finding]:
+    """Settings for more brokers than there are: Apache Kafka's defaults, on one broker."""
+    for name, consequence in REPLICAS.items():
+        text = configs.get(name) or ""
+        if text.isdigit() and int(text) > broker_count:
+            brokers = "1 broker" if broker_count == 1 else f"{broker_count} brokers"
+            advice = f"Set {name}={broker_count} before its topic is first used"
+            yield Finding(PROBLEM, f"broker {node_id}", f"{name} is {text}, and there is {brokers}: {consequence}", advice)
+
+
+def bootstraps(reached: Mapping[Address, str | None]) -> Iterator[Finding]:
+    """Whether addresses to begin with, by the cluster that answers, are of one cluster."""
+    if len(set(reached.values())) > 1:
+        found = ", ".join(f"{address} of {cluster_id}" for address, cluster_id in reached.items())
+        yield Finding(PROBLEM, "bootstrap", f"the addresses are of different clusters: {found}", "Give those of one")
+
+
+def rest(message: str) -> Finding:
+    """A question that could not be asked or answered."""
+    return Finding(NOTE, "cluster", message)
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - _SHOWN_MAX
+    return f"{', '.join(names[:_SHOWN_MAX])}{f' and {more} more' if more > 0 else ''}"

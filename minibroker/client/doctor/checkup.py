@@ -1,0 +1,142 @@
+"""The whole check-up: from the addresses that a client begins with to those that it is told, then what the brokers say of themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from minibroker.client.address import Address
+from minibroker.client.connection import Connection
+from minibroker.client.deadline import Deadline
+from minibroker.client.doctor import checks
+from minibroker.client.doctor.advertised import Advertised, instead, judge, judge_other
+from minibroker.client.doctor.finding import OK, PROBLEM, Finding
+from minibroker.client.doctor.reach import Network, Outcome, Reached, reach
+from minibroker.client.errors import ClientError, describe
+from minibroker.config.listeners import is_loopback
+from minibroker.errors import KafkaError
+
+
+class Checkup:
+    """Of one cluster. `timeout_ms` is for each address and for each question."""
+
+    def __init__(self, network: Network, timeout_ms: int) -> None:
+        self._network = network
+        self._timeout_ms = timeout_ms
+        self._reached: dict[Address, Reached] = {}
+
+    def findings(self, bootstrap: Sequence[Address]) -> Iterator[Finding]:
+        """One after the other, as they are found."""
+        try:
+            yield from self._findings(bootstrap)
+        finally:
+            for reached in self._reached.values():
+                if reached.connection is not None:
+                    reached.connection.close()
+
+    def _findings(self, bootstrap: Sequence[Address]) -> Iterator[Finding]:
+        for address in bootstrap:
+            yield self._beginning(self._reach(address))
+        serving = {address: self._reach(address) for address in bootstrap if self._reach(address).outcome is Outcome.SERVES}
+        yield from checks.bootstraps({address: reached.cluster_id for address, reached in serving.items()})
+        if serving:
+            yield from self._cluster(next(iter(serving.values())))
+
+    def _cluster(self, first: Reached) -> Iterator[Finding]:
+        """What one broker tells of all."""
+        if first.metadata is None or first.connection is None:
+            return
+        brokers = {broker.node_id: Address(broker.host, broker.port) for broker in first.metadata.brokers}
+        if not brokers:
+            yield Finding(
+                PROBLEM, "cluster", "its metadata have no broker, not even the one that answered", "It may be starting: ask again"
+            )
+            return
+        connections: dict[int, Connection] = {}
+        for node_id, told in sorted(brokers.items()):
+            reached = self._reach(told)
+            connection = reached.connection if self._serves(told, first.cluster_id) else (first.connection if len(brokers) == 1 else None)
+            configs: dict[str, str | None] = {}
+            problems: list[Finding] = []
+            if connection is not None:
+                connections[node_id] = connection
+                configs, problems = self._configs(node_id, told, connection)
+            listeners = checks.listeners_of(configs)
+            finding = judge(node_id, first.address, reached, first.cluster_id, listeners)
+            better = next((each for each in listeners if each.address != told and self._serves(each.address, first.cluster_id)), None)
+            yield instead(finding, better) if finding.severity == PROBLEM and better else finding
+            yield from problems
+            yield from self._others(node_id, told, listeners, first.cluster_id)
+            yield from checks.replicas(node_id, configs, len(brokers))
+        yield from checks.versions(connections)
+        for node_id, connection in sorted(connections.items()):
+            yield from self._asked(lambda node_id=node_id, connection=connection: checks.log_dirs(node_id, connection, self._deadline()))  # type: ignore[misc]  # mypy does not infer a lambda with defaults
+        asked = first.connection
+        yield from self._asked(lambda: checks.partitions(asked, self._deadline()))
+
+    def _configs(self, node_id: int, told: Address, connection: Connection) -> tuple[dict[str, str | None], list[Finding]]:
+        try:
+            return checks.configs_of(connection, node_id, self._deadline()), []
+        except KafkaError as error:
+            advice = "Each broker needs an address of its own: look at which ports are mapped to which"
+            return {}, [Finding(PROBLEM, f"broker {node_id}", f"at {told} it does not know itself: {describe(error)}", advice)]
+        except ClientError as error:
+            return {}, [checks.rest(f"broker {node_id} does not tell its configuration: {describe(error)}")]
+
+    def _others(self, node_id: int, told: Address, listeners: Iterable[Advertised], cluster_id: str | None) -> Iterator[Finding]:
+        for listener in listeners:
+            if listener.address != told:
+                yield judge_other(node_id, listener, self._reach(listener.address), cluster_id)
+
+    def _asked(self, question: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
+        """What a question finds; one that fails is told, and others go on."""
+        try:
+            yield from question()
+        except (ClientError, KafkaError) as error:
+            yield checks.rest(describe(error))
+
+    def _beginning(self, reached: Reached) -> Finding:
+        """An address that the client was given."""
+        subject = str(reached.address)
+        if reached.outcome is Outcome.SERVES:
+            name = reached.address.host
+            found = [each for each in reached.ip_addresses if each != name]
+            return Finding(OK, subject, f"answers{f' ({chr(44).join(found)})' if found else ''}, cluster {reached.cluster_id}")
+        return Finding(PROBLEM, subject, self._trouble(reached), self._remedy(reached))
+
+    def _trouble(self, reached: Reached) -> str:
+        return {
+            Outcome.UNKNOWN_NAME: f"the name {reached.address.host!r} is unknown here: {reached.words}",
+            Outcome.REFUSED: "nobody listens there",
+            Outcome.SILENT: f"no answer: {reached.words}",
+            Outcome.NOT_KAFKA: "something listens there, and does not answer as a Kafka listener without TLS and SASL",
+        }.get(reached.outcome, reached.words)
+
+    def _remedy(self, reached: Reached) -> str:
+        if reached.outcome is Outcome.UNKNOWN_NAME:
+            return (
+                "Names of compose services are known to containers of their network alone: from the host use localhost "
+                "and the port that is mapped"
+            )
+        if reached.outcome is Outcome.REFUSED:
+            if self._network.is_container and is_loopback(reached.address.host):
+                return f"{reached.address.host} is this container itself: use the name of the broker's container, and its port there"
+            return "Is the broker up, and is that its port? One in a container must be mapped: docker run -p 9092:9092"
+        if reached.outcome is Outcome.SILENT:
+            return "A firewall, a security group, or an address of a network that cannot be reached from here"
+        if reached.outcome is Outcome.NOT_KAFKA:
+            return "Another service, a TLS or SASL listener, or a mapped port whose container does not listen (yet)"
+        return ""
+
+    def _reach(self, address: Address) -> Reached:
+        """Once for each address."""
+        found = self._reached.get(address)
+        if found is None:
+            found = self._reached[address] = reach(address, self._network, self._timeout_ms)
+        return found
+
+    def _serves(self, address: Address, cluster_id: str | None) -> bool:
+        reached = self._reach(address)
+        return reached.outcome is Outcome.SERVES and reached.cluster_id == cluster_id
+
+    def _deadline(self) -> Deadline:
+        return Deadline(self._timeout_ms)

@@ -1,0 +1,89 @@
+"""Every way in which an address that brokers tell can be wrong, each with what to set."""
+
+from __future__ import annotations
+
+import pytest
+
+from minibroker.client.address import Address
+from minibroker.client.doctor.advertised import Advertised, instead, judge, judge_other
+from minibroker.client.doctor.finding import NOTE, OK, PROBLEM
+from minibroker.client.doctor.reach import Outcome, Reached
+from minibroker.schemas.k03_metadata import Response
+
+HOST = Address("localhost", 9092)
+REMOTE = Address("kafka.example.com", 9092)
+ENVIRONMENT = " (KAFKA_ADVERTISED_LISTENERS in a container's environment)"
+
+
+def at(host: str, port: int, outcome: Outcome = Outcome.SERVES, cluster: str = "mine") -> Reached:
+    metadata = Response(cluster_id=cluster, brokers=[], topics=[]) if outcome is Outcome.SERVES else None
+    return Reached(Address(host, port), outcome, metadata=metadata, words="why")
+
+
+def advice(reached: Reached, came_by: Address) -> str:
+    return judge(1, came_by, reached, "mine", [Advertised("A", reached.address)]).advice
+
+
+@pytest.mark.parametrize(
+    ("came_by", "reached", "severity", "words"),
+    [
+        (HOST, at("localhost", 9092), OK, "to localhost:9092, and answers there"),
+        (REMOTE, at("10.0.0.7", 9092), OK, "to 10.0.0.7:9092, and answers there"),
+        (REMOTE, at("localhost", 9092), NOTE, "which works on this machine alone: others look for the broker on themselves"),
+        (HOST, at("0.0.0.0", 9092), PROBLEM, "which is every address to a server, and none to a client"),
+        (REMOTE, at("localhost", 9092, cluster="x"), PROBLEM, "which is this machine here, where another cluster answers: x, not mine"),
+        (REMOTE, at("b.example.com", 9092, cluster="x"), PROBLEM, "to b.example.com:9092 where another cluster answers: x, not mine"),
+        (HOST, at("broker", 9092, Outcome.UNKNOWN_NAME), PROBLEM, "and the name 'broker' is unknown here"),
+        (REMOTE, at("localhost", 9092, Outcome.REFUSED), PROBLEM, "the machine of the client itself, not the broker's, and nobody listens"),
+        (Address("localhost", 32768), at("127.0.0.1", 9092, Outcome.REFUSED), PROBLEM, "from here the broker is at port 32768"),
+        (REMOTE, at("10.0.0.7", 9092, Outcome.REFUSED), PROBLEM, "to 10.0.0.7:9092, where nobody listens"),
+        (HOST, at("172.17.0.2", 9092, Outcome.SILENT), PROBLEM, "an address of a network that cannot be reached from here"),
+        (HOST, at("8.8.8.8", 9092, Outcome.SILENT), PROBLEM, "from where nothing answers"),
+        (HOST, at("broker", 9093, Outcome.NOT_KAFKA), PROBLEM, "where something answers that is no Kafka listener without TLS and SASL"),
+        (HOST, at("broker", 9093, Outcome.FAILS), PROBLEM, "where a broker fails: why"),
+    ],
+)
+def test_what_is_found(came_by: Address, reached: Reached, severity: str, words: str) -> None:
+    found = judge(1, came_by, reached, "mine", [])
+    assert (found.subject, found.severity) == ("broker 1", severity)
+    assert found.text.startswith("tells clients to come to ")
+    assert words in found.text
+    assert bool(found.advice) == (severity != OK)
+
+
+def test_what_to_set() -> None:
+    assert advice(at("localhost", 9092, Outcome.REFUSED), REMOTE) == f"Set advertised.listeners=A://kafka.example.com:9092{ENVIRONMENT}"
+    mapped = advice(at("localhost", 9092, Outcome.REFUSED), Address("localhost", 32768))
+    assert mapped == (
+        f"A port that is mapped to another one must be told as it is outside. Set advertised.listeners=A://localhost:32768{ENVIRONMENT}"
+    )
+
+
+def test_other_listeners_stay_as_they_are() -> None:
+    listeners = [Advertised("OUTSIDE", Address("localhost", 9092)), Advertised("INSIDE", Address("broker", 19092))]
+    found = judge(1, REMOTE, at("localhost", 9092, Outcome.REFUSED), "mine", listeners)
+    assert found.advice == f"Set advertised.listeners=OUTSIDE://kafka.example.com:9092,INSIDE://broker:19092{ENVIRONMENT}"
+    unknown = judge(1, REMOTE, at("elsewhere", 9092, Outcome.REFUSED), "mine", listeners)
+    assert unknown.advice.startswith(
+        "Set advertised.listeners=OUTSIDE://localhost:9092,INSIDE://broker:19092,PLAINTEXT://kafka.example.com:9092"
+    )
+
+
+def test_a_name_of_containers_needs_a_second_listener() -> None:
+    said = advice(at("broker", 9092, Outcome.UNKNOWN_NAME), HOST)
+    assert "listeners=INSIDE://:9092,OUTSIDE://:29092, advertised.listeners=INSIDE://broker:9092,OUTSIDE://localhost:29092," in said
+    assert "OUTSIDE://:9092," in advice(at("broker", 19092, Outcome.UNKNOWN_NAME), HOST)
+    assert advice(at("b.example.com", 9092, Outcome.UNKNOWN_NAME), HOST).startswith("Set advertised.listeners=A://localhost:9092")
+
+
+def test_a_listener_that_works_is_the_simplest_way() -> None:
+    found = instead(judge(1, HOST, at("broker", 19092, Outcome.UNKNOWN_NAME), "mine", []), Advertised("OUTSIDE", HOST))
+    assert found.advice == "Begin with localhost:9092 instead: listener OUTSIDE tells that, and it answers here"
+
+
+@pytest.mark.parametrize("outcome", list(Outcome))
+def test_listeners_for_others_are_no_problem(outcome: Outcome) -> None:
+    found = judge_other(1, Advertised("INSIDE", Address("broker", 19092)), at("broker", 19092, outcome), "mine")
+    assert found.severity == (OK if outcome is Outcome.SERVES else NOTE)
+    assert found.text.startswith("listener INSIDE is told as broker:19092")
+    assert judge_other(1, Advertised("INSIDE", HOST), at("localhost", 9092, cluster="x"), "mine").severity == NOTE

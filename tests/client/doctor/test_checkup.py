@@ -1,0 +1,235 @@
+"""The whole check-up, on clusters that answer as a test tells them; and what is found at an address of real sockets."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from minibroker.client.address import Address
+from minibroker.client.connection import Connection
+from minibroker.client.deadline import Deadline
+from minibroker.client.doctor import checks
+from minibroker.client.doctor.checkup import Checkup
+from minibroker.client.doctor.finding import NOTE, OK, PROBLEM, WARNING, Finding
+from minibroker.client.doctor.reach import Network, Outcome, reach, resolve
+from minibroker.client.errors import BrokerUnreachable
+from minibroker.schemas import k03_metadata as k03
+from minibroker.schemas import k32_describe_configs as k32
+from minibroker.schemas import k35_describe_log_dirs as k35
+from tests.client.fake_broker import FakeBroker
+
+BEGIN = Address("fake", 1)
+
+
+def cluster(configs: Mapping[str, str] | None = None) -> FakeBroker:
+    """Healthy, of one broker at fake:1, which tells its configuration."""
+    broker = FakeBroker(topics={"a": 2})
+    told = {"advertised.listeners": "PLAINTEXT://fake:1", **(configs or {})}
+    broker.on(k32, lambda *_: described(told))
+    broker.on(
+        k35, lambda *_: k35.Response(results=[k35.LogDirResult(error_code=0, log_dir="/a", topics=[], total_bytes=100, usable_bytes=50)])
+    )
+    return broker
+
+
+def described(configs: dict[str, str], error_code: int = 0) -> k32.Response:
+    result = k32.Result(
+        error_code=error_code,
+        error_message=None,
+        resource_type=4,
+        resource_name="1",
+        configs=[k32.Config(name=name, value=value, read_only=True, is_sensitive=False) for name, value in configs.items()],
+    )
+    return k32.Response(results=[result])
+
+
+def found(broker: FakeBroker, *begin: Address, connect: Callable[[Address, Deadline], Connection] | None = None) -> list[Finding]:
+    def known(host: str) -> tuple[str, ...]:
+        if host == "nowhere":
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return ("10.0.0.1",)
+
+    return list(Checkup(Network(known, connect or broker.connect), 1000).findings(begin or (BEGIN,)))
+
+
+def worst(findings: list[Finding]) -> list[Finding]:
+    return [each for each in findings if each.severity in {PROBLEM, WARNING}]
+
+
+def test_a_cluster_that_is_well() -> None:
+    findings = found(cluster())
+    assert {each.severity for each in findings} == {OK}
+    assert [f"{each.subject}: {each.text}" for each in findings] == [
+        "fake:1: answers (10.0.0.1), cluster None",
+        "broker 1: tells clients to come to fake:1, and answers there",
+        f"broker 1: serves {len(FakeBroker().versions)} APIs, Produce 13, Fetch 18, Metadata 13",
+        "broker 1: log directory /a is online",
+        "topics: 1 topic, 2 partitions, all with leader",
+    ]
+
+
+def test_nothing_is_created() -> None:
+    broker = cluster()
+    found(broker)
+    assert not any(request.allow_auto_topic_creation and request.topics != [] for request in broker.asked(k03))
+
+
+def test_settings_that_need_more_brokers_than_there_are() -> None:
+    broker = cluster({"transaction.state.log.replication.factor": "3", "offsets.topic.replication.factor": "1"})
+    (finding,) = worst(found(broker))
+    assert finding.text == "transaction.state.log.replication.factor is 3, and there is 1 broker: transactions do not work"
+    assert finding.advice == "Set transaction.state.log.replication.factor=1 before its topic is first used"
+
+
+def test_an_address_that_leads_to_another_broker() -> None:
+    broker = cluster()
+    broker.on(k32, lambda *_: described({}, error_code=42))
+    (finding,) = worst(found(broker))
+    assert finding.text.startswith("at fake:1 it does not know itself: ")
+
+
+def test_disks() -> None:
+    broker = cluster()
+    results = [
+        k35.LogDirResult(error_code=56, log_dir="/a", topics=[]),
+        k35.LogDirResult(error_code=0, log_dir="/b", topics=[], total_bytes=100_000_000, usable_bytes=4_000_000),
+        k35.LogDirResult(error_code=0, log_dir="/c", topics=[], total_bytes=-1, usable_bytes=-1),
+    ]
+    broker.on(k35, lambda *_: k35.Response(results=results))
+    assert [(each.severity, each.text) for each in worst(found(broker))] == [
+        (PROBLEM, "log directory /a is offline"),
+        (WARNING, "log directory /b has 4 MB left"),
+    ]
+
+
+def test_partitions_without_leader_and_out_of_sync() -> None:
+    broker = cluster()
+
+    def metadata(request: k03.Request, version: int) -> k03.Response:
+        def partition(index: int) -> k03.PartitionResult:
+            leader = -1 if index < 7 else 1
+            return k03.PartitionResult(error_code=0, partition_index=index, leader_id=leader, replica_nodes=[1, 2], isr_nodes=[1])
+
+        topics = [k03.TopicResult(error_code=0, name="a", partitions=[partition(index) for index in range(8)])]
+        return k03.Response(
+            brokers=[k03.Broker(node_id=1, host="fake", port=1)], controller_id=1, topics=topics if request.topics is None else []
+        )
+
+    broker.on(k03, metadata)
+    assert [(each.severity, each.text) for each in worst(found(broker))] == [
+        (PROBLEM, "without leader: a-0, a-1, a-2, a-3, a-4 and 2 more"),
+        (WARNING, "with replicas that are not in sync: a-7"),
+    ]
+
+
+def test_versions() -> None:
+    old = cluster()
+    old.versions[1] = (0, 3)
+    (finding,) = worst(found(old))
+    assert (finding.severity, finding.text) == (PROBLEM, "does not serve Fetch 4, which clients of today need")
+    without = cluster()
+    del without.versions[22]
+    assert any(each.text.endswith(", no transactions") for each in found(without))
+
+
+def test_a_question_that_is_not_answered_hides_no_other() -> None:
+    broker = cluster()
+    del broker.versions[35]
+    findings = found(broker)
+    (note,) = [each for each in findings if each.severity == NOTE]
+    assert "does not serve DescribeLogDirs" in note.text
+    assert (findings[-1].subject, findings[-1].severity) == ("topics", OK)
+
+
+def test_a_listener_for_others_and_one_that_works_instead() -> None:
+    broker = cluster({"advertised.listeners": "OUTSIDE://fake:1,INSIDE://nowhere:2", "controller.listener.names": "CONTROLLER"})
+    others = [each for each in found(broker) if "INSIDE" in each.text]
+    assert [(each.severity, each.text.partition(":2: ")[2][:24]) for each in others] == [(NOTE, "that name is unknown her")]
+
+    broker.on(k03, lambda *_: k03.Response(brokers=[k03.Broker(node_id=1, host="nowhere", port=2)], controller_id=1, topics=[]))
+    (finding,) = worst(found(broker))
+    assert finding.advice == "Begin with fake:1 instead: listener OUTSIDE tells that, and it answers here"
+
+
+def test_listeners_as_a_configuration_has_them() -> None:
+    read = {"listeners": "A://:9092, B://[::1]:9093,CONTROLLER://x:1,C://y:0", "controller.listener.names": "CONTROLLER"}
+    assert [str(each) for each in checks.listeners_of(read)] == ["B://[::1]:9093"]
+    assert checks.listeners_of({}) == []
+
+
+def test_addresses_to_begin_with() -> None:
+    broker = cluster()
+
+    def connect(address: Address, deadline: Deadline) -> Connection:
+        if address.port == 7:
+            raise BrokerUnreachable("no connection") from ConnectionRefusedError(111, "Connection refused")
+        return broker.connect(address, deadline)
+
+    first, second, *_ = found(broker, Address("nowhere", 1), Address("fake", 7), connect=connect)
+    assert (first.severity, first.text) == (PROBLEM, "the name 'nowhere' is unknown here: Name or service not known")
+    assert (second.severity, second.text) == (PROBLEM, "nobody listens there")
+    assert "docker run -p 9092:9092" in second.advice
+
+    def refuse(address: Address, deadline: Deadline) -> Connection:
+        raise BrokerUnreachable("no connection") from ConnectionRefusedError(111, "Connection refused")
+
+    (inside,) = Checkup(Network(lambda _: ("127.0.0.1",), refuse, is_container=True), 1000).findings([Address("localhost", 9092)])
+    assert inside.advice.startswith("localhost is this container itself: use the name of the broker's container")
+
+
+def test_addresses_of_different_clusters() -> None:
+    (finding,) = checks.bootstraps({Address("a", 1): "x", Address("b", 1): "y"})
+    assert finding.text == "the addresses are of different clusters: a:1 of x, b:1 of y"
+    assert list(checks.bootstraps({Address("a", 1): "x", Address("b", 1): "x"})) == []
+
+
+@pytest.fixture
+def answering(request: pytest.FixtureRequest) -> Iterator[Callable[[bytes | None], Address]]:
+    """Something that listens, takes a question, and answers these bytes and ends; None: does not end either."""
+    servers: list[socket.socket] = []
+
+    def start(answer: bytes | None) -> Address:
+        server = socket.create_server(("127.0.0.1", 0))
+        servers.append(server)
+
+        def serve() -> None:
+            try:
+                connection, _ = server.accept()
+            except OSError:
+                return
+            servers.append(connection)
+            if answer is not None:
+                connection.recv(1000)
+                connection.sendall(answer)
+                connection.close()
+
+        threading.Thread(target=serve, daemon=True).start()
+        return Address("127.0.0.1", server.getsockname()[1])
+
+    yield start
+    for each in servers:
+        each.close()
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome"),
+    [
+        (b"", Outcome.NOT_KAFKA),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", Outcome.NOT_KAFKA),
+        (b"\x15\x03\x03\x00\x02\x02\x46", Outcome.NOT_KAFKA),  # an alert of TLS
+        (None, Outcome.SILENT),
+    ],
+)
+def test_what_listens_at_an_address(answering: Any, answer: bytes | None, outcome: Outcome) -> None:
+    reached = reach(answering(answer), Network(resolve), 200 if answer is None else 5_000)
+    assert (reached.outcome, reached.ip_addresses) == (outcome, ("127.0.0.1",))
+    assert reached.words
+
+
+def test_nobody_listens() -> None:
+    assert reach(Address("127.0.0.1", 1), Network(resolve), 5_000).outcome is Outcome.REFUSED
+    assert reach(Address("a..b", 1), Network(resolve), 5_000).outcome is Outcome.UNKNOWN_NAME
