@@ -6,7 +6,8 @@ A client comes by one address and is told another, that of `advertised.listeners
     a name, told to a client on this machine, that      it would look for it in vain, as we did
     this machine does not know
 
-A client whose address is the gateway's proves nothing: it may be the host of our container, whose localhost has our port mapped.
+A client whose address is the gateway's proves nothing: it may be the host of our container, whose localhost has our port mapped. Nor do the
+networks by which programs that run containers in a virtual machine, or without root, let the host through.
 `minibroker doctor` asks from where the client is, and sees the rest.
 """
 
@@ -25,6 +26,9 @@ from minibroker.config.listeners import ip_address_of, is_loopback
 log = logging.getLogger(__name__)
 
 SEEN_MAX: Final = 1_000  #: addresses of clients that are remembered; whoever comes behind them is not looked at
+UNKNOWN: Final = "unknown"  #: of a connection that ended before anybody looked
+#: of Docker Desktop, of gvproxy (Podman's machine), of slirp4netns
+_FROM_THE_HOST: Final = ("192.168.65.", "192.168.127.", "10.0.2.")
 _ROUTES: Final = Path("/proc/net/route")
 _LINE: Final = (
     "a client at %s came by listener %s, and what it is told, %s:%d, %s: set advertised.listeners=%s://HOST:%d with a name or an address "
@@ -55,7 +59,7 @@ class PeerWatch:
 
     def look(self, peer: str, own: str) -> None:
         """A client connected from an address that is new; `own` is the one of ours that it came to."""
-        if len(self.seen) >= SEEN_MAX:
+        if len(self.seen) >= SEEN_MAX or peer == UNKNOWN:
             return
         self.seen.add(peer)
         host, port = self._told()
@@ -63,7 +67,7 @@ class PeerWatch:
             return
         is_here = peer == own or is_loopback(peer)
         if is_loopback(host):
-            if not is_here and peer not in self._gateways():
+            if not is_here and not peer.startswith(_FROM_THE_HOST) and peer not in self._gateways():
                 self._say(peer, host, port, "is the client's own machine", f" (it came to {own})")
         elif is_here and ip_address_of(host) is None:
             self._background.submit(lambda: self._resolve(host), lambda found: self._resolved(peer, host, port, found))

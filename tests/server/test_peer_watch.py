@@ -57,6 +57,8 @@ def test_a_client_of_another_machine_is_told_localhost(told: str, warnings: pyte
         ("localhost", "::1", "::1"),
         ("localhost", OWN, OWN),  # this machine came to its own address
         ("localhost", "10.0.0.1", OWN),  # the host of our container, perhaps, with our port mapped
+        ("localhost", "192.168.65.1", OWN),  # Docker Desktop's host
+        ("localhost", "unknown", "unknown"),  # it was gone before anybody looked
         ("broker", "10.0.0.7", OWN),  # another machine may know the name
         ("broker", "127.0.0.1", "127.0.0.1"),  # known here
         ("10.0.0.5", "10.0.0.7", OWN),
