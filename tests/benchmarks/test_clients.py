@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import peers
 import pytest
-from loads import LOADS
+from loads import LOADS, members
 from loads.clients import steady_state, table_of
 from loads.figures import FIGURES, Better
 from peers import Minibroker, Need
 
-from tests.support.java import SHORT_LIVED, require_java
+from tests.support.java import SHORT_LIVED, STREAMS, class_data, jars, kafka_jars, require_java
 
 WITHOUT_JAVA = ("confluent-kafka, produce", "confluent-kafka, one record at a time", "confluent-kafka, consume", "KIP-848, second member")
 WITH_JAVA = ("Java ProducerPerformance", "Java ConsumerPerformance", "share consumer", "Kafka Streams, first count")
@@ -67,8 +68,12 @@ def test_a_load_of_confluent_kafka(name: str) -> None:
 @pytest.mark.java
 @pytest.mark.slow
 @pytest.mark.parametrize("name", WITH_JAVA)
-def test_a_load_of_java(name: str) -> None:
+def test_a_load_of_java(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the jars that other tests have: Maven would fetch all of them again."""
     require_java()
+    monkeypatch.setattr(peers, "kafka_jars", kafka_jars)
+    monkeypatch.setattr(members, "fetch_jars", lambda *_: jars(*STREAMS))
+    monkeypatch.setenv("JDK_JAVA_OPTIONS", " ".join([*SHORT_LIVED, *class_data(kafka_jars())]))
     gives_its_figures(name)
 
 

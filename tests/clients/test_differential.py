@@ -1,6 +1,6 @@
 """The same random requests to us and to Apache Kafka 4.3.1: every answer is the same, but for what tests/differential/allowed.py names.
 
-The seed is printed; MINIBROKER_TEST_SEED runs another one.
+The seed is printed; MINIBROKER_TEST_SEED runs another one, MINIBROKER_SOAK=1 more requests.
 """
 
 from __future__ import annotations
@@ -20,11 +20,13 @@ from tests.differential.transactions import TransactionRun
 from tests.differential.twins import Twins
 from tests.support.broker_process import BrokerProcess
 from tests.support.kafka_process import KafkaProcess
+from tests.support.soak import times
 
 pytestmark = [pytest.mark.java]
 
-OPERATIONS = 1600
-LOG_OPERATIONS = 2400
+OPERATIONS = times(600, soak=1600)
+LOG_OPERATIONS = times(1200, soak=2400)
+TRANSACTION_OPERATIONS = {2: times(1000, soak=2500), 1: times(800, soak=1200)}  #: by transaction.version
 #: Two brokers do not look for old segments at the same moment, the first time after 30 s: a slow machine takes longer for the requests.
 NO_RETENTION = {"log.initial.task.delay.ms": "100000000"}
 
@@ -68,8 +70,8 @@ def test_two_logs_are_alike(tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize(("transaction_version", "count"), [(2, 2500), (1, 1200)])
-def test_two_coordinators_are_alike(tmp_path: Path, transaction_version: int, count: int) -> None:
+@pytest.mark.parametrize("transaction_version", TRANSACTION_OPERATIONS)
+def test_two_coordinators_are_alike(tmp_path: Path, transaction_version: int) -> None:
     """Transactions and committed offsets: producers of every version, zombies, time-outs, markers of an operator."""
     seed = int(os.environ.get("MINIBROKER_TEST_SEED", "20261121"))
     print(f"MINIBROKER_TEST_SEED={seed}")
@@ -84,7 +86,7 @@ def test_two_coordinators_are_alike(tmp_path: Path, transaction_version: int, co
         BrokerProcess(tmp_path / "ours", "--set", "node.id=1", *settings) as ours,
     ):
         run = TransactionRun(Twins(ours.bootstrap, kafka.bootstrap), seed)
-        run.run(count)
+        run.run(TRANSACTION_OPERATIONS[transaction_version])
         assert run.found == [], f"{len(run.found)} of {run.counts.total()} answers differ:\n" + "\n".join(run.found[:20])
         assert len(run.counts) == 16, run.counts
         assert "Traceback" not in ours.output

@@ -1,12 +1,14 @@
 """What tests fetch or make once on a machine, before they need it: python -m tests.support.prepare (`make prepare`).
 
-Kafka's jars and the classes that its programs start from, Spark's connector and likewise. Nothing depends on it: what is missing then,
-for want of Java, Maven or a network, tests fetch themselves, or skip.
+Kafka's jars and the classes that its programs start from, Spark's connector and likewise; the tests themselves, compiled: the workers of
+pytest-xdist would all compile all of them at the same time. Nothing depends on it: what is missing then, for want of Java, Maven or a
+network, tests fetch themselves, or skip.
 """
 
 from __future__ import annotations
 
 import subprocess
+import sys
 import tempfile
 from contextlib import suppress
 from pathlib import Path
@@ -20,7 +22,8 @@ from tests.support.old_java import VERSIONS, coordinates_of
 
 
 def main() -> None:
-    """All of it; what is there already costs nothing."""
+    """All of it; what is there already costs little."""
+    subprocess.run([sys.executable, "-m", "pytest", "--collect-only", "-qq"], stdout=subprocess.DEVNULL, check=False)
     spark_classes.spare_cpu()
     with tempfile.TemporaryDirectory() as folder:
         spark_classes.keep(Path(folder))

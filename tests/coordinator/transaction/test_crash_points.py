@@ -1,7 +1,7 @@
 """FAULTS 14: the broker dies, or the power goes, before any single change of the disk of a day full of transactions.
 
 Of the 480 all were tried once with two kinds of power loss, and a good part of them with the others; since a death takes a tenth of a
-second, these tests try fewer.
+second, these tests try fewer: others in each run. CRASH_SEED repeats those of a run, MINIBROKER_SOAK=1 tries three times as many.
 
 What was committed is seen, whole and in its order, with the offsets that were committed in it, and nothing else ever is; what was decided
 is finished by the start; what was left open is aborted at its time-out, so that readers reach the end of every log. The producers of
@@ -11,10 +11,11 @@ before are fenced when others take over.
 from __future__ import annotations
 
 import gc
+import os
 import shutil
 from contextlib import suppress
 from pathlib import Path
-from random import Random
+from random import Random, SystemRandom
 
 import pytest
 
@@ -38,10 +39,19 @@ from tests.coordinator.transaction.crashing import (
     live,
 )
 from tests.support.losing_files import Loss
+from tests.support.soak import times
 
 UNSYNCED = MortalFiles(1 << 40)  #: of a broker that does not die
 AGES_MS = 10 * TIMEOUT_MS
-STRIDES = {Loss.STRICT: 7, Loss.JOURNALED: 17, Loss.MIXED: 11}
+FEWER = times(3, soak=1)
+STRIDES = {Loss.STRICT: 7 * FEWER, Loss.JOURNALED: 17 * FEWER, Loss.MIXED: 11 * FEWER}
+
+
+def first_of(stride: int) -> int:
+    """Where a walk by this stride begins: anywhere within the first one."""
+    seed = int(os.environ.get("CRASH_SEED", "0")) or SystemRandom().randrange(1, 1_000_000)
+    print(f"CRASH_SEED={seed}")
+    return Random(seed).randrange(stride)
 
 
 def go_on(folder: Path, before: History, died: Shop | None, lives: int) -> None:
@@ -89,17 +99,17 @@ def trade(shop: Shop, died: Shop, found: dict[tuple[str, int], list[bytes]]) -> 
     check_nothing_is_open(shop)
 
 
-@pytest.mark.parametrize(("stride", "is_synced"), [(3, True), (29, False)])
+@pytest.mark.parametrize(("stride", "is_synced"), [(3 * FEWER, True), (29 * FEWER, False)])
 def test_dying_before_a_change_of_the_disk(stride: int, is_synced: bool, tmp_path: Path) -> None:
     """Without syncs, the broker dies once more, while it starts again and finishes what it finds."""
-    lives, died = 0, True
+    lives, died = first_of(stride), True
     while died:
         folder = tmp_path / str(lives)
         before, shop, died = live(folder, MortalFiles(lives), is_synced=is_synced)
         if not is_synced:
             die_again(folder)
         go_on(folder, before, shop, lives)
-        if lives % 10 == 0:
+        if lives // stride % 3 == 0:
             assert [each for each in words(check(folder), folder) if each.startswith(ERROR)] == [], f"died after {lives} changes"
         shutil.rmtree(folder)
         lives += stride
@@ -122,7 +132,7 @@ def die_again(folder: Path) -> None:
 @pytest.mark.parametrize("loss", Loss)
 def test_the_power_goes_before_a_change_of_the_disk(loss: Loss, tmp_path: Path) -> None:
     """With nothing left of what was not synced, and with what chance leaves."""
-    lives, died = 0, True
+    lives, died = first_of(STRIDES[loss]), True
     while died:
         place = tmp_path / str(lives)
         place.mkdir()
@@ -139,7 +149,7 @@ def test_the_power_goes_before_a_change_of_the_disk(loss: Loss, tmp_path: Path) 
 def test_clusters_of_before(transaction_version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All clients as before KIP-890, and below transaction.version 1 records that tell less. A few points: the others differ in nothing."""
     monkeypatch.setitem(features.SERVED, features.TRANSACTION_VERSION_FEATURE, features.Levels(0, transaction_version))
-    lives, died = 0, True
+    lives, died = first_of(31 * FEWER), True
     while died:
         place = tmp_path / str(lives)
         place.mkdir()
@@ -148,6 +158,6 @@ def test_clusters_of_before(transaction_version: int, tmp_path: Path, monkeypatc
         files.lose_power(place / "after", Random(lives), Loss.STRICT)
         go_on(place / "after", before, shop, lives)
         shutil.rmtree(place)
-        lives += 31
+        lives += 31 * FEWER
     assert shop is not None
     assert shop.broker.cluster.transaction_version == transaction_version
