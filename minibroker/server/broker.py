@@ -39,6 +39,12 @@ log = logging.getLogger(__name__)
 STOP_TIMEOUT_S: Final = 10  #: connections that do not take their last answers by then are cut
 _BACKGROUND_THREADS: Final = 4
 _REPLICAS_USUAL: Final = 3  #: of all topics, where several brokers are shown and nobody says otherwise
+REPLICATION_FACTORS: Final = (
+    "default.replication.factor",
+    "offsets.topic.replication.factor",
+    "transaction.state.log.replication.factor",
+    "share.coordinator.state.topic.replication.factor",
+)
 
 
 class Broker:
@@ -131,8 +137,8 @@ class Broker:
 
     def _open(self, clock: Clock, background: LoopBackground) -> list[Services]:
         """Everything that stands on the data: the parts of each node."""
-        if self._broker_count > 1 and "default.replication.factor" not in self.config.static:
-            self.config.static["default.replication.factor"] = str(min(self._broker_count, _REPLICAS_USUAL))
+        if self._broker_count > 1:
+            self.config.static.update(dict.fromkeys(REPLICATION_FACTORS, str(min(self._broker_count, _REPLICAS_USUAL))) | self.config.static)
         self._cluster = Cluster.open(self.config, self._files, clock, background)
         services = Services(config=self.config, cluster=self._cluster, clock=clock, background=background, registry=self._make_registry())
         self._services = services

@@ -79,7 +79,7 @@ class Wire(ABC):
             KafkaError: there is one of that name, or the cluster does not like its name or its properties.
         """
         with self._client() as client:
-            made = create_topics(client, [name], partition_count=partitions, replication_factor=1, configs=topic_config(config))[name]
+            made = create_topics(client, [name], partition_count=partitions, configs=topic_config(config))[name]
             if isinstance(made, KafkaError):
                 raise made
             _topic(client, name, time.monotonic() + TIMEOUT_S)  # a real Kafka takes a moment until its brokers know of it
