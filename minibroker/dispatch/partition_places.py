@@ -168,6 +168,9 @@ def _answers_partitions(struct_type: type[Any]) -> bool:
 def overlays(response_type: type[Any]) -> bool:
     """Whether an answer tells of a topic and of its partitions apart, among other things: Metadata, DescribeTopicPartitions."""
     types = [field.struct for field in fields_of(response_type) if field.name in answer_lists(response_type)]
-    return any(
-        each is not None and own_error_code(each) is not None and bool(answer_lists(each)) and _answers_partitions(each) for each in types
-    )
+    return any(each is not None and _is_topic_apart(each) for each in types)
+
+
+def _is_topic_apart(struct_type: type[Any]) -> bool:
+    is_topic = bool({field.name for field in fields_of(struct_type)} & {*_NAMES})
+    return is_topic and own_error_code(struct_type) is not None and _answers_partitions(struct_type)

@@ -46,6 +46,20 @@ def find_coordinator(ctx: RequestContext, request: schema.Request) -> schema.Res
     return schema.Response(error_code=error.code if error else 0, error_message=message, node_id=node_id, host=host, port=port)
 
 
+def on_error(ctx: RequestContext, request: schema.Request, error: KafkaError) -> schema.Response:
+    """Nobody coordinates any of the keys."""
+    node_id, host, port = _NO_NODE
+    if ctx.api_version < SEVERAL_KEYS_SINCE:
+        return schema.Response(error_code=error.code, error_message=str(error), node_id=node_id, host=host, port=port)
+    code, message = error.code, str(error)
+    return schema.Response(
+        coordinators=[
+            schema.Coordinator(key=key, node_id=node_id, host=host, port=port, error_code=code, error_message=message)
+            for key in request.coordinator_keys
+        ]
+    )
+
+
 def _coordinator(ctx: RequestContext, key_type: int, key: str) -> schema.Coordinator:
     node, error = _find(ctx, key_type, key)
     node_id, host, port = _address(ctx, node)

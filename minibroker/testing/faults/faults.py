@@ -11,6 +11,7 @@ from minibroker.dispatch import registry
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.middleware import wrapped
 from minibroker.dispatch.registry import Handler, Registry
+from minibroker.errors import WireError
 from minibroker.testing.errors import BrokerError
 from minibroker.testing.faults.effects import Effects, Silent
 from minibroker.testing.faults.matching import is_for
@@ -25,9 +26,12 @@ class _Fault:
         self.rule = rule
         self.often = often
         self.silent: list[Silent] = []  #: requests that it keeps without an answer; each leaves by itself
+        self._is_over = False
 
     def be_silent(self) -> Silent:
-        """A request more."""
+        """A request more; WireError when it is over, for one that was hit before and waited since."""
+        if self._is_over:
+            raise WireError("fault: the silence is over")
         silent = Silent(self._left)
         self.silent.append(silent)
         return silent
@@ -38,6 +42,7 @@ class _Fault:
 
     def end(self) -> None:
         """Nothing of it goes on."""
+        self._is_over = True
         for silent in list(self.silent):
             silent.end()
 
