@@ -138,7 +138,8 @@ class Broker:
     def _open(self, clock: Clock, background: LoopBackground) -> list[Services]:
         """Everything that stands on the data: the parts of each node."""
         if self._broker_count > 1:
-            self.config.static.update(dict.fromkeys(REPLICATION_FACTORS, str(min(self._broker_count, _REPLICAS_USUAL))) | self.config.static)
+            usual = dict.fromkeys(REPLICATION_FACTORS, str(min(self._broker_count, _REPLICAS_USUAL)))
+            self.config.static.update(usual | self.config.static)
         self._cluster = Cluster.open(self.config, self._files, clock, background)
         services = Services(config=self.config, cluster=self._cluster, clock=clock, background=background, registry=self._make_registry())
         self._services = services

@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -116,9 +117,14 @@ def confluent_writes(bootstrap: str, progress: Progress) -> None:
     from confluent_kafka import Producer
 
     failures: list[object] = []
+
+    def delivered(error: object, _: object) -> None:
+        if error is not None:
+            failures.append(error)
+
     producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "retry.backoff.ms": 20, "log_level": 0})
     for number in range(COUNT):
-        producer.produce(progress.topic, value(number), value(number), on_delivery=lambda error, _: error and failures.append(error))
+        producer.produce(progress.topic, value(number), value(number), on_delivery=delivered)
         if number % 10 == 9:
             producer.flush(TIMEOUT_S)
         progress.sent = number + 1
@@ -153,11 +159,15 @@ def java_writes(bootstrap: str, progress: Progress) -> None:
     arguments += ["--reader-property", "parse.key=true", "--command-property", "retry.backoff.ms=20", "--batch-size", "200"]
     process = java_tool(java.CONSOLE_PRODUCER, *arguments)
     assert process.stdin is not None
+
+    def follows(number: int) -> bool:
+        return len(progress.read) > number - 100
+
     for number in range(COUNT):
         process.stdin.write(b"%d\t%d\n" % (number, number))
         if number % 10 == 9:
             process.stdin.flush()
-            _until(lambda number=number: len(progress.read) > number - 100, lambda: f"{progress}: its consumer does not follow")
+            _until(partial(follows, number), lambda: f"{progress}: its consumer does not follow")
         progress.sent = number + 1
     process.communicate(timeout=TIMEOUT_S)
     assert process.returncode == 0
@@ -236,10 +246,13 @@ def test_nothing_is_lost_and_nothing_is_there_twice(broker: BrokerProcess) -> No
     clients = [Progress(make) for make in MAKES]
     bootstrap = broker.bootstrap_servers
     threads = [_thread(work, bootstrap, each) for each in clients for work in MAKES[each.make]]
-    happened = []
+    happened: list[str] = []
+
+    def are_there(count: int) -> bool:
+        return all(each.sent >= count or each.failure for each in clients)
+
     for step in range(1, STEPS + 1):
-        wanted = step * COUNT // (STEPS + 1)
-        _until(lambda wanted=wanted: all(each.sent >= wanted or each.failure for each in clients), lambda: f"{seed=} {happened} {clients}")
+        _until(partial(are_there, step * COUNT // (STEPS + 1)), lambda: f"{seed=} {happened} {clients}")
         happened.append(something_happens(broker, chance, [each.topic for each in clients]))
     for node in RACKS:
         broker.nodes.start(node)
