@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.scheduling import TESTS, TogetherOrByFile, rank, shared_by
+from tests.support.scheduling import LONG, TESTS, TogetherOrByFile, rank, shared_by
 
 
 @pytest.mark.parametrize(("folder", "fixture"), [("spark", "spark"), ("cli", "cluster")])
@@ -39,3 +39,13 @@ def test_spark_goes_first_and_what_is_short_last() -> None:
     is_of_spark = [shared_by(path) == "spark" for path in paths]
     assert is_of_spark == sorted(is_of_spark, reverse=True)
     assert rank(TESTS / "crash" / "test_sigkill.py") < rank(TESTS / "cli" / "test_main.py") < rank(Path(__file__))
+
+
+def test_what_goes_first_is_there() -> None:
+    """But for folders that are still to come, a name that leads nowhere is one that was not changed with its file."""
+    assert [name for name in LONG if name.endswith(".py") and not (TESTS / name).exists()] == []
+    assert (
+        rank(TESTS / "spark" / "archive" / "test_delta.py")
+        < rank(TESTS / "crash" / "test_archive.py")
+        < rank(TESTS / "spark" / "test_session.py")
+    )

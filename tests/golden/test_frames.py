@@ -1,11 +1,13 @@
-"""Golden frames through both codecs: read whole, written back to the byte, with bytes behind, and cut at each length.
+"""Golden frames through both codecs: read whole, written back to the byte, with bytes behind, and cut at each length (of long ones at every fourth,
+unless MINIBROKER_SOAK=1).
 
 A frame that fails here names the client that sent it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from random import randrange
 
 import pytest
 
@@ -15,12 +17,14 @@ from minibroker.wire import codec, compiled, header
 from minibroker.wire.api import api_of
 from minibroker.wire.frame import FrameSplitter
 from tests.golden import Golden, all_golden, golden
+from tests.support.soak import times
 
 ALL = sorted(all_golden().values())
 SERVED = {golden.stem: golden.schema.VERSIONS for golden in ALL}
 #: franz-go asks for ApiVersions 5, newer than any that Kafka serves; the answer has the layout of version 0.
 FRAMES = [golden for golden in ALL if golden.version <= SERVED[golden.stem][1]]
 
+STEP = times(4, soak=1)  #: of the lengths at which a frame is cut, behind its first hundred bytes
 STEMS = sorted({golden.stem for golden in FRAMES})
 
 #: A test for each API, and `told` names the frames that fail: a test for each frame would cost more than what it does.
@@ -46,6 +50,12 @@ def is_refused(decode: Callable[..., object], *arguments: object) -> bool:
     except WireError:
         return True
     return False
+
+
+def lengths(body: bytes, step: int) -> Iterator[int]:
+    """To cut it at: others in each run."""
+    yield from range(0, min(100, len(body)), max(1, step // STEP))
+    yield from range(100 + randrange(step), len(body), step)
 
 
 def reads(golden: Golden, data: bytes) -> object:
@@ -95,9 +105,9 @@ def test_bytes_behind_it_are_refused(stem: str) -> None:
 def test_cut_at_any_length_it_is_refused(stem: str) -> None:
     def check(golden: Golden) -> None:
         body = golden.body
-        assert [length for length in range(len(body)) if not is_refused(reads_compiled, golden, body[:length])] == []
+        assert [length for length in lengths(body, STEP) if not is_refused(reads_compiled, golden, body[:length])] == []
         # the slow codec at fewer places
-        assert [length for length in range(0, len(body), 7) if not is_refused(reads, golden, body[:length])] == []
+        assert [length for length in lengths(body, 7 * STEP) if not is_refused(reads, golden, body[:length])] == []
 
     assert told(stem, check) == {}
 

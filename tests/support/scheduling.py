@@ -17,8 +17,24 @@ from pathlib import Path
 from xdist.scheduler import LoadFileScheduling
 
 TESTS = Path(__file__).parents[1]
-#: Folders of which single files, or those that go together, run for minutes.
-LONG = ("crash", "clients", "cli", "benchmarks", "spark", "demo", "differential", "cluster", "coordinator")
+#: Files that run for a minute or more, then folders of which single files do, or those that go together.
+LONG = (
+    "spark/test_standalone_cluster.py",
+    "spark/archive/test_delta.py",
+    "docker",
+    "crash",
+    "examples",
+    "clients",
+    "cli",
+    "benchmarks",
+    "demo",
+    "testing",
+    "spark",
+    "differential",
+    "cluster",
+    "golden",
+    "coordinator",
+)
 #: By folder: the fixtures of its conftest.py that are shared, as parameters of a test or of a fixture.
 SHARED = {
     "spark": re.compile(r"\b(spark: Any|pipelines: Commands)\b"),
@@ -37,8 +53,9 @@ def rank(path: Path) -> int:
     """Where a file of tests stands in line; those of one rank stay as they were."""
     if shared_by(path) == "spark":
         return -1
-    folder = path.relative_to(TESTS).parts[0]
-    return LONG.index(folder) if folder in LONG else len(LONG)
+    inside = path.relative_to(TESTS)
+    places = (LONG.index(name) for name in (inside.as_posix(), inside.parts[0]) if name in LONG)
+    return next(places, len(LONG))
 
 
 class TogetherOrByFile(LoadFileScheduling):  # type: ignore[misc]  # xdist publishes no types
