@@ -21,7 +21,8 @@ from minibroker.config.reference import BROKER, CLUSTER_WIDE, KINDS, READ_ONLY, 
 from minibroker.config.unknown import nearest, warnings_of
 from minibroker.errors import ConfigurationError, InvalidConfig
 
-COLUMNS = ("kind", "name", "type", "unit", "default", "kafka_default", "valid_values", "update_mode")
+COLUMNS = ("kind", "name", "type", "unit", "default", "update_mode")
+DIFFERENT_COLUMNS = ("kind", "name", "default", "kafka_default", "has_effect", "difference")
 WIDTH = 100
 _MODES = {
     READ_ONLY: "read-only: at the start alone",
@@ -53,7 +54,7 @@ def config() -> None:
 def list_properties(*, kinds: tuple[str, ...], different: bool, output: str) -> None:
     """List the properties of brokers, topics, groups and client metrics.
 
-    KAFKA DEFAULT is that of Apache Kafka; '-' where there is none, or no such property.
+    -o json has all that 'explain' tells. KAFKA DEFAULT is that of Apache Kafka; '-' where there is none, or no such property.
     """
     found = [entry for kind in kinds or KINDS for entry in entries(kind)]
     if different:
@@ -62,7 +63,7 @@ def list_properties(*, kinds: tuple[str, ...], different: bool, output: str) -> 
         {**entry._asdict(), "kafka_default": entry.kafka_default if entry.is_kafkas else None, "behind": list(entry.behind)}
         for entry in found
     ]
-    emit(items, output, columns=COLUMNS)
+    emit(items, output, columns=DIFFERENT_COLUMNS if different else COLUMNS)
 
 
 @config.command(short_help="Tell all about a property.")

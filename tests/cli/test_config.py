@@ -29,7 +29,17 @@ def test_what_differs_from_kafka(offline: Commands) -> None:
     names = offline("config", "list", "--kind", "broker", "--different", "-o", "name").lines
     assert {"node.id", "cluster.id", "log.preallocate", "listeners", "log.segment.bytes"} <= set(names)
     assert {"num.partitions", "message.max.bytes"}.isdisjoint(names)
-    assert offline("config", "list", "--different").lines[0].split()[:3] == ["KIND", "NAME", "TYPE"]
+    assert offline("config", "list", "--different").lines[0].split() == [
+        "KIND",
+        "NAME",
+        "DEFAULT",
+        "KAFKA",
+        "DEFAULT",
+        "HAS",
+        "EFFECT",
+        "DIFFERENCE",
+    ]
+    assert offline("config", "list").lines[0].split() == ["KIND", "NAME", "TYPE", "UNIT", "DEFAULT", "UPDATE", "MODE"]
 
 
 def test_a_property_explained(offline: Commands) -> None:
