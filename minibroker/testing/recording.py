@@ -187,7 +187,7 @@ def _name(struct: Struct, cluster: Cluster) -> str | None:
 def _errors(struct: Struct) -> Iterator[str]:
     for name in type(struct).declared_:
         value = getattr(struct, name)
-        if name == "error_code":
+        if name.endswith("error_code"):  # of AddPartitionsToTxn, partition_error_code
             if value:
                 yield BY_CODE[value].name if value in BY_CODE else str(value)
         elif isinstance(value, Struct):

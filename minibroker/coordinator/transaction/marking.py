@@ -4,7 +4,8 @@
     offline         holds it up: tried again every second, while the others have their markers; so does a disk that fails
     ended already   by an operator's WriteTxnMarkers, with a higher epoch: drops out, with a warning
 
-A log that asks for it (flush.messages) is synced before its marker counts.
+A log that asks for it (flush.messages) is synced before its marker counts. Where a test holds a high watermark back, the marker counts when
+it has passed it, as Kafka's does when followers have it: until then the transaction is not complete, and its producer's next one waits.
 
 Source: TransactionMarkerChannelManager, TransactionMarkerRequestCompletionHandler of Apache Kafka 4.3.1.
 """
@@ -54,7 +55,7 @@ class Marking:
     """The markers of one transaction that is decided. `start` once.
 
     `on_progress(is_done)` is called after each round: with True once, when no partition is left, or with False: some are held up, or
-    it was stopped.
+    not shown yet, or it was stopped.
     """
 
     def __init__(
@@ -80,6 +81,8 @@ class Marking:
         self._due = sorted(metadata.partitions, reverse=True)  #: of this round, the next one last
         self._held_up: list[TopicPartition] = []  #: until the next round
         self._unsynced: dict[PartitionLog, TopicPartition] = {}
+        self._unshown: list[tuple[Partition, PartitionLog, int]] = []  #: markers that nobody sees yet, by what is behind them
+        self._unsubscribe: list[Callable[[], None]] = []  #: from their partitions
         self._timer: Timer | None = None
         self._is_stopped = False
         self._log_level = logging.WARNING  #: of what is held up: once, not every second
@@ -99,6 +102,7 @@ class Marking:
         self._is_stopped = True
         if self._timer is not None:
             self._timer.cancel()
+        self._watch_no_more()
         self._on_progress(False)
 
     def _mark(self, topic_partition: TopicPartition) -> None:
@@ -121,6 +125,8 @@ class Marking:
 
     def _note(self, partition: Partition, topic_partition: TopicPartition) -> None:
         log = partition.log
+        if log.is_held:
+            self._unshown.append((partition, log, log.log_end_offset))
         if log.wants_sync:
             self._unsynced[log] = topic_partition
 
@@ -144,5 +150,22 @@ class Marking:
             self._due, self._held_up = self._held_up, []
             self._timer = self._clock.call_later_ms(RETRY_MS, self.start)
             self._on_progress(False)
+        elif self._is_unshown():
+            self._unsubscribe = [partition.subscribe(self._moved) for partition, _, _ in self._unshown]
+            self._on_progress(False)
         else:
             self._on_progress(True)
+
+    def _is_unshown(self) -> bool:
+        """Whether there is a marker that nobody sees; a log that was closed meanwhile shows all of it when it is opened."""
+        return any(partition.online_log is log and log.high_watermark < end_offset for partition, log, end_offset in self._unshown)
+
+    def _moved(self) -> None:
+        if not self._is_unshown():
+            self._watch_no_more()
+            self._timer = self._clock.call_later_ms(0, self._end_round)
+
+    def _watch_no_more(self) -> None:
+        for unsubscribe in self._unsubscribe:
+            unsubscribe()
+        self._unsubscribe = []

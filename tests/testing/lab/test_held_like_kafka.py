@@ -1,4 +1,4 @@
-"""A held high watermark looks to clients as one that followers hold back: Apache Kafka answers the same while a node of two stands still."""
+"""A held high watermark looks to clients as one that followers hold back: Apache Kafka answers so while a node of two stands still."""
 
 from __future__ import annotations
 
@@ -16,5 +16,8 @@ def test_the_same_answers() -> None:
         def hold() -> None:
             holds.append(broker.hold_high_watermark(TOPIC, 0))
 
-        found = ask(broker.bootstrap_servers, hold, lambda: holds[0].release())
+        def release() -> None:
+            holds.pop().release()
+
+        found = ask(broker.bootstrap_servers, hold, release)
     assert found == json.loads(ANSWERS.read_text())["answers"]

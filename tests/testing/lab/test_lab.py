@@ -98,6 +98,24 @@ def test_a_transaction_is_seen_when_its_records_are(broker: Surface) -> None:
     assert texts(broker, partition=0) == ["bought"]
 
 
+def test_the_next_transaction_waits_for_the_markers_of_the_last_one(broker: Surface) -> None:
+    from confluent_kafka import Producer
+
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "till", "acks": "all"})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.produce("orders", b"first", partition=0)
+    assert producer.flush(30) == 0
+    with broker.hold_high_watermark("orders", 0):
+        producer.commit_transaction()
+        producer.begin_transaction()
+        producer.produce("orders", b"second", partition=1)
+        assert becomes(lambda: bool(producer.poll(0) or broker.request_log.of(error="CONCURRENT_TRANSACTIONS")))
+        assert texts(broker) == []
+    producer.commit_transaction()
+    assert texts(broker) == ["first", "second"]
+
+
 @pytest.mark.parametrize("on", ["write", "sync"])
 def test_a_full_disk_takes_the_directory_offline_until_it_is_healed(broker: Surface, on: str) -> None:
     from confluent_kafka import Producer
