@@ -26,13 +26,12 @@ from tests.clients.spoken_clients import HERE, building
 from tests.cluster.test_storage_checking import check
 from tests.support.broker_process import BrokerProcess
 from tests.support.java import STREAMS, jars
-from tests.support.soak import times
 
 pytestmark = [pytest.mark.java, pytest.mark.crash]
 
 #: Who is killed, one after the other, by the protocol of the group.
 DEATHS = {
-    "classic": ["broker", "broker", "application", "broker", "application and broker", "broker", "broker"][: times(5, soak=7)],
+    "classic": ["broker", "broker", "application", "broker", "application and broker", "broker", "broker"],
     "streams": ["broker", "application", "broker"],
 }
 PARTITIONS = 3
