@@ -1,0 +1,49 @@
+"""Each example of docs/faults.md runs as it stands there, and its tables name what there is."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from minibroker.testing.errors import BrokerError
+from minibroker.testing.faults.rule import FaultRule, rule_of
+from minibroker.testing.lab.phrases import FaultPhrases, Phrase
+
+pytest_plugins = "pytester"
+
+PAGE = (Path(__file__).parents[2] / "docs" / "faults.md").read_text()
+EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+TESTS = [example for example in EXAMPLES if "def test_" in example]
+PROGRAMS = [example for example in EXAMPLES if "def test_" not in example]
+
+
+def test_the_tests(pytester: pytest.Pytester) -> None:
+    pytester.makeini("[pytest]\nasyncio_default_fixture_loop_scope = function\n")
+    pytester.makepyfile(**{f"test_example_{number}": text for number, text in enumerate(TESTS)})
+    assert len(TESTS) == 4
+    pytester.runpytest_inprocess().assert_outcomes(passed=len(TESTS))
+
+
+@pytest.mark.parametrize("number", range(len(PROGRAMS)))
+def test_the_programs(number: int) -> None:
+    assert len(PROGRAMS) == 2
+    exec(PROGRAMS[number], {})  # noqa: S102  that is what it is for
+
+
+def test_the_tables_name_what_there_is() -> None:
+    happens = PAGE.partition("## What happens")[2].partition("`api` is")[0]
+    assert set(re.findall(r"^\| `(\w+)\(", happens, re.MULTILINE)) == {name for name in vars(FaultPhrases) if not name.startswith("_")} - {
+        "storage"
+    }
+    scope = PAGE.partition("| argument |")[2].partition("The last word")[0]
+    assert set(re.findall(r"`(topic|partition|client_id|group|transactional_id|node)`", scope)) <= set(FaultRule.__slots__)
+    often = PAGE.partition("The last word")[2].partition("It gives")[0]
+    assert set(re.findall(r"`\.(\w+)\(", often)) == {name for name in vars(Phrase) if not name.startswith("_")}
+
+
+def test_the_words_of_a_refusal() -> None:
+    with pytest.raises(BrokerError) as refused:
+        rule_of({"kind": "error", "api": "Produce", "error": "NOT_LEADER"})
+    assert f"`{refused.value}`" in PAGE
