@@ -34,7 +34,7 @@ Examples:
 )
 @click.pass_context
 def lab(ctx: click.Context, lab_url: str) -> None:
-    """Let a broker under test fail, hold its records back, change its time and its data.
+    """Let a broker under test fail, and change its time and data.
 
     The broker must have been started with 'serve --lab-port'. docs/lab.md says what each does.
     """

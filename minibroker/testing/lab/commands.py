@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
-from minibroker.errors import KafkaError
+from minibroker.errors import ConfigurationError, KafkaError
 from minibroker.testing.errors import BrokerError
 from minibroker.testing.lab.command_table import CommandTable
 from minibroker.testing.lab.holds import Holds
@@ -64,6 +64,8 @@ class Lab:
         except KafkaError as error:
             text = str(error)
             raise BrokerError(f"{command}: {type(error).name}{f': {text}' if text else ''}") from error
+        except (ConfigurationError, OSError) as error:  # of data that cannot be emptied, copied or opened
+            raise BrokerError(f"{command}: {error}") from error
         return done
 
     def forget(self) -> None:

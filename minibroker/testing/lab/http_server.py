@@ -12,6 +12,7 @@ JSON's type is not sent to another site without being asked for first, and a nam
 from __future__ import annotations
 
 import json
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final
 
 import minibroker
@@ -52,7 +53,7 @@ class HttpServer:
             from aiohttp import web  # noqa: PLC0415  optional
         except ImportError:
             raise ConfigurationError("--lab-port needs aiohttp: pip install 'minibroker[lab]'") from None
-        app = web.Application(client_max_size=_BODY_MAX)
+        app = web.Application(client_max_size=_BODY_MAX, middlewares=[web.middleware(_as_json)])
         app.router.add_get("/", self._describe)
         app.router.add_route("*", "/{command}", self._answer)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=_SHUTDOWN_S)
@@ -107,6 +108,16 @@ class HttpServer:
         if self._host in _LOCAL and name not in _LOCAL:
             return _json(403, {"error": f"the lab serves this machine alone, and is not called {name}"})
         return None
+
+
+async def _as_json(request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]) -> web.StreamResponse:
+    """What aiohttp itself refuses (a path of two parts, a body that is too large) is one line of JSON, too."""
+    from aiohttp import web  # noqa: PLC0415  it is there: it called us
+
+    try:
+        return await handler(request)
+    except web.HTTPException as error:
+        return _json(error.status, {"error": f"{request.path}: {error.reason}"})
 
 
 def _json(status: int, value: Any) -> web.Response:

@@ -82,6 +82,8 @@ def test_it_tells_its_commands(served: Served) -> None:
         ("advance", b'{"ms": -1}', {}, 400, "advance: time goes forward only, and "),
         ("restore", b'{"name": "x"}', {}, 400, "restore: there is no snapshot 'x'; there are: none"),
         ("high_watermark.hold", b'{"topic": "x", "partition": 0}', {}, 400, "high_watermark.hold: UNKNOWN_TOPIC_OR_PARTITION"),
+        ("reset/all", b"{}", {}, 404, "/reset/all: Not Found"),
+        ("reset", b" " * ((1 << 20) + 1), {}, 413, "/reset: Request Entity Too Large"),
         ("reset", b"", {"Content_Type": "text/plain"}, 415, "reset: say Content-Type: application/json (curl --json), not text/plain"),
         ("info", None, {"Host": "lab.example:80"}, 403, "the lab serves this machine alone, and is not called lab.example"),
         ("", None, {"Host": "lab.example"}, 403, "the lab serves this machine alone, and is not called lab.example"),

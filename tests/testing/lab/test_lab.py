@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -198,6 +200,13 @@ def test_what_is_held_stays_so_when_the_disk_is_healed(broker: Surface) -> None:
 def test_refusals_are_one_line(broker: Surface, ask: Callable[[Surface], Any], message: str) -> None:
     with pytest.raises(BrokerError, match=message):
         ask(broker)
+
+
+def test_data_that_cannot_be_copied_are_told(tmp_path: Path) -> None:
+    with BrokerThread(data_dir=tmp_path / "data") as broker:
+        shutil.rmtree(tmp_path / "data")
+        with pytest.raises(BrokerError, match=r"^snapshot: .*No such file or directory"):
+            broker._execute("snapshot", {"name": "x"})
 
 
 def test_tests_that_await() -> None:
