@@ -1,4 +1,4 @@
-"""Prints the part of requirements.lock, with versions and hashes, that the image needs: the project's own dependencies, or what builds it.
+"""Prints the part of requirements.lock, with versions and hashes, that the image needs: what runs the broker, or what builds it.
 
 python3 lock_of.py [--build] requirements.lock pyproject.toml
 """
@@ -10,22 +10,32 @@ import sys
 import tomllib
 from pathlib import Path
 
-BUILD = ("hatchling", "packaging", "pathspec", "pluggy", "trove-classifiers")
+BUILD = ["hatchling"]
+EXTRAS = ["lab"]  #: of the project, in the image
 
 
 def main(*arguments: str) -> None:
-    """Print the entries."""
+    """Print the entries of what is wanted, and of all that it needs."""
     lock_file, project_file = [each for each in arguments if each != "--build"]
     project = tomllib.loads(Path(project_file).read_text(encoding="utf-8"))["project"]
-    wanted = BUILD if "--build" in arguments else [name_of(requirement) for requirement in project["dependencies"]]
-    entries = {name_of(entry): entry for entry in re.split(r"\n(?=\S)", Path(lock_file).read_text(encoding="utf-8")) if entry[:1].isalnum()}
-    for name in wanted:
+    extras = [each for extra in EXTRAS for each in project["optional-dependencies"][extra]]
+    text = Path(lock_file).read_text(encoding="utf-8")
+    entries = {name_of(entry): entry for entry in re.split(r"\n(?=\S)", text) if entry[:1].isalnum()}
+    wanted = set(BUILD if "--build" in arguments else map(name_of, [*project["dependencies"], *extras]))
+    while more := {name for name in entries if name not in wanted and wanted & needed_by(entries[name])}:
+        wanted |= more
+    for name in sorted(wanted):
         print(entries[name])
 
 
 def name_of(requirement: str) -> str:
     """The name of what is required."""
     return re.split(r"[^\w.-]", requirement, maxsplit=1)[0].lower().replace("_", "-")
+
+
+def needed_by(entry: str) -> set[str]:
+    """Whose requirement it is, as the comment behind it says."""
+    return {name_of(each) for each in re.findall(r"^ +#(?: via|  ) +([\w.-]+)$", entry, re.MULTILINE)}
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 # /var/lib/dpkg/status, for those who look for known holes.
 set -e
 packages='adduser apt debconf debian-archive-keyring dpkg e2fsprogs gpgv init-system-helpers libapt-pkg6.0 libext2fs2
-  libgnutls30 libhogweed6 libidn2-0 libnettle8 libp11-kit0 libss2 libstdc++6 libtasn1-6 libunistring2 libxxhash0 logsave
+  libgnutls30 libhogweed6 libidn2-0 libnettle8 libp11-kit0 libss2 libtasn1-6 libunistring2 libxxhash0 logsave
   mount perl-base sysvinit-utils usr-is-merged util-linux-extra'
 for package in $packages; do
   dpkg -L "$package" | while read -r file; do

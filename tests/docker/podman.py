@@ -28,7 +28,8 @@ ROOT = Path(__file__).parents[2]
 SUITE: Final = "bookworm"
 BASE: Final = f"localhost/minibroker-base:{SUITE}"
 PROGRAMS: Final = ("podman", "runc", "debootstrap")
-LIMITS: Final = ("--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1024:1024")  # as far as a container within a container may go
+ENVIRONMENT: Final = {**os.environ, "CONTAINERS_CONF": str(Path(__file__).with_name("containers.conf"))}
+HELPERS: Final = ("/usr/lib/podman", "/usr/libexec/podman")  # where podman has those that know containers by name
 READY: Final = r"Kafka Server started"
 CERTIFICATES: Final = "/etc/ssl/certs/ca-certificates.crt"
 TIMEOUT_S: Final = 30.0
@@ -40,6 +41,8 @@ def missing() -> str | None:
     absent = [program for program in PROGRAMS if shutil.which(program) is None]
     if absent:
         return f"{', '.join(absent)} not installed (.ci/run installs them for root)"
+    if not any(Path(folder, "aardvark-dns").exists() for folder in HELPERS):
+        return "aardvark-dns and netavark not installed (.ci/run installs them for root)"
     if os.geteuid() != 0:
         return "debootstrap needs root"
     return None
@@ -47,10 +50,21 @@ def missing() -> str | None:
 
 def podman(*arguments: str, stdin: bytes | None = None, check: bool = True) -> str:
     """Run podman; what it printed. CalledProcessError, with what it complained of, when it fails."""
-    done = subprocess.run(["podman", "--runtime", "runc", *arguments], input=stdin, capture_output=True, check=False)
+    done = subprocess.run(["podman", *arguments], input=stdin, capture_output=True, env=ENVIRONMENT, check=False)
     if check and done.returncode:
         raise AssertionError(f"podman {' '.join(arguments)} ended with {done.returncode}:\n{done.stdout.decode()}{done.stderr.decode()}")
     return done.stdout.decode()
+
+
+def podman_code(*arguments: str) -> int:
+    """Run podman; its exit code."""
+    return subprocess.run(["podman", *arguments], capture_output=True, env=ENVIRONMENT, check=False).returncode
+
+
+def logs(container: str) -> str:
+    """What a container printed, on stdout and stderr."""
+    call = ["podman", "logs", container]
+    return subprocess.run(call, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=ENVIRONMENT, check=False).stdout
 
 
 def image() -> str:
@@ -67,7 +81,7 @@ def image() -> str:
 
 
 def _exists(name: str) -> bool:
-    return subprocess.run(["podman", "image", "exists", name], check=False).returncode == 0
+    return podman_code("image", "exists", name) == 0
 
 
 def _fingerprint() -> str:
@@ -108,15 +122,20 @@ def _make_base() -> None:
 
 
 def _build(name: str) -> None:
-    """By docker/Dockerfile. Where pip has to trust certificates of its own here, it does so in the build, too."""
+    """By docker/Dockerfile."""
+    podman("build", *build_options(), "-f", str(ROOT / "docker" / "Dockerfile"), "-t", name, str(ROOT))
+
+
+def build_options(base: str = BASE) -> list[str]:
+    """Of `podman build`. Where pip has to trust certificates of its own here, it does so in the build, too."""
     certificates = os.environ.get("PIP_CERT") or (CERTIFICATES if Path(CERTIFICATES).exists() else "")
-    options = ["--build-arg", f"BASE={BASE}", "--format", "docker", "--isolation", "chroot"]
+    options = ["--build-arg", f"BASE={base}", "--format", "docker", "--isolation", "chroot"]
     if certificates:
         options += ["--volume", f"{certificates}:/etc/ssl/certs/host.crt:ro", "--build-arg", "PIP_CERT=/etc/ssl/certs/host.crt"]
     for variable in ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL"):
         if variable in os.environ:
             options += ["--build-arg", f"{variable}={os.environ[variable]}"]
-    podman("build", *options, "-f", str(ROOT / "docker" / "Dockerfile"), "-t", name, str(ROOT))
+    return options
 
 
 class Container:
@@ -125,7 +144,7 @@ class Container:
     Args:
         command: instead of the image's own; with `entrypoint` its arguments.
         ports: of the container, each published on a free port of the host (`port`), or as `host:container`.
-        files: path in the container -> file of the host, mounted there.
+        files: path in the container, maybe with `:ro` -> file or folder of the host, or a volume, mounted there.
     """
 
     def __init__(
@@ -140,7 +159,7 @@ class Container:
         ready: str | None = READY,
     ) -> None:
         self.name = f"minibroker-{uuid.uuid4().hex[:12]}"
-        call = ["run", "--detach", "--name", self.name, *LIMITS, *options]
+        call = ["run", "--detach", "--name", self.name, *options]
         for variable, value in (environment or {}).items():
             call += ["--env", f"{variable}={value}"]
         for port in ports:
@@ -162,13 +181,12 @@ class Container:
 
     def logs(self) -> str:
         """What it printed, on stdout and stderr."""
-        done = subprocess.run(["podman", "logs", self.name], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-        return done.stdout
+        return logs(self.name)
 
-    def wait_for_log(self, pattern: str, count: int = 1) -> str:
-        """Wait until a line of its output has the pattern, and so often."""
+    def wait_for_log(self, pattern: str) -> str:
+        """Wait until its output has the pattern."""
         deadline = time.monotonic() + TIMEOUT_S
-        while len(re.findall(pattern, text := self.logs())) < count:
+        while re.search(pattern, text := self.logs()) is None:
             assert time.monotonic() < deadline, f"no {pattern!r} in time in:\n{text}"
             assert self.state()["Running"], f"{self.name} ended with {self.state()['ExitCode']}:\n{text}"
             time.sleep(0.02)

@@ -3,6 +3,7 @@
 Files that share what takes long to start go to one worker together, which then has it once:
 
     tests/spark   the Spark session: a JVM of a gigabyte; a second one would also compile all that the first one has compiled already
+    tests/docker  the container image, which is built for them
     tests/cli     the two brokers that commands speak to: with a file at a time an Apache Kafka would be started for each file
 
 Spark goes first; behind it those files that take long, so that no worker is left alone with one of them at the end.
@@ -39,6 +40,7 @@ LONG = (
 SHARED = {
     "spark": re.compile(r"\b(spark: Any|pipelines: Commands)\b"),
     "cli": re.compile(r"\b(cli: Commands|cluster: Cluster)\b"),
+    "docker": re.compile(r"\b(image|compose): str\b"),
 }
 
 

@@ -26,7 +26,7 @@ CONTAINER_PORT = 19092
 def image_environment(environment: Mapping[str, str], from_file: Mapping[str, str], address: str | None) -> dict[str, str]:
     """The variables to add to `environment`, given what the properties file says and this container's address."""
     said = {**from_file, **sources.from_environment(environment)}
-    added = {}
+    added = _without_empty_items(environment)
     if not said.get("log.dirs") and not said.get("log.dir"):
         added["KAFKA_LOG_DIRS"] = DATA_DIR
     host_name = said.get("advertised.host.name")
@@ -38,6 +38,13 @@ def image_environment(environment: Mapping[str, str], from_file: Mapping[str, st
             _listeners_of_advertised(said["advertised.listeners"]) if said.get("advertised.listeners") else _own_listeners(said, address)
         )
     return added
+
+
+def _without_empty_items(environment: Mapping[str, str]) -> dict[str, str]:
+    """Start scripts join lists of listeners with a comma, though one of them may be empty."""
+    found = {name: environment[name] for name in ("KAFKA_LISTENERS", "KAFKA_ADVERTISED_LISTENERS") if name in environment}
+    clean = {name: ",".join(filter(None, map(str.strip, text.split(",")))) for name, text in found.items()}
+    return {name: text for name, text in clean.items() if text != found[name]}
 
 
 def own_address() -> str | None:

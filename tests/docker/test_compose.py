@@ -1,0 +1,98 @@
+"""docker/compose*.yaml by podman-compose."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Self
+
+import pytest
+
+from minibroker.client.client import Client
+from tests.docker.podman import ENVIRONMENT, ROOT, TIMEOUT_S, build_options, logs, podman, podman_code
+
+FOLDER = ROOT / "docker"
+COMPOSE = Path(sys.executable).with_name("podman-compose")
+UP_TIMEOUT_S = 120
+
+
+class Project:
+    """A compose project; `with` takes it down with its volumes."""
+
+    def __init__(self, *files: str, environment: dict[str, str] | None = None) -> None:
+        self.name = f"minibroker{uuid.uuid4().hex[:8]}"
+        self._files = [word for file in files for word in ("-f", str(FOLDER / file))]
+        self._environment = {**ENVIRONMENT, **(environment or {})}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.compose("down", "--volumes", "--timeout", "1", check=False)
+
+    def compose(self, *words: str, check: bool = True) -> str:
+        """Run podman-compose; what it and the containers printed."""
+        call = [str(COMPOSE), "-p", self.name, *self._files, *words]
+        done = subprocess.run(call, env=self._environment, capture_output=True, text=True, check=False, timeout=UP_TIMEOUT_S, cwd=FOLDER)
+        assert done.returncode == 0 or not check, f"{' '.join(call)} ended with {done.returncode}:\n{done.stdout}{done.stderr}"
+        return done.stdout + done.stderr
+
+    def up(self) -> str:
+        """Start its one container; its id, once it is healthy. (podman leaves waiting for that to systemd, which is not everywhere.)"""
+        self.compose("up", "--detach", "--no-build")
+        container = podman("ps", "--quiet", "--filter", f"label=io.podman.compose.project={self.name}").strip()
+        deadline = time.monotonic() + TIMEOUT_S
+        while podman_code("healthcheck", "run", container) != 0:
+            assert time.monotonic() < deadline, logs(container)
+        return container
+
+
+@pytest.fixture
+def compose(image: str) -> Iterator[str]:
+    """The image under the name that the files have for it."""
+    if not COMPOSE.exists():
+        pytest.skip("podman-compose is not installed")
+    podman("tag", image, "localhost/minibroker:latest")
+    yield image
+    podman("untag", "localhost/minibroker:latest", "localhost/minibroker:latest", check=False)
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        return int(listening.getsockname()[1])
+
+
+def test_a_broker_for_the_host_and_for_containers(compose: str) -> None:
+    port = free_port()
+    environment = {"MINIBROKER_PORT": str(port), "KAFKA_CREATE_TOPICS": "orders:2:1"}
+    with Project("compose.yaml", environment=environment) as project:
+        container = project.up()
+        with Client(f"127.0.0.1:{port}") as client:
+            client.topic("orders")
+            assert [str(address) for address in client.brokers.values()] == [f"localhost:{port}"]
+        listed = podman("exec", container, "kafka-broker-api-versions", "--bootstrap-server", "broker:19092")
+        assert listed.startswith("broker:19092 (id: 1 rack: null isFenced: false) -> (\n")
+        project.compose("down", "--timeout", "5")
+        assert project.up() != container  # another one on the same volume
+        with Client(f"127.0.0.1:{port}") as client:
+            assert len(client.topic("orders").partitions) == 2
+
+
+def test_integration_tests_of_an_application(compose: str) -> None:
+    app = "localhost/minibroker-compose-app:latest"
+    with_pip = "localhost/minibroker-test-python"
+    podman("build", *build_options(), "--target", "build", "-t", with_pip, "-f", str(FOLDER / "Dockerfile"), str(ROOT))
+    podman("build", *build_options(base=with_pip), "-t", app, "-f", str(FOLDER / "compose_app" / "Dockerfile"), str(FOLDER / "compose_app"))
+    with Project("compose.test.yaml") as project:
+        told = project.compose("up", "--no-build", "--abort-on-container-exit", "--exit-code-from", "tests")
+        assert "2 passed" in told, told
+
+
+def test_spark_beside_it_is_a_valid_file(compose: str) -> None:
+    told = Project("compose.yaml", "compose.spark.yaml").compose("config")
+    assert "broker:19092" in told
