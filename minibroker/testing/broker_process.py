@@ -13,10 +13,9 @@ from datetime import timedelta
 from pathlib import Path
 from typing import IO, Any, Final, Self
 
-from minibroker.testing.child import options_to_json
 from minibroker.testing.data import Snapshot, TemporaryData
 from minibroker.testing.errors import BrokerError
-from minibroker.testing.options import MEMORY, BrokerOptions, DataDir, Setting
+from minibroker.testing.options import MEMORY, BrokerOptions, DataDir, Setting, options_to_json
 from minibroker.testing.request_log import RequestLog, from_json
 from minibroker.testing.surface import Surface
 

@@ -20,7 +20,7 @@ from minibroker.server import garbage, logs
 from minibroker.server.loop import run
 from minibroker.testing.errors import BrokerError
 from minibroker.testing.hosted import HostedBroker
-from minibroker.testing.options import BrokerOptions, DataDir
+from minibroker.testing.options import options_from_json
 
 
 class _Child:
@@ -53,32 +53,6 @@ class _Child:
             return {"result": await self._hosted.lab.execute(asked["command"], asked["arguments"])}
         except Exception as error:  # noqa: BLE001  who asked raises it as an error of its own
             return {"error": str(error) if isinstance(error, BrokerError) else f"{type(error).__name__}: {error}"}
-
-
-def options_to_json(options: BrokerOptions) -> dict[str, Any]:
-    """For the child."""
-    data_dir = options.data_dir.value if isinstance(options.data_dir, DataDir) else None
-    return {
-        "topics": options.topics,
-        "config": options.config,
-        "brokers": options.brokers,
-        "racks": options.racks,
-        "ports": options.ports,
-        "data_dir": data_dir,
-        "folder": None if data_dir else options.data_dir,
-    }
-
-
-def options_from_json(found: dict[str, Any]) -> BrokerOptions:
-    """What `options_to_json` made."""
-    return BrokerOptions(
-        topics=found["topics"],
-        config=found["config"],
-        brokers=found["brokers"],
-        racks=found["racks"],
-        ports=found["ports"],
-        data_dir=DataDir(found["data_dir"]) if found["data_dir"] else found["folder"],
-    )
 
 
 def main() -> None:

@@ -10,8 +10,10 @@ import tempfile
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
+from uuid import uuid4
 
 from minibroker.storage.files import Files, RealFiles
+from minibroker.storage.log_file_names import DELETE_FOLDER, delete_folder_name
 from minibroker.storage.memory_files import MemoryFiles
 from minibroker.testing.errors import BrokerError
 from minibroker.testing.options import DataDir
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 _IN_MEMORY: Final = "/minibroker"  #: the log directory of a file system that has nothing else
 _PREFIX: Final = "minibroker-"
+_METADATA_FOLDER: Final = "__cluster_metadata-"
 
 
 class Snapshot:
@@ -106,17 +109,19 @@ class FolderData:
         return UnsyncedFiles()
 
     def clear(self) -> None:
-        """Remove all that is in the folder."""
+        """Remove all that is in the folder; partitions are put away as those of deleted topics, which the broker removes meanwhile."""
         for found in Path(self.log_dir).iterdir():
-            if found.is_dir() and not found.is_symlink():
-                shutil.rmtree(found)
-            else:
+            if not found.is_dir() or found.is_symlink():
                 found.unlink()
+            elif found.name.startswith(_METADATA_FOLDER):
+                shutil.rmtree(found)
+            elif not found.name.endswith(DELETE_FOLDER):
+                found.rename(found.with_name(delete_folder_name(found.name, uuid4().hex)))
 
     def copy(self) -> Snapshot:
-        """Another folder with the same files."""
+        """Another folder with the same files, but for what is about to be removed."""
         target = self._new_folder()
-        shutil.copytree(self.log_dir, target, dirs_exist_ok=True)
+        shutil.copytree(self.log_dir, target, dirs_exist_ok=True, ignore=shutil.ignore_patterns(f"*{DELETE_FOLDER}"))
         return Snapshot(target)
 
     def _new_folder(self) -> Path:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from enum import Enum
-from typing import Final
+from typing import Any, Final
 
 from minibroker.config.listeners import NODES_MAX
 from minibroker.testing.errors import BrokerError
@@ -73,3 +73,29 @@ def text_of(value: Setting) -> str:
 def topic_config(settings: Mapping[str, Setting]) -> dict[str, str]:
     """Keyword arguments as a topic's properties: cleanup_policy="compact" means cleanup.policy=compact."""
     return {name.replace("_", "."): text_of(value) for name, value in settings.items()}
+
+
+def options_to_json(options: BrokerOptions) -> dict[str, Any]:
+    """For the process that has the broker (child.py)."""
+    data_dir = options.data_dir.value if isinstance(options.data_dir, DataDir) else None
+    return {
+        "topics": options.topics,
+        "config": options.config,
+        "brokers": options.brokers,
+        "racks": options.racks,
+        "ports": options.ports,
+        "data_dir": data_dir,
+        "folder": None if data_dir else options.data_dir,
+    }
+
+
+def options_from_json(found: dict[str, Any]) -> BrokerOptions:
+    """What `options_to_json` made."""
+    return BrokerOptions(
+        topics=found["topics"],
+        config=found["config"],
+        brokers=found["brokers"],
+        racks=found["racks"],
+        ports=found["ports"],
+        data_dir=DataDir(found["data_dir"]) if found["data_dir"] else found["folder"],
+    )

@@ -150,9 +150,6 @@ def minibroker_topic(minibroker_session: Surface, request: pytest.FixtureRequest
 
 
 def _own(config: pytest.Config, options: Mapping[str, Any]) -> _Session:
-    from minibroker.testing.broker_process import BrokerProcess  # noqa: PLC0415  see the module
-    from minibroker.testing.broker_thread import BrokerThread  # noqa: PLC0415
-
     form = config.getini("minibroker_form")
     if form not in _FORMS:
         raise pytest.UsageError(f"minibroker_form={form}: use thread or process")
@@ -163,8 +160,18 @@ def _own(config: pytest.Config, options: Mapping[str, Any]) -> _Session:
         folder = Path(kept).absolute() / os.environ.get("PYTEST_XDIST_WORKER", "main")
         folder.mkdir(parents=True, exist_ok=True)
         arguments["data_dir"] = folder
-    broker = BrokerThread(**arguments) if form == "thread" else BrokerProcess(**arguments)
-    return _Session(broker, nullcontext)
+    return _Session(_form_of(form)(**arguments), nullcontext)
+
+
+def _form_of(name: str) -> Callable[..., Surface]:
+    """One of them alone: this process has no use for the modules of a broker that runs in another one."""
+    if name == "thread":
+        from minibroker.testing.broker_thread import BrokerThread  # noqa: PLC0415  see the module
+
+        return BrokerThread
+    from minibroker.testing.broker_process import BrokerProcess  # noqa: PLC0415  see the module
+
+    return BrokerProcess
 
 
 def _ini_config(config: pytest.Config) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -234,6 +235,23 @@ def test_data_stay_in_a_given_folder(tmp_path: Path) -> None:
         assert not (tmp_path / "data" / "orders-0").exists()
 
 
+def test_a_given_folder_is_empty_soon_after_a_reset_and_a_snapshot_has_nothing_of_what_was_there(tmp_path: Path) -> None:
+    with BrokerThread(data_dir=tmp_path / "data") as broker:
+        for _ in range(2):
+            for number in range(5):
+                broker.create_topic(f"orders{number}", partitions=3)
+            broker.produce("orders0", "one")
+            broker.reset()
+            snapshot = broker.snapshot()
+            assert isinstance(snapshot.copy, Path)
+            assert not [each.name for each in snapshot.copy.iterdir() if "orders" in each.name]
+            assert broker.topics() == []
+        end_s = time.monotonic() + 60
+        while [each for each in (tmp_path / "data").iterdir() if "orders" in each.name]:
+            assert time.monotonic() < end_s
+            time.sleep(0.01)
+
+
 def test_memory_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     threads = threading.active_count()
@@ -349,6 +367,11 @@ async def test_a_thread_beside_a_loop() -> None:
         await aside.restore(kept)
         assert [record.text for record in await aside.records("orders")] == ["one"]
         await aside.advance(days=8)
+
+
+def test_a_test_does_not_pay_for_the_modules_of_a_broker_that_runs_elsewhere() -> None:
+    program = "import sys, minibroker.testing.broker_process; print([name for name in sys.modules if name.startswith('minibroker.server')])"
+    assert subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout.strip() == "[]"
 
 
 def test_nothing_is_imported_before_it_is_used() -> None:

@@ -186,7 +186,7 @@ def test_several_log_directories(tmp_path: Path) -> None:
         assert kcat(served, "-P", "-p", "3", text="one\n").returncode == 0
         served.do("snapshot", name="full")
         served.do("reset")
-        assert [sorted(each.name for each in folder.glob("orders-*")) for folder in folders] == [[], []]
+        assert not [each.name for folder in folders for each in folder.glob("orders-*") if not each.name.endswith("-delete")]
         served.do("restore", name="full")
         assert all([*folder.glob("orders-*")] for folder in folders)
         assert kcat(served, "-C", "-e", "-q").stdout == "one\n"
