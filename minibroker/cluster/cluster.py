@@ -347,7 +347,7 @@ class Cluster:
                     f"Attempted to add {count - current} additional partition(s), but only {len(assignments)} assignment(s) were specified."
                 )
             for replicas in assignments:
-                check_assignment(replicas, self.node_ids)
+                check_assignment(replicas, self.node_ids, self._replica_count(topic))
         charge(count - current)
         if not validate_only:
             self._store.commit(self._partition_records(topic.topic_id, current, count))
@@ -369,6 +369,9 @@ class Cluster:
 
         self.leadership = Leadership(self, nodes, ReplicaAssignments(self._files, self.config.log_dirs[0]))
         return self.leadership
+
+    def _replica_count(self, topic: Topic) -> int:
+        return 1 if self.leadership is None else len(self.leadership.standing(topic.partitions[0]).replicas)
 
     def raise_leader_epochs(self, partitions: Sequence[Partition]) -> None:
         """Somebody leads these from here on, durably: another broker, or the same anew; KafkaStorageError: nothing was changed."""

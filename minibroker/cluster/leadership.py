@@ -81,7 +81,8 @@ class Leadership:
         replicas, in_sync, leader_id, _ = self.standing(partition)
         if not partition.is_online:
             return PartitionNodes(NO_LEADER, replicas, [], replicas)
-        return PartitionNodes(leader_id, replicas, in_sync, [each for each in replicas if each not in self.alive])
+        shown = [each for each in in_sync if each in self.alive]  # as Apache Kafka, where the last one left in order (KIP-966)
+        return PartitionNodes(leader_id, replicas, shown, [each for each in replicas if each not in self.alive])
 
     def default_replication_factor(self, name: str) -> int:
         """Replicas of a topic whose creator does not say how many; never more than there are brokers."""

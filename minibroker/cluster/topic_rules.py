@@ -81,8 +81,8 @@ def check_partition_count(partition_count: int) -> None:
         raise PolicyViolation("Excessively large number of partitions per request.")
 
 
-def check_assignment(replicas: Sequence[int], node_ids: Collection[int]) -> None:
-    """A replica list must be of brokers that there are, each once."""
+def check_assignment(replicas: Sequence[int], node_ids: Collection[int], count: int | None = None) -> None:
+    """A replica list must be of brokers that there are, each once; `count` is how many the partitions before have."""
     if not replicas:
         raise InvalidReplicaAssignment("The manual partition assignment includes an empty replica list.")
     ordered = sorted(replicas)
@@ -92,12 +92,19 @@ def check_assignment(replicas: Sequence[int], node_ids: Collection[int]) -> None
     for broker, following in pairwise(ordered):
         if broker == following:
             raise InvalidReplicaAssignment(f"The manual partition assignment includes the broker {broker} more than once.")
+    if count is not None and len(ordered) != count:
+        raise InvalidReplicaAssignment(
+            f"The manual partition assignment includes a partition with {len(ordered)} replica(s), but this is not consistent with "
+            f"previous partitions, which have {count} replica(s)."
+        )
 
 
 def check_assignments(assignments: Mapping[int, Sequence[int]], node_ids: Collection[int]) -> int:
     """How many partitions a manual assignment makes."""
+    count = None
     for replicas in assignments.values():
-        check_assignment(replicas, node_ids)
+        check_assignment(replicas, node_ids, count)
+        count = len(replicas)
     if sorted(assignments) != list(range(len(assignments))):
         raise InvalidReplicaAssignment("partitions should be a consecutive 0-based integer sequence")
     return len(assignments)

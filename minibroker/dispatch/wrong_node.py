@@ -98,9 +98,8 @@ def _around(api_key: int) -> Callable[[Handler, RequestContext, Any], Any] | Non
 
 
 def _of_leaders(handler: Handler, ctx: RequestContext, request: Any) -> Any:
-    is_wrong = (
-        _is_wrong_reader if handler.api.key == k01_fetch.API_KEY and ctx.api_version >= READ_FROM_REPLICAS_SINCE else _is_wrong_leader
-    )
+    is_fetch = handler.api.key == k01_fetch.API_KEY
+    is_wrong = _is_wrong_reader if is_fetch and ctx.api_version >= READ_FROM_REPLICAS_SINCE else _is_wrong_leader
     is_durable = handler.api.key == k00_produce.API_KEY and request.acks == ALL_IN_SYNC
 
     def error_of(name: str, _topic_id: UUID, index: int | None) -> KafkaError | None:
@@ -113,15 +112,36 @@ def _of_leaders(handler: Handler, ctx: RequestContext, request: Any) -> Any:
         if is_wrong(ctx, found):
             return NotLeaderOrFollower()
         if is_durable and len(ctx.nodes.of(found).in_sync) < _in_sync_min(ctx, topic.config):
-            return NotEnoughReplicas(
-                f"The size of the current ISR is insufficient to satisfy the min.isr requirement of {_in_sync_min(ctx, topic.config)} "
-                f"for partition {name}-{index}"
-            )
+            return NotEnoughReplicas()
         return None
 
-    if is_wrong is _is_wrong_reader:
-        return fetch(handler, ctx, request, error_of)
-    return serve(handler, ctx, request, error_of)
+    if is_fetch:
+        return after(fetch(handler, ctx, request, error_of), _without_transactions)
+    result = serve(handler, ctx, request, error_of)
+    return after(result, partial(_without_words, ctx)) if handler.api.key == k00_produce.API_KEY else result
+
+
+def _without_words(ctx: RequestContext, response: Any) -> Any:
+    """As Kafka refuses: by the code alone, and where the log is this broker's, with its start."""
+    for topic in response.responses:
+        for result in topic.partition_responses:
+            if result.error_code in {NotLeaderOrFollower.code, NotEnoughReplicas.code}:
+                result.error_message = None
+            if result.error_code == NotEnoughReplicas.code:
+                cluster = ctx.services.cluster
+                found = cluster.topics.get(topic.name) or cluster.image.topics_by_id.get(topic.topic_id)
+                log = None if found is None else found.partitions[result.index].online_log
+                result.log_start_offset = -1 if log is None else log.log_start_offset
+    return response
+
+
+def _without_transactions(response: Any) -> Any:
+    """As Kafka refuses: nothing is said of transactions."""
+    for topic in response.responses:
+        for result in topic.partitions:
+            if result.error_code == NotLeaderOrFollower.code:
+                result.aborted_transactions = None
+    return response
 
 
 def _is_wrong_leader(ctx: RequestContext, partition: Partition) -> bool:

@@ -19,6 +19,11 @@ def describe_transactions(ctx: RequestContext, request: schema.Request) -> schem
     return schema.Response(transaction_states=[_describe(ctx, each) for each in request.transactional_ids])
 
 
+def on_error(_ctx: RequestContext, request: schema.Request, error: KafkaError) -> schema.Response:
+    """The error for each id."""
+    return schema.Response(transaction_states=[_failed(each, error.code) for each in request.transactional_ids])
+
+
 def _describe(ctx: RequestContext, transactional_id: str) -> schema.TransactionState:
     try:
         metadata = ctx.transactions.get(transactional_id)

@@ -71,9 +71,9 @@ def test_the_last_in_sync_stays_so_and_leads_again() -> None:
 
     leadership.stop(3)
     leadership.stop(2)
-    assert seen(nodes) == (PartitionNodes(NO_LEADER, [2, 3], [2], [2, 3]), 1)
+    assert seen(nodes) == (PartitionNodes(NO_LEADER, [2, 3], [], [2, 3]), 1)
     leadership.start(3)  # which was not in sync
-    assert seen(nodes) == (PartitionNodes(NO_LEADER, [2, 3], [2], [2]), 1)
+    assert seen(nodes) == (PartitionNodes(NO_LEADER, [2, 3], [], [2]), 1)
     leadership.start(2)
     assert seen(nodes)[0].leader_id == 2
     assert seen(nodes)[1] == 2
@@ -187,6 +187,8 @@ def test_partitions_that_are_added_have_as_many_replicas_or_those_that_were_said
     cluster.create_topic("orders", partition_count=2, replication_factor=2)
 
     cluster.create_partitions("orders", 3)
+    with pytest.raises(InvalidReplicaAssignment, match=r"with 1 replica\(s\), but this is not consistent .* have 2 replica\(s\)"):
+        cluster.create_partitions("orders", 4, assignments=[[3]])
     cluster.create_partitions("orders", 4, assignments=[[3, 1]])
 
     found = [nodes.leadership.of(partition).replicas for partition in cluster.topic("orders").partitions]

@@ -57,4 +57,4 @@ def test_the_tables_name_what_there_is() -> None:
     fixtures = re.findall(r"^\| `(minibroker\w*)` \|", page, re.MULTILINE)
     assert set(fixtures) == {name for name in vars(plugin) if name.startswith("minibroker")}
     arguments = re.findall(r"^\| `(\w+)` \|", page.partition("| argument |")[2], re.MULTILINE)
-    assert arguments == list(BrokerOptions.__init__.__kwdefaults__ or {})
+    assert [*arguments, "ports"] == list(BrokerOptions.__init__.__kwdefaults__ or {})  # those are for children

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -117,3 +118,9 @@ def test_several_brokers_in_the_loop_of_a_test() -> None:
 def test_numbers_that_cannot_be(brokers: int, racks: tuple[str, ...] | str) -> None:
     with pytest.raises(BrokerError):
         BrokerThread(brokers=brokers, racks=racks)
+
+
+def test_the_example_of_the_page() -> None:
+    page = Path(__file__).parents[2] / "docs" / "several-brokers.md"
+    (program,) = re.findall(r"^```python\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE)
+    exec(program, {})  # noqa: S102  that is what it is for
