@@ -111,11 +111,13 @@ class FolderData:
     def clear(self) -> None:
         """Remove all that is in the folder; partitions are put away as those of deleted topics, which the broker removes meanwhile."""
         for found in Path(self.log_dir).iterdir():
+            if found.name.endswith(DELETE_FOLDER):
+                continue  # it may be gone at any moment
             if not found.is_dir() or found.is_symlink():
                 found.unlink()
             elif found.name.startswith(_METADATA_FOLDER):
                 shutil.rmtree(found)
-            elif not found.name.endswith(DELETE_FOLDER):
+            else:
                 found.rename(found.with_name(delete_folder_name(found.name, uuid4().hex)))
 
     def copy(self) -> Snapshot:

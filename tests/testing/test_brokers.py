@@ -237,7 +237,7 @@ def test_data_stay_in_a_given_folder(tmp_path: Path) -> None:
 
 def test_a_given_folder_is_empty_soon_after_a_reset_and_a_snapshot_has_nothing_of_what_was_there(tmp_path: Path) -> None:
     with BrokerThread(data_dir=tmp_path / "data") as broker:
-        for _ in range(2):
+        for _ in range(10):
             for number in range(5):
                 broker.create_topic(f"orders{number}", partitions=3)
             broker.produce("orders0", "one")
