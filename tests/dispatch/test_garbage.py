@@ -6,10 +6,14 @@ import gc
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.middleware import later, served, wrapped
+from minibroker.dispatch.registry import Handler
 from minibroker.schemas import k01_fetch as k01
 from minibroker.schemas import k13_leave_group as k13
 from minibroker.schemas import k19_create_topics as k19
@@ -56,6 +60,24 @@ def fetch_whose_client_goes(broker: BrokerInMemory) -> None:
     broker.clock.advance(500)
 
 
+def fetch_whose_answer_is_changed_and_late(broker: BrokerInMemory) -> None:
+    plain = broker.services.registry
+
+    def watch(handler: Handler, ctx: RequestContext, request: object) -> object:
+        return served(handler, ctx, request, lambda response: later(ctx.clock, 10, lambda: response))
+
+    broker.services.registry = wrapped(plain, lambda handler: handler.around(partial(watch, handler)))
+    broker.dispatcher.serve_from(broker.services)
+    pending = _begin_fetch(broker)
+    broker.append("a", 0, records(1))
+    broker.clock.advance(0)
+    was_done = pending.is_done
+    broker.clock.advance(10)
+    assert (was_done, pending.is_done) == (False, True)
+    broker.services.registry = plain
+    broker.dispatcher.serve_from(broker.services)
+
+
 def fetch_session_that_ends(broker: BrokerInMemory) -> None:
     topics = [k01.Topic(topic="a", partitions=[k01.Partition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)])]
     opened = broker.ask(k01.Request(max_wait_ms=0, min_bytes=1, session_epoch=0, topics=topics), 12)
@@ -99,6 +121,7 @@ TURNS: dict[str, Turn] = {
         fetch_that_is_woken,
         fetch_that_waits_it_out,
         fetch_whose_client_goes,
+        fetch_whose_answer_is_changed_and_late,
         fetch_session_that_ends,
         request_that_fails,
         group_of_one,

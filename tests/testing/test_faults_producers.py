@@ -193,6 +193,19 @@ def test_what_is_lost_or_late_is_sent_again_and_there_once(broker: BrokerThread,
     assert len(broker.request_log.of("Produce", error="NOT_LEADER_OR_FOLLOWER")) == 1
 
 
+@pytest.mark.parametrize("name", sorted(set(LOST_OR_LATE) - {"not heard", "not answered"}))
+def test_requests_in_flight_together_keep_their_order(broker: BrokerThread, name: str) -> None:
+    """One record a request, five requests on their way: what befalls one of them befalls those behind it, too."""
+    kind, more = LOST_OR_LATE[name]
+    fault = getattr(broker.faults, kind)("Produce", topic="orders", **more).probability(0.2, seed=3)
+    producer = KafkaPython(broker.bootstrap_servers, batch_size=1)
+    sent = [producer.client.send("orders", b"%d" % number, partition=0) for number in range(60)]
+    assert [each.get(TIMEOUT_S).offset for each in sent] == list(range(60))
+    producer.close()
+    assert texts(broker) == [str(number) for number in range(60)]
+    assert fault.hits >= 5
+
+
 @pytest.mark.parametrize("make", MAKES)
 def test_what_cannot_be_retried_is_told_to_the_application(broker: BrokerThread, make: Make) -> None:
     plain = {"enable.idempotence": False} if make is Confluent else {"enable_idempotence": False}
