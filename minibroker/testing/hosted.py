@@ -73,7 +73,7 @@ class HostedBroker:
 
     @property
     def request_count(self) -> int:
-        """How many requests are or were in `request_log` since it was last cleared."""
+        """How many requests are or were in `request_log` since the start."""
         return 0 if self._dispatcher is None else self._dispatcher.request_count
 
     @property

@@ -54,7 +54,7 @@ class _Recorded:
 
     def __init__(self) -> None:
         self.entries: deque[LoggedRequest] = deque(maxlen=KEPT)
-        self.count = 0  #: since it was last cleared
+        self.count = 0  #: of those, too, that are forgotten: the number of the next one
 
 
 class RecordingDispatcher(Dispatcher):
@@ -75,7 +75,7 @@ class RecordingDispatcher(Dispatcher):
 
     @property
     def request_count(self) -> int:
-        """How many came since `clear`."""
+        """How many came, those too that are forgotten."""
         return self._recorded.count
 
     @property
@@ -84,9 +84,8 @@ class RecordingDispatcher(Dispatcher):
         return RequestLog(tuple(self._recorded.entries))
 
     def clear(self) -> None:
-        """Begin anew."""
+        """Forget what came."""
         self._recorded.entries.clear()
-        self._recorded.count = 0
 
     def run(self, plan: Plan, ctx: RequestContext, request: Any, work: Work | None = None) -> Answer | Delayed | None:
         """As Dispatcher, and write down what happens."""

@@ -102,12 +102,28 @@ def test_a_fault_hits_a_client(run: Commands, lab: Commands) -> None:
     assert ["NOT_LEADER_OR_FOLLOWER"] in [row["errors"] for row in rows if row["api"] == "Produce"]
 
 
+def test_requests_are_followed(run: Commands, lab: Commands) -> None:
+    run("topics", "create", "orders")
+    command = [sys.executable, "-u", "-m", "minibroker", *lab.before, "requests", "--follow"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as following:
+        assert following.stdout is not None
+        lines = iter(following.stdout.readline, "")
+        assert any("CreateTopics" in line for line in lines)
+        run("produce", "orders", stdin="apples\n")
+        assert any("Produce" in line for line in lines)
+        lab("reset")
+        run("topics", "create", "prices")
+        assert any("CreateTopics" in line and "prices" in line for line in lines)
+        following.kill()
+
+
 def test_a_full_disk_is_healed(run: Commands, lab: Commands) -> None:
     run("topics", "create", "orders")
     lab("faults", "storage", "--on", "write", "--error", "ENOSPC", "--topic", "orders", "--always")
     assert run("produce", "orders", "--timeout", "1", stdin="lost\n", code=124).out == ""
     assert '"log_dirs": {' in lab("info", "-o", "json").out
     assert "=False" in lab("info").out
+    assert "log dir" in run("health", code=1).err
     lab("faults", "heal")
     assert "=True" in lab("info").out
     run("produce", "orders", stdin="kept\n")

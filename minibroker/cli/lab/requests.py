@@ -38,7 +38,7 @@ def _following(lab: Lab) -> Iterator[LoggedRequest]:
     since, seen = 0, set[int]()
     while True:
         first, next_number, found = _read(lab, since)
-        if next_number < since:  # the broker was reset
+        if next_number < since:  # another broker
             since, seen = 0, set()
             continue
         waiting = []

@@ -107,14 +107,16 @@ def test_data_time_and_requests(served: Served) -> None:
     served.do("restore", name="one")
     assert kcat(served, "-C", "-e", "-q").stdout == "one\n"
     asked = served.send("requests")[1]["result"]
-    assert (asked["first"], asked["next"]) == (0, len(asked["rows"]))
+    assert asked["next"] - asked["first"] == len(asked["rows"])
     assert "Fetch" in {row[3] for row in asked["rows"]}
     assert served.do("requests", since=asked["next"] - 1)["first"] == asked["next"] - 1
     before_ms = served.send("info")[1]["result"]["now_ms"]
     served.do("advance", ms=3_600_000)
     assert served.send("info")[1]["result"]["now_ms"] - before_ms >= 3_600_000
     served.do("reset")
-    assert served.send("requests")[1]["result"] == {"first": 0, "next": 0, "rows": []}
+    after = served.send("requests")[1]["result"]
+    assert after["first"] == after["next"] >= asked["next"]  # numbers go on
+    assert after["rows"] == []
 
 
 NODE = """
