@@ -19,8 +19,9 @@ from pathlib import Path
 
 import pytest
 
-from minibroker.testing import BrokerError, BrokerProcess
+from minibroker.testing import BrokerError, BrokerProcess, GivenCluster
 from tests.support import java
+from tests.support.kafka_process import KafkaProcess
 
 COUNT = 600  #: records of each make
 STEPS = 16  #: things that happen to the brokers meanwhile
@@ -324,3 +325,26 @@ def test_a_consumer_reads_from_the_replica_in_its_rack(broker: BrokerProcess) ->
     asked = [request.node for request in broker.request_log if request.client_id == "near" and request.api == "Fetch"]
     assert asked[0] == leader
     assert near in asked
+
+
+@pytest.mark.java
+@pytest.mark.timeout(180)
+def test_a_broker_alone_and_apache_kafka_open_what_several_left(tmp_path: Path) -> None:
+    data_dir = tmp_path / "data"
+    with BrokerProcess(brokers=3, data_dir=data_dir, topics={"orders": 2}) as several:
+        for step in range(4):
+            several.produce("orders", *(f"{step}-{number}" for number in range(10)), partition=step % 2)
+            several.leaders.move("orders", step % 2, to=1 + step % 3)
+        several.nodes.stop(1)
+        several.produce("orders", "last", partition=0)
+        expected = sorted((record.partition, record.offset, record.value) for record in several.records("orders"))
+    assert len(expected) == 41
+
+    with BrokerProcess(data_dir=data_dir) as alone:
+        assert sorted((record.partition, record.offset, record.value) for record in alone.records("orders")) == expected
+        assert alone.leaders.describe("orders", 0)["replicas"] == [1]
+    with KafkaProcess(tmp_path, data_dir, static_voters=True) as kafka, GivenCluster(kafka.bootstrap) as given:
+        assert sorted((record.partition, record.offset, record.value) for record in given.records("orders")) == expected
+        given.produce("orders", "Kafka's", partition=0)
+        assert len(given.records("orders")) == 42
+        kafka.stop()
