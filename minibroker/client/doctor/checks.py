@@ -121,9 +121,11 @@ def replicas(node_id: int, configs: Mapping[str, str | None], broker_count: int)
     for name, consequence in REPLICAS.items():
         text = configs.get(name) or ""
         if text.isdigit() and int(text) > broker_count:
-            brokers = "1 broker" if broker_count == 1 else f"{broker_count} brokers"
+            brokers = "there is 1 broker" if broker_count == 1 else f"only {broker_count} brokers are up"
             advice = f"Set {name}={broker_count} before its topic is first used"
-            yield Finding(PROBLEM, f"broker {node_id}", f"{name} is {text}, and there is {brokers}: {consequence}", advice)
+            if broker_count > 1:
+                advice = f"Start the others, or s{advice[1:]}"
+            yield Finding(PROBLEM, f"broker {node_id}", f"{name} is {text}, and {brokers}: {consequence}", advice)
 
 
 def bootstraps(reached: Mapping[Address, str | None]) -> Iterator[Finding]:

@@ -83,6 +83,9 @@ def test_settings_that_need_more_brokers_than_there_are() -> None:
     (finding,) = worst(found(broker))
     assert finding.text == "transaction.state.log.replication.factor is 3, and there is 1 broker: transactions do not work"
     assert finding.advice == "Set transaction.state.log.replication.factor=1 before its topic is first used"
+    (finding,) = checks.replicas(2, {"min.insync.replicas": "3"}, broker_count=2)
+    assert finding.text == "min.insync.replicas is 3, and only 2 brokers are up: acks=all is refused"
+    assert finding.advice == "Start the others, or set min.insync.replicas=2 before its topic is first used"
 
 
 def test_an_address_that_leads_to_another_broker() -> None:
