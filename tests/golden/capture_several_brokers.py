@@ -1,0 +1,263 @@
+"""What three brokers of Apache Kafka answer to requests at the right one and at the wrong one, and when one is gone: a golden conversation.
+
+    python -m tests.golden.capture_several_brokers
+
+starts a cluster of three Kafkas with racks a, b, c, and writes `several_brokers_kafka_4.3.1.json` beside this file; the same is asked of
+us by tests/testing/test_several_brokers_golden.py. Topics have their replicas as they are given here, so that every answer is the same each time.
+Topic ids are taken out, ports and hosts become names, and lists of partitions are ordered.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from minibroker.schemas import (
+    k00_produce,
+    k01_fetch,
+    k02_list_offsets,
+    k03_metadata,
+    k09_offset_fetch,
+    k10_find_coordinator,
+    k12_heartbeat,
+    k15_describe_groups,
+    k19_create_topics,
+    k22_init_producer_id,
+    k23_offset_for_leader_epoch,
+    k42_delete_groups,
+    k43_elect_leaders,
+    k45_alter_partition_reassignments,
+    k65_describe_transactions,
+    k69_consumer_group_describe,
+)
+from minibroker.wire.api import api_of
+from minibroker.wire.codec import decode
+from minibroker.wire.header import decode_response_header, response_header_version
+from tests.support.broker_in_memory import frame_of, records
+from tests.support.java import KAFKA_VERSION, SHORT_LIVED, class_data, kafka_jars
+from tests.support.kafka_process import CLUSTER_ID, READY, free_port
+
+GOLDEN = Path(__file__).with_name("several_brokers_kafka_4.3.1.json")
+RACKS = ("a", "b", "c")
+TIMEOUT_S = 60.0
+REPLICAS = ([1, 2], [2, 3], [3, 1])  #: of the topic's partitions
+
+
+class Cluster:
+    """Three brokers by their addresses, asked over sockets."""
+
+    def __init__(self, addresses: Sequence[str], stop: Callable[[int], None]) -> None:
+        self.addresses = dict(enumerate(addresses, 1))
+        self.stop = stop
+        self.said: dict[str, Any] = {}
+
+    def ask(self, node: int, request: Any, version: int | None = None) -> Any:
+        host, _, port = self.addresses[node].rpartition(":")
+        api = api_of(sys.modules[type(request).__module__])
+        number = api.max_version if version is None else version
+        frame = bytes(frame_of(request, number))
+        with socket.create_connection((host, int(port)), TIMEOUT_S) as connection, connection.makefile("rb") as answers:
+            connection.sendall(struct.pack(">i", len(frame)) + frame)
+            body = answers.read(struct.unpack(">i", answers.read(4))[0])
+        _, position = decode_response_header(body, response_header_version(api, number))
+        return decode(api.Response, body[position:], number, flexible=api.flexible(number))
+
+    def note(self, what: str, answer: Any) -> None:
+        """Keep an answer as text without what differs each time."""
+        text = re.sub(r"UUID\('[^']*'\)", "ID", str(answer))
+        for node, address in self.addresses.items():
+            host, _, port = address.rpartition(":")
+            text = text.replace(port, f"PORT{node}").replace(repr(host), "HOST")
+        self.said[what] = text
+
+    def until(self, look: Callable[[], Any], wanted: Callable[[Any], bool]) -> Any:
+        deadline = time.monotonic() + TIMEOUT_S
+        while not wanted(found := look()):
+            assert time.monotonic() < deadline, found
+            time.sleep(0.1)
+        return found
+
+
+def create(
+    cluster: Cluster, name: str, *, partitions: int = -1, factor: int = -1, replicas: Sequence[list[int]] = (), **configs: str
+) -> Any:
+    assignments = [k19_create_topics.Assignment(partition_index=index, broker_ids=each) for index, each in enumerate(replicas)]
+    settings = [k19_create_topics.Config(name=key.replace("_", "."), value=text) for key, text in configs.items()]
+    topic = k19_create_topics.Topic(
+        name=name, num_partitions=partitions, replication_factor=factor, assignments=assignments, configs=settings
+    )
+    return cluster.ask(1, k19_create_topics.Request(topics=[topic], timeout_ms=10_000)).topics[0]
+
+
+def metadata(cluster: Cluster, topic: str, node: int = 1) -> Any:
+    return cluster.ask(node, k03_metadata.Request(topics=[k03_metadata.Topic(name=topic)]))
+
+
+def converse(cluster: Cluster) -> dict[str, Any]:
+    """Everything that is asked, with what was answered."""
+    made = create(cluster, "orders", replicas=REPLICAS, min_insync_replicas="2")
+    for what, refused in {
+        "four replicas": create(cluster, "no", partitions=1, factor=4),
+        "no replicas": create(cluster, "no", partitions=1, factor=0),
+        "unknown broker": create(cluster, "no", replicas=[[1, 7]]),
+        "a broker twice": create(cluster, "no", replicas=[[1, 1]]),
+        "unequal lists": create(cluster, "no", replicas=[[1, 2], [3]]),
+    }.items():
+        cluster.note(f"create with {what}", (refused.error_code, refused.error_message))
+    for node in cluster.addresses:
+        cluster.until(partial(metadata, cluster, "orders", node), led)
+    note_partitions(cluster, "metadata")
+    ask_leaders(cluster, made.topic_id)
+    ask_coordinators(cluster)
+    ask_controller(cluster)
+    cluster.stop(2)
+    cluster.until(lambda: metadata(cluster, "orders"), lambda found: len(found.brokers) == 2 and all_left(found, 2))
+    note_partitions(cluster, "metadata without broker 2")
+    cluster.note("Produce, too few in sync", cluster.ask(1, produce(made.topic_id, 0, acks=-1)))
+    cluster.note("elect a preferred leader that is gone", elect(cluster, 1, 0))
+    cluster.note("elect uncleanly what has a leader", elect(cluster, 1, 1))
+    return cluster.said
+
+
+def led(found: Any) -> bool:
+    return not found.topics[0].error_code and all(not each.error_code for each in found.topics[0].partitions)
+
+
+def all_left(found: Any, node: int) -> bool:
+    return all(node not in each.isr_nodes for each in found.topics[0].partitions)
+
+
+def note_partitions(cluster: Cluster, what: str) -> None:
+    found = metadata(cluster, "orders")
+    told = [
+        (each.partition_index, each.leader_id, each.replica_nodes, each.isr_nodes, each.offline_replicas, each.error_code)
+        for each in sorted(found.topics[0].partitions, key=lambda each: int(each.partition_index))
+    ]
+    cluster.note(what, (told, [(each.node_id, each.rack) for each in sorted(found.brokers, key=lambda each: int(each.node_id))]))
+
+
+def produce(topic_id: Any, *indexes: int, acks: int = 1) -> k00_produce.Request:
+    partitions = [k00_produce.Partition(index=index, records=records(1)) for index in indexes]
+    return k00_produce.Request(
+        acks=acks, timeout_ms=3000, topic_data=[k00_produce.Topic(name="orders", topic_id=topic_id, partition_data=partitions)]
+    )
+
+
+def ask_leaders(cluster: Cluster, topic_id: Any) -> None:
+    for version in (9, 10, 13):
+        cluster.note(f"Produce {version}", cluster.ask(1, produce(topic_id, 1), version))
+    cluster.ask(1, produce(topic_id, 0, acks=-1))  # its replica has it, too
+    for what, node, version, more in (
+        ("at a follower that is too old", 2, 10, {}),
+        ("at a stranger", 3, 18, {}),
+        ("at a stranger, 13", 3, 13, {}),
+        ("at the leader, rack of the follower", 1, 18, {"rack_id": "b"}),
+        ("at the leader, its own rack", 1, 18, {"rack_id": "a"}),
+        ("at the leader, rack without a replica", 1, 18, {"rack_id": "c"}),
+        ("at the leader, read_committed", 1, 18, {"rack_id": "b", "isolation_level": 1}),
+    ):
+        partition = k01_fetch.Partition(partition=0, fetch_offset=0, partition_max_bytes=1000)
+        topic = k01_fetch.Topic(topic="orders", topic_id=topic_id, partitions=[partition])
+        answer = cluster.ask(node, k01_fetch.Request(max_wait_ms=500, min_bytes=1, topics=[topic], **more), version)
+        result = answer.responses[0].partitions[0]
+        told = (result.error_code, result.high_watermark, result.preferred_read_replica, bool(result.records), result.aborted_transactions)
+        cluster.note(f"Fetch {what}", (answer.error_code, told, result.current_leader, answer.node_endpoints))
+    offsets = k02_list_offsets.Topic(name="orders", partitions=[k02_list_offsets.Partition(partition_index=0, timestamp=-1)])
+    cluster.note("ListOffsets", cluster.ask(3, k02_list_offsets.Request(replica_id=-1, topics=[offsets])))
+    place = k23_offset_for_leader_epoch.Partition(partition=0, leader_epoch=0, current_leader_epoch=-1)
+    asked = k23_offset_for_leader_epoch.Topic(topic="orders", partitions=[place])
+    cluster.note("OffsetForLeaderEpoch", cluster.ask(3, k23_offset_for_leader_epoch.Request(replica_id=-1, topics=[asked])))
+
+
+def stranger(cluster: Cluster, key_type: int, key: str) -> int:
+    """A broker that does not coordinate `key`."""
+    asked = k10_find_coordinator.Request(key_type=key_type, coordinator_keys=[key])
+    found = cluster.until(lambda: cluster.ask(1, asked).coordinators[0], lambda each: not each.error_code)
+    return next(node for node in cluster.addresses if node != found.node_id)
+
+
+def ask_coordinators(cluster: Cluster) -> None:
+    at = stranger(cluster, k10_find_coordinator.GROUP, "g")
+    for what, request, version in (
+        ("Heartbeat", k12_heartbeat.Request(group_id="g", generation_id=1, member_id="m"), None),
+        ("DescribeGroups", k15_describe_groups.Request(groups=["g"]), None),
+        ("OffsetFetch", k09_offset_fetch.Request(groups=[k09_offset_fetch.Group(group_id="g", topics=None)]), None),
+        ("OffsetFetch 7", k09_offset_fetch.Request(group_id="g", topics=None), 7),
+        ("DeleteGroups", k42_delete_groups.Request(groups_names=["g"]), None),
+        ("ConsumerGroupDescribe", k69_consumer_group_describe.Request(group_ids=["g"], include_authorized_operations=False), None),
+    ):
+        cluster.note(f"{what} at the wrong coordinator", cluster.ask(at, request, version))
+    at = stranger(cluster, k10_find_coordinator.TRANSACTION, "t")
+    cluster.note("InitProducerId", cluster.ask(at, k22_init_producer_id.Request(transactional_id="t", transaction_timeout_ms=1000)))
+    cluster.note("DescribeTransactions", cluster.ask(at, k65_describe_transactions.Request(transactional_ids=["t"])))
+
+
+def elect(cluster: Cluster, index: int, election_type: int) -> Any:
+    asked = [k43_elect_leaders.Topic(topic="orders", partitions=[index])]
+    return cluster.ask(1, k43_elect_leaders.Request(election_type=election_type, topic_partitions=asked, timeout_ms=5000))
+
+
+def ask_controller(cluster: Cluster) -> None:
+    cluster.note("elect who leads already", elect(cluster, 0, 0))
+    for what, replicas, more in (
+        ("more replicas than allowed", [1, 2, 3], {"allow_replication_factor_change": False}),
+        ("an unknown broker", [1, 9], {}),
+        ("a broker twice", [1, 1], {}),
+        ("no broker", [], {}),
+        ("nothing", None, {}),
+        ("what is there", [1, 2], {}),
+    ):
+        partition = k45_alter_partition_reassignments.Partition(partition_index=0, replicas=replicas)
+        topic = k45_alter_partition_reassignments.Topic(name="orders", partitions=[partition])
+        answer = cluster.ask(2, k45_alter_partition_reassignments.Request(timeout_ms=5000, topics=[topic], **more))
+        cluster.note(f"reassign to {what}", answer)
+
+
+def main() -> None:
+    """Ask three Kafkas, and write down what they say."""
+    ports, controllers = [free_port() for _ in RACKS], [free_port() for _ in RACKS]
+    voters = ",".join(f"{number}@127.0.0.1:{port}" for number, port in enumerate(controllers, 1))
+    jars = kafka_jars()
+    java = ["java", "-Xmx256m", *SHORT_LIVED, *class_data(jars), "-cp", f"{jars}/*"]
+    processes: list[subprocess.Popen[bytes]] = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for number, rack in enumerate(RACKS, 1):
+            properties = folder / f"{number}.properties"
+            properties.write_text(
+                f"process.roles=broker,controller\nnode.id={number}\nbroker.rack={rack}\ncontroller.quorum.voters={voters}\n"
+                f"listeners=PLAINTEXT://127.0.0.1:{ports[number - 1]},CONTROLLER://127.0.0.1:{controllers[number - 1]}\n"
+                "controller.listener.names=CONTROLLER\ninter.broker.listener.name=PLAINTEXT\n"
+                f"log.dirs={folder / str(number)}\noffsets.topic.num.partitions=5\ntransaction.state.log.num.partitions=5\n"
+                "replica.selector.class=org.apache.kafka.common.replica.RackAwareReplicaSelector\n"
+            )
+            tool = [*java, "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(properties)]
+            subprocess.run(tool, check=True, capture_output=True)
+            with (folder / f"{number}.txt").open("wb") as output:
+                processes.append(subprocess.Popen([*java, "kafka.Kafka", str(properties)], stdout=output, stderr=subprocess.STDOUT))
+        try:
+            while not all(READY in (folder / f"{number}.txt").read_text(errors="replace") for number in (1, 2, 3)):
+                time.sleep(0.1)
+            cluster = Cluster([f"127.0.0.1:{port}" for port in ports], lambda node: processes[node - 1].send_signal(signal.SIGTERM))
+            said = converse(cluster)
+        finally:
+            for process in processes:
+                process.kill()
+                process.wait()
+    provenance = f"Apache Kafka {KAFKA_VERSION}, three brokers, tests/golden/capture_several_brokers.py"
+    GOLDEN.write_text(json.dumps({"provenance": provenance, "answers": said}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

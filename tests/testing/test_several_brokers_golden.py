@@ -1,0 +1,15 @@
+"""Several brokers answer as three Apache Kafkas do: at the right one, at the wrong one, and when one is gone."""
+
+from __future__ import annotations
+
+import json
+
+from minibroker.testing import BrokerThread
+from tests.golden.capture_several_brokers import GOLDEN, RACKS, Cluster, converse
+
+
+def test_the_conversation_is_that_of_three_kafkas() -> None:
+    with BrokerThread(brokers=3, racks=RACKS) as broker:
+        said = converse(Cluster([*broker.nodes.addresses.values()], broker.nodes.stop))
+
+    assert said == json.loads(GOLDEN.read_text())["answers"]
