@@ -19,16 +19,17 @@ from minibroker.client.deadline import Deadline
 from minibroker.client.errors import refusal
 from minibroker.client.group_offsets import Committed, commit_as_member, committed_offsets
 from minibroker.client.leaders import TopicPartition
-from minibroker.errors import FencedMemberEpoch, KafkaError, UnknownMemberId
+from minibroker.errors import FencedMemberEpoch, GroupIdNotFound, KafkaError, UnknownMemberId
 from minibroker.schemas import k68_consumer_group_heartbeat as schema
 from minibroker.schemas.k10_find_coordinator import GROUP
 
 _REBALANCE_TIMEOUT_MS: Final = 60_000
 _JOIN, _LEAVE = 0, -1
+_FORGOTTEN: Final = (FencedMemberEpoch, UnknownMemberId, GroupIdNotFound)  #: its session was over, and maybe its group with it
 
 
 class GroupMember:
-    """One member; has joined when the constructor returns, though it may have no partitions yet.
+    """One member; it joins by its first heartbeat.
 
     Args:
         now_s: a clock that never goes back, in seconds.
@@ -53,7 +54,7 @@ class GroupMember:
             return False
         try:
             self._heartbeat()
-        except (FencedMemberEpoch, UnknownMemberId):
+        except _FORGOTTEN:
             self._epoch, self._owned, self._told, self.assigned = _JOIN, [], [], ()
             self._heartbeat()
         return True
@@ -73,7 +74,7 @@ class GroupMember:
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Keep the next offset of partitions; those of a member that was fenced meanwhile belong to somebody else."""
         for error in commit_as_member(self._client, self._group, offsets, member_id=self._member_id, epoch=self._epoch).values():
-            if error is not None and not isinstance(error, FencedMemberEpoch | UnknownMemberId):
+            if error is not None and not isinstance(error, _FORGOTTEN):
                 raise error
 
     def leave(self) -> None:
