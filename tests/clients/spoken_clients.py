@@ -7,6 +7,9 @@ HANDLE names a producer within its program.
     send HANDLE TOPIC PARTITION VALUE ...            offsets HANDLE GROUP TOPIC PARTITION OFFSET
     read ISOLATION (TOPIC PARTITION COUNT) ...       answers TOPIC PARTITION OFFSET VALUE for each record
     committed ISOLATION GROUP TOPIC PARTITION        answers an offset, or -1
+
+Java's has two more: `open` takes settings, NAME=VALUE, and an empty TRANSACTIONAL_ID for a producer that is idempotent only;
+`outcomes HANDLE` waits and answers for each record since the last time its offset, or what went wrong.
 """
 
 from __future__ import annotations

@@ -63,10 +63,11 @@ public class Transactions {
     private List<String> answer(String[] words) throws Exception {
         List<String> rest = Arrays.asList(words).subList(1, words.length);
         switch (words[0]) {
-            case "open": open(words[1], words[2], words[3]); break;
+            case "open": open(words[1], words[2], words[3], rest.subList(3, rest.size())); break;
             case "begin": producers.get(words[1]).beginTransaction(); break;
             case "send": send(words[1], words[2], Integer.parseInt(words[3]), rest.subList(3, rest.size())); break;
             case "flush": flush(words[1]); break;
+            case "outcomes": return outcomes(words[1]);
             case "offsets": sendOffsets(words[1], words[2], place(words[3], words[4]), Long.parseLong(words[5])); break;
             case "commit": producers.get(words[1]).commitTransaction(); break;
             case "abort": producers.get(words[1]).abortTransaction(); break;
@@ -78,19 +79,28 @@ public class Transactions {
         return List.of();
     }
 
-    private void open(String handle, String transactionalId, String timeoutMs) {
+    /** Without a transactional id the producer is idempotent only; more settings are NAME=VALUE. */
+    private void open(String handle, String transactionalId, String timeoutMs, List<String> settings) {
         Properties properties = new Properties();
         properties.put("bootstrap.servers", bootstrap);
-        properties.put("transactional.id", transactionalId);
-        properties.put("transaction.timeout.ms", timeoutMs);
+        if (!transactionalId.isEmpty()) {
+            properties.put("transactional.id", transactionalId);
+            properties.put("transaction.timeout.ms", timeoutMs);
+        }
         properties.put("linger.ms", "5");
         properties.put("reconnect.backoff.max.ms", "100");
         properties.put("retry.backoff.ms", "20");
         properties.put("retry.backoff.max.ms", "100");
+        for (String setting : settings) {
+            String[] parts = setting.split("=", 2);
+            properties.put(parts[0], parts[1]);
+        }
         KafkaProducer<String, String> producer = new KafkaProducer<>(properties, new StringSerializer(), new StringSerializer());
         producers.put(handle, producer);
         sent.put(handle, new ArrayList<>());
-        producer.initTransactions();
+        if (!transactionalId.isEmpty()) {
+            producer.initTransactions();
+        }
     }
 
     private void send(String handle, String topic, int partition, List<String> values) {
@@ -106,6 +116,21 @@ public class Transactions {
         for (Future<RecordMetadata> each : futures) {
             each.get();
         }
+    }
+
+    /** Of each record since the last time: its offset, or what the client says instead. */
+    private List<String> outcomes(String handle) throws Exception {
+        producers.get(handle).flush();
+        List<String> found = new ArrayList<>();
+        for (Future<RecordMetadata> each : sent.get(handle)) {
+            try {
+                found.add(Long.toString(each.get().offset()));
+            } catch (java.util.concurrent.ExecutionException failure) {
+                found.add(described(failure.getCause()).replace('\n', ' '));
+            }
+        }
+        sent.get(handle).clear();
+        return found;
     }
 
     private void sendOffsets(String handle, String group, TopicPartition partition, long offset) {

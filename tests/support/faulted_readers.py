@@ -1,0 +1,155 @@
+"""Members of groups that meet faults: three makes of consumers, impatient, reading committed records and committing what they read.
+
+When one fails it is closed, and another one goes on, as an application would be restarted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, Final
+
+from tests.clients.transactional import Place
+from tests.support.fault_schedule import reader
+
+SESSION_TIMEOUT_MS: Final = 1500
+REQUEST_TIMEOUT_MS: Final = 1600  #: kafka-python's must be longer than its session's
+HEARTBEAT_MS: Final = 200
+Seen = tuple[Place, int, str]  #: a record, its offset, its value
+
+
+class Reader:
+    """Reads topics of a make in a thread until it is told to stop, or has what it is told to wait for."""
+
+    def __init__(self, make: str, bootstrap: str, topics: Sequence[str]) -> None:
+        self.seen: set[Seen] = set()
+        self.failures: list[str] = []
+        self._make, self._bootstrap, self._topics = make, bootstrap, topics
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=reader(make), daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """And wait for it."""
+        self._stopped.set()
+        self._thread.join(30)
+
+    def has(self, wanted: Collection[Seen]) -> bool:
+        """Whether it has read all of them."""
+        return self.seen.issuperset(wanted)
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            try:
+                READERS[self._make](self)
+            except Exception as error:  # noqa: BLE001  whatever it is, another consumer goes on
+                self.failures.append(f"{reader(self._make)}: {error!r}")
+
+    def kafka_python(self) -> None:
+        from kafka import KafkaConsumer
+
+        consumer = KafkaConsumer(
+            *self._topics,
+            bootstrap_servers=self._bootstrap.split(","),
+            client_id=reader(self._make),
+            group_id=f"readers-{self._make}",
+            isolation_level="read_committed",
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            session_timeout_ms=SESSION_TIMEOUT_MS,
+            heartbeat_interval_ms=HEARTBEAT_MS,
+            request_timeout_ms=REQUEST_TIMEOUT_MS,
+            max_poll_interval_ms=5000,
+            fetch_max_wait_ms=100,
+            retry_backoff_ms=20,
+            reconnect_backoff_ms=10,
+            reconnect_backoff_max_ms=100,
+        )
+        try:
+            while not self._stopped.is_set():
+                found = [record for records in consumer.poll(100).values() for record in records]
+                self.seen.update((Place(each.topic, each.partition), each.offset, each.value.decode()) for each in found)
+                if found:
+                    consumer.commit(timeout_ms=5000)
+        finally:
+            consumer.close(autocommit=False, timeout_ms=500)
+
+    def aiokafka(self) -> None:
+        asyncio.run(self._aiokafka())
+
+    async def _aiokafka(self) -> None:
+        from aiokafka import AIOKafkaConsumer
+
+        consumer = AIOKafkaConsumer(
+            *self._topics,
+            bootstrap_servers=self._bootstrap,
+            client_id=reader(self._make),
+            group_id=f"readers-{self._make}",
+            isolation_level="read_committed",
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            session_timeout_ms=SESSION_TIMEOUT_MS,
+            heartbeat_interval_ms=HEARTBEAT_MS,
+            request_timeout_ms=REQUEST_TIMEOUT_MS,
+            max_poll_interval_ms=5000,
+            fetch_max_wait_ms=100,
+            retry_backoff_ms=20,
+        )
+        try:
+            await asyncio.wait_for(consumer.start(), 10)
+            while not self._stopped.is_set():
+                found = [record for records in (await consumer.getmany(timeout_ms=100)).values() for record in records]
+                self.seen.update((Place(each.topic, each.partition), each.offset, (each.value or b"").decode()) for each in found)
+                if found:
+                    await asyncio.wait_for(consumer.commit(), 10)
+        finally:
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(consumer.stop(), 3)
+
+    def confluent(self) -> None:
+        from confluent_kafka import Consumer, KafkaException
+
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self._bootstrap,
+                "client.id": reader(self._make),
+                "group.id": f"readers-{self._make}",
+                "isolation.level": "read_committed",
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
+                "session.timeout.ms": SESSION_TIMEOUT_MS,
+                "heartbeat.interval.ms": HEARTBEAT_MS,
+                "max.poll.interval.ms": 5000,
+                "socket.timeout.ms": REQUEST_TIMEOUT_MS,
+                "fetch.wait.max.ms": 100,
+                "fetch.error.backoff.ms": 20,
+                "reconnect.backoff.ms": 10,
+                "reconnect.backoff.max.ms": 100,
+                "check.crcs": True,
+                "error_cb": lambda _: None,
+                "log_level": 0,
+            }
+        )
+        try:
+            consumer.subscribe([*self._topics])
+            while not self._stopped.is_set():
+                found = [each for each in consumer.consume(100, 0.1) if each.error() is None]
+                self.seen.update(
+                    (Place(str(each.topic()), each.partition() or 0), each.offset() or 0, (each.value() or b"").decode()) for each in found
+                )
+                if found:
+                    try:
+                        consumer.commit(asynchronous=False)
+                    except KafkaException as error:  # it goes on by itself
+                        self.failures.append(f"{reader(self._make)}: {error!r}")
+        finally:
+            consumer.close()
+
+
+READERS: Final[dict[str, Callable[[Reader], Any]]] = {
+    "kafka-python": Reader.kafka_python,
+    "aiokafka": Reader.aiokafka,
+    "confluent-kafka": Reader.confluent,
+}
