@@ -1,8 +1,8 @@
 """The start procedures of Testcontainers, step by step as their modules take them, against our image instead of Kafka's.
 
-Each starts a container that waits for a script, learns the port that it was given, writes the script, and waits for a line of the log. The
-steps were read in the sources of the modules: testcontainers-python 4.15.0, of the others what was newest in November 2026. Go's for Apache's
-image is its Confluent one with that image's script.
+Each starts a container that waits for a script, learns the port that it was given, writes the script, and waits for a line of the log.
+The steps were read in the sources of the modules: testcontainers-python 4.15.0, of the others what was newest in November 2026. Go's for
+Apache's image is its Confluent one with that image's script.
 """
 
 from __future__ import annotations
