@@ -20,6 +20,8 @@ from pathlib import Path
 import pytest
 
 from minibroker.testing import BrokerError, BrokerProcess, GivenCluster
+from tests.clients.makes import IN_PROCESS
+from tests.clients.transactional import Place
 from tests.support import java
 from tests.support.kafka_process import KafkaProcess
 
@@ -348,3 +350,44 @@ def test_a_broker_alone_and_apache_kafka_open_what_several_left(tmp_path: Path) 
         given.produce("orders", "Kafka's", partition=0)
         assert len(given.records("orders")) == 42
         kafka.stop()
+
+
+TRANSACTIONS = 12
+COORDINATORS = 5  #: partitions of __transaction_state
+
+
+@pytest.mark.parametrize("make", IN_PROCESS)
+def test_transactions_go_on_when_coordinators_and_leaders_move(broker: BrokerProcess, make: str) -> None:
+    """Each transaction writes to both partitions while something moves, and every third is aborted.
+
+    kafka-python 3.0 goes on asking for its coordinator where it was when that broker refuses connections, until its records expire: for it
+    coordinators move, and brokers stay up.
+    """
+    topic = broker.create_topic(f"transactions-of-{make}", partitions=2)
+    places = [Place(topic, 0), Place(topic, 1)]
+    client = IN_PROCESS[make]
+    producer = client.open(broker.bootstrap_servers, f"id-of-{make}")
+    committed = []
+    for number in range(TRANSACTIONS):
+        node = number // 4 + 1
+        if number % 4 == 0 and make == "kafka-python":
+            for index in range(COORDINATORS):
+                broker.leaders.move("__transaction_state", index, to=node)
+        elif number % 4 == 0:
+            broker.nodes.stop(node)
+        producer.begin()
+        for place in places:
+            producer.send(place, value(number))
+        if number % 4 == 1:
+            broker.leaders.move(topic, number % 2, to=broker.nodes.alive[number % 2])
+        if number % 4 == 3:
+            broker.nodes.start(node)
+        if number % 3 == 2:
+            producer.abort()
+        else:
+            producer.commit()
+            committed.append(value(number))
+    producer.close()
+
+    for place in places:
+        assert [record.value for record in broker.records(topic, partition=place.partition)] == committed

@@ -3,8 +3,8 @@
     python -m tests.golden.capture_several_brokers
 
 starts a cluster of three Kafkas with racks a, b, c, and writes `several_brokers_kafka_4.3.1.json` beside this file; the same is asked of
-us by tests/testing/test_several_brokers_golden.py. Topics have their replicas as they are given here, so that every answer is the same each time.
-Topic ids are taken out, ports and hosts become names, and lists of partitions are ordered.
+us by tests/testing/test_several_brokers_golden.py. Topics have their replicas as they are given here, so that every answer is the same
+each time. Topic ids are taken out, ports and hosts become names, and lists of partitions are ordered.
 """
 
 from __future__ import annotations

@@ -45,6 +45,18 @@ def test_one_ready_line_then_served_then_a_clean_stop(tmp_path: Path, loop: str,
     assert (broker.data_dir / ".kafka_cleanshutdown").exists()
 
 
+def test_several_brokers_say_that_nothing_is_replicated(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path, "--brokers", "2", "--racks", "a,b") as broker:
+        (line,) = broker.output.splitlines()
+        listeners = r"PLAINTEXT://localhost:(\d+), PLAINTEXT://localhost:(\d+)"
+        found = re.match(
+            rf"minibroker ready: {listeners}, data in .*, 2 brokers to clients and one in fact: nothing is replicated, \d", line
+        )
+        assert found is not None
+        assert [api_versions(int(port)) for port in found.groups()] == [0, 0]
+        assert broker.stop() == 0
+
+
 def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path) as broker, socket.create_connection(("127.0.0.1", broker.port)) as silent:
         # A client whose answers cannot leave keeps the broker from stopping at once: it asks for more than the sockets hold.
