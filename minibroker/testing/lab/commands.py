@@ -48,7 +48,7 @@ class Lab:
 
     def __init__(self, hosted: HostedBroker) -> None:
         self._hosted = hosted
-        self.storage = StorageFaults()
+        self.storage = StorageFaults(self._open_logs)
         self.holds = Holds(lambda: hosted.broker.cluster)
         self.requests: RequestFaults | None = None
         self._snapshots: dict[str, Snapshot] = {}
@@ -97,6 +97,9 @@ class Lab:
         }
         for name, command in commands.items():
             self.table.add(name, command)
+
+    def _open_logs(self) -> None:
+        self._hosted.broker.cluster.finish_opening()
 
     # -- the broker -------------------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import count
 from typing import Any, Final
 
@@ -15,7 +16,9 @@ PREFIX: Final = "storage-"  #: of ids, which tells them from those of other faul
 class StorageFaults:
     """Of one broker."""
 
-    def __init__(self) -> None:
+    def __init__(self, open_logs: Callable[[], None]) -> None:
+        """`open_logs` gives new partitions their files, which they otherwise get when they are used."""
+        self._open_logs = open_logs
         self._faults: dict[str, StorageFault] = {}
         self._numbers = count(1)
         self._files: FailingFiles | None = None
@@ -36,6 +39,8 @@ class StorageFaults:
     ) -> dict[str, Any]:
         """Let calls of the file system fail: on write, read, sync or open, with ENOSPC, EIO, ... The log directory goes offline."""
         fault = StorageFault(topic=topic, partition=partition, on=on, error=error, often=Often(often or {}))
+        if on != "open":
+            self._open_logs()  # what fails is to be an append, not the folder of a topic that was just created
         name = f"{PREFIX}{next(self._numbers)}"
         self._faults[name] = fault
         self._put_into_force()

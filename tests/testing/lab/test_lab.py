@@ -11,6 +11,10 @@ from typing import Any
 
 import pytest
 
+from minibroker.client.client import Client
+from minibroker.client.errors import TimedOut
+from minibroker.client.producer import Producer
+from minibroker.records.record import Record
 from minibroker.testing import (
     MEMORY,
     TEMPORARY,
@@ -116,6 +120,16 @@ def test_the_next_transaction_waits_for_the_markers_of_the_last_one(broker: Surf
         assert texts(broker) == []
     producer.commit_transaction()
     assert texts(broker) == ["first", "second"]
+
+
+def test_a_topic_that_nobody_has_used_fails_as_any_other(broker: Surface) -> None:
+    broker.faults.storage("orders", on="write", error="EIO").once()
+    with Client(broker.bootstrap_servers, timeout_ms=300) as client:
+        producer = Producer(client, "orders", idempotent=False)
+        producer.add(Record(0, 0, None, b"lost"), 0)
+        with pytest.raises(TimedOut, match=r"KAFKA_STORAGE_ERROR|LEADER_NOT_AVAILABLE"):
+            producer.flush()
+    assert not any(broker._execute("info", {})["log_dirs"].values())  # the directory, not one partition that has no folder yet
 
 
 @pytest.mark.parametrize("on", ["write", "sync"])
