@@ -177,7 +177,7 @@ class Container:
         return self
 
     def __exit__(self, *_: object) -> None:
-        podman("rm", "--force", "--time", "0", self.name, check=False)
+        podman("rm", "--force", "--volumes", "--time", "0", self.name, check=False)
 
     def logs(self) -> str:
         """What it printed, on stdout and stderr."""
