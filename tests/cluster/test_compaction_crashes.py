@@ -2,6 +2,8 @@
 
 Whoever reads it from the start gets the last value of each key, at the offset where it was written, and of what was deleted nothing; and
 so does the broker that starts again, dies half way through its start, compacts, and starts once more.
+
+A run tries every third of these changes, others each time: CRASH_SEED repeats those of a run, MINIBROKER_SOAK=1 tries all.
 """
 
 from __future__ import annotations
@@ -24,9 +26,11 @@ from minibroker.storage.files import RealFiles
 from tests.cluster.crashing import Died, DoomedFiles, MortalFiles, bury, start
 from tests.support.log_batches import read_batches
 from tests.support.losing_files import Loss
+from tests.support.soak import first_of, times
 
 NAME = "table"
 HORIZON_MS = 30_000
+FEWER = times(3, soak=1)
 CONFIG = {
     "cleanup.policy": "compact",
     "segment.bytes": "300",
@@ -158,20 +162,21 @@ def check_folder(folder: Path, before: list[Written], after: list[Written], *, d
 
 @pytest.mark.parametrize("dies_again", [False, True])
 def test_dying_before_every_change_of_the_disk(dies_again: bool, tmp_path: Path) -> None:
-    lives, died = 0, True
+    stride = (5 if dies_again else 1) * FEWER
+    lives, died = first_of(stride), True
     while died:
         folder = tmp_path / str(lives)
         before, after, died = live(folder, MortalFiles(lives))
         check_folder(folder, before, after, dies_again=dies_again)
         shutil.rmtree(folder)
-        lives += 5 if dies_again else 1
+        lives += stride
     assert lives > 150
 
 
 @pytest.mark.parametrize("loss", Loss)
 def test_the_power_goes_before_every_change_of_the_disk(loss: Loss, tmp_path: Path) -> None:
-    """Each kind of loss before every third one."""
-    lives, died = [*Loss].index(loss), True
+    """Each kind of loss before every third one, if all are tried."""
+    lives, died = [*Loss].index(loss) + len(Loss) * first_of(FEWER), True
     while died:
         place = tmp_path / str(lives)
         place.mkdir()
@@ -180,7 +185,7 @@ def test_the_power_goes_before_every_change_of_the_disk(loss: Loss, tmp_path: Pa
         files.lose_power(place / "after", Random(lives), loss)
         check_folder(place / "after", before, after, dies_again=False)
         shutil.rmtree(place)
-        lives += len(Loss)
+        lives += len(Loss) * FEWER
     assert lives > 150
 
 

@@ -2,6 +2,8 @@
 
 Whatever was acknowledged is there with its id, config and records; the operation that was under way is there whole or not at all;
 nothing is left over of what was deleted.
+
+A run tries every third of these operations, others each time: CRASH_SEED repeats those of a run, MINIBROKER_SOAK=1 tries all.
 """
 
 from __future__ import annotations
@@ -14,15 +16,18 @@ import pytest
 from minibroker.cluster.cluster import Cluster
 from tests.cluster.crashing import Died, MortalFiles, bury, found, live, start
 from tests.support.log_batches import idempotent_batch
+from tests.support.soak import first_of, times
+
+STRIDE = times(3, soak=1)
 
 
 @pytest.mark.parametrize("again_every", [0, 3])
 def test_dying_before_every_change_of_the_disk(again_every: int, tmp_path: Path) -> None:
-    lives, died = 0, True
+    lives, died = first_of(STRIDE), True
     while died:
         folder = tmp_path / str(lives)
         before, after, died = live(folder, MortalFiles(lives))
-        if again_every and lives % again_every == 0:
+        if again_every and lives // STRIDE % again_every == 0:
             for second in range(0, 40, 9):
                 try:
                     bury(start(folder, MortalFiles(second)))
@@ -38,7 +43,7 @@ def test_dying_before_every_change_of_the_disk(again_every: int, tmp_path: Path)
         cluster.close()
         check_folder(folder, start(folder))
         shutil.rmtree(folder)
-        lives += 1
+        lives += STRIDE
     assert lives > 100
 
 

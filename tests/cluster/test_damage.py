@@ -1,5 +1,7 @@
 """FAULTS 1 to 6, file by file: every file of a data directory is damaged in every way, one at a time, and the broker is opened.
 
+A run damages every third file in each way, others for each way and each time: CRASH_SEED repeats a run, MINIBROKER_SOAK=1 tries all.
+
 Either it refuses with one line that names a file of the whole broker (metadata log, quorum-state, meta.properties, .lock), or it starts,
 and then every partition but the one whose file was hit is what it was. The one that was hit is offline with an error in the log, or it
 serves; and what it serves is what was written, or a batch whose CRC is wrong, or ends early with a warning. A second start agrees with
@@ -34,12 +36,14 @@ from minibroker.storage.files import RealFiles
 from minibroker.storage.offset_checkpoint import LOG_START_OFFSET
 from tests.support.broker_in_memory import BrokerInMemory, records
 from tests.support.log_batches import batch_of
+from tests.support.soak import first_of, times
 from tests.support.transactional_logs import committed_values
 from tests.support.transactional_logs import fill as fill_with_transactions
 
 CONFIG = {"log.segment.bytes": "1100", "log.index.interval.bytes": "150"}
 OF_THE_BROKER = ("__cluster_metadata-0/", "meta.properties", ".lock")
 TRANSACTIONAL = "payments"
+EVERY = times(3, soak=1)  #: that many-th file is damaged
 UNLUCKY = 2  #: random flips of each file
 
 Values = dict[int, bytes | None]
@@ -187,7 +191,7 @@ def original(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 def damaged(folder: Path, damage: Damage, place: Path) -> Iterator[tuple[str, Path]]:
     """One copy after the other, each with another file damaged."""
-    for file in sorted(path for path in folder.rglob("*") if path.is_file()):
+    for file in sorted(path for path in folder.rglob("*") if path.is_file())[first_of(EVERY) :: EVERY]:
         shutil.rmtree(place, ignore_errors=True)
         shutil.copytree(folder, place)
         name = str(file.relative_to(folder))

@@ -2,6 +2,8 @@
 
 What was synced is left, and of the rest nothing, or whatever chance leaves (tests/support/losing_files.py). With
 log.flush.interval.messages=1 nothing that was acknowledged is missing: no topic, no config, no record; nothing that was deleted is back.
+
+A run tries every third of these changes, others each time: CRASH_SEED repeats those of a run, MINIBROKER_SOAK=1 tries all.
 """
 
 from __future__ import annotations
@@ -16,12 +18,16 @@ from minibroker.cluster.cluster import Cluster
 from tests.cluster.crashing import DoomedFiles, found, live, start
 from tests.support.log_batches import batch_of, idempotent_batch, read_values
 from tests.support.losing_files import Loss
+from tests.support.soak import first_of, times
+
+FEWER = times(3, soak=1)
 
 
 @pytest.mark.parametrize("loss", Loss)
 def test_the_power_goes_before_every_change_of_the_disk(loss: Loss, tmp_path: Path) -> None:
-    """Strictly before every one, and so that chance decides before every other one."""
-    lives, died = int(loss is Loss.MIXED), True
+    """Strictly before every one, and so that chance decides before every other one, if all are tried."""
+    stride = (1 if loss is Loss.STRICT else 2) * FEWER
+    lives, died = first_of(stride), True
     while died:
         place = tmp_path / str(lives)
         place.mkdir()
@@ -32,7 +38,7 @@ def test_the_power_goes_before_every_change_of_the_disk(loss: Loss, tmp_path: Pa
         assert found(cluster) in (before, after), f"{loss}: the power went after {lives} changes"
         go_on(cluster)
         shutil.rmtree(place)
-        lives += 1 if loss is Loss.STRICT else 2
+        lives += stride
     assert lives > 100
 
 

@@ -6,6 +6,7 @@ With MINIBROKER_SOAK=1 as often as one wants it before a release, or behind a ch
 from __future__ import annotations
 
 import os
+from random import Random, SystemRandom
 
 IS_SOAK = os.environ.get("MINIBROKER_SOAK", "0") not in {"", "0"}
 
@@ -13,6 +14,13 @@ IS_SOAK = os.environ.get("MINIBROKER_SOAK", "0") not in {"", "0"}
 def times(usual: int, *, soak: int) -> int:
     """`usual`, or `soak` where that was asked for."""
     return soak if IS_SOAK else usual
+
+
+def first_of(stride: int) -> int:
+    """Where a walk by this stride begins: anywhere within the first one. Prints its seed; CRASH_SEED repeats that of a run."""
+    seed = int(os.environ.get("CRASH_SEED", "0")) or SystemRandom().randrange(1, 1_000_000)
+    print(f"CRASH_SEED={seed}")
+    return Random(seed).randrange(stride)
 
 
 def told() -> str:

@@ -11,11 +11,10 @@ before are fenced when others take over.
 from __future__ import annotations
 
 import gc
-import os
 import shutil
 from contextlib import suppress
 from pathlib import Path
-from random import Random, SystemRandom
+from random import Random
 
 import pytest
 
@@ -39,19 +38,12 @@ from tests.coordinator.transaction.crashing import (
     live,
 )
 from tests.support.losing_files import Loss
-from tests.support.soak import times
+from tests.support.soak import first_of, times
 
 UNSYNCED = MortalFiles(1 << 40)  #: of a broker that does not die
 AGES_MS = 10 * TIMEOUT_MS
 FEWER = times(3, soak=1)
 STRIDES = {Loss.STRICT: 7 * FEWER, Loss.JOURNALED: 17 * FEWER, Loss.MIXED: 11 * FEWER}
-
-
-def first_of(stride: int) -> int:
-    """Where a walk by this stride begins: anywhere within the first one."""
-    seed = int(os.environ.get("CRASH_SEED", "0")) or SystemRandom().randrange(1, 1_000_000)
-    print(f"CRASH_SEED={seed}")
-    return Random(seed).randrange(stride)
 
 
 def go_on(folder: Path, before: History, died: Shop | None, lives: int) -> None:
