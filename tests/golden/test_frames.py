@@ -1,5 +1,5 @@
-"""Golden frames through both codecs: read whole, written back to the byte, with bytes behind, and cut at each length (of long ones at every fourth,
-unless MINIBROKER_SOAK=1).
+"""Golden frames through both codecs: read whole, written back to the byte, with bytes behind, and cut at each length (of long ones at
+every fourth, unless MINIBROKER_SOAK=1).
 
 A frame that fails here names the client that sent it.
 """
