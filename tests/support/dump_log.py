@@ -1,15 +1,23 @@
-"""Apache Kafka's DumpLogSegments over a log directory of ours: does it read everything without complaint?"""
+"""Apache Kafka's DumpLogSegments over a log directory of ours: does it read everything without complaint?
+
+It runs many times in one JVM, which a test process starts when it first needs it and keeps.
+"""
 
 from __future__ import annotations
 
+import atexit
 import re
+import tempfile
+import threading
+from functools import cache
 from pathlib import Path
 
-from tests.support import java
+from tests.support.kafka_tools import KafkaTools
 
 #: The tool starts counting at -1 in each file, so it says this of every segment but the first, of Kafka's own too (4.3.1).
 _NO_COMPLAINT = re.compile(r"Non-consecutive offsets in \S*/0*(\d+)\.log\n  -1 is followed by \1\n(?!  )")
 _GAPS = re.compile(r"Non-consecutive offsets in \S*\n(?:  \d+ is followed by \d+\n|  -1 is followed by \d+\n)+")
+_STARTING = threading.Lock()
 _COMPLAINTS = (
     "isvalid: false",
     "mismatch",
@@ -23,11 +31,20 @@ _COMPLAINTS = (
 )
 
 
+@cache
+def _tools() -> KafkaTools:
+    tools = KafkaTools(Path(tempfile.gettempdir()))
+    atexit.register(tools.kill)  # where that is left out, it ends with its standard input
+    return tools
+
+
 def dump(files: list[Path], *arguments: str, may_have_gaps: bool = False) -> str:
     """What DumpLogSegments prints of these files; fails the test when it fails or complains, of gaps too unless there may be some."""
-    output = java.run_tool(
-        java.DUMP_LOG_SEGMENTS, "--files", ",".join(str(file) for file in files), *arguments, timeout_s=120, with_stderr=True
-    )
+    with _STARTING:
+        tools = _tools()
+    said = tools.run("DumpLogSegments", "--files", ",".join(str(file) for file in files), *arguments)
+    output = "".join(f"{line}\n" for line in (*said.out, *said.err))
+    assert said.exit_code == 0, f"DumpLogSegments {' '.join(arguments)} ended with {said.exit_code}:\n{output}"
     told = _GAPS.sub("", output) if may_have_gaps else output
     complaints = [line for line in _NO_COMPLAINT.sub("", told).splitlines() if any(word in line for word in _COMPLAINTS)]
     assert complaints == [], complaints[:20]
