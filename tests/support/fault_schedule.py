@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 
 from minibroker.testing import BrokerError, BrokerProcess
 from minibroker.testing.request_log import LoggedRequest, RequestLog
-from tests.support.faulted_producers import REQUEST_TIMEOUT_MS, writer
+from tests.support.faulted_producers import REQUEST_TIMEOUT_MS, transactional_id, writer
 
 PATIENCE_S: Final = 0.4  #: the conductor goes on after this long, whether or not work has been done meanwhile
 TRANSACTION_STATE, CONSUMER_OFFSETS = "__transaction_state", "__consumer_offsets"
@@ -124,6 +124,8 @@ def _of_make(chance: random.Random, make: str, units: int) -> list[Step]:
                 ]
             )
             rule = {**_kind(chance, api, apis[api]), "api": api, "client_id": client_id, "often": often}
+            if api == "InitProducerId" and rule["kind"] == "error":
+                rule["transactional_id"] = transactional_id(make)  # other producers' ids come from no coordinator
             name = len(steps) + 1
             steps.append(Step(make, unit, "fault", {"rule": rule}, name))
             if "probability" in often or rule["kind"] == "silence":
@@ -205,9 +207,10 @@ class Performance:
             self._do(step)
 
     def conduct(self, wait: Callable[[float], object]) -> None:
-        """Do what happens to all, as work goes on: `wait` returns when there was some, or after so many seconds."""
-        for step in self.schedule.of(None):
-            wait(PATIENCE_S)
+        """Do what happens to all, as work goes on: `wait` returns when that part of it is done, or after PATIENCE_S."""
+        steps = self.schedule.of(None)
+        for number, step in enumerate(steps):
+            wait(number / len(steps))
             self._do(step)
 
     def end(self) -> None:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sys
 import threading
+import traceback
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final
 
@@ -27,14 +29,30 @@ class Reader:
         self.seen: set[Seen] = set()
         self.failures: list[str] = []
         self._make, self._bootstrap, self._topics = make, bootstrap, topics
+        self.stack = ""  #: where it was when it was told to begin anew, or to stop
         self._stopped = threading.Event()
+        self._renewed = threading.Event()
         self._thread = threading.Thread(target=self._run, name=reader(make), daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
         """And wait for it."""
+        self.stack = self._stack()
         self._stopped.set()
         self._thread.join(30)
+
+    def begin_anew(self) -> None:
+        """With another consumer, as an application that is started again; where the old one was stays in `failures`."""
+        self.failures.append(f"{reader(self._make)} stands still: {self._stack()}")
+        self._renewed.set()
+
+    def _stack(self) -> str:
+        frame = sys._current_frames().get(self._thread.ident or 0)
+        return "" if frame is None else "".join(traceback.format_stack(frame)[-4:])
+
+    @property
+    def _goes_on(self) -> bool:
+        return not (self._stopped.is_set() or self._renewed.is_set())
 
     def has(self, wanted: Collection[Seen]) -> bool:
         """Whether it has read all of them."""
@@ -42,6 +60,7 @@ class Reader:
 
     def _run(self) -> None:
         while not self._stopped.is_set():
+            self._renewed.clear()
             try:
                 READERS[self._make](self)
             except Exception as error:  # noqa: BLE001  whatever it is, another consumer goes on
@@ -68,7 +87,7 @@ class Reader:
             reconnect_backoff_max_ms=100,
         )
         try:
-            while not self._stopped.is_set():
+            while self._goes_on:
                 found = [record for records in consumer.poll(100).values() for record in records]
                 self.seen.update((Place(each.topic, each.partition), each.offset, each.value.decode()) for each in found)
                 if found:
@@ -99,7 +118,7 @@ class Reader:
         )
         try:
             await asyncio.wait_for(consumer.start(), 10)
-            while not self._stopped.is_set():
+            while self._goes_on:
                 found = [record for records in (await consumer.getmany(timeout_ms=100)).values() for record in records]
                 self.seen.update((Place(each.topic, each.partition), each.offset, (each.value or b"").decode()) for each in found)
                 if found:
@@ -134,7 +153,7 @@ class Reader:
         )
         try:
             consumer.subscribe([*self._topics])
-            while not self._stopped.is_set():
+            while self._goes_on:
                 found = [each for each in consumer.consume(100, 0.1) if each.error() is None]
                 self.seen.update(
                     (Place(str(each.topic()), each.partition() or 0), each.offset() or 0, (each.value() or b"").decode()) for each in found
