@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -27,3 +28,17 @@ def test_the_classes_that_were_kept_are_taken() -> None:
     environment = {**os.environ, "SPARK_SUBMIT_OPTS": " ".join(words)}
     ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+def test_sparks_python_processes_take_what_is_installed(tmp_path: Path) -> None:
+    program = spark_classes.python_without_archives(tmp_path)
+    python_path = "/spark/python/lib/pyspark.zip:/spark/python/lib/py4j-0.10-src.zip:/one/a b:/other"
+    environment = {**os.environ, "PYTHONPATH": python_path}
+    found = subprocess.run(
+        [program, "-c", "import os, sys; print(os.environ['PYTHONPATH'], sys.executable)"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert found.stdout.strip() == f"/one/a b:/other {sys.executable}"
