@@ -6,6 +6,7 @@ open() -> serving --cut()--> closed --open()--> serving, on the same ports
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from minibroker.clock import Clock
@@ -65,7 +66,7 @@ class ServedNode:
         backlog = config.socket_listen_backlog_size if "socket.listen.backlog.size" in config.static else _BACKLOG
         for wanted in self.node.wanted:
             listener = Listener(wanted.name, self._dispatcher, clock, lambda: limits_of(config), census, self._connection_throttle_ms)
-            listener.peer_watch = PeerWatch(wanted.name, lambda name=wanted.name: self.node.advertised(name), self.services.background)  # type: ignore[misc]  # mypy does not infer a lambda with a default
+            listener.peer_watch = PeerWatch(wanted.name, partial(self._advertised, wanted.name), self.services.background)
             try:
                 await listener.open(wanted.host, self._ports.get(wanted.name, wanted.port), backlog)
             except OSError as error:
@@ -73,6 +74,10 @@ class ServedNode:
             self.listeners.append(listener)
             self._ports[wanted.name] = listener.port
             self.node.set_bound_port(wanted.name, listener.port)
+
+    def _advertised(self, listener_name: str) -> tuple[str, int]:
+        """What clients are told now; other data bring another node."""
+        return self.node.advertised(listener_name)
 
     def _connection_throttle_ms(self, host: str) -> int:
         quotas = self.services.quotas

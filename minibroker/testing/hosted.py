@@ -47,8 +47,7 @@ class HostedBroker:
         self._has_topics = False
         self.faults = Faults(self._serve_anew, lambda _ctx, rule: self._noted.append(str(rule)))  #: of requests
         self._noted: list[str] = []  #: which of them hit the request that is being served; the dispatcher takes them
-        self.lab = Lab(self)
-        self.lab.requests = self.faults
+        self.lab = Lab(self, self.faults)
         self.leaders = Leaders(lambda: self.broker)
         self.nodes = NodeControl(lambda: self.broker)
         for name, command in (self.leaders.commands() | self.nodes.commands()).items():

@@ -4,6 +4,6 @@
     arguments  options as Kafka's tools take them
     topics, groups, configs, ...   a module for each tool: `run(arguments) -> exit code`
 
-They print what Kafka's tools print, where scripts read it: held against them in tests/docker/test_kafka_tools.py. What a tool does not
-do here is an option that it does not know.
+They print what Kafka's tools print, where scripts read it: held against them in tests/cli/kafka_tools/test_kafka_tools.py. What a tool
+does not do here is an option that it does not know.
 """

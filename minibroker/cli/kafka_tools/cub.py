@@ -23,10 +23,10 @@ def run(arguments: Sequence[str]) -> int:
     made.add_argument("expected_brokers", type=int)
     made.add_argument("timeout", type=float, help="Seconds.")
     options = made.parse_args(arguments)
-    deadline = time.monotonic() + options.timeout
+    deadline_s = time.monotonic() + options.timeout
     problem = "no broker answered"
     while True:
-        left_s = deadline - time.monotonic()
+        left_s = deadline_s - time.monotonic()
         try:
             with client_of(options, max(1, int(left_s * 1000))) as client:
                 there = len(client.metadata([]).brokers)
@@ -35,7 +35,7 @@ def run(arguments: Sequence[str]) -> int:
             problem = f"{there} brokers of {options.expected_brokers}"
         except (ClientError, KafkaError) as error:
             problem = describe(error)
-        if time.monotonic() >= deadline:
+        if time.monotonic() >= deadline_s:
             print(f"cub kafka-ready: {problem}", file=sys.stderr)
             return 1
         time.sleep(_PAUSE_S)

@@ -9,6 +9,8 @@ from urllib.request import Request, urlopen
 
 import click
 
+from minibroker.cli.options import Command
+
 _TIMEOUT_S: Final = 60.0
 
 
@@ -45,3 +47,8 @@ def _told(error: HTTPError) -> str:
 
 
 lab_command = click.make_pass_decorator(Lab)  #: gives a command its `Lab`
+
+
+def partition_arguments(command: Command) -> Command:
+    """Give a command the arguments `topic` and `partition`."""
+    return click.argument("topic")(click.argument("partition", type=click.IntRange(0))(command))

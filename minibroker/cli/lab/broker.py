@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import click
 
-from minibroker.cli.lab.asking import Lab, lab_command
+from minibroker.cli.lab.asking import Lab, lab_command, partition_arguments
 from minibroker.cli.options import output_option
 from minibroker.cli.output import FORMATS, emit
 
@@ -51,8 +51,7 @@ def restore(lab: Lab, name: str) -> None:
 
 
 @click.command(short_help="Hold a partition's high watermark back.")
-@click.argument("topic")
-@click.argument("partition", type=click.IntRange(0))
+@partition_arguments
 @lab_command
 def hold(lab: Lab, topic: str, partition: int) -> None:
     """Hold the high watermark of a partition back: what is written from now on nobody reads, and acks=all waits.

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from minibroker.cli.lab.asking import Lab, lab_command
+from minibroker.cli.lab.asking import Lab, lab_command, partition_arguments
 from minibroker.cli.options import output_option
 from minibroker.cli.output import FORMATS, emit
 
@@ -21,8 +21,7 @@ def _place(lab: Lab, what: str, topic: str, partition: int, **more: Any) -> None
 
 
 @leaders.command("take-away", short_help="Leave a partition without a leader.")
-@click.argument("topic")
-@click.argument("partition", type=click.IntRange(0))
+@partition_arguments
 @lab_command
 def take_away(lab: Lab, topic: str, partition: int) -> None:
     """Leave a partition without a leader, until 'give-back' or 'reset'."""
@@ -30,8 +29,7 @@ def take_away(lab: Lab, topic: str, partition: int) -> None:
 
 
 @leaders.command("give-back", short_help="Let a partition have a leader again.")
-@click.argument("topic")
-@click.argument("partition", type=click.IntRange(0))
+@partition_arguments
 @lab_command
 def give_back(lab: Lab, topic: str, partition: int) -> None:
     """Let a partition have a leader again."""
@@ -39,8 +37,7 @@ def give_back(lab: Lab, topic: str, partition: int) -> None:
 
 
 @leaders.command(short_help="Let another broker lead a partition.")
-@click.argument("topic")
-@click.argument("partition", type=click.IntRange(0))
+@partition_arguments
 @click.option("--to", type=int, required=True, metavar="ID", help="The broker; see 'serve --brokers'.")
 @lab_command
 def move(lab: Lab, topic: str, partition: int, *, to: int) -> None:
@@ -49,8 +46,7 @@ def move(lab: Lab, topic: str, partition: int, *, to: int) -> None:
 
 
 @leaders.command("bump-epoch", short_help="Raise a partition's leader epoch.")
-@click.argument("topic")
-@click.argument("partition", type=click.IntRange(0))
+@partition_arguments
 @lab_command
 def bump_epoch(lab: Lab, topic: str, partition: int) -> None:
     """Let a partition have a later leader epoch, with the same leader: clients are fenced, and ask anew."""
@@ -58,8 +54,7 @@ def bump_epoch(lab: Lab, topic: str, partition: int) -> None:
 
 
 @leaders.command(short_help="Elect the preferred leader of a partition.")
-@click.argument("topic")
-@click.argument("partition", type=click.IntRange(0))
+@partition_arguments
 @click.option("--unclean", is_flag=True, help="Elect anybody who is alive, where nobody leads.")
 @lab_command
 def elect(lab: Lab, topic: str, partition: int, *, unclean: bool) -> None:
@@ -68,8 +63,7 @@ def elect(lab: Lab, topic: str, partition: int, *, unclean: bool) -> None:
 
 
 @leaders.command(short_help="Show who leads a partition.")
-@click.argument("topic")
-@click.argument("partition", type=click.IntRange(0))
+@partition_arguments
 @output_option(*FORMATS[:-1])
 @lab_command
 def describe(lab: Lab, topic: str, partition: int, *, output: str) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from minibroker.errors import ConfigurationError, KafkaError
 from minibroker.testing.errors import BrokerError
@@ -21,36 +21,19 @@ from minibroker.testing.request_log import to_json
 
 if TYPE_CHECKING:
     from minibroker.testing.data import Snapshot
+    from minibroker.testing.faults.faults import Faults
     from minibroker.testing.hosted import HostedBroker
-
-
-class RequestFaults(Protocol):
-    """Faults of requests; rules are JSON (minibroker/testing/faults)."""
-
-    def inject(self, rule: dict[str, Any]) -> int:
-        """Let it happen; its id."""
-
-    def list(self) -> list[dict[str, Any]]:
-        """All rules with `id`, `calls` and `hits`."""
-
-    def state(self, id: int) -> dict[str, Any]:  # noqa: A002  JSON's name
-        """`calls` and `hits` of one."""
-
-    def remove(self, id: int) -> None:  # noqa: A002  as above
-        """Let it happen no more."""
-
-    def clear(self) -> None:
-        """Remove all."""
 
 
 class Lab:
     """Of a hosted broker."""
 
-    def __init__(self, hosted: HostedBroker) -> None:
+    def __init__(self, hosted: HostedBroker, faults: Faults) -> None:
+        """`faults`: of requests."""
         self._hosted = hosted
+        self._faults = faults
         self.storage = StorageFaults(self._open_logs)
         self.holds = Holds(lambda: hosted.broker.cluster)
-        self.requests: RequestFaults | None = None
         self._snapshots: dict[str, Snapshot] = {}
         self.table = CommandTable()
         self._add_commands()
@@ -71,9 +54,7 @@ class Lab:
     def forget(self) -> None:
         """The data are others, or the broker is: no fault, no hold."""
         self.holds.forget()
-        self.storage.clear()
-        if self.requests is not None:
-            self.requests.clear()
+        self._clear_faults()
 
     def _add_commands(self) -> None:
         commands: dict[str, Callable[..., Any]] = {
@@ -149,16 +130,11 @@ class Lab:
 
     def _inject(self, rule: dict[str, Any]) -> dict[str, Any]:
         """Let requests fail, wait, or find their connection cut, as a rule says (docs/faults.md)."""
-        return {"id": self._request_faults().inject(rule)}
-
-    def _request_faults(self) -> RequestFaults:
-        if self.requests is None:
-            raise BrokerError("faults: this broker has none for requests")
-        return self.requests
+        return {"id": self._faults.inject(rule)}
 
     def _list_faults(self) -> list[dict[str, Any]]:
         """All faults with their calls and hits, those of the storage too."""
-        return [*(self.requests.list() if self.requests is not None else ()), *self.storage.list()]
+        return [*self._faults.list(), *self.storage.list()]
 
     def _state_of_fault(self, id: int | str) -> dict[str, Any]:  # noqa: A002  JSON's name
         """How many calls a fault was asked about, and how many it hit."""
@@ -167,20 +143,19 @@ class Lab:
             if fault is None:
                 raise BrokerError(f"faults: there is no fault {id}: it was removed, or ended with a reset")
             return {"calls": fault.often.calls, "hits": fault.often.hits}
-        return self._request_faults().state(id)
+        return self._faults.state(id)
 
     def _remove_fault(self, id: int | str) -> None:  # noqa: A002  as above
         """Remove a fault; harmless when there is none any more."""
         if isinstance(id, str):
             self.storage.remove(id)
         else:
-            self._request_faults().remove(id)
+            self._faults.remove(id)
 
     def _clear_faults(self) -> None:
         """Remove all faults; log directories that went offline stay so until `faults.heal`."""
         self.storage.clear()
-        if self.requests is not None:
-            self.requests.clear()
+        self._faults.clear()
 
     def _heal(self) -> None:
         """Remove the faults of the storage, and open the logs anew, as a start behind a crash does: offline directories are back."""
