@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 from tests.clients.spoken_clients import SpokenClient
 from tests.clients.transactional import Place
+from tests.support.fault_model import NO_OFFSET
 
 REQUEST_TIMEOUT_MS: Final = 700  #: a request without an answer is given up soon
 OPERATION_TIMEOUT_S: Final = 12.0  #: any call of a client: what takes longer has an unknown outcome
@@ -253,7 +254,7 @@ class Confluent:
         self._sent.append(outcome)
 
         def told(error: object, message: Any) -> None:
-            outcome[0] = message.offset() if error is None else str(error)
+            outcome[0] = (NO_OFFSET if message.offset() is None else message.offset()) if error is None else str(error)
 
         self._producer.produce(place.topic, value, partition=place.partition, on_delivery=told)
 
