@@ -92,10 +92,11 @@ class Leadership:
     # Topics come, grow and go
 
     def place(self, topic: Topic, assignment: Sequence[Sequence[int]] | None, replication_factor: int) -> None:
-        """A new topic: its replicas as they were asked for; by default they are spread."""
+        """A new topic: its replicas as they were asked for; by default they are spread over the brokers that are alive."""
         usual = self.default_replication_factor(topic.name)
-        if assignment is None and replication_factor not in {-1, usual}:
-            assignment = spread(topic.name, range(len(topic.partitions)), replication_factor, self._racks)
+        count = usual if replication_factor == -1 else replication_factor
+        if assignment is None and (count != usual or not self._all_are_alive):
+            assignment = spread(topic.name, range(len(topic.partitions)), count, self._racks, self.alive)
         if assignment is not None:
             self._assignments.put(topic.topic_id, assignment)
         self._settle(topic.partitions)
@@ -103,6 +104,9 @@ class Leadership:
     def grow(self, topic: Topic, first: int, assignment: Sequence[Sequence[int]] | None) -> None:
         """A topic has more partitions from index `first` on."""
         self._settle(topic.partitions)  # as many replicas as the first
+        if assignment is None and not self._all_are_alive:
+            count = len(self.standing(topic.partitions[0]).replicas)
+            assignment = spread(topic.name, range(first, len(topic.partitions)), count, self._racks, self.alive)
         if assignment is None:
             return
         self._standings[topic.topic_id][first:] = [self._elect_first(list(replicas)) for replicas in assignment]
@@ -113,6 +117,10 @@ class Leadership:
         for topic in topics:
             self._standings.pop(topic.topic_id, None)
         self._assignments.remove([topic.topic_id for topic in topics])
+
+    @property
+    def _all_are_alive(self) -> bool:
+        return len(self.alive) == len(self.nodes)
 
     def _settle(self, partitions: Iterable[Partition]) -> None:
         """Place them by the brokers that are alive now."""

@@ -211,6 +211,25 @@ def test_a_restart_finds_replicas_again(tmp_path: Path) -> None:
     assert list(json.loads((tmp_path / NAME).read_text())["topics"].values()) == [[[3, 1]]]
 
 
+def test_what_is_created_or_grows_while_a_broker_is_stopped_has_leaders_and_stays_there(tmp_path: Path) -> None:
+    nodes = NodesInMemory(3, replication_factor=2, folder=tmp_path)
+    nodes.leadership.stop(2)
+    cluster = nodes.broker.cluster
+    cluster.create_topic("one", partition_count=3, replication_factor=1)
+    cluster.create_topic("two", partition_count=3)
+    for name in ("one", "two"):
+        cluster.create_partitions(name, 6)
+    before = {name: replicas_of(nodes, name) for name in ("one", "two")}
+
+    assert {nodes.leader("one", index) for index in range(6)} == {1, 3}
+    assert before["one"] == [[nodes.leader("one", index)] for index in range(6)]
+    assert all(set(replicas) == {1, 3} for replicas in before["two"])
+    nodes.broker.services.coordinators.stop()
+    nodes.broker.cluster.close()
+    again = NodesInMemory(3, replication_factor=2, folder=tmp_path)
+    assert {name: replicas_of(again, name) for name in ("one", "two")} == before
+
+
 def replicas_of(nodes: NodesInMemory, topic: str) -> list[list[int]]:
     return [nodes.leadership.of(partition).replicas for partition in nodes.broker.cluster.topic(topic).partitions]
 

@@ -35,3 +35,21 @@ def test_replicas_are_in_different_racks_as_long_as_there_are_any(racks: dict[in
     for replicas in spread("orders", range(12), 2, racks):
         assert {racks[node] for node in replicas} == {"a", "b"}
     assert all(len(set(replicas)) == 4 for replicas in spread("orders", range(12), 4, racks))
+
+
+@pytest.mark.parametrize("replication_factor", [1, 2, 3])
+def test_while_a_broker_is_stopped_the_others_lead_and_have_what_they_can(replication_factor: int) -> None:
+    replicas = spread("orders", range(12), replication_factor, THREE, alive={1, 3})
+
+    assert {each[0] for each in replicas} == {1, 3}
+    assert all(len(set(each)) == replication_factor for each in replicas)
+    assert all(2 not in each[:2] for each in replicas)
+    assert spread("orders", range(12), replication_factor, THREE, alive={1, 2, 3}) == spread("orders", range(12), replication_factor, THREE)
+
+
+def test_racks_count_more_than_who_is_alive_but_for_leaders() -> None:
+    racks: dict[int, str | None] = {1: "a", 2: "b", 3: "b", 4: "c"}
+    for replicas in spread("orders", range(12), 3, racks, alive={1, 3}):
+        assert replicas[0] in {1, 3}
+        assert {racks[node] for node in replicas} == {"a", "b", "c"}
+        assert 2 not in replicas
