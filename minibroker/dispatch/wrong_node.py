@@ -2,7 +2,7 @@
 
     partitions   NOT_LEADER_OR_FOLLOWER where another leads, or nobody, with the leader where the API can tell (partition_refusal.py).
                  A consumer from Fetch 11 on may read from any replica, and is told of one in its rack (KIP-392); Produce with acks=all is
-                 NOT_ENOUGH_REPLICAS while fewer than min.insync.replicas are in sync
+                 NOT_ENOUGH_REPLICAS while fewer than min.insync.replicas, and not all, are in sync
     keys         NOT_COORDINATOR for groups and transactional ids whose partition of the internal topic another leads; each on its own where
                  the API asks for several. Who lists groups or transactions is told those that this broker coordinates
     directories  partitions of which this broker has a replica
@@ -31,6 +31,7 @@ from minibroker.wire.schema import replace
 
 if TYPE_CHECKING:
     from minibroker.cluster.partition import Partition
+    from minibroker.cluster.topic import Topic
 
 READ_FROM_REPLICAS_SINCE: Final = 11
 ALL_IN_SYNC: Final = -1  #: acks
@@ -111,7 +112,7 @@ def _of_leaders(handler: Handler, ctx: RequestContext, request: Any) -> Any:
             return None  # the handler has words for that
         if is_wrong(ctx, found):
             return NotLeaderOrFollower()
-        if is_durable and len(ctx.nodes.of(found).in_sync) < _in_sync_min(ctx, topic.config):
+        if is_durable and _lacks_replicas(ctx, topic, found):
             return NotEnoughReplicas()
         return None
 
@@ -153,9 +154,12 @@ def _is_wrong_reader(ctx: RequestContext, partition: Partition) -> bool:
     return nodes.leader_id < 0 or ctx.node.node_id not in nodes.replicas
 
 
-def _in_sync_min(ctx: RequestContext, overrides: dict[str, str]) -> int:
-    text = overrides.get(_IN_SYNC_MIN)
-    return ctx.config.min_insync_replicas if text is None else int(text)
+def _lacks_replicas(ctx: RequestContext, topic: Topic, partition: Partition) -> bool:
+    """Whether fewer are in sync than acks=all asks for, which is never more than there are replicas (Partition.effectiveMinIsr)."""
+    nodes = ctx.nodes.of(partition)
+    text = topic.config.get(_IN_SYNC_MIN)
+    in_sync_min = ctx.config.min_insync_replicas if text is None else int(text)
+    return len(nodes.in_sync) < min(in_sync_min, len(nodes.replicas))
 
 
 # Coordinators

@@ -116,6 +116,15 @@ def test_too_few_replicas_in_sync_for_who_asks_for_all(nodes: NodesInMemory) -> 
     assert results(nodes.ask(produce(nodes, 0, acks=-1), at=leader))[0].error_code == 0
 
 
+def test_all_replicas_are_enough_however_many_are_asked_for(nodes: NodesInMemory) -> None:
+    nodes.broker.cluster.alter_topic_config("orders", {"min.insync.replicas": "3"})
+    leader, follower = nodes.leadership.of(nodes.partition("orders")).replicas
+
+    assert results(nodes.ask(produce(nodes, 0, acks=-1), at=leader))[0].error_code == 0
+    nodes.leadership.stop(follower)
+    assert results(nodes.ask(produce(nodes, 0, acks=-1), at=leader))[0].error_code == NotEnoughReplicas.code
+
+
 def test_records_are_read_from_any_replica_and_nowhere_else(nodes: NodesInMemory) -> None:
     nodes.broker.append("orders", 0, records(3))
     leader, follower = nodes.leadership.of(nodes.partition("orders")).replicas
