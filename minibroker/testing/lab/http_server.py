@@ -3,10 +3,11 @@
 GET /             what there is: {"commands": [{"command", "purpose", "arguments"}, ...]}
 POST /COMMAND     its arguments as a JSON object, in a body of type application/json: {"result": ...}
 GET /COMMAND      the same for those that change nothing and need no argument
-wrong             {"error": "one line"} with 400 (arguments, or the broker refuses), 404 (no such command), 405, 415
+wrong             {"error": "one line"} with 400 (arguments, or the broker refuses), 403, 404 (no such command), 405, 415
 
-Off unless asked for, and on 127.0.0.1 unless told otherwise: whoever reaches it rules the broker. A page in a browser cannot: a body of
-JSON's type is not sent to another site without being asked for first, and a name that is not this machine's (DNS rebinding) is refused.
+Off unless asked for, and on 127.0.0.1 unless told otherwise: whoever reaches it rules the broker. A page in a browser cannot: what has an
+Origin is refused, a body of JSON's type is not sent to another site without being asked for first, and a name that is not this machine's
+(DNS rebinding) is refused where only this machine is served.
 """
 
 from __future__ import annotations
@@ -90,8 +91,8 @@ class HttpServer:
                 return _json(415, {"error": f"{command}: say Content-Type: application/json (curl --json), not {request.content_type}"})
             body = await request.read()
             try:
-                arguments = json.loads(body or b"{}")
-            except ValueError as error:
+                arguments = json.loads(body or b"{}", parse_constant=_no_number)
+            except (ValueError, RecursionError) as error:
                 return _json(400, {"error": f"{command}: the body is no JSON: {error}"})
             if not isinstance(arguments, dict):
                 return _json(400, {"error": f"{command}: the body must be a JSON object with the arguments"})
@@ -101,10 +102,17 @@ class HttpServer:
             return _json(404, {"error": f"{error}; GET / tells those that there are"})
         except BrokerError as error:
             return _json(400, {"error": str(error)})
+        except OverflowError as error:
+            return _json(400, {"error": f"{command}: a number is too large: {error}"})
 
     def _refusal(self, request: web.Request) -> web.Response | None:
-        """Where only this machine is served, only names of this machine are."""
-        name = request.url.host or ""
+        """No page in a browser is served; where only this machine is, only names of this machine are."""
+        if "Origin" in request.headers:
+            return _json(403, {"error": "the lab serves programs, and no pages in a browser"})
+        try:
+            name = request.url.host or ""
+        except ValueError:
+            return _json(400, {"error": f"{request.host!r} is no host"})
         if self._host in _LOCAL and name not in _LOCAL:
             return _json(403, {"error": f"the lab serves this machine alone, and is not called {name}"})
         return None
@@ -118,6 +126,11 @@ async def _as_json(request: web.Request, handler: Callable[[web.Request], Awaita
         return await handler(request)
     except web.HTTPException as error:
         return _json(error.status, {"error": f"{request.path}: {error.reason}"})
+
+
+def _no_number(text: str) -> float:
+    """NaN and Infinity, which Python reads, are no JSON."""
+    raise ValueError(f"{text} is no number")
 
 
 def _json(status: int, value: Any) -> web.Response:
