@@ -24,6 +24,16 @@ POLL_S: Final = 0.05
 LONG_POLL_MS: Final = 300  #: kafka-python 3.0.12 loses its way in a rebalance that outlasts a poll
 SESSION_MS: Final = 1000  #: for so long a member that believes in none stays one, besides what it comes back as
 
+#: of kafka-python and aiokafka, which name them alike
+SETTINGS: Final[dict[str, Any]] = {
+    "auto_offset_reset": "earliest",
+    "enable_auto_commit": False,
+    "heartbeat_interval_ms": 50,
+    "session_timeout_ms": SESSION_MS,
+    "fetch_max_wait_ms": 50,
+    "retry_backoff_ms": 10,
+}
+
 #: name -> (kind, API, arguments), each of which hits once
 LOST_OR_LATE: Final[dict[str, tuple[str, str, dict[str, Any]]]] = {
     "not the leader": ("inject", "Fetch", {"error": "NOT_LEADER_OR_FOLLOWER", "topic": "orders"}),
@@ -64,12 +74,7 @@ class KafkaPython(Consumer):
             "orders",
             bootstrap_servers=bootstrap_servers,
             group_id=group,
-            auto_offset_reset="earliest",
-            enable_auto_commit=False,
-            heartbeat_interval_ms=50,
-            session_timeout_ms=SESSION_MS,
-            fetch_max_wait_ms=50,
-            retry_backoff_ms=10,
+            **SETTINGS,
             reconnect_backoff_ms=10,
         )
 
@@ -94,12 +99,7 @@ class AIOKafka(Consumer):
                 "orders",
                 bootstrap_servers=bootstrap_servers,
                 group_id=group,
-                auto_offset_reset="earliest",
-                enable_auto_commit=False,
-                heartbeat_interval_ms=50,
-                session_timeout_ms=SESSION_MS,
-                fetch_max_wait_ms=50,
-                retry_backoff_ms=10,
+                **SETTINGS,
             )
             await client.start()
             return client

@@ -12,6 +12,7 @@ import pytest
 
 from minibroker.testing import BrokerError, BrokerProcess, BrokerThread, Surface
 from minibroker.testing.moving_clock import MovingClock
+from tests.support.becoming import becomes
 
 
 def is_about(ms: float, expected: float) -> bool:
@@ -87,15 +88,6 @@ def shared(request: pytest.FixtureRequest) -> Iterator[Surface]:
 def broker(shared: Surface) -> Surface:
     shared.reset()
     return shared
-
-
-def becomes(is_so: Callable[[], bool], timeout_s: float = 60) -> bool:
-    end_s = time.monotonic() + timeout_s
-    while not is_so():
-        if time.monotonic() > end_s:
-            return False
-        time.sleep(0.01)
-    return True
 
 
 def test_retention_follows(broker: Surface) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -27,6 +26,7 @@ from minibroker.testing import (
     Surface,
     Unsupported,
 )
+from tests.support.becoming import becomes
 
 
 @pytest.fixture(scope="module", params=[(BrokerThread, MEMORY), (BrokerThread, TEMPORARY), (BrokerProcess, MEMORY)], ids=str)
@@ -44,15 +44,6 @@ def broker(shared: Surface) -> Surface:
 
 def texts(broker: Surface, **options: Any) -> list[str]:
     return [record.text for record in broker.records("orders", **options)]
-
-
-def becomes(is_so: Callable[[], bool], timeout_s: float = 30) -> bool:
-    end_s = time.monotonic() + timeout_s
-    while not is_so():
-        if time.monotonic() > end_s:
-            return False
-        time.sleep(0.01)
-    return True
 
 
 def test_nobody_reads_above_a_held_high_watermark_and_acks_all_waits(broker: Surface) -> None:
