@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 from minibroker.client.address import Address
 from minibroker.client.connection import Connection
@@ -69,9 +70,8 @@ class Checkup:
             yield from checks.replicas(node_id, configs, len(brokers))
         yield from checks.versions(connections)
         for node_id, connection in sorted(connections.items()):
-            yield from self._asked(lambda node_id=node_id, connection=connection: checks.log_dirs(node_id, connection, self._deadline()))  # type: ignore[misc]  # mypy does not infer a lambda with defaults
-        asked = first.connection
-        yield from self._asked(lambda: checks.partitions(asked, self._deadline()))
+            yield from self._asked(checks.log_dirs, node_id, connection)
+        yield from self._asked(checks.partitions, first.connection)
 
     def _configs(self, node_id: int, told: Address, connection: Connection) -> tuple[dict[str, str | None], list[Finding]]:
         try:
@@ -87,10 +87,10 @@ class Checkup:
             if listener.address != told:
                 yield judge_other(node_id, listener, self._reach(listener.address), cluster_id)
 
-    def _asked(self, question: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
-        """What a question finds; one that fails is told, and others go on."""
+    def _asked(self, question: Callable[..., Iterator[Finding]], *arguments: Any) -> Iterator[Finding]:
+        """What a question of checks.py finds, in its own time; one that fails is told, and others go on."""
         try:
-            yield from question()
+            yield from question(*arguments, self._deadline())
         except (ClientError, KafkaError) as error:
             yield checks.rest(describe(error))
 
@@ -99,8 +99,8 @@ class Checkup:
         subject = str(reached.address)
         if reached.outcome is Outcome.SERVES:
             name = reached.address.host
-            found = [each for each in reached.ip_addresses if each != name]
-            return Finding(OK, subject, f"answers{f' ({chr(44).join(found)})' if found else ''}, cluster {reached.cluster_id}")
+            found = ",".join(each for each in reached.ip_addresses if each != name)
+            return Finding(OK, subject, f"answers{f' ({found})' if found else ''}, cluster {reached.cluster_id}")
         return Finding(PROBLEM, subject, self._trouble(reached), self._remedy(reached))
 
     def _trouble(self, reached: Reached) -> str:
