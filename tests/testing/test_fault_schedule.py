@@ -47,13 +47,14 @@ WITHOUT_OFFSETS: Final = {"confluent-kafka"}
 COMMITS_UNASKED: Final = {"kafka-python"}
 #: It also commits a transaction whose records it gave up (EndTxn without AddPartitionsToTxn): an application looks at each.
 LOOKS_AT_RECORDS: Final = {"kafka-python"}
-#: When connections are cut, consumers of kafka-python 3.0.12 may stand still for ever without asking anything, and those of librdkafka 2.16
-#: with heartbeats alone: an OffsetFetch that was refused is not sent to the next coordinator. An application would be started again; where
-#: the client still asks for offsets, records or its group, or waits for them, it counts as the broker's fault.
+#: Seen (seeds 201, 211; why is not known): when connections were cut, a consumer of kafka-python 3.0.12 asked nothing for 44 s, and one of
+#: librdkafka 2.16 sent heartbeats alone behind an OffsetFetch that was refused. An application would be started again, so the reader is,
+#: once; where the client still asks for offsets, records or its group, or waits for them, it counts as the broker's fault.
 STANDS_STILL: Final = {"kafka-python", "confluent-kafka"}
 IDLE: Final = {"Heartbeat", "Metadata", "ApiVersions", "FindCoordinator"}
-#: librdkafka 2.16 forgets that a batch may be in the log (REQUEST_TIMED_OUT) when its retry is refused (NOT_ENOUGH_REPLICAS), takes a new
-#: epoch and sends it again, where no broker can know it: the batches on the disk show both epochs of one producer.
+#: Seen (seed 302) with librdkafka 2.16: a batch whose answer was REQUEST_TIMED_OUT, and its retry NOT_ENOUGH_REPLICAS, came again with a
+#: new epoch and sequence 0, where no broker can know it. We take it that the client forgets that the batch may be in the log; it was not
+#: played on Apache Kafka. Only duplicates are passed whose batches on the disk show both epochs of one producer.
 SENDS_AGAIN: Final = {"confluent-kafka"}
 USUAL_SEED: Final = 311
 SOAK_ROUNDS: Final = 5
