@@ -18,6 +18,7 @@ from minibroker.config import sources
 from minibroker.errors import ConfigurationError
 
 SEED_DIR = "/mnt/shared/seed"
+SERVE_OPTIONS = "MINIBROKER_SERVE_OPTIONS"
 
 
 @click.command(
@@ -61,8 +62,8 @@ def container(config_file: str, seed_dir: str, *, is_health_check: bool, serve_o
 
         health.main(args=config_arguments, prog_name="minibroker health", standalone_mode=False)
         return
-    options = [*shlex.split(os.environ.get("MINIBROKER_SERVE_OPTIONS", "")), *serve_options]
     try:
+        options = [*_options_of(os.environ.get(SERVE_OPTIONS, "")), *serve_options]
         wanted = with_seeds(parse_topics(os.environ.get(VARIABLE, "")), Path(seed_dir))
         if wanted:
             from minibroker.cli.container.preparing import prepare  # noqa: PLC0415  as above
@@ -76,6 +77,13 @@ def container(config_file: str, seed_dir: str, *, is_health_check: bool, serve_o
     from minibroker.cli.serve import serve  # noqa: PLC0415  as above
 
     serve.main(args=[*config_arguments, "--ready-lines", "kafka", *options], prog_name="minibroker serve", standalone_mode=False)
+
+
+def _options_of(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise ConfigurationError(f"{SERVE_OPTIONS}: {text!r} cannot be taken apart as a shell would: {error}") from error
 
 
 def _given(options: list[str]) -> dict[str, Any]:

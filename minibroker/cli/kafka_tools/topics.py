@@ -14,6 +14,7 @@ from minibroker.errors import KafkaError, TopicAlreadyExists
 from minibroker.schemas.k03_metadata import PartitionResult, TopicResult
 
 ACTIONS = ("list", "describe", "create", "alter", "delete")
+_REPLICAS_MAX = 32_767  #: an int16 of the protocol
 _METRICS = (
     "WARNING: Due to limitations in metric names, topics with a period ('.') or underscore ('_') could collide. "
     "To avoid issues it is best to use either, but not both."
@@ -29,14 +30,14 @@ def run(arguments: Sequence[str]) -> int:
     with client_of(options) as client:
         try:
             {"list": _list, "describe": _describe, "create": _create, "alter": _alter, "delete": _delete}[action](client, options)
-        except (KafkaError, _NotThereError) as error:
-            print(f"Error while executing topic command : {error if isinstance(error, _NotThereError) else words_of(error)}")
+        except (KafkaError, _RefusedError) as error:
+            print(f"Error while executing topic command : {error if isinstance(error, _RefusedError) else words_of(error)}")
             return 1
     return 0
 
 
-class _NotThereError(Exception):
-    """No topic is named so; in Kafka's words."""
+class _RefusedError(Exception):
+    """What the tool itself says no to, such as a topic that is not there; in Kafka's words."""
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -62,7 +63,7 @@ def _list(client: Client, options: argparse.Namespace) -> None:
 
 
 def _chosen(client: Client, options: argparse.Namespace, *, must: bool) -> list[TopicResult]:
-    """Topics that --topic names, all without it; _NotThereError when it names none."""
+    """Topics that --topic names, all without it; _RefusedError when it names none."""
     found = sorted(client.metadata(None).topics, key=lambda topic: topic.name or "")
     if options.exclude_internal:
         found = [topic for topic in found if not topic.is_internal]
@@ -74,7 +75,7 @@ def _chosen(client: Client, options: argparse.Namespace, *, must: bool) -> list[
         found = [topic for topic in found if pattern.fullmatch(topic.name or "")]
         wanted = f"Topic '{options.topic}'"
     if must and not found and not options.if_exists and (options.topic or options.topic_id):
-        raise _NotThereError(f"{wanted} does not exist as expected")
+        raise _RefusedError(f"{wanted} does not exist as expected")
     return found
 
 
@@ -115,6 +116,10 @@ def _partition_line(name: str, partition: PartitionResult) -> str:
 def _create(client: Client, options: argparse.Namespace) -> None:
     if "." in options.topic or "_" in options.topic:
         print(_METRICS)
+    if options.replication_factor is not None and not 1 <= options.replication_factor <= _REPLICAS_MAX:
+        raise _RefusedError(f"The replication factor must be between 1 and {_REPLICAS_MAX} inclusive")
+    if options.partitions is not None and options.partitions < 1:
+        raise _RefusedError("The partitions must be greater than 0")
     made = admin.create_topics(
         client,
         [options.topic],

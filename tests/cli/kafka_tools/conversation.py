@@ -53,6 +53,8 @@ CONVERSATION = [
     Command("kafka-topics", "--create --topic orders --partitions 3 --replication-factor 1 --config retention.ms=1000000"),
     Command("kafka-topics", "--create --topic orders --partitions 3"),
     Command("kafka-topics", "--create --if-not-exists --topic orders --partitions=3"),
+    Command("kafka-topics", "--create --topic none --partitions 0"),
+    Command("kafka-topics", "--create --topic none --partitions 2 --replication-factor 0"),
     Command("kafka-topics", "--create --topic a_b.c"),
     Command("kafka-topics", "--list"),
     Command("kafka-topics", "--list --topic ord.*"),
