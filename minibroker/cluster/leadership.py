@@ -1,7 +1,7 @@
 """Who leads each partition where several brokers are shown: replicas, in-sync sets, brokers that are alive.
 
 All data are one broker's, and nothing is replicated: this is what clients are told, by the rules of Apache Kafka's controller
-(ReplicationControlManager, PartitionChangeBuilder of 4.3.1):
+(ReplicationControlManager, PartitionChangeBuilder of 4.3.1), which standing.py has for a single partition:
 
     a broker stops     it leaves the in-sync sets, unless it is the last in one; what it led goes to the first replica that is alive and in
                        sync, else to any that is alive (unclean.leader.election.enable), else to nobody
@@ -14,20 +14,25 @@ Invariant: a leader is alive and in sync. Changes are of whole sets of partition
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from minibroker.cluster.nodes import NO_LEADER, PartitionNodes
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.replica_placement import spread
-from minibroker.cluster.topic import CONSUMER_OFFSETS_TOPIC, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC, Topic
-from minibroker.errors import (
-    ElectionNotNeeded,
-    EligibleLeadersNotAvailable,
-    InvalidReplicaAssignment,
-    KafkaError,
-    PreferredLeaderNotAvailable,
+from minibroker.cluster.standing import (
+    Standing,
+    elected,
+    first_standing,
+    joined_by,
+    led_by,
+    led_by_anybody,
+    led_by_preferred,
+    left_by,
+    reassigned,
 )
+from minibroker.cluster.topic import CONSUMER_OFFSETS_TOPIC, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC, Topic
+from minibroker.errors import EligibleLeadersNotAvailable, InvalidReplicaAssignment, KafkaError, PreferredLeaderNotAvailable
 
 if TYPE_CHECKING:
     from minibroker.cluster.cluster import Cluster
@@ -40,15 +45,6 @@ _FACTORS: Final = {
     TRANSACTION_STATE_TOPIC: "transaction_state_log_replication_factor",
     SHARE_GROUP_STATE_TOPIC: "share_coordinator_state_topic_replication_factor",
 }
-
-
-class Standing(NamedTuple):
-    """Of one partition."""
-
-    replicas: list[int]  #: the preferred leader first
-    in_sync: list[int]  #: in the order of the replicas
-    leader_id: int  #: NO_LEADER
-    is_taken: bool = False  #: it has no leader because somebody said so: no election gives it one
 
 
 Change = Callable[[Partition, Standing], Standing]
@@ -109,7 +105,7 @@ class Leadership:
             assignment = spread(topic.name, range(first, len(topic.partitions)), count, self._racks, self.alive)
         if assignment is None:
             return
-        self._standings[topic.topic_id][first:] = [self._elect_first(list(replicas)) for replicas in assignment]
+        self._standings[topic.topic_id][first:] = [first_standing(list(replicas), self.alive) for replicas in assignment]
         self._write_down(topic)
 
     def forget(self, topics: Sequence[Topic]) -> None:
@@ -133,18 +129,13 @@ class Leadership:
         if assignment is None or not all(set(replicas) <= set(self.nodes) for replicas in assignment):
             count = len(topic.partitions)
             assignment = spread(topic.name, range(count), self.default_replication_factor(topic.name), self._racks)
-        return [self._elect_first(replicas) for replicas in assignment]
+        return [first_standing(replicas, self.alive) for replicas in assignment]
 
     def _grown(self, partition: Partition, found: list[Standing]) -> list[Standing]:
         topic = self._cluster.topics[partition.topic]
         new = range(len(found), len(topic.partitions))
         replication_factor = len(found[0].replicas) if found else self.default_replication_factor(topic.name)
-        return [self._elect_first(replicas) for replicas in spread(topic.name, new, replication_factor, self._racks)]
-
-    def _elect_first(self, replicas: list[int]) -> Standing:
-        """Of a new partition: the first leader costs no epoch."""
-        alive = [each for each in replicas if each in self.alive]
-        return Standing(replicas, alive or replicas[:1], alive[0] if alive else NO_LEADER)
+        return [first_standing(replicas, self.alive) for replicas in spread(topic.name, new, replication_factor, self._racks)]
 
     def _write_down(self, topic: Topic) -> None:
         self._assignments.put(topic.topic_id, [self.standing(partition).replicas for partition in topic.partitions])
@@ -158,12 +149,8 @@ class Leadership:
         self._settle(self._all())
         self.alive.discard(node_id)
 
-        def leave(partition: Partition, standing: Standing) -> Standing:
-            if node_id not in standing.in_sync:
-                return standing
-            in_sync = [each for each in standing.in_sync if each != node_id] or standing.in_sync
-            without = standing._replace(in_sync=in_sync)
-            return self._elected(partition, without) if standing.leader_id == node_id else without
+        def leave(partition: Partition, before: Standing) -> Standing:
+            return left_by(before, node_id, self.alive, may_be_unclean=self._may_be_unclean(partition))
 
         try:
             self._change(self._all(), leave)
@@ -177,32 +164,14 @@ class Leadership:
             return
         self.alive.add(node_id)
 
-        def come_back(partition: Partition, standing: Standing) -> Standing:
-            if node_id not in standing.replicas:
-                return standing
-            if standing.leader_id == NO_LEADER and not standing.is_taken:
-                standing = self._elected(partition, standing)
-            if standing.leader_id == NO_LEADER and not standing.is_taken:
-                return standing  # nobody is there whom it could have caught up with
-            return standing._replace(in_sync=[each for each in standing.replicas if each in {*standing.in_sync, node_id}])
+        def come_back(partition: Partition, before: Standing) -> Standing:
+            return joined_by(before, node_id, self.alive, may_be_unclean=self._may_be_unclean(partition))
 
         try:
             self._change(self._all(), come_back)
         except KafkaError:
             self.alive.discard(node_id)
             raise
-
-    def _elected(self, partition: Partition, standing: Standing) -> Standing:
-        """With the first that may lead; with nobody if there is none."""
-        if standing.is_taken:
-            return standing._replace(leader_id=NO_LEADER)
-        candidates = [each for each in standing.replicas if each in self.alive and each in standing.in_sync]
-        if candidates:
-            return standing._replace(leader_id=candidates[0])
-        alive = [each for each in standing.replicas if each in self.alive]
-        if alive and self._may_be_unclean(partition):
-            return standing._replace(leader_id=alive[0], in_sync=alive[:1])
-        return standing._replace(leader_id=NO_LEADER)
 
     def _may_be_unclean(self, partition: Partition) -> bool:
         text = self._cluster.topics[partition.topic].config.get(_UNCLEAN)
@@ -212,28 +181,15 @@ class Leadership:
 
     def elect_preferred(self, partition: Partition) -> None:
         """Let the first replica lead; ElectionNotNeeded, PreferredLeaderNotAvailable."""
-        standing = self.standing(partition)
-        preferred = standing.replicas[0]
-        if not partition.is_online or standing.is_taken:
+        if not partition.is_online:
             raise PreferredLeaderNotAvailable
-        if standing.leader_id == preferred:
-            raise ElectionNotNeeded
-        if preferred not in self.alive or preferred not in standing.in_sync:
-            raise PreferredLeaderNotAvailable
-        self._change([partition], lambda _, before: before._replace(leader_id=preferred))
+        self._change([partition], lambda _, before: led_by_preferred(before, self.alive))
 
     def elect_unclean(self, partition: Partition) -> None:
         """Let anybody lead what nobody leads; ElectionNotNeeded, EligibleLeadersNotAvailable."""
-        standing = self.standing(partition)
-        alive = [each for each in standing.replicas if each in self.alive]
-        if not partition.is_online or standing.is_taken:
+        if not partition.is_online:
             raise EligibleLeadersNotAvailable
-        if standing.leader_id != NO_LEADER:
-            raise ElectionNotNeeded
-        if not alive:
-            raise EligibleLeadersNotAvailable
-        in_sync = [each for each in alive if each in standing.in_sync] or alive[:1]
-        self._change([partition], lambda _, before: before._replace(leader_id=in_sync[0], in_sync=in_sync))
+        self._change([partition], lambda _, before: led_by_anybody(before, self.alive))
 
     def move(self, partition: Partition, node_id: int) -> None:
         """Another leader, whoever is preferred; one that has no replica gets that of the leader before.
@@ -243,17 +199,7 @@ class Leadership:
         if node_id not in self.alive:
             known = ", ".join(map(str, sorted(self.alive)))
             raise InvalidReplicaAssignment(f"broker {node_id} cannot lead {_name(partition)}: it is not one of those that run, {known}")
-
-        def moved(_: Partition, before: Standing) -> Standing:
-            replicas, in_sync = before.replicas, before.in_sync
-            if node_id not in replicas:
-                gone = before.leader_id if before.leader_id in replicas else replicas[0]
-                replicas = [node_id if each == gone else each for each in replicas]
-                in_sync = [each for each in replicas if each == node_id or each in in_sync]
-            in_sync = [each for each in replicas if each in {*in_sync, node_id}]
-            return Standing(replicas, in_sync, node_id)
-
-        self._change([partition], moved)
+        self._change([partition], lambda _, before: led_by(before, node_id))
 
     def take_away(self, partition: Partition) -> None:
         """Nobody leads it until `give_back`; harmless when it was taken already."""
@@ -262,7 +208,8 @@ class Leadership:
     def give_back(self, partition: Partition) -> None:
         """Let it have a leader again: the preferred one if it can; harmless when nothing was taken."""
         if self.standing(partition).is_taken:
-            self._change([partition], lambda each, before: self._elected(each, before._replace(is_taken=False)))
+            may_be_unclean = self._may_be_unclean(partition)
+            self._change([partition], lambda _, before: elected(before._replace(is_taken=False), self.alive, may_be_unclean=may_be_unclean))
 
     def bump_epoch(self, partition: Partition) -> int:
         """The same leader was elected anew; the new leader epoch."""
@@ -272,15 +219,10 @@ class Leadership:
 
     def reassign(self, partition: Partition, replicas: Sequence[int]) -> None:
         """Other replicas, all at once; the leader stays if it may. What is asked for was checked (cluster/topic_rules.py)."""
-
-        def reassigned(each: Partition, before: Standing) -> Standing:
-            in_sync = [node_id for node_id in replicas if node_id in self.alive] or list(replicas[:1])
-            after = Standing(list(replicas), in_sync, before.leader_id, before.is_taken)
-            return after if before.leader_id in in_sync else self._elected(each, after)
-
         is_shrunk = not set(self.standing(partition).replicas) <= set(replicas)
         epoch = partition.leader_epoch
-        self._change([partition], reassigned)
+        may_be_unclean = self._may_be_unclean(partition)
+        self._change([partition], lambda _, before: reassigned(before, replicas, self.alive, may_be_unclean=may_be_unclean))
         if is_shrunk and partition.leader_epoch == epoch:
             self.bump_epoch(partition)  # so that those who are no replicas any more are not believed
         self._write_down(self._cluster.topics[partition.topic])

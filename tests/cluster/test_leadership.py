@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from minibroker.cluster.leadership import Standing
 from minibroker.cluster.nodes import NO_LEADER, PartitionNodes
 from minibroker.cluster.replica_assignments import NAME
+from minibroker.cluster.standing import Standing
 from minibroker.errors import (
     ElectionNotNeeded,
     EligibleLeadersNotAvailable,
