@@ -69,7 +69,7 @@ def _own_listeners(said: Mapping[str, str], address: str | None) -> dict[str, st
 
 
 def _listeners_of_advertised(advertised: str) -> dict[str, str]:
-    """Listen on the ports that clients are told, on every interface; where one is no address `serve` is to refuse that, and nothing else."""
+    """Listen on the ports that clients are told, on every interface; what is no address is left for `serve` to refuse."""
     found = []
     for each in filter(None, map(str.strip, advertised.split(","))):
         name, _, address = each.partition("://")
