@@ -69,6 +69,15 @@ def test_each_kind_of_fault_is_said_listed_and_removed(lab: Commands, arguments:
     assert lab("faults", "list", "-o", "name").lines == []
 
 
+def test_a_proxy_is_for_other_places(lab: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("urllib.request._opener", None)
+    for name in ("http_proxy", "HTTP_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    assert lab("faults", "list", "-o", "name").lines == []
+
+
 def test_how_often_and_for_whom(lab: Commands) -> None:
     often = {
         ("--once",): {"times": 1},

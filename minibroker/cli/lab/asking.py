@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 from urllib.error import HTTPError, URLError
-from urllib.request import Request, urlopen
+from urllib.request import ProxyHandler, Request, build_opener
 
 import click
 
@@ -21,6 +21,7 @@ class Lab:
         self._url = url.rstrip("/")
         if not self._url.startswith(("http://", "https://")):
             self._url = f"http://{self._url}"
+        self._opener = build_opener(ProxyHandler({}))  # a lab is near by: no proxy of the environment knows the way
 
     def __call__(self, command: str, **arguments: Any) -> Any:
         """Do a command with the arguments that are not None; its result. A failure is a line for the user."""
@@ -29,7 +30,7 @@ class Lab:
             f"{self._url}/{command}", json.dumps(given).encode(), {"Content-Type": "application/json"}
         )
         try:
-            with urlopen(request, timeout=_TIMEOUT_S) as answer:  # noqa: S310  as above
+            with self._opener.open(request, timeout=_TIMEOUT_S) as answer:
                 return json.load(answer)["result"]
         except HTTPError as error:
             raise click.ClickException(_told(error)) from error
