@@ -66,23 +66,29 @@ class Reader:
             except Exception as error:  # noqa: BLE001  whatever it is, another consumer goes on
                 self.failures.append(f"{reader(self._make)}: {error!r}")
 
+    def _settings(self) -> dict[str, Any]:
+        """Of kafka-python and aiokafka, which name them alike."""
+        return {
+            "client_id": reader(self._make),
+            "group_id": f"readers-{self._make}",
+            "isolation_level": "read_committed",
+            "auto_offset_reset": "earliest",
+            "enable_auto_commit": False,
+            "session_timeout_ms": SESSION_TIMEOUT_MS,
+            "heartbeat_interval_ms": HEARTBEAT_MS,
+            "request_timeout_ms": REQUEST_TIMEOUT_MS,
+            "max_poll_interval_ms": 5000,
+            "fetch_max_wait_ms": 100,
+            "retry_backoff_ms": 20,
+        }
+
     def kafka_python(self) -> None:
         from kafka import KafkaConsumer
 
         consumer = KafkaConsumer(
             *self._topics,
             bootstrap_servers=self._bootstrap.split(","),
-            client_id=reader(self._make),
-            group_id=f"readers-{self._make}",
-            isolation_level="read_committed",
-            auto_offset_reset="earliest",
-            enable_auto_commit=False,
-            session_timeout_ms=SESSION_TIMEOUT_MS,
-            heartbeat_interval_ms=HEARTBEAT_MS,
-            request_timeout_ms=REQUEST_TIMEOUT_MS,
-            max_poll_interval_ms=5000,
-            fetch_max_wait_ms=100,
-            retry_backoff_ms=20,
+            **self._settings(),
             reconnect_backoff_ms=10,
             reconnect_backoff_max_ms=100,
         )
@@ -104,17 +110,7 @@ class Reader:
         consumer = AIOKafkaConsumer(
             *self._topics,
             bootstrap_servers=self._bootstrap,
-            client_id=reader(self._make),
-            group_id=f"readers-{self._make}",
-            isolation_level="read_committed",
-            auto_offset_reset="earliest",
-            enable_auto_commit=False,
-            session_timeout_ms=SESSION_TIMEOUT_MS,
-            heartbeat_interval_ms=HEARTBEAT_MS,
-            request_timeout_ms=REQUEST_TIMEOUT_MS,
-            max_poll_interval_ms=5000,
-            fetch_max_wait_ms=100,
-            retry_backoff_ms=20,
+            **self._settings(),
         )
         try:
             await asyncio.wait_for(consumer.start(), 10)
