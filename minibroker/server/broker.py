@@ -25,6 +25,7 @@ from minibroker.dispatch.dispatcher import Dispatcher
 from minibroker.dispatch.flush_timer import FlushTimer
 from minibroker.dispatch.purgatory import Purgatory
 from minibroker.dispatch.registry import Registry
+from minibroker.errors import ConfigurationError
 from minibroker.server.listener import Listener
 from minibroker.server.loop_background import LoopBackground
 from minibroker.server.loop_clock import LoopClock
@@ -225,7 +226,11 @@ class Broker:
     async def _reopen(self, clock: Clock) -> None:
         for node in self.nodes:
             if not node.is_open:
-                await node.open(self.config, clock)
+                try:
+                    await node.open(self.config, clock)
+                except ConfigurationError as error:
+                    log.warning("node %d stays stopped: %s", node.node.node_id, error)
+                    self.stop_node(node.node.node_id)
 
     async def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
         """Answer what was asked, close the logs cleanly, release everything. Harmless when nothing runs."""

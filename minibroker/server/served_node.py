@@ -60,7 +60,7 @@ class ServedNode:
         """Listen, on the ports of the last time.
 
         Raises:
-            ConfigurationError: an address is taken or is none of ours; some listeners may be open.
+            ConfigurationError: an address is taken or is none of ours; no listener is open then.
         """
         census = Census()
         backlog = config.socket_listen_backlog_size if "socket.listen.backlog.size" in config.static else _BACKLOG
@@ -70,6 +70,7 @@ class ServedNode:
             try:
                 await listener.open(wanted.host, self._ports.get(wanted.name, wanted.port), backlog)
             except OSError as error:
+                self.cut()
                 raise ConfigurationError(f"listeners: cannot listen on {wanted}: {error.strerror or error}") from error
             self.listeners.append(listener)
             self._ports[wanted.name] = listener.port

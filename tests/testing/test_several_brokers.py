@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -58,6 +59,24 @@ def test_nodes_stop_and_start_and_a_reset_has_all_again(broker: BrokerThread | B
     with pytest.raises(BrokerError, match="there is no node 7; there are 1, 2, 3"):
         broker.nodes.stop(7)
     assert {request.node for request in broker.request_log} <= {1, 2, 3, None}
+
+
+def test_a_node_whose_port_was_taken_stays_stopped_and_leads_nothing() -> None:
+    with BrokerThread(brokers=3, topics={TOPIC: 3}) as broker:
+        host, _, port = broker.nodes.addresses[3].rpartition(":")
+        broker.nodes.stop(3)
+        with socket.create_server((host, int(port))):
+            with pytest.raises(BrokerError, match=r"node 3 does not start: .* cannot listen on PLAINTEXT://"):
+                broker.nodes.start(3)
+            broker.reset()
+            end_s = time.monotonic() + 10
+            while any(3 not in broker.leaders.describe(TOPIC, index)["offline"] for index in range(3)):
+                assert time.monotonic() < end_s
+            assert broker.nodes.alive == [1, 2]
+            assert {broker.leaders.describe(TOPIC, index)["leader"] for index in range(3)} == {1, 2}
+        broker.nodes.start(3)
+        assert broker.nodes.alive == [1, 2, 3]
+        assert answers(f"{host}:{port}")
 
 
 def test_leaders_are_moved_and_taken_away(broker: BrokerThread | BrokerProcess) -> None:
