@@ -201,7 +201,8 @@ class _Round:
     def _fill_map(self) -> OffsetMap:
         plan = self._plan
         offset_map = OffsetMap(plan.first_dirty_offset, plan.offset_map_bytes)
-        transactions = CleanedTransactions(plan.aborted)
+        # The markers of others lie before the walk: nothing would end them, and what their producers committed since would be void.
+        transactions = CleanedTransactions(each for each in plan.aborted if each.last_offset >= plan.first_dirty_offset)
         for source, end_offset in self._end_offsets.items():
             if end_offset <= plan.first_dirty_offset:
                 continue

@@ -213,6 +213,22 @@ def test_a_transaction_across_segments_whose_marker_is_not_compacted_yet(log: Pa
     assert log.aborted_transactions(0, 9) == [(1, 1)]
 
 
+def test_what_a_producer_commits_behind_an_abort_of_an_earlier_round_stays(log: PartitionLog) -> None:
+    """The abort's marker is still there, with its entry in `.txnindex`, but lies before what the second round maps."""
+    put(log, (A, b"old"))
+    transaction(log, 1, ControlType.ABORT, (A, b"void"))
+    log._roll()
+    dirty = compact(log).next_dirty_offset
+    assert log.segments.floor(0).transaction_index.entries
+    producer = {"is_transactional": True, "producer_id": 1, "producer_epoch": 0}
+    put(log, (A, b"new"), (B, b"1"), **producer, base_sequence=1)
+    end_transaction(log, 1, ControlType.COMMIT)
+    log._roll()
+    compact(log, dirty)
+    markers = {batch.base_offset for batch in read_batches(log) if batch.is_control}
+    assert {offset: pair for offset, pair in left_in(log).items() if offset not in markers} == {3: (A, b"new"), 4: (B, b"1")}
+
+
 def test_the_marker_that_is_all_a_producer_has_stays(log: PartitionLog) -> None:
     transaction(log, 1, ControlType.ABORT, (A, b"void"))
     producer = log._producers.producers[1]
