@@ -220,8 +220,7 @@ def test_what_a_producer_commits_behind_an_abort_of_an_earlier_round_stays(log: 
     log._roll()
     dirty = compact(log).next_dirty_offset
     assert log.segments.floor(0).transaction_index.entries
-    producer = {"is_transactional": True, "producer_id": 1, "producer_epoch": 0}
-    put(log, (A, b"new"), (B, b"1"), **producer, base_sequence=1)
+    put(log, (A, b"new"), (B, b"1"), is_transactional=True, producer_id=1, producer_epoch=0, base_sequence=1)
     end_transaction(log, 1, ControlType.COMMIT)
     log._roll()
     compact(log, dirty)

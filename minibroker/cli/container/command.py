@@ -57,13 +57,11 @@ def container(config_file: str, seed_dir: str, *, is_health_check: bool, serve_o
     from_file = sources.from_file(file) if file.is_file() else {}
     os.environ.update(image_environment(os.environ, from_file, own_address()))
     config_arguments = ["--config", config_file] if from_file else []
-    if is_health_check:
-        from minibroker.cli.health import health  # noqa: PLC0415  only what is run is imported
-
-        health.main(args=config_arguments, prog_name="minibroker health", standalone_mode=False)
-        return
     try:
         options = [*_options_of(os.environ.get(SERVE_OPTIONS, "")), *serve_options]
+        if is_health_check:
+            _ask_health(config_arguments, options)
+            return
         wanted = with_seeds(parse_topics(os.environ.get(VARIABLE, "")), Path(seed_dir))
         if wanted:
             from minibroker.cli.container.preparing import prepare  # noqa: PLC0415  as above
@@ -77,6 +75,19 @@ def container(config_file: str, seed_dir: str, *, is_health_check: bool, serve_o
     from minibroker.cli.serve import serve  # noqa: PLC0415  as above
 
     serve.main(args=[*config_arguments, "--ready-lines", "kafka", *options], prog_name="minibroker serve", standalone_mode=False)
+
+
+def _ask_health(config_arguments: list[str], options: list[str]) -> None:
+    """Ask where the container's options say that it listens, else where its environment and file do."""
+    from minibroker.cli.health import health  # noqa: PLC0415  only what is run is imported
+
+    given = _given(options) if options else {}
+    listeners = _properties(given).get("listeners")
+    if given.get("port") is not None:
+        listeners = f"PLAINTEXT://:{given['port']}"
+    if listeners is not None:
+        os.environ["KAFKA_LISTENERS"] = listeners
+    health.main(args=config_arguments, prog_name="minibroker health", standalone_mode=False)
 
 
 def _options_of(text: str) -> list[str]:

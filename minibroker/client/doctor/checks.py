@@ -25,11 +25,15 @@ _BROKER: Final = 4  #: ConfigResource.Type
 REPLICAS: Final = {
     "offsets.topic.replication.factor": "groups cannot commit offsets",
     "transaction.state.log.replication.factor": "transactions do not work",
-    "transaction.state.log.min.isr": "transactions do not work",
     "share.coordinator.state.topic.replication.factor": "share groups do not work",
+}
+#: likewise, but Apache Kafka since 4.0 asks for no more replicas in sync than a partition has
+IN_SYNC: Final = {
+    "transaction.state.log.min.isr": "transactions do not work",
     "share.coordinator.state.topic.min.isr": "share groups do not work",
     "min.insync.replicas": "acks=all is refused",
 }
+_OURS_ALONE: Final = "topic.partition.count.map"  #: minibroker asks for no more replicas than there are brokers
 
 
 def configs_of(connection: Connection, node_id: int, deadline: Deadline) -> dict[str, str | None]:
@@ -118,13 +122,19 @@ def partitions(connection: Connection, deadline: Deadline) -> Iterator[Finding]:
 
 def replicas(node_id: int, configs: Mapping[str, str | None], broker_count: int) -> Iterator[Finding]:
     """Settings for more brokers than there are: Apache Kafka's defaults, on one broker."""
-    for name, consequence in REPLICAS.items():
+    if _OURS_ALONE in configs:
+        return
+    for name, consequence in (REPLICAS | IN_SYNC).items():
         text = configs.get(name) or ""
-        if text.isdigit() and int(text) > broker_count:
-            brokers = "there is 1 broker" if broker_count == 1 else f"only {broker_count} brokers are up"
-            advice = f"Set {name}={broker_count} before its topic is first used"
-            if broker_count > 1:
-                advice = f"Start the others, or s{advice[1:]}"
+        if not text.isdigit() or int(text) <= broker_count:
+            continue
+        brokers = "there is 1 broker" if broker_count == 1 else f"only {broker_count} brokers are up"
+        advice = f"Set {name}={broker_count} before its topic is first used"
+        if broker_count > 1:
+            advice = f"Start the others, or s{advice[1:]}"
+        if name in IN_SYNC:
+            yield Finding(WARNING, f"broker {node_id}", f"{name} is {text}, and {brokers}: before Apache Kafka 4.0 {consequence}", advice)
+        else:
             yield Finding(PROBLEM, f"broker {node_id}", f"{name} is {text}, and {brokers}: {consequence}", advice)
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.broker_process import BrokerProcess
+
 
 @pytest.mark.parametrize(
     ("variable", "value", "message"),
@@ -27,3 +29,15 @@ def test_what_makes_no_sense_is_one_line(tmp_path: Path, variable: str, value: s
     assert done.stderr.startswith(f"Error: {message}")
     assert done.stderr.count("\n") == 1
     assert not done.stdout
+
+
+def test_health_asks_where_the_options_say(tmp_path: Path) -> None:
+    """As a health check does: the same environment, and a broker that listens by an option."""
+    with BrokerProcess(tmp_path) as broker:
+        port = broker.bootstrap.rpartition(":")[2]
+        for options in (f"-p {port}", f"--set listeners=PLAINTEXT://127.0.0.1:{port}"):
+            environment = {**os.environ, "KAFKA_LISTENERS": "PLAINTEXT://:1", "MINIBROKER_SERVE_OPTIONS": options}
+            command = [sys.executable, "-m", "minibroker", "container", "--config", str(tmp_path / "none"), "--health"]
+            done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+            assert (done.returncode, done.stderr) == (0, "")
+            assert done.stdout.startswith("healthy: ")

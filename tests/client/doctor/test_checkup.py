@@ -84,8 +84,12 @@ def test_settings_that_need_more_brokers_than_there_are() -> None:
     assert finding.text == "transaction.state.log.replication.factor is 3, and there is 1 broker: transactions do not work"
     assert finding.advice == "Set transaction.state.log.replication.factor=1 before its topic is first used"
     (finding,) = checks.replicas(2, {"min.insync.replicas": "3"}, broker_count=2)
-    assert finding.text == "min.insync.replicas is 3, and only 2 brokers are up: acks=all is refused"
+    assert finding.text == "min.insync.replicas is 3, and only 2 brokers are up: before Apache Kafka 4.0 acks=all is refused"
     assert finding.advice == "Start the others, or set min.insync.replicas=2 before its topic is first used"
+
+
+def test_minibroker_asks_for_no_more_replicas_than_there_are_brokers() -> None:
+    assert worst(found(cluster({"offsets.topic.replication.factor": "3", "topic.partition.count.map": ""}))) == []
 
 
 def test_an_address_that_leads_to_another_broker() -> None:
