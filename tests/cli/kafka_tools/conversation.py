@@ -11,6 +11,7 @@ import re
 import subprocess
 import tempfile
 from collections.abc import Callable
+from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
@@ -126,18 +127,32 @@ _CHANGING = (
     (re.compile(r" +$", re.MULTILINE), ""),
 )
 
+#: of a record that kafka-console-consumer prints with its partition
+_PARTITION = re.compile(r"\tPartition:(\d+)\t")
 
-def comparable(said: Said) -> Said:
+
+def comparable(command: Command, said: Said) -> Said:
     """Without what changes."""
     text = said.stdout
     for pattern, replacement in _CHANGING:
         text = pattern.sub(replacement, text)
-    return Said(text, said.exit_code)
+    return Said(by_partition(text) if command.tool == "kafka-console-consumer" else text, said.exit_code)
+
+
+def by_partition(text: str) -> str:
+    """Records in a row, partition by partition, each in its own order: which partition's are fetched first is up to chance."""
+
+    def partition_of(line: str) -> int:
+        found = _PARTITION.search(line)
+        return -1 if found is None else int(found[1])
+
+    rows = groupby(text.splitlines(keepends=True), key=lambda line: partition_of(line) >= 0)
+    return "".join(line for is_of_records, lines in rows for line in (sorted(lines, key=partition_of) if is_of_records else lines))
 
 
 def converse(say: Callable[[Command], Said]) -> list[tuple[str, Said]]:
     """Every command and what was said, comparable."""
-    return [(f"{command.tool} {command.line}".rstrip(), comparable(say(command))) for command in CONVERSATION]
+    return [(f"{command.tool} {command.line}".rstrip(), comparable(command, say(command))) for command in CONVERSATION]
 
 
 def capture() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from minibroker.cli.kafka_tools.main import run_tool
-from tests.cli.kafka_tools.conversation import CONVERSATION, GOLDEN, Command, Said, converse
+from tests.cli.kafka_tools.conversation import CONVERSATION, GOLDEN, Command, Said, by_partition, converse
 from tests.support.broker_process import BrokerProcess
 
 
@@ -40,3 +40,11 @@ def test_they_say_what_kafkas_tools_say(tmp_path: Path, monkeypatch: pytest.Monk
         if (command, *said) != (theirs["command"], theirs["stdout"], theirs["exit_code"])
     ]
     assert different == [], "\n\n".join(different)
+
+
+def test_order_counts_within_a_partition_only() -> None:
+    a0, a1, b0 = "T\tPartition:0\tOffset:0\n", "T\tPartition:0\tOffset:1\n", "T\tPartition:1\tOffset:0\n"
+    assert by_partition(b0 + a0 + a1) == by_partition(a0 + b0 + a1) == a0 + a1 + b0
+    assert by_partition(b0 + a1 + a0) != a0 + a1 + b0
+    assert by_partition("v2\nv1\n") == "v2\nv1\n"
+    assert by_partition(b0 + "words\n" + a0) == b0 + "words\n" + a0
