@@ -19,6 +19,8 @@ from minibroker.testing import BrokerThread
 from minibroker.testing.lab.handles import Fault
 
 TIMEOUT_S: Final = 30
+REQUEST_TIMEOUT_MS: Final = 20_000  #: nobody gives up a request that is answered, however slow the machine
+IMPATIENT_MS: Final = 1000  #: of who is never answered
 
 #: name -> (kind, arguments); each hits one Produce
 LOST_OR_LATE: Final[dict[str, tuple[str, dict[str, Any]]]] = {
@@ -35,6 +37,7 @@ LOST_OR_LATE: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "not heard": ("silence", {"when": "before"}),
     "not answered": ("silence", {"when": "after"}),
 }
+SILENT: Final = {name for name, (kind, _) in LOST_OR_LATE.items() if kind == "silence"}
 RETRIED: Final = set(LOST_OR_LATE) - {"late", "done late", "throttled"}
 
 
@@ -59,8 +62,12 @@ class Producer:
 class KafkaPython(Producer):
     error = KafkaPythonError
 
-    def __init__(self, bootstrap_servers: str, transactional_id: str | None = None, **more: Any) -> None:
-        timeouts = {"request_timeout_ms": 400, "retry_backoff_ms": 10, "reconnect_backoff_ms": 10, "delivery_timeout_ms": TIMEOUT_S * 1000}
+    def __init__(
+        self, bootstrap_servers: str, transactional_id: str | None = None, *, timeout_ms: int = REQUEST_TIMEOUT_MS, **more: Any
+    ) -> None:
+        timeouts = {
+            "request_timeout_ms": timeout_ms, "retry_backoff_ms": 10, "reconnect_backoff_ms": 10, "delivery_timeout_ms": TIMEOUT_S * 1000,
+        }  # fmt: skip
         self.client = KafkaProducer(
             bootstrap_servers=bootstrap_servers, transactional_id=transactional_id, **{"enable_idempotence": True} | timeouts | more
         )
@@ -83,14 +90,16 @@ class KafkaPython(Producer):
 class AIOKafka(Producer):
     error = AIOKafkaError
 
-    def __init__(self, bootstrap_servers: str, transactional_id: str | None = None, **more: Any) -> None:
+    def __init__(
+        self, bootstrap_servers: str, transactional_id: str | None = None, *, timeout_ms: int = REQUEST_TIMEOUT_MS, **more: Any
+    ) -> None:
         self.runner = asyncio.Runner()
 
         async def start() -> AIOKafkaProducer:
             client = AIOKafkaProducer(
                 bootstrap_servers=bootstrap_servers,
                 transactional_id=transactional_id,
-                **{"enable_idempotence": True, "request_timeout_ms": 400, "retry_backoff_ms": 10} | more,
+                **{"enable_idempotence": True, "request_timeout_ms": timeout_ms, "retry_backoff_ms": 10} | more,
             )
             await client.start()
             return client
@@ -116,12 +125,14 @@ class AIOKafka(Producer):
 class Confluent(Producer):
     error = confluent_kafka.KafkaException
 
-    def __init__(self, bootstrap_servers: str, transactional_id: str | None = None, **more: Any) -> None:
+    def __init__(
+        self, bootstrap_servers: str, transactional_id: str | None = None, *, timeout_ms: int = REQUEST_TIMEOUT_MS, **more: Any
+    ) -> None:
         config: dict[str, Any] = {
             "bootstrap.servers": bootstrap_servers,
             "enable.idempotence": True,
-            "request.timeout.ms": 400,
-            "socket.timeout.ms": 1000,
+            "request.timeout.ms": timeout_ms,
+            "socket.timeout.ms": timeout_ms,
             "retry.backoff.ms": 10,
             "reconnect.backoff.ms": 10,
             "linger.ms": 0,
@@ -129,7 +140,7 @@ class Confluent(Producer):
             "log_level": 0,
         }
         if transactional_id is not None:
-            config |= {"transactional.id": transactional_id, "transaction.timeout.ms": 10_000}
+            config |= {"transactional.id": transactional_id, "transaction.timeout.ms": 60_000}
         self.client = confluent_kafka.Producer(config | more)
         if transactional_id is not None:
             self.client.init_transactions(TIMEOUT_S)
@@ -180,17 +191,18 @@ def texts(broker: BrokerThread) -> list[str]:
 
 @pytest.mark.parametrize("make", MAKES)
 def test_what_is_lost_or_late_is_sent_again_and_there_once(broker: BrokerThread, make: Make) -> None:
-    producer = make(broker.bootstrap_servers)
-    producer.send("first")
+    patient, impatient = make(broker.bootstrap_servers), make(broker.bootstrap_servers, timeout_ms=IMPATIENT_MS)
+    patient.send("first")
     for name, (kind, more) in LOST_OR_LATE.items():
         fault = inject(broker, kind, "Produce", topic="orders", **more)
-        producer.send(name)
+        (impatient if name in SILENT else patient).send(name)
         assert fault.hits == 1, name
         assert (fault.calls > 1) == (name in RETRIED), name
         fault.remove()
         assert texts(broker)[-1] == name
-    producer.send("last")
-    producer.close()
+    patient.send("last")
+    patient.close()
+    impatient.close()
     assert texts(broker) == ["first", *LOST_OR_LATE, "last"]
     injected = broker.request_log.of("Produce", injected=True)
     assert [each.faults for each in injected][:2] == [("NOT_LEADER_OR_FOLLOWER",), ("KAFKA_STORAGE_ERROR",)]
