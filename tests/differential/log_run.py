@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from minibroker.records.batch import split_batches
 from minibroker.schemas import k00_produce, k02_list_offsets, k19_create_topics, k21_delete_records, k44_incremental_alter_configs
 from minibroker.storage.files import RealFiles
 from minibroker.storage.offset_checkpoint import LOG_START_OFFSET, OffsetCheckpoint
@@ -139,7 +141,10 @@ class LogRun(Run):
     # -- retention ----------------------------------------------------------------------------------------------------
 
     def _retain(self, name: str) -> None:
-        """Write on, ask for less to be kept, and wait until Kafka, which looks ten times a second, has deleted what we have."""
+        """Write on, ask for less to be kept, and wait until both, which look ten times a second, have deleted what is due.
+
+        That both have the same is not enough: so it is, too, before either has looked.
+        """
         self.data.only = name
         for _ in range(WRITTEN_BEFORE):
             self._produce()
@@ -148,8 +153,12 @@ class LogRun(Run):
         before = segments(folders[OURS])
         self._configure(name, config, value)
         wait_until(
-            lambda: segments(folders[OURS]) == segments(folders[KAFKAS]),
+            lambda: (
+                segments(folders[OURS]) == segments(folders[KAFKAS])
+                and not any(is_first_due(folder, config, int(value)) for folder in folders)
+            ),
             lambda: f"{config} of {name}: {[segments(folder) for folder in folders]}",
+            timeout_s=60,
         )
         self.retired[name] += len(before.keys() - segments(folders[OURS]).keys())
         self.data.starts[name, 0] = self._offset_of(name, 0, -2) or 0
@@ -244,6 +253,22 @@ def segments(folder: Path) -> dict[int, int]:
         with suppress(FileNotFoundError):  # deleted meanwhile
             found[int(path.name[:20])] = path.stat().st_size
     return found
+
+
+def is_first_due(folder: Path, config: str, value: int) -> bool:
+    """Whether retention has its first segment to take yet: what is left is as large or as young as asked for when it has not."""
+    sizes = segments(folder)
+    first = min(sizes, default=None)
+    if first is None:
+        return True  # between the last one and a new one
+    if config == "retention.bytes":
+        return sum(sizes.values()) - sizes[first] >= value
+    try:
+        data = (folder / f"{first:020}.log").read_bytes()
+    except FileNotFoundError:  # deleted meanwhile
+        return True
+    newest_ms = max((batch.max_timestamp for batch in split_batches(data, allow_partial=True)), default=None)
+    return newest_ms is not None and newest_ms < time.time() * 1000 - value
 
 
 def kept_segments(folder: Path, start: int) -> dict[int, int]:
