@@ -156,6 +156,7 @@ class LogRun(Run):
             lambda: (
                 segments(folders[OURS]) == segments(folders[KAFKAS])
                 and not any(is_first_due(folder, config, int(value)) for folder in folders)
+                and len(set(self._log_starts(name))) == 1
             ),
             lambda: f"{config} of {name}: {[segments(folder) for folder in folders]}",
             timeout_s=60,
@@ -166,6 +167,12 @@ class LogRun(Run):
             self._list_offsets()
         self._configure(name, config, "-1")
         self.data.only = None
+
+    def _log_starts(self, name: str) -> list[int]:
+        """Ours and Kafka's of partition 0."""
+        topic = k02_list_offsets.Topic(name=name, partitions=[k02_list_offsets.Partition(partition_index=0, timestamp=-2)])
+        answers = self.twins.ask(k02_list_offsets, 5, lambda _: k02_list_offsets.Request(replica_id=-1, topics=[topic]))
+        return [answer.topics[0].partitions[0].offset for answer in answers]
 
     def _configure(self, name: str, config: str, value: str) -> None:
         change = k44_incremental_alter_configs.Config(name=config, config_operation=0, value=value)
