@@ -2,6 +2,7 @@
 
 Kafka answers acks=all when all in-sync replicas have the records, which is when the high watermark has passed them; until then
 the request waits, for its own timeout_ms at most, and what is not there then is REQUEST_TIMED_OUT: in the log, and perhaps read later.
+Where another broker leads meanwhile it is NOT_LEADER_OR_FOLLOWER (Partition.checkEnoughReplicasReachOffset).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any, NamedTuple
 from minibroker.clock import Clock, Timer
 from minibroker.cluster.partition import Partition
 from minibroker.dispatch.delayed import Delayed
-from minibroker.errors import KafkaError, RequestTimedOut
+from minibroker.errors import KafkaError, NotLeaderOrFollower, RequestTimedOut
 from minibroker.log.partition_log import PartitionLog
 
 
@@ -27,10 +28,12 @@ class Wanted(NamedTuple):
 class Acknowledgement(Delayed):
     """Waits until all that is wanted is shown, or has failed, and a sync that was asked for is done."""
 
-    __slots__ = ("_is_syncing", "_logs", "_response", "_timer", "_unsubscribe", "_wanted")
+    __slots__ = ("_is_syncing", "_leads", "_logs", "_response", "_timer", "_unsubscribe", "_wanted")
 
-    def __init__(self, response: Any, wanted: Sequence[Wanted]) -> None:
+    def __init__(self, response: Any, wanted: Sequence[Wanted], leads: Callable[[Partition], bool]) -> None:
+        """`leads`: whether the broker that was asked is (still) a partition's leader."""
         super().__init__()
+        self._leads = leads
         self._response = response
         self._wanted = list(wanted)
         self._logs: dict[Partition, PartitionLog | None] = {each.partition: each.partition.online_log for each in wanted}
@@ -65,6 +68,9 @@ class Acknowledgement(Delayed):
         log = wanted.partition.online_log
         if log is None or log is not self._logs[wanted.partition]:
             wanted.fail(wanted.partition.offline_cause)
+            return False
+        if not self._leads(wanted.partition):
+            wanted.fail(NotLeaderOrFollower())
             return False
         return log.high_watermark < wanted.end_offset
 

@@ -260,7 +260,7 @@ def _when_shown(ctx: RequestContext, response: schema.Response, waiting: Waiting
     from minibroker.dispatch.acknowledgement import Acknowledgement, Wanted  # noqa: PLC0415  only tests hold high watermarks back
 
     wanted = [Wanted(each.held, each.end_offset, partial(_fail_late, each.result)) for each in waiting if each.held is not None]
-    acknowledgement = Acknowledgement(response, wanted)
+    acknowledgement = Acknowledgement(response, wanted, ctx.nodes.leads)
     if any(each.wants_sync for each in waiting):
 
         def synced(failures: Failures) -> None:

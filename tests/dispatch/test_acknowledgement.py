@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from minibroker.errors import KafkaStorageError, RequestTimedOut
+from minibroker.cluster.nodes import Nodes
+from minibroker.cluster.partition import Partition
+from minibroker.errors import KafkaStorageError, NotLeaderOrFollower, RequestTimedOut
 from minibroker.schemas import k00_produce, k01_fetch, k02_list_offsets, k21_delete_records
 from tests.support.broker_in_memory import BrokerInMemory, Pending, records
 from tests.support.faulty_files import FaultyFiles
@@ -76,6 +78,29 @@ def test_time_is_up_for_the_partition_that_is_held_and_for_no_other(broker: Brok
     impatient = produce(broker, 0, timeout_ms=0)
     broker.clock.advance(0)
     assert results(impatient) == [(0, RequestTimedOut.code, 2)]
+
+
+class _Elsewhere(Nodes):
+    """Partition 0 is led by another broker as soon as it `moved`."""
+
+    moved = False
+
+    def leader_of(self, partition: Partition) -> int:
+        return 7 if self.moved and partition.index == 0 else super().leader_of(partition)
+
+
+def test_another_broker_leads_meanwhile(broker: BrokerInMemory) -> None:
+    nodes = broker.services.nodes = _Elsewhere(broker.cluster.node)
+    partition = broker.cluster.partition("orders", 0)
+    partition.hold_high_watermark()
+    pending = produce(broker, 0, 1)
+    partition.wake()
+    broker.clock.advance(0)
+    assert not pending.is_done
+    nodes.moved = True
+    partition.wake()
+    broker.clock.advance(0)
+    assert results(pending) == [(0, NotLeaderOrFollower.code, 0), (1, 0, 0)]
 
 
 @pytest.mark.parametrize("acks", [0, 1])

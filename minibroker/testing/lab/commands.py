@@ -2,7 +2,8 @@
 
     await lab.execute("high_watermark.hold", {"topic": "orders", "partition": 0})        {"id": 1}
 
-Faults, holds and moved leaders end with `reset`, `restore` and with the broker; `faults.heal` ends those of the storage alone.
+Faults, holds and moved leaders end with `reset`, `restore` and with the broker. `faults.heal` ends faults of the storage, and as it opens
+the logs anew, stopped brokers run again and leaders are where they were placed; faults of requests and holds stay.
 """
 
 from __future__ import annotations
