@@ -7,8 +7,7 @@ Answers are final: a topic has its leader when `create_topic` returns, a name is
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Self
@@ -16,34 +15,26 @@ from uuid import UUID
 
 from minibroker.background import Background
 from minibroker.clock import Clock
-from minibroker.cluster.cleaner import Cleaner
-from minibroker.cluster.closing import close_logs
+from minibroker.cluster.broker_configs import BrokerConfigs
 from minibroker.cluster.features import TRANSACTION_VERSION_FEATURE, Update, check_updates
-from minibroker.cluster.late_opening import LateOpening
 from minibroker.cluster.log_directory import LogDirectory, open_directories, random_uuid
-from minibroker.cluster.log_opening import LogOpener
-from minibroker.cluster.maintenance import Maintenance
-from minibroker.cluster.metadata_image import (
-    ALL_BROKERS,
-    BROKER_RESOURCE,
-    TOPIC_RESOURCE,
-    config_records,
-)
+from minibroker.cluster.metadata_image import TOPIC_RESOURCE
 from minibroker.cluster.metadata_log import RECORDS_IN_BATCH_MAX, MetadataLog
 from minibroker.cluster.metadata_store import MetadataStore
 from minibroker.cluster.metadata_trimming import TrimmingLimits
-from minibroker.cluster.new_topic import NewTopic
+from minibroker.cluster.new_topic import NewTopic, partition_records, topic_records
 from minibroker.cluster.node import Node
 from minibroker.cluster.own_configs import OwnConfigs
 from minibroker.cluster.partition import Partition
+from minibroker.cluster.partition_logs import PartitionLogs
 from minibroker.cluster.topic import INTERNAL_TOPICS, Topic
-from minibroker.cluster.topic_config import broker_log_config, check_overrides, log_config
+from minibroker.cluster.topic_config import check_overrides
 from minibroker.cluster.topic_rules import (
-    check_assignment,
     check_assignments,
     check_collision,
     check_increase,
     check_name,
+    check_new_assignments,
     check_new_name,
     check_partition_count,
     check_replication_factor,
@@ -51,24 +42,19 @@ from minibroker.cluster.topic_rules import (
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.errors import (
     ConfigurationError,
-    InvalidReplicaAssignment,
     KafkaError,
-    KafkaStorageError,
     PolicyViolation,
     TopicAlreadyExists,
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
-from minibroker.log.partition_log import PartitionLog
 from minibroker.schemas.internal.setting_records import ClientQuotaRecord, FeatureLevelRecord
-from minibroker.schemas.internal.topic_records import PartitionRecord, RemoveTopicRecord, TopicRecord
+from minibroker.schemas.internal.topic_records import PartitionRecord, RemoveTopicRecord
 from minibroker.storage.files import Files
 
 if TYPE_CHECKING:
     from minibroker.cluster.group_config import GroupConfig
     from minibroker.cluster.leadership import Leadership
-
-_LOG = logging.getLogger(__name__)
 
 Charge = Callable[[int], None]  #: told of partitions that are about to be created or deleted
 
@@ -109,25 +95,13 @@ class Cluster:
         self.topics: Mapping[str, Topic] = self.image.topics
         self.on_topic_deleted: list[Callable[[str], None]] = []  #: told the name of each topic that is gone
         self.on_quotas_changed: list[Callable[[], None]] = []  #: told when quotas of clients were altered
+        self._broker_configs = BrokerConfigs(config, self._store)
         self.own_configs = OwnConfigs(config, self._store)  #: of groups and of client metrics
+        self.clock = clock
         self._all_directories = directories
         self._files = files
-        self._clock = clock
-        self._background = background
-        self._opener = LogOpener(files, clock, background, self.log_directories)
-        self._late_opening = LateOpening(clock, self._open_partition)
-        self._log_config = broker_log_config(config)
-        self.cleaner = Cleaner(
-            config, self.log_directories, files=files, clock=clock, background=background, on_storage_error=self._on_storage_error
-        )
-        self._maintenance = Maintenance(
-            config,
-            self._partitions,
-            self.log_directories,
-            clock=clock,
-            background=background,
-            is_busy=lambda log: log in self.cleaner.running,
-        )
+        self._logs = PartitionLogs(config, self._store, self.log_directories, files=files, clock=clock, background=background)
+        self.cleaner = self._logs.cleaner
 
     @classmethod
     def open(cls, config: BrokerConfig, files: Files, clock: Clock, background: Background) -> Self:
@@ -147,15 +121,13 @@ class Cluster:
         try:
             cluster = cls(config, files, clock, background, directories)
             cluster._load()
-            cluster._open_logs()
         except (OSError, KafkaError) as error:
             _release(directories)
             raise ConfigurationError(f"log.dirs: {error}") from error
         except BaseException:
             _release(directories)
             raise
-        cluster._maintenance.start()
-        cluster.cleaner.start()
+        cluster._logs.start()
         return cluster
 
     @property
@@ -179,21 +151,7 @@ class Cluster:
 
     def close(self, *, clean: bool = True) -> None:
         """Close logs, write checkpoints and the clean-shutdown markers, release the locks."""
-        self._maintenance.stop()
-        self.cleaner.stop()
-        if clean:
-            self.finish_opening()
-        self._late_opening.stop()
-        offline = any(partition.online_log is None for topic in self.topics.values() for partition in topic.partitions)
-        for directory in self.log_directories:
-            closed = close_logs(list(directory.logs.values()), clean=clean)
-            if clean and all(closed) and directory.offline_cause is None:
-                try:
-                    directory.write_checkpoints(directory.checkpoint(), is_last=True)
-                    if not offline:
-                        directory.mark_clean(self.image.kept.broker_epoch(self.node.node_id))
-                except OSError as error:
-                    _LOG.warning("%s: no clean shutdown: %s", directory.path, error)
+        self._logs.close(clean=clean)
         self._store.log.close()
         _release(self._all_directories)
 
@@ -272,11 +230,9 @@ class Cluster:
         check_partition_count(count)
         charge(count)
         topic_id = random_uuid()
-        records: list[Any] = [TopicRecord(name=name, topic_id=topic_id)]
-        for key, value in overrides.items():
-            records += config_records(TOPIC_RESOURCE, name, key, None, value)
+        records = [*topic_records(name, topic_id, overrides), *self._partition_records(topic_id, range(count))]
         assignment = [assignments[index] for index in range(count)] if assignments else None
-        return NewTopic(name, records + self._partition_records(topic_id, 0, count), replication_factor, assignment)
+        return NewTopic(name, records, replication_factor, assignment)
 
     def create_topics(self, wanted: Sequence[NewTopic], *, at_first_use: bool = False) -> None:
         """Create them all with one fsync, ready when this returns. KafkaStorageError: none was created.
@@ -289,7 +245,7 @@ class Cluster:
             for each in wanted:
                 self.leadership.place(self.topics[each.name], each.assignment, each.replication_factor)
         new = (partition for each in wanted for partition in self.topics[each.name].partitions)
-        self._late_opening.add(new, at_first_use=at_first_use)
+        self._logs.add(new, at_first_use=at_first_use)
 
     def auto_create_topic(self, name: str) -> Topic:
         """The topic of that name, created if the configuration lets clients do so by asking.
@@ -318,10 +274,7 @@ class Cluster:
         KafkaStorageError: none was deleted.
         """
         self._store.commit_all([[RemoveTopicRecord(topic_id=topic.topic_id)] for topic in topics])
-        for partition in [partition for topic in topics for partition in topic.partitions]:
-            self._remove(partition)
-        for directory in self.log_directories:
-            directory.sync_names()
+        self._logs.remove([partition for topic in topics for partition in topic.partitions])
         if self.leadership is not None:
             self.leadership.forget(topics)
         for topic in topics:
@@ -342,18 +295,13 @@ class Cluster:
         current = len(topic.partitions)
         check_increase(name, current, count)
         if assignments is not None:
-            if len(assignments) != count - current:
-                raise InvalidReplicaAssignment(
-                    f"Attempted to add {count - current} additional partition(s), but only {len(assignments)} assignment(s) were specified."
-                )
-            for replicas in assignments:
-                check_assignment(replicas, self.node_ids, self._replica_count(topic))
+            check_new_assignments(assignments, count - current, self.node_ids, self._replica_count(topic))
         charge(count - current)
         if not validate_only:
-            self._store.commit(self._partition_records(topic.topic_id, current, count))
+            self._store.commit(self._partition_records(topic.topic_id, range(current, count)))
             if self.leadership is not None:
                 self.leadership.grow(topic, current, assignments)
-            self._late_opening.add(topic.partitions[current:])
+            self._logs.add(topic.partitions[current:])
 
     # Leaders
 
@@ -382,11 +330,11 @@ class Cluster:
 
     def finish_opening(self) -> None:
         """Open all logs of new partitions now, so that every log is in its directory's list."""
-        self._late_opening.finish()
+        self._logs.finish_opening()
 
     def enforce_retention(self, name: str | None = None) -> int:
         """Delete what retention of one topic, or of every one, no longer keeps, now; how many segments. UnknownTopicOrPartition."""
-        return self._maintenance.enforce_retention(self._partitions() if name is None else self.topic(name).partitions)
+        return self._logs.maintenance.enforce_retention(self._logs.partitions() if name is None else self.topic(name).partitions)
 
     def compact(self, name: str | None = None) -> None:
         """Compact one topic, or every compacted one, now, as far as there is anything to do; its size changes when the work is done."""
@@ -401,28 +349,14 @@ class Cluster:
         checked = check_overrides(overrides)
         if not validate_only:
             self._store.commit_config(TOPIC_RESOURCE, name, checked)
-            self._configure_logs([topic])
-            self._maintenance.check(topic.partitions)  # unchanged, too: retention.ms=1 said again means the records written since
+            self._logs.configure([topic])
+            self._logs.maintenance.check(topic.partitions)  # unchanged, too: retention.ms=1 said again means the records written since
 
     def alter_broker_config(self, name: str, overrides: Mapping[str, str], *, validate_only: bool = False) -> None:
         """Replace the dynamic configs of this broker (its id) or of all brokers (""); InvalidConfig. The caller checks what may change."""
-        before = self.config.dynamic_default, self.config.dynamic_broker
-        stored, in_force = self.image.config_of(BROKER_RESOURCE, name), before[name != ALL_BROKERS]
-        ignored = {key for key, text in stored.items() if overrides.get(key) == text and key not in in_force}
-        wanted = {key: text for key, text in overrides.items() if key not in ignored}
-        for_all, for_this = (wanted, before[1]) if name == ALL_BROKERS else (before[0], wanted)
-        self.config.set_dynamic(for_all, for_this)
-        if validate_only:
-            self.config.set_dynamic(*before)
-            return
-        try:
-            self._store.commit_config(BROKER_RESOURCE, name, overrides)
-        except KafkaError:
-            self.config.set_dynamic(*before)
-            raise
-        self._log_config = broker_log_config(self.config)
-        self.own_configs.forget()
-        self._maintenance.check(self._configure_logs(self.topics.values()))
+        if self._broker_configs.alter(name, overrides, validate_only=validate_only):
+            self.own_configs.forget()
+            self._logs.maintenance.check(self._logs.configure_all())
 
     def group_config(self, group_id: str) -> GroupConfig:
         """The configs of a group that are in force: its own within the broker's limits, else the broker's. Read them when they are used."""
@@ -454,106 +388,14 @@ class Cluster:
 
     # Inside
 
-    def _remove(self, partition: Partition) -> None:
-        """A partition of a topic that is deleted: nobody finds it any more, its files go in the background."""
-        log = partition.online_log
-        partition.take_offline(UnknownTopicOrPartition())
-        for directory in self.log_directories:
-            directory.remove((partition.topic, partition.index))
-        if log is not None:
-            self.cleaner.give_up(log)
-            try:
-                log.delete()
-            except (OSError, KafkaError) as error:
-                _LOG.warning("%s-%d could not be removed, the next start will: %s", partition.topic, partition.index, error)
-
-    def _partitions(self) -> list[Partition]:
-        return [partition for topic in self.topics.values() for partition in topic.partitions]
-
-    def _partition_records(self, topic_id: UUID, first: int, end: int) -> list[PartitionRecord]:
-        node = [self.config.node_id]
-        return [
-            PartitionRecord(
-                partition_id=index,
-                topic_id=topic_id,
-                replicas=node,
-                isr=node,
-                removing_replicas=[],
-                adding_replicas=[],
-                leader=self.config.node_id,
-                leader_epoch=0,
-                partition_epoch=0,
-                directories=[self._opener.choose_directory()],
-            )
-            for index in range(first, end)
-        ]
+    def _partition_records(self, topic_id: UUID, indexes: range) -> list[PartitionRecord]:
+        return partition_records(topic_id, indexes, self.node.node_id, self._logs.choose_directory)
 
     def _load(self) -> None:
         self._store.load()
-        for_this = self.image.config_of(BROKER_RESOURCE, str(self.config.node_id))
-        self.config.set_stored(self.image.config_of(BROKER_RESOURCE, ALL_BROKERS), for_this)
-        self._log_config = broker_log_config(self.config)
-
-    def _open_logs(self) -> None:
-        partitions = [partition for topic in self.topics.values() for partition in topic.partitions]
-        self._opener.forgets_removed = self._store.log.begins_in_snapshot
-        self._opener.scan(self.image.removed_topic_ids, {f"{partition.topic}-{partition.index}" for partition in partitions})
-        if not all(directory.was_clean for directory in self.log_directories):
-            self._store.raise_leader_epochs(partitions)
-        for topic in self.topics.values():
-            for partition in topic.partitions:
-                self._opener.count_placed(partition)
-                self._open_partition(partition)
-        known = {(partition.topic, partition.index) for partition in partitions}
-        for directory in self.log_directories:
-            directory.settle(known)
+        self._broker_configs.load()
+        self._logs.open_all()
         self._store.settle()
-
-    def _open_partition(self, partition: Partition) -> bool:
-        """Give it its log, or the reason why it has none; whether a later try may do better."""
-        if self.node.node_id not in (replicas := self.image.partition_record(partition).replicas):
-            partition.take_offline(KafkaStorageError(f"{partition.topic}-{partition.index} has its replicas on nodes {replicas}"))
-            return False
-        may_pass = self._opener.open(
-            partition,
-            log_config(self._log_config, self.topics[partition.topic].config),
-            removed_topic_ids=self.image.removed_topic_ids,
-            producer_id_expiration_ms=self.config.producer_id_expiration_ms,
-        )
-        if partition.online_log is not None:
-            partition.online_log.admit_producers(self._store.is_allocated_producer_id)
-            partition.online_log.on_storage_error = self._on_storage_error
-        return may_pass
-
-    def _on_storage_error(self, log: PartitionLog, error: OSError) -> None:
-        """A log's file system call failed: its directory may have to go."""
-        directory = next((each for each in self.log_directories if each.logs.get((log.topic, log.partition)) is log), None)
-        if directory is None or not directory.fails_by(log, error):
-            for partition in self._partitions() if log.offline_cause is not None else ():
-                if partition.online_log is log:
-                    partition.wake()  # its readers are to hear of it
-            return
-        _LOG.error("%s is offline with its %d partitions until the next start: %s", directory.path, len(directory.logs), error)
-        lost = [self.topics[topic].partitions[index] for topic, index in directory.logs]
-        for each in directory.logs.values():
-            self.cleaner.give_up(each)
-        directory.take_offline(error)
-        for partition in lost:
-            partition.take_offline(KafkaStorageError(f"{directory.path} is offline: {error}"))
-        if all(each.offline_cause is not None for each in self.log_directories):
-            _LOG.error("every log directory is offline: nothing can be served before a restart")
-
-    def _configure_logs(self, topics: Iterable[Topic]) -> list[Partition]:
-        """Tell logs their configuration; those for which it is another one."""
-        changed = []
-        for topic in topics:
-            config = log_config(self._log_config, topic.config)
-            for partition in topic.partitions:
-                if partition.online_log is not None and partition.online_log.config != config:
-                    partition.online_log.update_config(config)
-                    changed.append(partition)
-        self.cleaner.reconsider()
-        return changed
 
 
 def _release(directories: Sequence[LogDirectory]) -> None:

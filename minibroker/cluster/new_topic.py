@@ -1,12 +1,17 @@
-"""A topic between its checks and its place in the metadata log: those of one request are written together."""
+"""A topic between its checks and its place in the metadata log: those of one request are written together.
+
+Its records, in KRaft's format: this node alone has the one replica of each partition, in the log directory that is chosen for it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
+from uuid import UUID
 
-from minibroker.cluster.metadata_image import MetadataImage
+from minibroker.cluster.metadata_image import TOPIC_RESOURCE, MetadataImage, config_records
 from minibroker.cluster.topic import Topic
+from minibroker.schemas.internal.topic_records import PartitionRecord, TopicRecord
 
 
 class NewTopic(NamedTuple):
@@ -23,3 +28,31 @@ class NewTopic(NamedTuple):
         for record in self.records:
             image.apply(record)
         return image.topics[self.name]
+
+
+def topic_records(name: str, topic_id: UUID, overrides: Mapping[str, str]) -> list[Any]:
+    """A new topic with its configs, without partitions."""
+    records: list[Any] = [TopicRecord(name=name, topic_id=topic_id)]
+    for key, value in overrides.items():
+        records += config_records(TOPIC_RESOURCE, name, key, None, value)
+    return records
+
+
+def partition_records(topic_id: UUID, indexes: range, node_id: int, choose_directory: Callable[[], UUID]) -> list[PartitionRecord]:
+    """New partitions of a topic; `choose_directory` is asked for the directory.id of each, and raises KafkaStorageError."""
+    node = [node_id]
+    return [
+        PartitionRecord(
+            partition_id=index,
+            topic_id=topic_id,
+            replicas=node,
+            isr=node,
+            removing_replicas=[],
+            adding_replicas=[],
+            leader=node_id,
+            leader_epoch=0,
+            partition_epoch=0,
+            directories=[choose_directory()],
+        )
+        for index in indexes
+    ]

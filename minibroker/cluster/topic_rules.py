@@ -110,6 +110,16 @@ def check_assignments(assignments: Mapping[int, Sequence[int]], node_ids: Collec
     return len(assignments)
 
 
+def check_new_assignments(assignments: Sequence[Sequence[int]], added: int, node_ids: Collection[int], replica_count: int) -> None:
+    """A manual assignment of the partitions that a topic is to get: as many replicas each as its first one has."""
+    if len(assignments) != added:
+        raise InvalidReplicaAssignment(
+            f"Attempted to add {added} additional partition(s), but only {len(assignments)} assignment(s) were specified."
+        )
+    for replicas in assignments:
+        check_assignment(replicas, node_ids, replica_count)
+
+
 def check_increase(name: str, current: int, count: int) -> None:
     """CreatePartitions only ever adds."""
     if count == current:

@@ -174,7 +174,7 @@ def starts_at(name: str, index: int, offset: int) -> Step:
 
 
 def wait(milliseconds: int) -> Step:
-    return lambda cluster, _: cluster._clock.advance(milliseconds)  # type: ignore[attr-defined]  # a ManualClock
+    return lambda cluster, _: cluster.clock.advance(milliseconds)  # type: ignore[attr-defined]  # a ManualClock
 
 
 def work() -> list[Step]:

@@ -55,7 +55,7 @@ def put(*records: tuple[bytes, bytes | None], codec: Compression = Compression.N
 
     def step(cluster: Cluster, written: list[Written]) -> None:
         written += [Written(*record) for record in records]
-        now_ms = cluster._clock.now_ms()
+        now_ms = cluster.clock.now_ms()
         data = build_batch([Record(0, now_ms, key, value) for key, value in records], compression=codec)
         partition = cluster.partition(NAME, 0)
         partition.append(memoryview(data))
@@ -69,7 +69,7 @@ def compact(cluster: Cluster, _: list[Written]) -> None:
 
 
 def wait(milliseconds: int) -> Step:
-    return lambda cluster, _: cluster._clock.advance(milliseconds)  # type: ignore[attr-defined]  # a ManualClock
+    return lambda cluster, _: cluster.clock.advance(milliseconds)  # type: ignore[attr-defined]  # a ManualClock
 
 
 def work() -> list[Step]:
@@ -151,7 +151,7 @@ def check_folder(folder: Path, before: list[Written], after: list[Written], *, d
     cluster.compact(NAME)
     check(log, *histories)
     end_offset = log.log_end_offset
-    cluster._clock.advance(120_000)  # type: ignore[attr-defined]  # a ManualClock
+    cluster.clock.advance(120_000)  # type: ignore[attr-defined]  # a ManualClock
     cluster.close()
     assert not [path.name for path in (folder / f"{NAME}-0").iterdir() if path.suffix in {".cleaned", ".swap", ".deleted"}]
     again = start(folder)

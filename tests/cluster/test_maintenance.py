@@ -191,7 +191,7 @@ def test_a_log_that_is_being_compacted_waits() -> None:
     fill(broker, 3)
     log = broker.cluster.partition("orders", 0).log
     busy = {log}
-    broker.cluster._maintenance._is_busy = busy.__contains__
+    broker.cluster._logs.maintenance._is_busy = busy.__contains__
     broker.clock.advance(10)
     alter(broker, "retention.ms", "1")
     broker.clock.advance(5000)

@@ -1,0 +1,206 @@
+"""The logs of all partitions, from their opening to their end: in log directories, under the configs in force, kept by timers.
+
+    opened       all of them at a start; those of new partitions a few in each turn (late_opening.py)
+    configured   by the broker's configs and their topic's, anew whenever one of them was altered
+    kept         by retention, checkpoints (maintenance.py) and compaction (cleaner.py)
+    lost         one by one, or a whole directory with the disk that failed (log_directory.py)
+
+Which partitions there are says the metadata log alone (`MetadataStore.image`); nothing here writes to it but new leader epochs.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from uuid import UUID
+
+from minibroker.background import Background
+from minibroker.clock import Clock
+from minibroker.cluster.cleaner import Cleaner
+from minibroker.cluster.closing import close_logs
+from minibroker.cluster.late_opening import LateOpening
+from minibroker.cluster.log_directory import LogDirectory
+from minibroker.cluster.log_opening import LogOpener
+from minibroker.cluster.maintenance import Maintenance
+from minibroker.cluster.metadata_store import MetadataStore
+from minibroker.cluster.partition import Partition
+from minibroker.cluster.topic import Topic
+from minibroker.cluster.topic_config import broker_log_config, log_config
+from minibroker.config.broker_config import BrokerConfig
+from minibroker.errors import KafkaError, KafkaStorageError, UnknownTopicOrPartition
+from minibroker.log.partition_log import PartitionLog
+from minibroker.storage.files import Files
+
+_LOG = logging.getLogger(__name__)
+
+
+class PartitionLogs:
+    """Those of one cluster: `open_all` once, then `start`."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        store: MetadataStore,
+        directories: Sequence[LogDirectory],
+        *,
+        files: Files,
+        clock: Clock,
+        background: Background,
+    ) -> None:
+        self.directories = directories
+        self._config = config
+        self._store = store
+        self._log_config = broker_log_config(config)  #: of a topic without overrides
+        self._opener = LogOpener(files, clock, background, directories)
+        self._late_opening = LateOpening(clock, self._open)
+        self.cleaner = Cleaner(
+            config, directories, files=files, clock=clock, background=background, on_storage_error=self._on_storage_error
+        )
+        self.maintenance = Maintenance(
+            config,
+            self.partitions,
+            directories,
+            clock=clock,
+            background=background,
+            is_busy=lambda log: log in self.cleaner.running,
+        )
+
+    def partitions(self) -> list[Partition]:
+        """Of all topics."""
+        return [partition for topic in self._store.image.topics.values() for partition in topic.partitions]
+
+    # A start
+
+    def open_all(self) -> None:
+        """Give each partition of the metadata log its log, or the reason why it has none; put away what deleted topics left."""
+        self._log_config = broker_log_config(self._config)
+        image = self._store.image
+        partitions = self.partitions()
+        self._opener.forgets_removed = self._store.log.begins_in_snapshot
+        self._opener.scan(image.removed_topic_ids, {f"{partition.topic}-{partition.index}" for partition in partitions})
+        if not all(directory.was_clean for directory in self.directories):
+            self._store.raise_leader_epochs(partitions)
+        for partition in partitions:
+            self._opener.count_placed(partition)
+            self._open(partition)
+        known = {(partition.topic, partition.index) for partition in partitions}
+        for directory in self.directories:
+            directory.settle(known)
+
+    def start(self) -> None:
+        """Retention, checkpoints and compaction begin."""
+        self.maintenance.start()
+        self.cleaner.start()
+
+    # Partitions come and go
+
+    def choose_directory(self) -> UUID:
+        """The directory.id for a new partition; KafkaStorageError when every directory is offline."""
+        return self._opener.choose_directory()
+
+    def add(self, partitions: Iterable[Partition], *, at_first_use: bool = False) -> None:
+        """New partitions: each has its log when it is needed. `at_first_use`: and not before."""
+        self._late_opening.add(partitions, at_first_use=at_first_use)
+
+    def finish_opening(self) -> None:
+        """Open all logs of new partitions now, so that every log is in its directory's list."""
+        self._late_opening.finish()
+
+    def remove(self, partitions: Iterable[Partition]) -> None:
+        """Of deleted topics: nobody finds them any more, their files go in the background."""
+        for partition in partitions:
+            log = partition.online_log
+            partition.take_offline(UnknownTopicOrPartition())
+            for directory in self.directories:
+                directory.remove((partition.topic, partition.index))
+            if log is not None:
+                self._delete(log)
+        for directory in self.directories:
+            directory.sync_names()
+
+    def _delete(self, log: PartitionLog) -> None:
+        self.cleaner.give_up(log)
+        try:
+            log.delete()
+        except (OSError, KafkaError) as error:
+            _LOG.warning("%s could not be removed, the next start will: %s", log.name, error)
+
+    def _open(self, partition: Partition) -> bool:
+        """Give it its log, or the reason why it has none; whether a later try may do better."""
+        image = self._store.image
+        if self._config.node_id not in (replicas := image.partition_record(partition).replicas):
+            partition.take_offline(KafkaStorageError(f"{partition.topic}-{partition.index} has its replicas on nodes {replicas}"))
+            return False
+        may_pass = self._opener.open(
+            partition,
+            log_config(self._log_config, image.topics[partition.topic].config),
+            removed_topic_ids=image.removed_topic_ids,
+            producer_id_expiration_ms=self._config.producer_id_expiration_ms,
+        )
+        if partition.online_log is not None:
+            partition.online_log.admit_producers(self._store.is_allocated_producer_id)
+            partition.online_log.on_storage_error = self._on_storage_error
+        return may_pass
+
+    # Configs
+
+    def configure(self, topics: Iterable[Topic]) -> list[Partition]:
+        """Tell logs the configs of their topics; those for which they are others."""
+        changed = []
+        for topic in topics:
+            config = log_config(self._log_config, topic.config)
+            for partition in topic.partitions:
+                if partition.online_log is not None and partition.online_log.config != config:
+                    partition.online_log.update_config(config)
+                    changed.append(partition)
+        self.cleaner.reconsider()
+        return changed
+
+    def configure_all(self) -> list[Partition]:
+        """The same for all, when configs of the broker were altered."""
+        self._log_config = broker_log_config(self._config)
+        return self.configure(self._store.image.topics.values())
+
+    # Disks that fail
+
+    def _on_storage_error(self, log: PartitionLog, error: OSError) -> None:
+        """A log's file system call failed: its directory may have to go."""
+        directory = next((each for each in self.directories if each.logs.get((log.topic, log.partition)) is log), None)
+        if directory is None or not directory.fails_by(log, error):
+            for partition in self.partitions() if log.offline_cause is not None else ():
+                if partition.online_log is log:
+                    partition.wake()  # its readers are to hear of it
+            return
+        _LOG.error("%s is offline with its %d partitions until the next start: %s", directory.path, len(directory.logs), error)
+        topics = self._store.image.topics
+        lost = [topics[topic].partitions[index] for topic, index in directory.logs]
+        for each in directory.logs.values():
+            self.cleaner.give_up(each)
+        directory.take_offline(error)
+        for partition in lost:
+            partition.take_offline(KafkaStorageError(f"{directory.path} is offline: {error}"))
+        if all(each.offline_cause is not None for each in self.directories):
+            _LOG.error("every log directory is offline: nothing can be served before a restart")
+
+    # The end
+
+    def close(self, *, clean: bool) -> None:
+        """Close all; in order (`clean`) with checkpoints and the clean-shutdown markers."""
+        self.maintenance.stop()
+        self.cleaner.stop()
+        if clean:
+            self.finish_opening()
+        self._late_opening.stop()
+        is_whole = all(partition.online_log is not None for partition in self.partitions())
+        for directory in self.directories:
+            closed = close_logs(list(directory.logs.values()), clean=clean)
+            if clean and all(closed) and directory.offline_cause is None:
+                self._finish(directory, is_whole=is_whole)
+
+    def _finish(self, directory: LogDirectory, *, is_whole: bool) -> None:
+        try:
+            directory.write_checkpoints(directory.checkpoint(), is_last=True)
+            if is_whole:
+                directory.mark_clean(self._store.image.kept.broker_epoch(self._config.node_id))
+        except OSError as error:
+            _LOG.warning("%s: no clean shutdown: %s", directory.path, error)
