@@ -22,7 +22,8 @@ from minibroker.config.unknown import nearest, warnings_of
 from minibroker.errors import ConfigurationError, InvalidConfig
 
 COLUMNS = ("kind", "name", "type", "unit", "default", "update_mode")
-DIFFERENT_COLUMNS = ("kind", "name", "default", "kafka_default", "has_effect", "difference")
+DIFFERENT_COLUMNS = ("kind", "name", "default", "kafka_default", "difference")
+_CELL_MAX = 24
 WIDTH = 100
 _MODES = {
     READ_ONLY: "read-only: at the start alone",
@@ -54,7 +55,9 @@ def config() -> None:
 def list_properties(*, kinds: tuple[str, ...], different: bool, output: str) -> None:
     """List the properties of brokers, topics, groups and client metrics.
 
-    -o json has all that 'explain' tells. KAFKA DEFAULT is that of Apache Kafka; '-' where there is none, or no such property.
+    -o json has all that 'explain' tells, and long defaults whole.
+
+    KAFKA DEFAULT is that of Apache Kafka; '-' where there is none, or no such property.
     """
     found = [entry for kind in kinds or KINDS for entry in entries(kind)]
     if different:
@@ -63,7 +66,19 @@ def list_properties(*, kinds: tuple[str, ...], different: bool, output: str) -> 
         {**entry._asdict(), "kafka_default": entry.kafka_default if entry.is_kafkas else None, "behind": list(entry.behind)}
         for entry in found
     ]
+    if output == "table":
+        items = [{**item, **_in_a_table(item)} for item in items]
     emit(items, output, columns=DIFFERENT_COLUMNS if different else COLUMNS)
+
+
+def _in_a_table(item: dict[str, Any]) -> dict[str, Any]:
+    """Defaults are cut where they would push the rest off the screen, and what has no effect says so where its difference stands."""
+    texts = {name: str(item[name]) for name in ("default", "kafka_default") if item[name] is not None}
+    cut = {name: f"{text[: _CELL_MAX - 3]}..." for name, text in texts.items() if len(text) > _CELL_MAX}
+    words = [] if item["has_effect"] else ["No effect."]
+    if not item["is_kafkas"]:
+        words.append("Kafka documents none of this name.")
+    return {**cut, "difference": " ".join([*words, item["difference"]]).strip()}
 
 
 @config.command(short_help="Tell all about a property.")

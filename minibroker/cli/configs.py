@@ -85,6 +85,8 @@ def describe(client: Client, *, kind: str, entities: tuple[str, ...], default: b
         items += [{"type": kind, "entity": entity or None, **each._asdict()} for each in own]
     if items or output == "json" or not errors:
         emit(items, output, columns=COLUMNS)
+    if output == "table" and not items and not errors and not everything:
+        click.echo("Nothing was set: --all shows what holds instead.", err=True)
     fail_with(errors)
 
 

@@ -36,6 +36,13 @@ class LazyGroup(click.Group):
             raise TypeError(f"{module}.{function} is not a click command")
         return command
 
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does it, with the nearest of our names for one that is none."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.exceptions.NoSuchCommand as error:
+            raise click.exceptions.NoSuchCommand(error.command_name, possibilities=self.lazy, ctx=ctx) from None
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  click's signature
         """List the commands without importing any."""
         rows = [(name, self.lazy[name][2]) for name in sorted(self.lazy)]

@@ -46,6 +46,9 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "transactions": ("minibroker.cli.transactions", "transactions", "Show transactions, and end those that nobody ends."),
 }
 
+#: what most commands take, and groups of commands do not
+OPTIONS_OF_COMMANDS = frozenset({"-b", "--bootstrap-server", "-o", "--output", "--timeout"})
+
 EPILOG = """\b
 Examples:
   minibroker serve --data-dir ./data
@@ -87,8 +90,8 @@ class Main(LazyGroup):
                 click.echo(error.format_message(), err=True)
                 sys.exit(2)
             command = error.ctx.command_path if error.ctx else "minibroker"
-            words = _plain(error.format_message()).rstrip(".")
-            click.echo(f"Error: {words}{'' if words.endswith('?') else '.'} Try '{command} --help'.", err=True)
+            words = _plain(_misplaced(error) or error.format_message()).rstrip(".")
+            click.echo(f"Error: {words}{'' if words.endswith(('?', '?)')) else '.'} Try '{command} --help'.", err=True)
             sys.exit(2)
         except click.ClickException as error:
             click.echo(f"Error: {_one_line(error.format_message())}", err=True)
@@ -107,6 +110,15 @@ def main() -> None:
 def _is_help(error: click.UsageError) -> bool:
     """Whether a command that only has commands was called without one: click's newer versions call its help an error."""
     return error.ctx is not None and error.message == error.ctx.get_help()
+
+
+def _misplaced(error: click.UsageError) -> str | None:
+    """What to say of an option that stands before a command: `minibroker -b HOST:PORT topics list`."""
+    if not isinstance(error, click.NoSuchOption) or error.ctx is None or not isinstance(error.ctx.command, click.Group):
+        return None
+    if error.option_name not in OPTIONS_OF_COMMANDS:
+        return None
+    return f"No such option '{error.option_name}' before a command: options stand behind the command that takes them."
 
 
 def _plain(message: str) -> str:

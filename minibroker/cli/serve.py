@@ -7,6 +7,7 @@ ends it at once, as a crash would, and the next start recovers.
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import signal
 import sys
@@ -27,9 +28,17 @@ if TYPE_CHECKING:
 
 _BROKERS_HELP = "Show so many brokers to clients, with ids and ports one after the other, to test clients with: nothing is replicated."
 _LAB_HELP = "Let tests change the broker over HTTP on this port, 0 for a free one: faults, time, data. See 'minibroker lab'."
+_LOOPBACK = "127.0.0.1"
 _IMPORTED = time.perf_counter()
 _DESCRIPTORS_MAX = 1 << 20
 _THREAD_SWITCH_S = 0.0002  #: how long a worker thread that computes may keep the loop from going on behind a system call
+
+
+def _not_empty(_context: click.Context, _parameter: click.Parameter, path: str | None) -> str | None:
+    """A path; the empty one, of a shell's variable that nobody set, would be the current directory."""
+    if path is not None and not path.strip():
+        raise click.BadParameter("it is empty.")
+    return path
 
 
 @click.command()
@@ -37,7 +46,12 @@ _THREAD_SWITCH_S = 0.0002  #: how long a worker thread that computes may keep th
     "-c", "--config", "config_file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A server.properties file."
 )
 @click.option("--set", "assignments", multiple=True, metavar="NAME=VALUE", help="One property; stronger than file and environment.")
-@click.option("--data-dir", type=click.Path(file_okay=False, path_type=Path), help="Where the logs are: log.dirs.")
+@click.option(
+    "--data-dir",
+    type=click.Path(file_okay=False),
+    callback=_not_empty,
+    help="Where the logs are: log.dirs. Without it and without log.dirs: ./data.",
+)
 @click.option("-p", "--port", type=click.IntRange(0, 65535), help="Listen on this port, 0 for a free one: listeners=PLAINTEXT://:PORT.")
 @click.option("--log-format", type=click.Choice(logs.FORMATS), default="text", show_default=True, help="Form of log lines on stderr.")
 @click.option("--log-level", type=click.Choice(logs.LEVELS), default="warning", show_default=True, help="The least that is logged.")
@@ -46,21 +60,19 @@ _THREAD_SWITCH_S = 0.0002  #: how long a worker thread that computes may keep th
     "--racks", metavar="RACK,...", default="", help="Racks of the brokers in turn: --brokers 3 --racks a,b puts them into a, b and a."
 )
 @click.option("--lab-port", type=click.IntRange(0, 65535), metavar="PORT", help=_LAB_HELP)
-@click.option(
-    "--lab-host", default="127.0.0.1", show_default=True, metavar="HOST", help="Address of the lab; whoever reaches it rules the broker."
-)
+@click.option("--lab-host", metavar="HOST", help=f"Address of the lab, if not {_LOOPBACK}; whoever reaches it rules the broker.")
 @click.option("--ready-lines", type=click.Choice(["minibroker", "kafka"]), default="minibroker", hidden=True)
 def serve(  # noqa: PLR0917  one for each option; click passes them by name
     config_file: Path | None,
     assignments: tuple[str, ...],
-    data_dir: Path | None,
+    data_dir: str | None,
     port: int | None,
     log_format: str,
     log_level: str,
     broker_count: int,
     racks: str,
     lab_port: int | None,
-    lab_host: str,
+    lab_host: str | None,
     ready_lines: str,
 ) -> None:
     """Run a broker.
@@ -68,24 +80,45 @@ def serve(  # noqa: PLR0917  one for each option; click passes them by name
     Properties have Kafka's names. They come from --config, then from the environment (KAFKA_NUM_PARTITIONS means
     num.partitions), then from --set and the other options: later ones win.
     """
+    lab = _lab_of(lab_host, lab_port)
+    names = _racks_of(racks, broker_count)
     garbage.put_off()
     sys.setswitchinterval(_THREAD_SWITCH_S)
     logs.set_up(log_format, log_level)
     _raise_descriptor_limit()
     arguments = {}
     if data_dir is not None:
-        arguments["log.dirs"] = str(data_dir)
+        arguments["log.dirs"] = data_dir
     if port is not None:
         arguments["listeners"] = f"PLAINTEXT://:{port}"
     try:
         config = BrokerConfig.load(file=config_file, environment=os.environ, assignments=assignments, arguments=arguments)
         from minibroker.server.loop import run  # noqa: PLC0415  a wrong configuration is told without loading a broker
 
-        lab = None if lab_port is None else (lab_host, lab_port)
-        names = [each.strip() for each in racks.split(",") if each.strip()]
         run(_serve(config, broker_count, names, lab, says_it_like_kafka=ready_lines == "kafka"))
     except ConfigurationError as error:
-        raise click.ClickException(str(error)) from error
+        raise click.ClickException(f"{error}{_advice(error)}") from error
+
+
+def _lab_of(host: str | None, port: int | None) -> tuple[str, int] | None:
+    """Where the lab listens; None: there is none."""
+    if port is None:
+        if host is not None:
+            raise click.UsageError("--lab-host has no lab without --lab-port")
+        return None
+    return host or _LOOPBACK, port
+
+
+def _racks_of(text: str, broker_count: int) -> list[str]:
+    racks = [each.strip() for each in text.split(",") if each.strip()]
+    if len(racks) > broker_count:
+        raise click.UsageError(f"--racks names {len(racks)} racks for --brokers {broker_count}: at most one for each broker")
+    return racks
+
+
+def _advice(error: ConfigurationError) -> str:
+    is_taken = isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.EADDRINUSE
+    return ": stop what listens there, or take another port (--port 0: a free one)" if is_taken and "--lab" not in str(error) else ""
 
 
 def _raise_descriptor_limit() -> None:

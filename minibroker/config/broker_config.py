@@ -194,7 +194,7 @@ class BrokerConfig:
         try:
             self._apply()
         except InvalidConfig as error:
-            raise ConfigurationError(f"{error} (default: {_default_of(str(error))})") from error
+            raise ConfigurationError(f"{error} ({_unit_and_default(str(error))})") from error
 
     @classmethod
     def load(
@@ -208,18 +208,20 @@ class BrokerConfig:
         """Merge all sources, `arguments` (of options such as --port) strongest, and warn of unknown names."""
         merged = sources.from_file(file) if file is not None else {}
         merged |= sources.from_environment(environment or {})
-        merged |= sources.from_arguments(assignments)
-        merged |= arguments or {}
-        config = cls(merged)
-        config.warn_of_unknown()
+        stronger = sources.from_arguments(assignments) | dict(arguments or {})
+        config = cls(merged | stronger)
+        config.warn_of_unknown({name: variable for name, variable in sources.variables(environment or {}).items() if name not in stronger})
         return config
 
-    def warn_of_unknown(self) -> None:
-        """One line for each property that nobody knows, with the nearest name that somebody does, and for what Kafka has and we do not."""
+    def warn_of_unknown(self, variables: Mapping[str, str]) -> None:
+        """One line for each property that nobody knows, with the nearest name that somebody does, and for what Kafka has and we do not.
+
+        `variables`: those of the environment that say properties, by property.
+        """
         if self.unknown:
             from minibroker.config.unknown import warnings_of  # noqa: PLC0415  most configurations need none of it
 
-            for line in warnings_of(self.unknown):
+            for line in warnings_of(self.unknown, variables):
                 _LOG.warning("%s", line)
 
     def set_dynamic(self, dynamic_default: Mapping[str, str], dynamic_broker: Mapping[str, str]) -> None:
@@ -341,6 +343,13 @@ def _counts(name: str, items: Iterable[str], form: str, example: str) -> dict[st
     return counts
 
 
-def _default_of(message: str) -> str:
+def _unit_and_default(message: str) -> str:
+    """Of the property that a message of Kafka's form is about."""
     name = message.partition(" for configuration ")[2].partition(":")[0]
-    return (BROKER_PROPERTIES[name].default if name in BROKER_PROPERTIES else None) or "none"
+    if name not in BROKER_PROPERTIES:
+        return "default: none"
+    from minibroker.config.reference import measure_of  # noqa: PLC0415  only a wrong value needs it
+
+    prop = BROKER_PROPERTIES[name]
+    measure = measure_of(prop)
+    return f"{f'in {measure}; ' if measure else ''}default: {prop.default or 'none'}"

@@ -33,6 +33,7 @@ _BY_ENDING: Final = {
     ".load.factor": "share, 0 to 1", ".level": "level", ".max.requests": "requests", ".backlog.size": "connections",
     ".connections": "connections", ".connections.per.ip": "connections", ".size.limit": "partitions", ".id": "id",
 }  # fmt: skip
+_MEASURES: Final = {"milliseconds", "seconds", "minutes", "hours", "bytes", "bytes a second"}
 _NUMBERS: Final = (INT, SHORT, LONG, DOUBLE)
 
 
@@ -76,6 +77,12 @@ def unit_of(prop: Property) -> str:
         return ""
     endings = [ending for ending in _BY_ENDING if f".{prop.name}".endswith(ending)]
     return _BY_ENDING[max(endings, key=len)]
+
+
+def measure_of(prop: Property) -> str:
+    """The unit of a time or of an amount of data, which its number alone does not tell; empty for what is counted."""
+    unit = unit_of(prop)
+    return unit if unit in _MEASURES else ""
 
 
 def _entry(kind: str, prop: Property) -> Entry:

@@ -52,6 +52,11 @@ def from_file(path: Path) -> dict[str, str]:
 
 def from_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """Properties of the environment; KAFKA_A_B wins over KAFKA_CFG_A_B."""
+    return {name: environment[variable] for name, variable in variables(environment).items()}
+
+
+def variables(environment: Mapping[str, str]) -> dict[str, str]:
+    """Which variable of the environment says which property: {"log.dirs": "KAFKA_LOG_DIRS"}."""
     legacy: dict[str, str] = {}
     found: dict[str, str] = {}
     for name, value in environment.items():
@@ -60,11 +65,11 @@ def from_environment(environment: Mapping[str, str]) -> dict[str, str]:
         if _OF_LINKS.fullmatch(name) or (name == "KAFKA_PORT" and "://" in value):
             continue
         if name.startswith(LEGACY_PREFIX):
-            legacy[property_name(name.removeprefix(LEGACY_PREFIX))] = value
+            legacy[property_name(name.removeprefix(LEGACY_PREFIX))] = name
         else:
-            found[property_name(name.removeprefix(PREFIX))] = value
-    if cluster_id := environment.get("CLUSTER_ID"):
-        legacy.setdefault("cluster.id", cluster_id)
+            found[property_name(name.removeprefix(PREFIX))] = name
+    if environment.get("CLUSTER_ID"):
+        legacy.setdefault("cluster.id", "CLUSTER_ID")
     return legacy | found
 
 

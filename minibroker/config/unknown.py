@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 from minibroker.config.broker_properties import BROKER_PROPERTIES
 from minibroker.config.kafka_only import KAFKA_ONLY, ignored
@@ -10,8 +11,11 @@ from minibroker.config.kafka_only import KAFKA_ONLY, ignored
 _TYPING_ERROR = 0.9  #: how alike names are that differ by a letter or two
 
 
-def warnings_of(unknown: Mapping[str, str]) -> list[str]:
-    """A line for each reason or name that the operator should hear of; values that say nothing are passed over."""
+def warnings_of(unknown: Mapping[str, str], variables: Mapping[str, str] = MappingProxyType({})) -> list[str]:
+    """A line for each reason or name that the operator should hear of; values that say nothing are passed over.
+
+    `variables`: which variable of the environment says a property; it is named beside it.
+    """
     by_reason: dict[str, list[str]] = {}
     lines = []
     for name in sorted(unknown):
@@ -19,10 +23,11 @@ def warnings_of(unknown: Mapping[str, str]) -> list[str]:
         of_a_family = why is not None and name not in KAFKA_ONLY
         if why is None or (of_a_family and nearest(name, BROKER_PROPERTIES, _TYPING_ERROR)):
             near = nearest(name, BROKER_PROPERTIES)
-            lines.append(f"unknown property {name} is ignored{f': did you mean {near}?' if near else ''}")
+            said = f" ({variables[name]})" if name in variables else ""
+            lines.append(f"unknown property {name}{said} is ignored{f': did you mean {near}?' if near else ''}")
         elif why.is_warned_of and unknown[name].strip():
             by_reason.setdefault(why.reason, []).append(name)
-    return lines + [f"no effect have {', '.join(names)}: {reason}" for reason, names in by_reason.items()]
+    return lines + [f"{', '.join(names)} {'has' if len(names) == 1 else 'have'} no effect: {reason}" for reason, names in by_reason.items()]
 
 
 def nearest(name: str, known: Iterable[str], likeness: float = 0.7) -> str | None:

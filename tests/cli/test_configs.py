@@ -25,7 +25,7 @@ def values(cli: Commands, *arguments: str) -> dict[str, str | None]:
 
 def wait_for(cli: Commands, expected: dict[str, str], *entity: str) -> None:
     """Apache Kafka's brokers hear of a change after it was answered."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while {name: value for name, value in values(cli, *entity).items() if name in expected} != expected:
         assert time.monotonic() < deadline, values(cli, *entity)
 
@@ -49,6 +49,15 @@ def test_topics(cli: Commands, fresh: Callable[..., str]) -> None:
         ["TYPE", "ENTITY", "NAME", "VALUE", "SOURCE"],
         ["topics", topic, "cleanup.policy", "compact", "topic"],
     ]
+
+
+def test_where_nothing_is_set_it_says_what_shows_the_rest(cli: Commands) -> None:
+    cli("topics", "create", "plain")
+    said = cli("configs", "describe", "topics", "plain")
+    assert (said.lines, said.err) == (["TYPE  ENTITY  NAME  VALUE  SOURCE"], "Nothing was set: --all shows what holds instead.\n")
+    assert cli("configs", "describe", "topics", "plain", "-o", "json").err == ""
+    assert cli("configs", "describe", "topics", "plain", "--all").err == ""
+    cli("topics", "delete", "plain")
 
 
 def test_a_change_that_is_refused_or_only_tried(cli: Commands, fresh: Callable[..., str]) -> None:

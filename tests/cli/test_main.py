@@ -56,6 +56,25 @@ def test_a_misspelt_option(offline: Commands) -> None:
     assert said == "Error: No such option '--broker'. Did you mean '--broker-id'? Try 'minibroker log-dirs --help'.\n"
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("topic", "list"), "No such command 'topic'. Did you mean 'topics'? Try 'minibroker --help'."),
+        (("lab", "fault"), "No such command 'fault'. Did you mean 'faults'? Try 'minibroker lab --help'."),
+        (
+            ("-b", "localhost:9092", "topics", "list"),
+            "No such option '-b' before a command: options stand behind the command that takes them. Try 'minibroker --help'.",
+        ),
+        (("--hello",), "No such option '--hello'. Did you mean '--help'? Try 'minibroker --help'."),
+        (("serve", "--data-dir", ""), "Invalid value for '--data-dir': it is empty. Try 'minibroker serve --help'."),
+        (("serve", "--lab-host", "0.0.0.0"), "--lab-host has no lab without --lab-port. Try 'minibroker serve --help'."),
+        (("serve", "--racks", "a,b"), "--racks names 2 racks for --brokers 1: at most one for each broker. Try 'minibroker serve --help'."),
+    ],
+)
+def test_what_was_meant(offline: Commands, words: tuple[str, ...], said: str) -> None:
+    assert offline(*words, code=2).err == f"Error: {said}\n"
+
+
 @pytest.mark.parametrize("words", [(), ("groups",), ("storage",)])
 def test_a_command_that_only_has_commands_shows_them(offline: Commands, words: tuple[str, ...]) -> None:
     said = offline(*words, code=2)

@@ -104,6 +104,7 @@ def test_environment_that_is_not_configuration(variable: str) -> None:
     ("properties", "line"),
     [
         ({"num.partitions": "many"}, "Invalid value many for configuration num.partitions: Not a number of type INT (default: 1)"),
+        ({"log.retention.ms": "7d"}, "log.retention.ms: Not a number of type LONG (in milliseconds; default: none)"),
         ({"num.partitions": "0"}, "Invalid value 0 for configuration num.partitions: Value must be at least 1 (default: 1)"),
         ({"auto.create.topics.enable": "yes"}, "Expected value to be either true or false"),
         ({"log.cleanup.policy": "shred"}, "String must be one of: compact, delete"),

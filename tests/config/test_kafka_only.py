@@ -49,8 +49,8 @@ def test_what_would_change_what_clients_may_do_is_told_once_for_each_reason() ->
     why = ignored("super.users")
     assert why is not None
     assert warnings_of(unknown) == [
-        "no effect have create.topic.policy.class.name: classes in Java are not loaded",
-        f"no effect have sasl.enabled.mechanisms, ssl.keystore.location, super.users: {why.reason}",
+        "create.topic.policy.class.name has no effect: classes in Java are not loaded",
+        f"sasl.enabled.mechanisms, ssl.keystore.location, super.users have no effect: {why.reason}",
     ]
 
 
@@ -60,15 +60,25 @@ def test_what_would_change_what_clients_may_do_is_told_once_for_each_reason() ->
         ("log.retention.hour", "unknown property log.retention.hour is ignored: did you mean log.retention.hours?"),
         # one of a family of Kafka's that has no effect, and yet a misspelt one of ours
         ("zzz", "unknown property zzz is ignored"),
-        ("port", "no effect have port: Kafka 4 does not know it any more: use listeners=PLAINTEXT://:PORT"),
+        ("port", "port has no effect: Kafka 4 does not know it any more: use listeners=PLAINTEXT://:PORT"),
         (
             "advertised.host.name",
-            "no effect have advertised.host.name: Kafka 4 does not know it any more: use advertised.listeners=PLAINTEXT://HOST:PORT",
+            "advertised.host.name has no effect: Kafka 4 does not know it any more: use advertised.listeners=PLAINTEXT://HOST:PORT",
         ),
     ],
 )
 def test_one_line_for_a_name(name: str, line: str) -> None:
     assert warnings_of({name: "1"}) == [line]
+
+
+def test_a_variable_of_the_environment_is_named_unless_something_stronger_says_the_property(caplog: pytest.LogCaptureFixture) -> None:
+    environment = {"KAFKA_NUM_PARTITION": "3", "KAFKA_CFG_LOG_DIRR": "x", "KAFKA_NODE_IT": "1"}
+    BrokerConfig.load(environment=environment, assignments=["node.it=2"])
+    assert [record.getMessage() for record in caplog.records] == [
+        "unknown property log.dirr (KAFKA_CFG_LOG_DIRR) is ignored: did you mean log.dir?",
+        "unknown property node.it is ignored: did you mean node.id?",
+        "unknown property num.partition (KAFKA_NUM_PARTITION) is ignored: did you mean num.partitions?",
+    ]
 
 
 def test_a_misspelt_name_of_ours_within_a_family_without_effect() -> None:

@@ -113,6 +113,16 @@ def test_what_cannot_be_served_is_one_line_and_exit_code_1(tmp_path: Path, argum
     assert message in line
 
 
+def test_a_port_that_is_taken(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"PLAINTEXT://127.0.0.1:{taken.getsockname()[1]}"
+        ended = serve("--data-dir", str(tmp_path / "data"), "--set", f"listeners={address}")
+    assert ended.stderr == (
+        f"Error: listeners: cannot listen on {address}: Address already in use: "
+        "stop what listens there, or take another port (--port 0: a free one)\n"
+    )
+
+
 def test_a_second_broker_on_the_same_directory_refuses(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path) as broker:
         ended = serve("--data-dir", str(broker.data_dir), "--port", "0")
