@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import os
 import re
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import hypothesis
 import pytest
 
 from tests.support.broker_process import BrokerProcess
 from tests.support.scheduling import TogetherOrByFile, rank
-from tests.support.soak import told
+from tests.support.soak import IS_SOAK, told
 from tests.support.spark_classes import spare_cpu
 
 
@@ -41,6 +44,30 @@ def pytest_configure() -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     spare_cpu()
+    # Before test modules are imported, whose own settings are made from these. A machine may be busy; the cases are the same in each run.
+    hypothesis.settings.register_profile("tests", deadline=None, derandomize=not IS_SOAK)
+    hypothesis.settings.load_profile("tests")
+
+
+_threads_before = pytest.StashKey[set[threading.Thread]]()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Which threads are no business of a test."""
+    item.stash[_threads_before] = {*threading.enumerate()} - {threading.current_thread()}
+
+
+@pytest.fixture
+def caplog(caplog: pytest.LogCaptureFixture, request: pytest.FixtureRequest) -> Iterator[pytest.LogCaptureFixture]:
+    """pytest's, but it hears of minibroker alone, and nothing of a thread that a test before has left."""
+
+    def is_of_this_test(record: logging.LogRecord) -> bool:
+        return record.name.partition(".")[0] == "minibroker" and threading.current_thread() not in request.node.stash[_threads_before]
+
+    caplog.handler.addFilter(is_of_this_test)
+    yield caplog
+    caplog.handler.removeFilter(is_of_this_test)
 
 
 def pytest_report_header() -> str:
@@ -84,7 +111,7 @@ def new_topic(admin: Any, request: pytest.FixtureRequest) -> Callable[..., str]:
     def create(partitions: int = 1, **config: str) -> str:
         readable = re.sub(r"[^a-zA-Z0-9._-]+", "-", request.node.name).strip("-")[:80]
         name = f"{readable}-{os.getpid()}-{next(_numbers)}"
-        admin.create_topics([NewTopic(name, partitions, 1, config=config)])[name].result(timeout=30)
+        admin.create_topics([NewTopic(name, partitions, 1, config=config)])[name].result(timeout=60)
         return name
 
     return create

@@ -72,7 +72,7 @@ def offline() -> Commands:
 
 def wait_until_complete(cli: Commands, transactional_id: str) -> dict[str, Any]:
     """Brokers may answer EndTxn before the markers are written, and Apache Kafka does; the transaction as it is then."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while True:
         (item,) = json.loads(cli("transactions", "describe", transactional_id, "-o", "json").out)
         if item["state"].startswith("Complete"):
@@ -92,7 +92,7 @@ def fresh(cli: Commands) -> Callable[..., str]:
         settings = {"retention.ms": "-1", **configs}
         options = [option for key, value in settings.items() for option in ("--config", f"{key}={value}")]
         cli("topics", "create", name, "--partitions", str(partitions), *options)
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while name not in cli("topics", "list", "-o", "name").lines:  # Apache Kafka may answer before its broker has heard of it
             assert time.monotonic() < deadline, f"{name} is not listed"
         return name

@@ -20,7 +20,7 @@ from minibroker.schemas import k03_metadata as k03
 from tests.cli.conftest import Cluster, Commands
 from tests.client.doctor.test_checkup import cluster as fake_cluster
 from tests.client.fake_broker import FakeBroker
-from tests.support.kafka_process import free_port
+from tests.support.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "doctor.md"

@@ -101,7 +101,7 @@ def test_a_producer_that_is_fenced(cli: Commands, fresh: Callable[..., str], nam
             while count(cli, topic, "read_uncommitted") == before:  # it is sent when the input falls silent
                 assert process.poll() is None
             cli("produce", topic, "--transactional-id", name, stdin=lines(1))
-            _, error = process.communicate(more, timeout=30)
+            _, error = process.communicate(more, timeout=120)
         assert process.returncode == 1
         words = f"Error: transactional id {name}: another producer took the id over, or --transaction-timeout was over: "
         assert error.decode().startswith(words + "the broker aborted what was written [")

@@ -25,7 +25,7 @@ def item(name: str, value: float, *, user: str | None = None, client_id: str | N
 
 def wait_for(cli: Commands, expected: list[dict[str, Any]], *arguments: str) -> None:
     """Apache Kafka's brokers hear of a change after it was answered."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while items(cli, *arguments) != expected:
         assert time.monotonic() < deadline, items(cli, *arguments)
 

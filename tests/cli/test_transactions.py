@@ -38,7 +38,7 @@ def begin(cluster: Cluster) -> Iterator[OpenTransaction]:
         def write(self, topic: str, *partitions: int) -> None:
             for partition in partitions:
                 self.produce(topic, b"value", partition=partition)
-            assert self.flush(30) == 0
+            assert self.flush(60) == 0
 
     def make(topic: str, *partitions: int, timeout_ms: int = 60_000) -> Any:
         name = f"writer-{os.getpid()}-{next(_numbers)}"

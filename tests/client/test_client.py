@@ -19,7 +19,7 @@ from minibroker.wire.schema import replace
 from tests.client.fake_broker import ConnectionLost, FakeBroker
 
 
-def client_of(broker: FakeBroker, timeout_ms: int = 2000) -> Client:
+def client_of(broker: FakeBroker, timeout_ms: int = 60_000) -> Client:
     return Client("fake:1", timeout_ms=timeout_ms, connect=broker.connect)
 
 

@@ -32,7 +32,7 @@ def in_transaction(base_offset: int, producer_id: int, *values: str) -> bytes:
 
 
 class Consuming:
-    def __init__(self, positions: dict[int, int] | None = None, *, isolation: int = READ_UNCOMMITTED, timeout_ms: int = 2000) -> None:
+    def __init__(self, positions: dict[int, int] | None = None, *, isolation: int = READ_UNCOMMITTED, timeout_ms: int = 60_000) -> None:
         wanted = positions or {0: 0}
         self.broker = FakeBroker(topics={"orders": len(wanted)})
         self.client = Client("fake:1", timeout_ms=timeout_ms, connect=self.broker.connect)
@@ -172,7 +172,7 @@ def test_a_leader_that_moved_or_went_is_looked_for_again() -> None:
 
 
 def test_errors_without_end_time_out() -> None:
-    consuming = Consuming(timeout_ms=150)
+    consuming = Consuming(timeout_ms=700)
     consuming.broker.on(k01_fetch, consuming.answer(b"", error_code=6))
     with pytest.raises(TimedOut):
         consuming.values(1000)

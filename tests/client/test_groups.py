@@ -52,7 +52,7 @@ def broker() -> FakeBroker:
 
 
 def client_of(broker: FakeBroker) -> Client:
-    return Client("fake:1", timeout_ms=5000, connect=broker.connect)
+    return Client("fake:1", timeout_ms=60_000, connect=broker.connect)
 
 
 def find_coordinator(request: k10_find_coordinator.Request, _: int) -> k10_find_coordinator.Response:

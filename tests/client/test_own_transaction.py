@@ -46,7 +46,7 @@ class Writing:
             (k00_produce, self._produce),
         ):
             self.broker.on(schema, script)
-        self.client = Client("fake:1", timeout_ms=2000, connect=self.broker.connect)
+        self.client = Client("fake:1", timeout_ms=60_000, connect=self.broker.connect)
 
     def begin(self) -> tuple[OwnTransaction, Producer]:
         transaction = OwnTransaction(self.client, "writer", timeout_ms=5000)

@@ -31,7 +31,7 @@ def refused(error_code: int, **more: Any) -> Answer:
 class Producing:
     """A fake broker that keeps what is produced, and a producer for its topic `orders`."""
 
-    def __init__(self, *, partitions: int = 1, timeout_ms: int = 2000, **options: Any) -> None:
+    def __init__(self, *, partitions: int = 1, timeout_ms: int = 60_000, **options: Any) -> None:
         self.broker = FakeBroker(topics={"orders": partitions})
         self.batches: list[tuple[int, RecordBatch]] = []  #: all that arrived
         self.kept: list[tuple[int, RecordBatch]] = []  #: those answered without an error
@@ -198,7 +198,7 @@ def test_what_the_broker_says_of_a_record_is_told() -> None:
 
 
 def test_gives_up_in_time() -> None:
-    producing = Producing(timeout_ms=150)
+    producing = Producing(timeout_ms=700)
     producing.answers(refused(6))
     producing.add("a")
     with pytest.raises(TimedOut):

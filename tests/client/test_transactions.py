@@ -43,7 +43,7 @@ def broker() -> FakeBroker:
     return broker
 
 
-def client_of(broker: FakeBroker, timeout_ms: int = 5000) -> Client:
+def client_of(broker: FakeBroker, timeout_ms: int = 60_000) -> Client:
     return Client("fake:1", timeout_ms=timeout_ms, connect=broker.connect)
 
 

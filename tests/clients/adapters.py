@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-TIMEOUT_S = 20.0
+TIMEOUT_S = 60.0
 
 
 class Sent(NamedTuple):
@@ -132,9 +132,10 @@ class ConfluentKafka:
             producer.produce(
                 topic, key=r.key, value=r.value, headers=list(r.headers), timestamp=r.timestamp, partition=partition, on_delivery=delivered
             )
-        producer.flush(TIMEOUT_S)
+        left = producer.flush(TIMEOUT_S)
         if errors:
             raise KafkaException(errors[0])
+        assert left == 0, "records without an answer"
         return offsets
 
     def read(self, bootstrap: str, topic: str, *, start: int = 0, count: int, partition: int = 0) -> list[Read]:

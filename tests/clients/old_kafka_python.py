@@ -33,7 +33,7 @@ def main(bootstrap: str, topic: str) -> None:
                 timing = {"timestamp_ms": timestamp} if api_version >= (0, 10) else {}
                 futures.append(producer.send(topic, key=key and key.encode(), value=value.encode(), partition=0, **timing))
             for i, future in enumerate(futures):
-                written[i - 3][2] = future.get(timeout=20).offset
+                written[i - 3][2] = future.get(timeout=60).offset
             producer.close()
     read = {".".join(map(str, version)): consume(bootstrap, topic, version, len(written)) for version in API_VERSIONS}
     print(json.dumps({"written": written, "read": read}))

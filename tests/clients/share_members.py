@@ -22,7 +22,7 @@ from tests.support.told_program import ToldProgram
 
 PROGRAM = Path(__file__).parent / "java" / "ShareMembers.java"
 EXPLICIT = {"share.acknowledgement.mode": "explicit"}
-POLL_MS = 20_000  #: at the most
+POLL_MS = 60_000  #: at the most
 
 
 class Shared(NamedTuple):

@@ -29,8 +29,7 @@ class ShareReader:
         self._group, self._topic, self.member_id = group, topic, str(uuid4())
         self._max_records = max_records
         self._client = Client(bootstrap, timeout_ms=int(TIMEOUT_S * 1000))
-        self._deadline = self._client.deadline()
-        self._connection = self._client.to_any(self._deadline)
+        self._connection = self._client.to_any(self._client.deadline())
         earliest = k44.Config(name="share.auto.offset.reset", config_operation=0, value="earliest")
         resource = k44.Resource(resource_type=GROUP_RESOURCE, resource_name=group, configs=[earliest])
         self._ask(k44, k44.Request(resources=[resource], validate_only=False))
@@ -47,7 +46,7 @@ class ShareReader:
         self._client.close()
 
     def _ask(self, schema: ModuleType, request: Any) -> Any:
-        return self._connection.ask(schema, request, self._deadline)
+        return self._connection.ask(schema, request, self._client.deadline())
 
     def _until(self, attempt: Callable[[], Any]) -> Any:
         """Its first answer that is one."""

@@ -22,7 +22,7 @@ def python_admin(bootstrap: str) -> Iterator[Any]:
 
 def result(futures: dict[Any, Any]) -> Any:
     (future,) = futures.values()
-    return future.result(timeout=30)
+    return future.result(timeout=60)
 
 
 def create(admin: Any, name: str, partitions: int = 1, replication: int = 1, config: dict[str, str] | None = None, **more: Any) -> Any:
@@ -34,11 +34,11 @@ def create(admin: Any, name: str, partitions: int = 1, replication: int = 1, con
 def test_a_topic_comes_and_goes(admin: Any) -> None:
     name = f"comes-and-goes-{os.getpid()}"
     create(admin, name, partitions=3)
-    described = admin.list_topics(topic=name, timeout=20).topics[name]
+    described = admin.list_topics(topic=name, timeout=60).topics[name]
     assert sorted(described.partitions) == [0, 1, 2]
     assert all(p.leader == p.replicas[0] == p.isrs[0] for p in described.partitions.values())
     result(admin.delete_topics([name]))
-    assert name not in admin.list_topics(timeout=20).topics
+    assert name not in admin.list_topics(timeout=60).topics
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_a_bad_topic_is_refused(admin: Any, name: str, partitions: int, replicat
     with pytest.raises(KafkaException) as refused:
         create(admin, name, partitions, replication, config)
     assert refused.value.args[0].name() == code
-    assert name not in admin.list_topics(timeout=20).topics
+    assert name not in admin.list_topics(timeout=60).topics
 
 
 def test_a_name_is_taken_once(admin: Any, topic: str) -> None:
@@ -75,7 +75,7 @@ def test_a_name_is_taken_once(admin: Any, topic: str) -> None:
 def test_validate_only_creates_nothing(admin: Any) -> None:
     name = f"only-validated-{os.getpid()}"
     create(admin, name, validate_only=True)
-    assert name not in admin.list_topics(timeout=20).topics
+    assert name not in admin.list_topics(timeout=60).topics
 
 
 def test_an_unknown_topic_cannot_be_deleted(admin: Any) -> None:
@@ -91,7 +91,7 @@ def test_a_topic_made_again_is_empty_and_has_another_id(admin: Any, bootstrap: s
 
     def topic_id() -> str:
         (described,) = admin.describe_topics(TopicCollection([topic])).values()
-        return str(described.result(timeout=20).topic_id)
+        return str(described.result(timeout=60).topic_id)
 
     CLIENTS["confluent-kafka"].write(bootstrap, topic, [Sent(b"old", b"old")] * 5)
     before = topic_id()
@@ -107,7 +107,7 @@ def test_partitions_grow_and_never_shrink(admin: Any, bootstrap: str, topic: str
     from confluent_kafka.admin import NewPartitions
 
     result(admin.create_partitions([NewPartitions(topic, 3)]))
-    assert sorted(admin.list_topics(topic=topic, timeout=20).topics[topic].partitions) == [0, 1, 2]
+    assert sorted(admin.list_topics(topic=topic, timeout=60).topics[topic].partitions) == [0, 1, 2]
     assert CLIENTS["aiokafka"].write(bootstrap, topic, [Sent(None, b"in the new one")], partition=2) == [0]
     for count in (2, 3):
         with pytest.raises(KafkaException) as refused:
@@ -167,7 +167,7 @@ def test_a_changed_limit_holds_at_once(admin: Any, bootstrap: str, topic: str) -
 def test_configs_of_the_broker(admin: Any) -> None:
     from confluent_kafka.admin import ConfigResource
 
-    (broker,) = admin.list_topics(timeout=20).brokers
+    (broker,) = admin.list_topics(timeout=60).brokers
     configs = result(admin.describe_configs([ConfigResource(ConfigResource.Type.BROKER, str(broker))]))
     assert configs["message.max.bytes"].value == "1048588"
     assert configs["log.dirs"].is_read_only
@@ -189,7 +189,7 @@ def test_records_are_deleted_up_to_an_offset(admin: Any, bootstrap: str, topic: 
     CLIENTS["aiokafka"].write(bootstrap, topic, [Sent(None, b"%d" % i) for i in range(10)])
     assert result(admin.delete_records([TopicPartition(topic, 0, 4)])).low_watermark == 4
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "not-used", "auto.offset.reset": "error"})
-    assert consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=20) == (4, 10)
+    assert consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=60) == (4, 10)
     consumer.close()
     assert [r.record.value for r in CLIENTS["kafka-python"].read(bootstrap, topic, start=4, count=6)] == [b"%d" % i for i in range(4, 10)]
     assert result(admin.delete_records([TopicPartition(topic, 0, -1)])).low_watermark == 10
@@ -204,7 +204,7 @@ def test_records_beyond_the_end_cannot_be_deleted(admin: Any, topic: str) -> Non
 
 
 def test_the_cluster(admin: Any, bootstrap: str) -> None:
-    cluster = admin.describe_cluster().result(timeout=20)
+    cluster = admin.describe_cluster().result(timeout=60)
     assert len(cluster.cluster_id) == 22
     (node,) = cluster.nodes
     assert cluster.controller.id == node.id
@@ -263,4 +263,4 @@ def test_a_topic_is_created_by_its_first_use(bootstrap: str, admin: Any) -> None
     for name, client in CLIENTS.items():
         topic = f"first-use-{name}-{os.getpid()}"
         assert client.write(bootstrap, topic, [Sent(b"k", b"v")]) == [0], name
-        assert topic in admin.list_topics(timeout=20).topics
+        assert topic in admin.list_topics(timeout=60).topics

@@ -17,7 +17,7 @@ def set_topic_config(admin: Any, topic: str, name: str, value: str) -> None:
 
     entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
-    admin.incremental_alter_configs([resource])[resource].result(timeout=30)
+    admin.incremental_alter_configs([resource])[resource].result(timeout=60)
 
 
 def test_a_reader_sees_the_last_values_of_a_topic_that_is_compacted_while_it_is_written(

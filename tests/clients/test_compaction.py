@@ -57,7 +57,7 @@ def produce(bootstrap: str, rng: random.Random) -> None:
             producer.produce(TOPIC, value, rng.choice(KEYS), headers=[("codec", codec)], timestamp=now_ms + number)
             if rng.random() < 0.1:
                 producer.flush()
-        assert producer.flush(30) == 0
+        assert producer.flush(60) == 0
     for name in ("first", "second"):
         producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": name, "linger.ms": 5})
         producer.init_transactions(30)
@@ -65,7 +65,7 @@ def produce(bootstrap: str, rng: random.Random) -> None:
             producer.begin_transaction()
             for _ in range(rng.randrange(1, 60)):
                 producer.produce(TOPIC, None if rng.random() < 0.1 else rng.randbytes(rng.randrange(1500)), rng.choice(KEYS[:30]))
-            producer.flush(30)
+            producer.flush(60)
             (producer.abort_transaction if number % 3 == 0 else producer.commit_transaction)(30)
     roll(bootstrap)
 
@@ -77,7 +77,7 @@ def roll(bootstrap: str) -> None:
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5})
     for number in range(1400):
         producer.produce(TOPIC, b"x" * 1000, b"filler %d" % number)
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
 
 
 def alter(bootstrap: str, **configs: str) -> None:
@@ -87,7 +87,7 @@ def alter(bootstrap: str, **configs: str) -> None:
     entries = [ConfigEntry(name.replace("_", "."), value, incremental_operation=AlterConfigOpType.SET) for name, value in configs.items()]
     resource = ConfigResource(ConfigResource.Type.TOPIC, TOPIC, incremental_configs=entries)
     for altered in admin.incremental_alter_configs([resource]).values():
-        altered.result(timeout=30)
+        altered.result(timeout=60)
 
 
 def cleaned_to(data_dir: Path) -> int:
@@ -174,7 +174,7 @@ def test_the_same_is_left_as_apache_kafka_leaves(tmp_path: Path) -> None:
     with KafkaProcess(tmp_path, settings=CLEANER) as kafka:
         theirs = kafka.data_dir / f"{TOPIC}-0"
         admin = AdminClient({"bootstrap.servers": kafka.bootstrap, "log_level": 0})
-        admin.create_topics([NewTopic(TOPIC, 1, 1, config=PAUSED)])[TOPIC].result(timeout=30)
+        admin.create_topics([NewTopic(TOPIC, 1, 1, config=PAUSED)])[TOPIC].result(timeout=60)
         produce(kafka.bootstrap, random.Random(seed))
         first_dirty_offset = 0
         for turn, delete_retention_ms in enumerate((3_600_000, 0, 0)):

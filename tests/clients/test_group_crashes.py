@@ -163,4 +163,4 @@ def member_ids(bootstrap: str, groups: list[Group]) -> dict[str, set[str]]:
 
     admin = AdminClient({"bootstrap.servers": bootstrap})
     found = admin.describe_consumer_groups([group.topic for group in groups if group.kind.make != "kafkajs"])
-    return {name: {each.member_id for each in future.result(30).members} for name, future in found.items()}
+    return {name: {each.member_id for each in future.result(60).members} for name, future in found.items()}

@@ -113,7 +113,7 @@ def test_a_static_member_comes_back_to_what_it_had(
 
 def member_ids(admin: Any, group: str) -> dict[str, str]:
     """The id of each instance."""
-    return {each.group_instance_id: each.member_id for each in admin.describe_consumer_groups([group])[group].result(30).members}
+    return {each.group_instance_id: each.member_id for each in admin.describe_consumer_groups([group])[group].result(60).members}
 
 
 @each_of([each for each in STATIC if each.make not in {"kafka-python", "aiokafka"}])  # they do not say that they were fenced
@@ -140,12 +140,12 @@ def test_a_pattern_finds_topics_that_come_later(kind: Kind, programs: Programs, 
 
     prefix = unique(f"found-{kind}")
     names = [f"{prefix}.{number}" for number in range(2)]
-    admin.create_topics([NewTopic(names[0], PARTITIONS, 1)])[names[0]].result(30)
+    admin.create_topics([NewTopic(names[0], PARTITIONS, 1)])[names[0]].result(60)
     written = writer.write(names[0])
     member = programs.join(kind, prefix, f"^{prefix}[.].*")
     until(lambda: each_read(kind, written, member), member)
     member.commit()
-    admin.create_topics([NewTopic(names[1], PARTITIONS, 1)])[names[1]].result(30)
+    admin.create_topics([NewTopic(names[1], PARTITIONS, 1)])[names[1]].result(60)
     written += writer.write(names[1])
     until(lambda: each_read(kind, written, member), member)
     assert member.owned == {Place(name, number) for name in names for number in range(PARTITIONS)}

@@ -140,12 +140,12 @@ def test_what_an_administrator_sees(bootstrap: str, new_topic: Callable[..., str
     fill(bootstrap, topic, 0, 1)
     with confluent(bootstrap, topic, topic, **{"client.id": "reader"}) as consumer:
         owned(consumer, until=PARTITIONS)
-        group = admin.describe_consumer_groups([topic])[topic].result(30)
+        group = admin.describe_consumer_groups([topic])[topic].result(60)
         assert (group.state.name, group.partition_assignor, len(group.members)) == ("STABLE", "range", 1)
         assert group.members[0].client_id == "reader"
         assert {each.partition for each in group.members[0].assignment.topic_partitions} == set(range(PARTITIONS))
         assert admin.delete_consumer_groups([topic])[topic].exception(30).args[0].name() == "NON_EMPTY_GROUP"
-    states = {each.group_id: each.state.name for each in admin.list_consumer_groups().result(30).valid}
+    states = {each.group_id: each.state.name for each in admin.list_consumer_groups().result(60).valid}
     assert states[topic] == "EMPTY"
-    assert admin.delete_consumer_groups([topic])[topic].result(30) is None
-    assert topic not in {each.group_id for each in admin.list_consumer_groups().result(30).valid}
+    assert admin.delete_consumer_groups([topic])[topic].result(60) is None
+    assert topic not in {each.group_id for each in admin.list_consumer_groups().result(60).valid}

@@ -186,11 +186,11 @@ def share_some(bootstrap: str) -> None:
     from confluent_kafka.admin import AdminClient, NewTopic
 
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic(QUEUE, 1, 1)])[QUEUE].result(30)
+    admin.create_topics([NewTopic(QUEUE, 1, 1)])[QUEUE].result(60)
     producer = Producer({"bootstrap.servers": bootstrap})
     for number in range(6):
         producer.produce(QUEUE, b"%d" % number)
-    producer.flush(30)
+    producer.flush(60)
     with ShareReader(bootstrap, SHARERS, QUEUE) as reader:
         given: dict[int, int] = {}
         while len(given) < 6:
@@ -234,11 +234,11 @@ def fill(bootstrap: str) -> Any:
     from confluent_kafka.admin import AdminClient, NewTopic
 
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(30)
+    admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(60)
     producer = Producer({"bootstrap.servers": bootstrap})
     for partition in range(PARTITIONS):
         producer.produce(TOPIC, b"x", partition=partition)
-    producer.flush(30)
+    producer.flush(60)
     left, count = joined(bootstrap, "left")
     deadline = time.monotonic() + TIMEOUT_S
     while count < PARTITIONS and time.monotonic() < deadline:
@@ -281,7 +281,7 @@ def seen(bootstrap: str) -> dict[str, tuple[str, list[tuple[str, int]], dict[int
 def described(admin: Any, group: str) -> tuple[str, list[tuple[str, int]], dict[int, int]]:
     from confluent_kafka import ConsumerGroupTopicPartitions
 
-    found = admin.describe_consumer_groups([group])[group].result(30)
-    offsets = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(30).topic_partitions
+    found = admin.describe_consumer_groups([group])[group].result(60)
+    offsets = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(60).topic_partitions
     members = [(each.group_instance_id, len(each.assignment.topic_partitions)) for each in found.members]
     return found.state.name, members, {each.partition: each.offset for each in offsets}

@@ -13,7 +13,7 @@ from tests.clients.adapters import CLIENTS, Sent
 from tests.support import java
 from tests.support.broker_process import BrokerProcess
 from tests.support.capture_proxy import RESPONSE, Captured, CaptureProxy
-from tests.support.kafka_process import free_port
+from tests.support.ports import free_port
 
 PRODUCE = 0
 TOPIC = "lossy"
@@ -52,7 +52,7 @@ def by_kafka_python(bootstrap: str) -> None:
 
     producer = KafkaProducer(bootstrap_servers=bootstrap, enable_idempotence=True)
     for value in VALUES:
-        producer.send(TOPIC, value, partition=0).get(timeout=30)
+        producer.send(TOPIC, value, partition=0).get(timeout=60)
     producer.close()
 
 
@@ -75,7 +75,7 @@ def by_confluent_kafka(bootstrap: str) -> None:
     producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "log_level": 0})
     for value in VALUES:
         producer.produce(TOPIC, value, partition=0)
-        assert producer.flush(30) == 0
+        assert producer.flush(60) == 0
 
 
 def by_kcat(bootstrap: str) -> None:

@@ -63,7 +63,7 @@ def watermarks(bootstrap: str, topic: str) -> tuple[int, int]:
 
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "none"})
     try:
-        low, high = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=20)
+        low, high = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=60)
         return int(low), int(high)
     finally:
         consumer.close()
@@ -99,11 +99,11 @@ def described(bootstrap: str, topics: list[str]) -> dict[str, Any]:
     admin = AdminClient({"bootstrap.servers": bootstrap})
     found: dict[str, Any] = {}
     for name, described_topic in admin.describe_topics(TopicCollection(topics)).items():
-        topic = described_topic.result(timeout=20)
+        topic = described_topic.result(timeout=60)
         found[name] = str(topic.topic_id), [partition.leader.id for partition in topic.partitions]
     for resource, described_config in admin.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, name) for name in topics]).items():
         dynamic_topic_config = 1
-        entries = described_config.result(timeout=20).values()
+        entries = described_config.result(timeout=60).values()
         found[resource.name] += ({entry.name: entry.value for entry in entries if entry.source == dynamic_topic_config},)
     return found
 
@@ -166,8 +166,8 @@ class Story:
         admin = AdminClient({"bootstrap.servers": bootstrap})
         topics = [NewTopic(name, count, 1, config=configs) for name, (count, configs) in TOPICS.items()]
         for created in admin.create_topics([*topics, NewTopic("gone", 3, 1)]).values():
-            created.result(timeout=20)
-        admin.delete_topics(["gone"])["gone"].result(timeout=20)
+            created.result(timeout=60)
+        admin.delete_topics(["gone"])["gone"].result(timeout=60)
         self.described = described(bootstrap, list(TOPICS))
         assert [configs for _, _, configs in self.described.values()] == [configs for _, configs in TOPICS.values()]
         self.producer = IdempotentProducer(bootstrap)
@@ -308,13 +308,13 @@ class Estate:
         admin = AdminClient({"bootstrap.servers": bootstrap})
         topics = [NewTopic("plain", 4, 1, config={"retention.ms": "-1"}), NewTopic("transactions", 1, 1), NewTopic("deleted", 2, 1)]
         for created in admin.create_topics(topics).values():
-            created.result(timeout=20)
+            created.result(timeout=60)
         scram = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
         for altered in admin.alter_user_scram_credentials([UserScramCredentialUpsertion("alice", scram, b"secret")]).values():
-            altered.result(timeout=20)
+            altered.result(timeout=60)
         pattern = (ResourceType.TOPIC, "plain", ResourcePatternType.LITERAL)
         for made in admin.create_acls([AclBinding(*pattern, "User:alice", "*", AclOperation.READ, AclPermissionType.ALLOW)]).values():
-            made.result(timeout=20)
+            made.result(timeout=60)
         for kind, name, config in self.ENTITIES:
             java_config(bootstrap, "--alter", "--entity-type", kind, "--entity-name", name, "--add-config", config)
         self._commit(bootstrap)
@@ -327,15 +327,15 @@ class Estate:
 
         admin = AdminClient({"bootstrap.servers": bootstrap})
         (credential,) = admin.describe_user_scram_credentials(["alice"]).values()
-        assert credential.result(timeout=20).scram_credential_infos[0].iterations == 4096
+        assert credential.result(timeout=60).scram_credential_infos[0].iterations == 4096
         anything = (None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY)
-        (acl,) = admin.describe_acls(AclBindingFilter(ResourceType.TOPIC, *anything)).result(timeout=20)
+        (acl,) = admin.describe_acls(AclBindingFilter(ResourceType.TOPIC, *anything)).result(timeout=60)
         assert (acl.name, acl.principal) == ("plain", "User:alice")
         for kind, name, config in self.ENTITIES:
             assert config in java_config(bootstrap, "--describe", "--entity-type", kind, "--entity-name", name)
         wanted = ConsumerGroupTopicPartitions("readers", [TopicPartition("plain", 0)])
         (group,) = admin.list_consumer_group_offsets([wanted]).values()
-        assert [(each.topic, each.offset) for each in group.result(timeout=20).topic_partitions] == [("plain", 17)]
+        assert [(each.topic, each.offset) for each in group.result(timeout=60).topic_partitions] == [("plain", 17)]
 
     @staticmethod
     def _commit(bootstrap: str) -> None:
@@ -357,7 +357,7 @@ class Estate:
             if number % 3:
                 producer.commit_transaction(30)
             else:
-                producer.flush(30)
+                producer.flush(60)
                 producer.abort_transaction(30)
 
 
@@ -418,9 +418,9 @@ def create_and_delete(bootstrap: str) -> None:
     from confluent_kafka.admin import AdminClient, NewTopic
 
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.delete_topics(["deleted"])["deleted"].result(timeout=20)
+    admin.delete_topics(["deleted"])["deleted"].result(timeout=60)
     for number in range(5):
-        admin.create_topics([NewTopic(f"more-{number}", 5, 1)])[f"more-{number}"].result(timeout=20)
+        admin.create_topics([NewTopic(f"more-{number}", 5, 1)])[f"more-{number}"].result(timeout=60)
 
 
 @pytest.mark.timeout(300)

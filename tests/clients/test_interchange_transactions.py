@@ -18,7 +18,8 @@ from minibroker.records.batch import split_batches
 from tests.clients.test_interchange import check_files, wait_for
 from tests.support.broker_process import BrokerProcess
 from tests.support.dump_log import dump
-from tests.support.kafka_process import KafkaProcess, free_port
+from tests.support.kafka_process import KafkaProcess
+from tests.support.ports import free_port
 from tests.support.transactional_writer import TransactionalWriter, Version2Writer, Writer, transaction_state
 
 pytestmark = [pytest.mark.java]
@@ -109,7 +110,7 @@ def latest(bootstrap: str, topic: str, *, committed: bool) -> dict[int, int]:
     wanted = {TopicPartition(topic, partition): OffsetSpec.latest() for partition in range(PARTITIONS)}
     admin = AdminClient({"bootstrap.servers": bootstrap})  # must outlive the futures that it returns
     found = admin.list_offsets(wanted, isolation_level=level)
-    return {place.partition: int(future.result(timeout=20).offset) for place, future in found.items()}
+    return {place.partition: int(future.result(timeout=60).offset) for place, future in found.items()}
 
 
 def ends_of(bootstrap: str, topic: str) -> tuple[dict[int, int], dict[int, int]]:
@@ -129,7 +130,7 @@ def committed_offsets(bootstrap: str, group: str) -> dict[int, int]:
 
     admin = AdminClient({"bootstrap.servers": bootstrap})
     (asked,) = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
-    return {each.partition: int(each.offset) for each in asked.result(timeout=30).topic_partitions}
+    return {each.partition: int(each.offset) for each in asked.result(timeout=60).topic_partitions}
 
 
 def commit_offset(bootstrap: str, group: str, partition: int, offset: int) -> None:
@@ -147,7 +148,7 @@ def create(bootstrap: str, *topics: str) -> None:
 
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for made in admin.create_topics([NewTopic(topic, PARTITIONS, 1, config={"retention.ms": "-1"}) for topic in topics]).values():
-        made.result(timeout=20)
+        made.result(timeout=60)
 
 
 class Transaction:

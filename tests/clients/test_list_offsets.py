@@ -62,7 +62,7 @@ def test_confluent_kafka(bootstrap: str, admin: Any, filled: str) -> None:
 
     def listed(spec: object) -> tuple[int, int]:
         asked = TopicPartition(filled, 0)
-        found = admin.list_offsets({asked: spec})[asked].result(timeout=20)
+        found = admin.list_offsets({asked: spec})[asked].result(timeout=60)
         return found.offset, found.timestamp
 
     assert listed(OffsetSpec.earliest()) == (0, -1)
@@ -71,8 +71,8 @@ def test_confluent_kafka(bootstrap: str, admin: Any, filled: str) -> None:
     assert listed(OffsetSpec.for_timestamp(T + 6)) == (1, T + 10)
 
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "not-used"})
-    assert consumer.get_watermark_offsets(TopicPartition(filled, 0), timeout=20) == (0, 5)
-    times = consumer.offsets_for_times([TopicPartition(filled, 0, T + 35)], timeout=20)
+    assert consumer.get_watermark_offsets(TopicPartition(filled, 0), timeout=60) == (0, 5)
+    times = consumer.offsets_for_times([TopicPartition(filled, 0, T + 35)], timeout=60)
     assert [p.offset for p in times] == [3]
     consumer.close()
 

@@ -29,8 +29,8 @@ def described(bootstrap: str) -> tuple[str, Any]:
     admin = AdminClient({"bootstrap.servers": bootstrap})
     (topic,) = admin.describe_topics(TopicCollection(["orders"])).values()
     (configs,) = admin.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, "orders")]).values()
-    found = configs.result(timeout=20)
-    return str(topic.result(timeout=20).topic_id), {name: found[name].value for name in ("retention.ms", "segment.bytes")}
+    found = configs.result(timeout=60)
+    return str(topic.result(timeout=60).topic_id), {name: found[name].value for name in ("retention.ms", "segment.bytes")}
 
 
 def create(bootstrap: str) -> None:
@@ -40,8 +40,8 @@ def create(bootstrap: str) -> None:
     topics = [NewTopic("orders", 2, 1, config={"retention.ms": "-1", "segment.bytes": "1048576"}), NewTopic("gone", 1, 1)]
     topics.append(NewTopic("tiny", 1, 1, config={"segment.bytes": "500"}))  # Apache Kafka would not even start on it as it is
     for created in admin.create_topics(topics).values():
-        created.result(timeout=20)
-    admin.delete_topics(["gone"])["gone"].result(timeout=20)
+        created.result(timeout=60)
+    admin.delete_topics(["gone"])["gone"].result(timeout=60)
 
 
 @pytest.mark.timeout(180)

@@ -51,7 +51,7 @@ def new_topic(bootstrap: str) -> str:
 
     admin = AdminClient({"bootstrap.servers": bootstrap})
     name = f"old-java-{os.getpid()}"
-    admin.create_topics([NewTopic(name, 2, 1, config={"retention.ms": "-1"})])[name].result(timeout=30)
+    admin.create_topics([NewTopic(name, 2, 1, config={"retention.ms": "-1"})])[name].result(timeout=60)
     return name
 
 

@@ -53,7 +53,7 @@ def offsets_at(bootstrap: str) -> list[int]:
 
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "not-used"})
     try:
-        return [consumer.offsets_for_times([TopicPartition("orders", 0, time)], timeout=20)[0].offset for time in TIMES]
+        return [consumer.offsets_for_times([TopicPartition("orders", 0, time)], timeout=60)[0].offset for time in TIMES]
     finally:
         consumer.close()
 
@@ -75,7 +75,7 @@ def test_todays_clients_read_them(tmp_path: Path, is_clean: bool) -> None:
     with BrokerProcess(tmp_path) as broker:
         topic = NewTopic("orders", 1, 1, config={"retention.ms": "-1", "index.interval.bytes": "500"})
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-        admin.create_topics([topic])["orders"].result(timeout=20)
+        admin.create_topics([topic])["orders"].result(timeout=60)
         assert broker.stop() == 0
         put(broker.data_dir, data)
         if not is_clean:

@@ -12,7 +12,7 @@ import pytest
 from tests.clients.adapters import CLIENTS, Sent
 from tests.support.broker_process import BrokerProcess
 
-TIMEOUT_S = 30.0
+TIMEOUT_S = 60.0
 COUNT = 10
 
 

@@ -19,8 +19,8 @@ EXPECTED = [(i, b"new %d" % i) for i in range(3)]
 def make_again(admin: Any, bootstrap: str, topic: str) -> None:
     from confluent_kafka.admin import NewTopic
 
-    admin.delete_topics([topic])[topic].result(timeout=30)
-    admin.create_topics([NewTopic(topic, 1, 1, config={"retention.ms": "-1"})])[topic].result(timeout=30)
+    admin.delete_topics([topic])[topic].result(timeout=60)
+    admin.create_topics([NewTopic(topic, 1, 1, config={"retention.ms": "-1"})])[topic].result(timeout=60)
     CLIENTS["kafka-python"].write(bootstrap, topic, NEW)
 
 

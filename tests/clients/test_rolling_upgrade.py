@@ -81,7 +81,7 @@ class Roll:
     @property
     def kind(self) -> str:
         """As the broker lists it."""
-        found = self._admin.list_consumer_groups().result(30)
+        found = self._admin.list_consumer_groups().result(60)
         known = {each.group_id: str(each.type.name).lower() for each in found.valid}
         assert self.topic in known, (known, found.errors)
         return known[self.topic]

@@ -68,7 +68,7 @@ def produce(bootstrap: str, topic: str, *values: str) -> None:
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
     for value in values:
         producer.produce(topic, value)
-        assert producer.flush(20) == 0
+        assert producer.flush(60) == 0
 
 
 def produce_together(bootstrap: str, topic: str, *values: str) -> None:
@@ -76,7 +76,7 @@ def produce_together(bootstrap: str, topic: str, *values: str) -> None:
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5_000})
     for value in values:
         producer.produce(topic, value)
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
 
 
 def is_shared(bootstrap: str, group: str) -> bool:
@@ -178,13 +178,13 @@ def test_a_group_may_see_what_is_committed_alone(members: ShareMembers, bootstra
     members.join("one", group, topic)
     assert members.poll("one", 1, 300) == []
     writer = Producer({"bootstrap.servers": bootstrap, "transactional.id": f"{group}-writer", "linger.ms": 0})
-    writer.init_transactions(20)
+    writer.init_transactions(60)
     for name, end in (("aborted", writer.abort_transaction), ("committed", writer.commit_transaction), ("void", writer.abort_transaction)):
         writer.begin_transaction()
         writer.produce(topic, name)
-        writer.flush(20)
+        writer.flush(60)
         assert members.poll("one", 1, 200) == []
-        end(20)
+        end(60)
         if name == "committed":
             assert values(members.poll("one", 1)) == ["committed"]
     produce(bootstrap, topic, "plain")

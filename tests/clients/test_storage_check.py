@@ -46,7 +46,7 @@ def fill(bootstrap: str) -> None:
             producer.poll(0)
             if number % 100 == 0:
                 producer.flush()
-        assert producer.flush(30) == 0
+        assert producer.flush(60) == 0
     transact(bootstrap)
 
 
@@ -90,7 +90,7 @@ def directories(tmp_path_factory: pytest.TempPathFactory) -> Directories:
         ]
         admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
         for made in admin.create_topics(topics).values():
-            made.result(30)
+            made.result(60)
         fill(kafka.bootstrap)
         wait_until_cleaned(kafka.data_dir)
         kafka.stop()

@@ -40,7 +40,7 @@ def stories(bootstrap: str, clients: Clients) -> dict[str, str]:
         except pytest.skip.Exception:
             continue
         topic = unique(f"story-of-{name}")
-        admin.create_topics([NewTopic(topic, 2, 1, config={"retention.ms": "-1"})])[topic].result(timeout=30)
+        admin.create_topics([NewTopic(topic, 2, 1, config={"retention.ms": "-1"})])[topic].result(timeout=60)
         tell(client, bootstrap, topic)
         told[name] = topic
     return told
@@ -191,5 +191,5 @@ def test_a_reader_of_stable_offsets_waits_for_the_transaction(name: str, clients
         with pytest.raises(TimeoutError):
             waiting.result(0.3)
         producer.commit()
-        assert waiting.result(30) == 10
+        assert waiting.result(60) == 10
     producer.close()

@@ -15,7 +15,7 @@ from tests.clients.transactional import READ_COMMITTED, READ_UNCOMMITTED, Place,
 from tests.golden import Golden, Provenance, stem_of
 from tests.support.broker_process import BrokerProcess
 from tests.support.capture_proxy import REQUEST, RESPONSE, Captured, CaptureProxy
-from tests.support.kafka_process import free_port
+from tests.support.ports import free_port
 
 PRODUCE, INIT_PRODUCER_ID, ADD_PARTITIONS, ADD_OFFSETS, END_TXN, TXN_OFFSET_COMMIT = 0, 22, 24, 25, 26, 28
 LOST = {PRODUCE, INIT_PRODUCER_ID, ADD_PARTITIONS, ADD_OFFSETS, END_TXN, TXN_OFFSET_COMMIT}
@@ -131,7 +131,7 @@ def test_a_delayed_end_never_ends_a_later_transaction(name: str, delayed: str, c
 
 def answer(proxy: LossyProxy, frame: Captured):  # type: ignore[no-untyped-def]  # noqa: ANN201  the Response of any API
     """What the broker says to a frame that comes again on a connection of its own."""
-    with socket.create_connection(("127.0.0.1", proxy.port), timeout=20) as connection, connection.makefile("rb") as reader:
+    with socket.create_connection(("127.0.0.1", proxy.port), timeout=60) as connection, connection.makefile("rb") as reader:
         connection.sendall(frame.data)
         prefix = reader.read(4)
         data = prefix + reader.read(int.from_bytes(prefix, "big"))

@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-TIMEOUT_S = 30.0
+TIMEOUT_S = 60.0
 READ_COMMITTED, READ_UNCOMMITTED = "read_committed", "read_uncommitted"
 
 T = TypeVar("T")

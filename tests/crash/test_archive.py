@@ -24,7 +24,7 @@ pytest.importorskip("pyspark")
 from minibroker.spark import session as spark_session
 from tests.spark.archive.reading import Seen, consumed
 from tests.support.broker_process import BrokerProcess
-from tests.support.soak import times
+from tests.support.soak import seed, times
 from tests.support.transactional_writer import TransactionalWriter
 
 pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
@@ -125,9 +125,7 @@ def test_killed_and_finished(tmp_path: Path) -> None:
     problem = spark_session.missing()
     if problem:
         pytest.skip(problem)
-    seed = int(os.environ.get("CRASH_SEED", random.randrange(1 << 32)))
-    print(f"CRASH_SEED={seed}")
-    rng = random.Random(seed)
+    rng = random.Random(seed())
     archive, drivers = tmp_path / "archive", []
     settings = ("--set", f"num.partitions={PARTITIONS}", "--set", "log.retention.ms=-1")
     with BrokerProcess(tmp_path, *settings) as broker:

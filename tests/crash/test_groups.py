@@ -4,7 +4,6 @@ is lost or read twice beyond a commit.
 
 from __future__ import annotations
 
-import os
 import random
 import time
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.support.broker_process import BrokerProcess
+from tests.support.soak import seed
 
 pytestmark = [pytest.mark.crash]
 
@@ -28,13 +28,11 @@ def test_a_group_goes_on(protocol: str, tmp_path: Path) -> None:
     from confluent_kafka import Producer
     from confluent_kafka.admin import AdminClient, NewTopic
 
-    seed = int(os.environ.get("CRASH_SEED", "0")) or random.SystemRandom().randrange(1, 1_000_000)
-    print(f"CRASH_SEED={seed}")
-    moments = random.Random(seed)
+    moments = random.Random(seed())
     with BrokerProcess(tmp_path) as broker:
         server = {"bootstrap.servers": broker.bootstrap}
         admin = AdminClient(server)
-        admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(30)
+        admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(60)
         producer = Producer(server | {"enable.idempotence": True})
         consumers = [consumer_of(server, protocol) for _ in range(2)]
         wanted, read = 0, set[bytes]()
@@ -47,7 +45,7 @@ def test_a_group_goes_on(protocol: str, tmp_path: Path) -> None:
             read_for(consumers, read, moments.uniform(0.2, 1.0))
             broker.kill()
             broker.restart()
-        producer.flush(30)
+        producer.flush(60)
         deadline = time.monotonic() + TIMEOUT_S
         while len(read) < wanted and time.monotonic() < deadline:
             read_for(consumers, read, 0.2)

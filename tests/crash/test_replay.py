@@ -31,7 +31,7 @@ from minibroker.spark import session as spark_session
 from minibroker.spark.replay.ledger import parse_ranges
 from minibroker.spark.replay.names import ledger_of
 from tests.support.broker_process import BrokerProcess
-from tests.support.soak import times
+from tests.support.soak import seed, times
 
 pytestmark = [pytest.mark.crash, pytest.mark.spark]
 
@@ -117,7 +117,7 @@ def _children(pid: int) -> Iterator[int]:
 def written(bootstrap: str) -> int:
     """Offsets of the topic that are taken, by whatever; 0 while it is not there."""
     try:
-        with Client(bootstrap, timeout_ms=10_000) as client:
+        with Client(bootstrap, timeout_ms=60_000) as client:
             found = list_offsets(client, {(TOPIC, index): LATEST for index in range(PARTITIONS)}, isolation=READ_UNCOMMITTED)
     except UnknownTopicOrPartition:
         return 0
@@ -154,9 +154,7 @@ def test_each_record_arrives_once_whatever_dies(tmp_path: Path) -> None:
     problem = spark_session.missing()
     if problem:
         pytest.skip(problem)
-    seed = int(os.environ.get("CRASH_SEED", "0")) or random.SystemRandom().randrange(1, 1_000_000)
-    print(f"CRASH_SEED={seed}")
-    moments = random.Random(seed)
+    moments = random.Random(seed())
     table = tmp_path / "table"
     rows = make_table(table)
     with BrokerProcess(tmp_path) as broker:

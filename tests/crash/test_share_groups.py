@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import threading
 from pathlib import Path
@@ -14,6 +13,7 @@ from minibroker.client.described_groups import DescribedGroup, describe_groups
 from minibroker.client.errors import BrokerUnreachable
 from tests.clients.share_reader import ACCEPT, REJECT, RELEASE, ShareReader
 from tests.support.broker_process import BrokerProcess
+from tests.support.soak import seed
 
 pytestmark = [pytest.mark.crash]
 
@@ -25,9 +25,7 @@ GROUP, TOPIC = "sharers", "queue"
 
 @pytest.mark.timeout(180)
 def test_nothing_acknowledged_comes_again(tmp_path: Path) -> None:
-    seed = int(os.environ.get("CRASH_SEED", "0")) or random.SystemRandom().randrange(1, 1_000_000)
-    print(f"CRASH_SEED={seed}")
-    moments = random.Random(seed)
+    moments = random.Random(seed())
     done, unanswered = set[int](), set[int]()
     with BrokerProcess(tmp_path) as broker:
         fill(broker.bootstrap)
@@ -70,8 +68,8 @@ def fill(bootstrap: str) -> None:
     from confluent_kafka.admin import AdminClient, NewTopic
 
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(30)
+    admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(60)
     producer = Producer({"bootstrap.servers": bootstrap})
     for number in range(RECORDS):
         producer.produce(TOPIC, b"%d" % number)
-    producer.flush(30)
+    producer.flush(60)

@@ -10,7 +10,6 @@ CompleteAbort without a marker, and read_committed waits there for ever. (Once i
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
 import threading
@@ -26,7 +25,7 @@ from tests.clients.transactional import READ_COMMITTED, READ_UNCOMMITTED, Place,
 from tests.cluster.test_storage_checking import check
 from tests.support.broker_process import BrokerProcess
 from tests.support.dump_log import check_directory
-from tests.support.soak import times
+from tests.support.soak import seed, times
 
 pytestmark = [pytest.mark.crash]
 
@@ -37,7 +36,7 @@ PLACES = [Place(TOPIC, i) for i in range(3)]
 WRITERS = ["confluent-kafka", "aiokafka", "java-4.3.1", "franz-go"]
 #: librdkafka 2.16 waits for ever for the group's coordinator once its connection broke; franz-go needs to be a member of the group.
 WITHOUT_OFFSETS = {"confluent-kafka", "franz-go"}
-LEFT_OPEN_MS = 3_000
+LEFT_OPEN_MS = 5_000
 
 
 class Writer:
@@ -62,7 +61,7 @@ class Writer:
     def wait_until_heard(self) -> None:
         """Return after the next commit that succeeds."""
         self._heard.clear()
-        assert self._heard.wait(60), f"{self.name} gets nothing committed: {self.failures[-3:]}"
+        assert self._heard.wait(120), f"{self.name} gets nothing committed: {self.failures[-3:]}"
 
     def finish(self) -> None:
         self._stopping.set()
@@ -122,9 +121,7 @@ def writing(clients: Clients, moments: random.Random) -> Iterator[list[Writer]]:
 
 @pytest.mark.timeout(280)
 def test_transactions_happen_whole_or_not_at_all(tmp_path: Path) -> None:
-    seed = int(os.environ.get("CRASH_SEED", "0")) or random.SystemRandom().randrange(1, 1_000_000)
-    print(f"CRASH_SEED={seed}")
-    moments = random.Random(seed)
+    moments = random.Random(seed())
     settings = {
         "log.segment.bytes": "65536",
         "transaction.state.log.num.partitions": "3",
@@ -158,7 +155,7 @@ def create_topic(bootstrap: str) -> None:
     from confluent_kafka.admin import AdminClient, NewTopic
 
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-    admin.create_topics([NewTopic(TOPIC, len(PLACES), 1)])[TOPIC].result(timeout=30)
+    admin.create_topics([NewTopic(TOPIC, len(PLACES), 1)])[TOPIC].result(timeout=60)
 
 
 def leave_open(broker: BrokerProcess) -> None:

@@ -161,7 +161,7 @@ class Twins:
         }
 
 
-def wait_until(condition: Callable[[], bool], what: Callable[[], str], timeout_s: float = 15.0) -> None:
+def wait_until(condition: Callable[[], bool], what: Callable[[], str], timeout_s: float = 60.0) -> None:
     """Kafka answers before its broker has taken in what the controller decided."""
     deadline = time.monotonic() + timeout_s
     while not condition():

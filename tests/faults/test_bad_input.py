@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import os
 import random
 import socket
 import struct
@@ -24,7 +23,7 @@ from minibroker.wire import codec
 from tests.golden import all_golden, golden
 from tests.records import lies
 from tests.support.broker_process import BrokerProcess
-from tests.support.soak import times
+from tests.support.soak import seed, times
 
 MEGABYTE = 1 << 20
 API_VERSIONS = golden("k18_api_versions_v3_request_franz_go_1.22.2")
@@ -34,7 +33,7 @@ class Peer:
     """A raw connection."""
 
     def __init__(self, broker: BrokerProcess) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", broker.port), timeout=10)
+        self._socket = socket.create_connection(("127.0.0.1", broker.port), timeout=60)
 
     def send(self, data: bytes) -> None:
         self._socket.sendall(data)
@@ -312,9 +311,7 @@ REQUESTS = times(1000, soak=3000)
 
 @pytest.mark.timeout(120)
 def test_mutated_requests_of_real_clients(broker: BrokerProcess) -> None:
-    seed = int(os.environ.get("FUZZ_SEED", "0")) or random.SystemRandom().randrange(1, 1_000_000)
-    print(f"FUZZ_SEED={seed}")
-    chance = random.Random(seed)
+    chance = random.Random(seed("FUZZ_SEED"))
     requests = sorted((g for g in all_golden().values() if g.direction == "request"), key=lambda g: g.name)
     bystander = Peer(broker)
     last = struct.pack(">hhi", 18, 0, LAST) + b"\xff\xff"

@@ -77,7 +77,7 @@ def test_timestamps_in_the_future_are_refused_beyond_an_hour() -> None:
 def test_a_second_process_on_one_directory_refuses(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path) as broker:
         command = [sys.executable, "-m", "minibroker", "serve", "--port", "0", "--data-dir", str(broker.data_dir)]
-        second = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+        second = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
         assert second.returncode == 1
         assert second.stdout == ""
         (line,) = second.stderr.splitlines()

@@ -27,7 +27,8 @@ from tests.golden import FRAMES, Golden, Provenance, stem_of
 from tests.golden.capture import GROUP_KEYS, STREAMS_KEYS, keep
 from tests.support import java
 from tests.support.capture_proxy import Captured, CaptureProxy
-from tests.support.kafka_process import KafkaProcess, free_port
+from tests.support.kafka_process import KafkaProcess
+from tests.support.ports import free_port
 
 HERE = Path(__file__).parent
 LOGS = HERE / "records" / "groups_kafka_4.3.1.json"

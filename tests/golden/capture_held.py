@@ -26,7 +26,8 @@ from minibroker.clock import ManualClock
 from minibroker.schemas import k00_produce, k01_fetch, k02_list_offsets, k19_create_topics, k21_delete_records, k23_offset_for_leader_epoch
 from tests.support.broker_in_memory import records
 from tests.support.java import SHORT_LIVED, class_data, kafka_jars
-from tests.support.kafka_process import CLUSTER_ID, READY, KafkaProcess, free_port
+from tests.support.kafka_process import CLUSTER_ID, READY, KafkaProcess
+from tests.support.ports import free_port
 
 ANSWERS = Path(__file__).parent / "held_high_watermark_kafka_4.3.1.json"
 TOPIC = "orders"

@@ -46,7 +46,8 @@ from minibroker.wire.codec import decode
 from minibroker.wire.header import decode_response_header, response_header_version
 from tests.support.broker_in_memory import frame_of, records
 from tests.support.java import KAFKA_VERSION, SHORT_LIVED, class_data, kafka_jars
-from tests.support.kafka_process import CLUSTER_ID, READY, free_port
+from tests.support.kafka_process import CLUSTER_ID, READY
+from tests.support.ports import free_port
 
 GOLDEN = Path(__file__).with_name("several_brokers_kafka_4.3.1.json")
 RACKS = ("a", "b", "c")

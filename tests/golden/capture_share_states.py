@@ -16,7 +16,8 @@ from tests.golden.capture import BROKER_KEYS, keep
 from tests.golden.capture_groups import franz_go, tool
 from tests.support import java
 from tests.support.capture_proxy import CaptureProxy
-from tests.support.kafka_process import KafkaProcess, free_port
+from tests.support.kafka_process import KafkaProcess
+from tests.support.ports import free_port
 
 SETTINGS = {"offsets.topic.num.partitions": "1", "share.coordinator.state.topic.num.partitions": "1"}
 GROUP, TOPIC = "golden-readers", "golden-read"

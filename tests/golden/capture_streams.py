@@ -22,7 +22,8 @@ from tests.golden.capture import STREAMS_KEYS, keep
 from tests.golden.capture_groups import dumped, tool, wire_log
 from tests.support import java
 from tests.support.capture_proxy import CaptureProxy
-from tests.support.kafka_process import KafkaProcess, free_port
+from tests.support.kafka_process import KafkaProcess
+from tests.support.ports import free_port
 
 LOGS = Path(__file__).parent / "records" / "streams_kafka_4.3.1.json"
 PROGRAM = CLIENTS / "java" / "WordCount.java"

@@ -25,7 +25,8 @@ from tests.golden import FRAMES, stem_of
 from tests.golden.capture import TRANSACTION_KEYS, keep
 from tests.support import java
 from tests.support.capture_proxy import Captured, CaptureProxy
-from tests.support.kafka_process import KafkaProcess, free_port
+from tests.support.kafka_process import KafkaProcess
+from tests.support.ports import free_port
 
 HERE = Path(__file__).parent
 LOGS = HERE / "records" / "coordinators_kafka_4.3.1.json"

@@ -24,7 +24,7 @@ def filled(bootstrap: str) -> str:
 
     name = f"spark-batch-{datetime.now(UTC):%H%M%S%f}"
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic(name, 3, 1, config={"retention.ms": "-1"})])[name].result(timeout=30)
+    admin.create_topics([NewTopic(name, 3, 1, config={"retention.ms": "-1"})])[name].result(timeout=60)
     for partition in range(3):
         CLIENTS["confluent-kafka"].write(bootstrap, name, records_of(partition), partition=partition)
     return name

@@ -33,7 +33,7 @@ def fill(broker: BrokerProcess, values: range) -> None:
 
 def until_begins_at(broker: BrokerProcess, offset: int) -> None:
     folder = broker.data_dir / "losing-0"
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while min(int(path.name[:20]) for path in folder.glob("*.log")) != offset:
         assert time.monotonic() < deadline
         time.sleep(0.01)

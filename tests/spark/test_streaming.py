@@ -51,7 +51,7 @@ def delete_records(admin: Any, topic: str, before: int) -> None:
     from confluent_kafka import TopicPartition
 
     (future,) = admin.delete_records([TopicPartition(topic, 0, before)]).values()
-    assert future.result(timeout=30).low_watermark == before
+    assert future.result(timeout=60).low_watermark == before
 
 
 def test_a_restart_goes_on_where_it_stopped(spark: Any, kafka: dict[str, str], bootstrap: str, topic: str, tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_added_partitions_are_read_from_their_start(
     pipeline = Pipeline(spark, kafka, topic, tmp_path)
     fill(bootstrap, topic, range(10))
     pipeline.run()
-    admin.create_partitions([NewPartitions(topic, 2)])[topic].result(timeout=30)
+    admin.create_partitions([NewPartitions(topic, 2)])[topic].result(timeout=60)
     fill(bootstrap, topic, range(5), partition=1)
     pipeline.run()
     assert pipeline.rows() == [(0, i, str(i)) for i in range(10)] + [(1, i, str(i)) for i in range(5)]
@@ -97,8 +97,8 @@ def test_a_topic_made_again_with_fewer_records_is_noticed(
     pipeline = Pipeline(spark, kafka, topic, tmp_path)
     fill(bootstrap, topic, range(50))
     pipeline.run()
-    admin.delete_topics([topic])[topic].result(timeout=30)
-    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(timeout=30)
+    admin.delete_topics([topic])[topic].result(timeout=60)
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(timeout=60)
     fill(bootstrap, topic, range(10))
     with pytest.raises(Exception, match=r"(?i)data loss|failOnDataLoss|may have been missed"):
         pipeline.run()

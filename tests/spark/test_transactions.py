@@ -53,7 +53,7 @@ def filled(bootstrap: str) -> Iterator[Filled]:
 
     topic = f"spark-transactions-{datetime.now(UTC):%H%M%S%f}"
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic(topic, 2, 1, config={"retention.ms": "-1"})])[topic].result(timeout=30)
+    admin.create_topics([NewTopic(topic, 2, 1, config={"retention.ms": "-1"})])[topic].result(timeout=60)
     one, other = (TransactionalWriter(bootstrap, f"{topic}-{name}") for name in ("one", "other"))
     assert one.committed(topic, values_of("committed", 5), timestamp=T) == [*range(5)]
     assert other.aborted(topic, values_of("aborted", 5), timestamp=T + 6) == [*range(6, 11)]

@@ -1,4 +1,4 @@
-"""`minibroker serve` as a child process: started on a free port, stopped, killed, and started again on the same port."""
+"""`minibroker serve` as a child process: started on a port of its own, stopped, killed, and started again on the same port."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
+from tests.support.ports import free_port
+
 ADDRESS = re.compile(r"(127\.0\.0\.1|localhost):(\d+)")
-READY_TIMEOUT_S = 20.0
-STOP_TIMEOUT_S = 20.0
+READY_TIMEOUT_S = 60.0
+STOP_TIMEOUT_S = 60.0
 
 
 class BrokerProcess:
@@ -30,7 +32,7 @@ class BrokerProcess:
         self.folder = folder
         self.data_dir = folder / "data"
         self._log_dirs = ",".join(map(str, log_dirs)) or str(self.data_dir)
-        self.port = port
+        self.port = port or (0 if "--brokers" in arguments else free_port())  # several take a port each
         self._arguments = arguments
         self._output = folder / "out.txt"
         self._process: subprocess.Popen[bytes] | None = None

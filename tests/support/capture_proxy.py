@@ -42,6 +42,8 @@ class CaptureProxy:
         return port
 
     def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)  # wakes the thread that accepts, or it would keep the port
         self._listener.close()
 
     def loses(self, frame: Captured) -> bool:
@@ -69,23 +71,22 @@ class CaptureProxy:
         with contextlib.suppress(OSError):
             while len(prefix := reader.read(4)) == 4:
                 data = prefix + reader.read(int.from_bytes(prefix, "big"))
-                if direction == REQUEST:
-                    self._keep_request(data, waiting)
-                else:
-                    self._keep_response(data, waiting)
-                if self.loses(self.frames[-1]):
+                frame = self._request(data, waiting) if direction == REQUEST else self._response(data, waiting)
+                self.frames.append(frame)
+                if self.loses(frame):
                     source.shutdown(socket.SHUT_RDWR)
                     break
                 sink.sendall(data)
         with contextlib.suppress(OSError):
             sink.shutdown(socket.SHUT_WR)
 
-    def _keep_request(self, data: bytes, waiting: dict[int, tuple[str, int, int, str]]) -> None:
+    def _request(self, data: bytes, waiting: dict[int, tuple[str, int, int, str]]) -> Captured:
         api_key, version, correlation_id, length = struct.unpack_from(">hhih", data, 4)
         client_id = data[14 : 14 + max(length, 0)].decode()
         waiting[correlation_id] = (self.label, api_key, version, client_id)
-        self.frames.append(Captured(self.label, api_key, version, REQUEST, client_id, data))
+        return Captured(self.label, api_key, version, REQUEST, client_id, data)
 
-    def _keep_response(self, data: bytes, waiting: dict[int, tuple[str, int, int, str]]) -> None:
+    @staticmethod
+    def _response(data: bytes, waiting: dict[int, tuple[str, int, int, str]]) -> Captured:
         label, api_key, version, client_id = waiting.pop(int.from_bytes(data[4:8], "big"))
-        self.frames.append(Captured(label, api_key, version, RESPONSE, client_id, data))
+        return Captured(label, api_key, version, RESPONSE, client_id, data)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import socket
 import subprocess
 import tempfile
 import time
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Self
 
 from tests.support.java import CLASS_DATA, SHORT_LIVED, class_data, kafka_jars
+from tests.support.ports import free_port
 
 READY = "Kafka Server started"
 READY_TIMEOUT_S = 120.0
@@ -125,9 +125,3 @@ def keep_class_data(jars: Path) -> None:
         kafka.stop()
     if new.exists():
         new.replace(jars / CLASS_DATA)
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-    return port

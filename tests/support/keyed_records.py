@@ -107,7 +107,7 @@ def read_all(bootstrap: str, topic: str, timeout_s: float = 60) -> list[Kept]:
     )
     found: list[Kept] = []
     try:
-        _, end_offset = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=20)
+        _, end_offset = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=60)
         consumer.assign([TopicPartition(topic, 0, 0)])
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:

@@ -12,7 +12,7 @@ from minibroker.schemas import k01_fetch
 
 def require_old_versions(bootstrap: str) -> None:
     """Skip the calling test where the broker is too new for clients of before Kafka 0.11."""
-    connection = connect(parse_bootstrap(bootstrap)[0], Deadline(10_000))
+    connection = connect(parse_bootstrap(bootstrap)[0], Deadline(60_000))
     oldest = next(api.min_version for api in connection.api_versions.api_keys if api.api_key == k01_fetch.API_KEY)
     connection.close()
     if oldest > 0:

@@ -20,7 +20,7 @@ from minibroker.schemas import (
     k65_describe_transactions,
 )
 
-TIMEOUT_S = 30.0
+TIMEOUT_S = 60.0
 
 
 def transaction_state(bootstrap: str, transactional_id: str) -> str:
@@ -159,7 +159,7 @@ class Version2Writer:
         with Client(self._bootstrap) as client:
             topic_id = client.topic(topic).topic_id
         place = k00_produce.Topic(name=topic, topic_id=topic_id, partition_data=[k00_produce.Partition(index=partition, records=data)])
-        request = k00_produce.Request(transactional_id=self._transactional_id, acks=-1, timeout_ms=10_000, topic_data=[place])
+        request = k00_produce.Request(transactional_id=self._transactional_id, acks=-1, timeout_ms=60_000, topic_data=[place])
         answer = self._ask(k00_produce, request, lambda answer: [answer.responses[0].partition_responses[0].error_code])
         self._sequences[topic, partition] = sequence + len(rows)
         base_offset = answer.responses[0].partition_responses[0].base_offset

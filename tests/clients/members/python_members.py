@@ -35,7 +35,7 @@ class Member(threading.Thread):
     def told(self, task: Callable[[], None]) -> None:
         done: Future[None] = Future()
         self._tasks.put((task, done))
-        done.result(30)
+        done.result(60)
 
     def leave(self) -> None:
         self._leaving = True

@@ -52,7 +52,7 @@ def write(bootstrap: str, topic: str, count: int, *, first: int = 0, partition: 
         headers = [("n", b"%d" % number), ("n", None)] if number % 2 else None
         where = number % 2 if partition is None else partition
         producer.produce(topic, value, key, where, timestamp=T + number * DAY_MS // 2, headers=headers)
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
 
 
 def plain(spark: Any, path: Path) -> Any:
@@ -121,7 +121,7 @@ def test_ranges_gaps_and_another_topic_of_the_name(spark: Any, broker: BrokerPro
     offsets = [each.offset for each in archived(read_archive(spark, path))]
     assert offsets == [1, 2, 3, 4, 5]
 
-    admin.delete_records([TopicPartition("t", 0, 8)])[TopicPartition("t", 0)].result(timeout=30)
+    admin.delete_records([TopicPartition("t", 0, 8)])[TopicPartition("t", 0)].result(timeout=60)
     with pytest.raises(SourceError, match="offsets 6 up to 8 of t-0 were deleted before they were archived: --allow-gaps"):
         archive(spark, broker.bootstrap, path, ["t"])
     gone = archive(spark, broker.bootstrap, path, ["t"], allow_gaps=True)
@@ -130,8 +130,8 @@ def test_ranges_gaps_and_another_topic_of_the_name(spark: Any, broker: BrokerPro
     assert [each.offset for each in old] == [1, 2, 3, 4, 5, 8, 9]
 
     old_id = ClusterSource(broker.bootstrap).topic_ids(["t"])["t"]
-    admin.delete_topics(["t"])["t"].result(timeout=30)
-    admin.create_topics([NewTopic("t", 1, 1)])["t"].result(timeout=30)
+    admin.delete_topics(["t"])["t"].result(timeout=60)
+    admin.create_topics([NewTopic("t", 1, 1)])["t"].result(timeout=60)
     write(broker.bootstrap, "t", 4, first=50, partition=0)
     new_id = ClusterSource(broker.bootstrap).topic_ids(["t"])["t"]
     with pytest.raises(SourceError, match=f"topic t was created anew: its id is {new_id}, the archive has {old_id}"):

@@ -62,7 +62,7 @@ def create(bootstrap: str, topic: str, partitions: int) -> None:
     from confluent_kafka.admin import AdminClient, NewTopic
 
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic(topic, partitions, 1, config={"retention.ms": "-1"})])[topic].result(timeout=30)
+    admin.create_topics([NewTopic(topic, partitions, 1, config={"retention.ms": "-1"})])[topic].result(timeout=60)
 
 
 def sent() -> list[Sent]:
@@ -177,7 +177,7 @@ def test_a_table_and_what_retention_left(pipelines: Commands, spark: Any, cluste
     source.frame(spark, source.resolve(["old"]).ranges).write.partitionBy("topic").parquet(table)
     admin = AdminClient({"bootstrap.servers": clusters.ours})
     gone = TopicPartition("old", 0, 30)
-    admin.delete_records([gone])[gone].result(timeout=30)
+    admin.delete_records([gone])[gone].result(timeout=60)
     lines = pipelines("audit", "-b", clusters.ours, table).out.splitlines()
     assert lines[0] == f"left   cluster {clusters.ours}"
     assert lines[3].split() == ["old", "0", "30..50", "30..50", "20", "20", "1", "0", "yes"]

@@ -25,7 +25,7 @@ PAGE = (Path(__file__).parents[3] / "docs" / "audit.md").read_text()
 def test_every_example(spark: Any, bootstrap: str, tmp_path: Path, admin: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from confluent_kafka.admin import NewTopic
 
-    admin.create_topics([NewTopic("flights", 1, 1, config={"retention.ms": "-1"})])["flights"].result(timeout=30)
+    admin.create_topics([NewTopic("flights", 1, 1, config={"retention.ms": "-1"})])["flights"].result(timeout=60)
     try:
         CLIENTS["confluent-kafka"].write(bootstrap, "flights", [Sent(None, b"%d" % number) for number in range(20)])
         monkeypatch.setattr(spark_session, "kafka_session", lambda name: spark)
@@ -33,7 +33,7 @@ def test_every_example(spark: Any, bootstrap: str, tmp_path: Path, admin: Any, m
         for example in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL):
             exec(example.replace("localhost:9092", bootstrap).replace("/tmp/archive", f"{tmp_path}/archive"), names)  # noqa: S102, S108  that is what it is for
     finally:
-        admin.delete_topics(["flights"])["flights"].result(timeout=30)
+        admin.delete_topics(["flights"])["flights"].result(timeout=60)
     assert names["result"].is_equal
     assert names["result"].left_count == 20
     first = names["first"]

@@ -49,7 +49,7 @@ def fill(bootstrap: str) -> None:
 
     config = {"retention.ms": "-1", "segment.bytes": str(1 << 20), "message.timestamp.after.max.ms": str(1 << 40)}
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic(TOPIC, 2, 1, config=config)])[TOPIC].result(timeout=30)
+    admin.create_topics([NewTopic(TOPIC, 2, 1, config=config)])[TOPIC].result(timeout=60)
     for partition in range(2):
         for number, codec in enumerate(["none", "gzip", "snappy", "lz4", "zstd"]):
             rows = [sent(number * 100 + index) for index in range(40)]

@@ -91,7 +91,7 @@ def test_lost_data_is_told_or_passed_over(spark: Any, broker: BrokerProcess, tmp
     put(broker, range(10, 60))
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     (future,) = admin.delete_records([TopicPartition("growing", 0, 30)]).values()
-    future.result(timeout=30)
+    future.result(timeout=60)
     broker.stop()  # the checkpoint of log start offsets is written now at the latest
     with pytest.raises(Exception, match="data was lost"):
         follower.run()

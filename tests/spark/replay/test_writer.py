@@ -129,7 +129,7 @@ class Replaying:
         self.target = Target("orders", 1, self.topic, 1, topic_id, 0, 1 << 20)
 
     def client(self, faults: Faults | None = None) -> Client:
-        return Client("memory:1", timeout_ms=5000, connect=connecting(self.broker, faults or Faults()))
+        return Client("memory:1", timeout_ms=60_000, connect=connecting(self.broker, faults or Faults()))
 
     def begin(self, run_id: str) -> Beginning:
         with self.client() as client:

@@ -38,7 +38,7 @@ def fill(bootstrap: str, scale: float) -> None:
     compact = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01", "segment.ms": "200", "max.compaction.lag.ms": "200"}
     topics = [NewTopic(TOPIC, 6, 1, config=keep), NewTopic(COMPACTED, 2, 1, config=keep | compact)]
     for created in admin.create_topics(topics).values():
-        created.result(timeout=30)
+        created.result(timeout=60)
     producer = Producer(
         {"bootstrap.servers": bootstrap, "compression.type": "lz4", "linger.ms": 50, "queue.buffering.max.messages": 2_000_000}
     )

@@ -48,7 +48,7 @@ def fill(bootstrap: str) -> Filled:
     admin = AdminClient({"bootstrap.servers": bootstrap})
     topics = [NewTopic(ORDERS, 3, 1, config=keep), NewTopic(CHANGES, 1, 1, config=compact), NewTopic(NOTHING, 1, 1)]
     for created in admin.create_topics(topics).values():
-        created.result(timeout=30)
+        created.result(timeout=60)
     filled = Filled()
     both = [filled.uncommitted, filled.committed]
     for models in both:
@@ -62,7 +62,7 @@ def fill(bootstrap: str) -> Filled:
         models[ORDERS, 0].end = 60 * len(CODECS)
     _transactions(bootstrap, filled)
     deleted = admin.delete_records([TopicPartition(ORDERS, 0, DELETED)])
-    next(iter(deleted.values())).result(timeout=30)
+    next(iter(deleted.values())).result(timeout=60)
     for models in both:
         models[ORDERS, 0] = models[ORDERS, 0].within(DELETED, 60 * len(CODECS))
     compacted = _compact(bootstrap)
@@ -88,7 +88,7 @@ def write(bootstrap: str, topic: str, partition: int, records: list[Kept], codec
             headers=list(each.headers),
             on_delivery=lambda error, message: offsets.append(message.offset()) if error is None else None,
         )
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
     assert len(offsets) == len(records)
     return offsets
 

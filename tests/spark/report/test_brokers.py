@@ -152,7 +152,7 @@ def test_bounds_and_times_are_what_other_clients_hear(broker: Broker) -> None:
     def told(spec: Any, isolation: Any = IsolationLevel.READ_UNCOMMITTED) -> dict[tuple[str, int], tuple[int, int]]:
         asked = {TopicPartition(*key): spec for key in keys}
         answers = admin.list_offsets(asked, isolation_level=isolation)
-        return {(each.topic, each.partition): (one.result(30).offset, one.result(30).timestamp) for each, one in answers.items()}
+        return {(each.topic, each.partition): (one.result(60).offset, one.result(60).timestamp) for each, one in answers.items()}
 
     def mine(name: str) -> dict[tuple[str, int], int]:
         return {key: getattr(partition_of(broker.found, *key), name) for key in keys}

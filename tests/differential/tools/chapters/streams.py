@@ -37,7 +37,7 @@ def _join(peer: Peer) -> k88.Response:
 
 def _ask(peer: Peer, request: k88.Request) -> k88.Response:
     """The answer when the coordinator is there."""
-    deadline = Deadline(30_000)
+    deadline = Deadline(60_000)
     while True:
         answer: k88.Response = peer.ask(k88, 0, request)
         if answer.error_code == 0 or deadline.over:
@@ -57,7 +57,7 @@ def streams(side: Side) -> None:
     peer = Peer(side.bootstrap)
     side.run("ConsoleConsumer", "--topic", "streamed", "--group", "other", "--from-beginning", "--max-messages", 1, "--timeout-ms", 20000)
     joined = _join(peer)
-    active, deadline = joined.active_tasks, Deadline(30_000)
+    active, deadline = joined.active_tasks, Deadline(60_000)
     while not active and not deadline.over:
         joined = _heartbeat(peer, joined.member_epoch)
         active = joined.active_tasks
