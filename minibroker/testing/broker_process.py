@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import subprocess
 import sys
 import tempfile
@@ -20,6 +21,8 @@ from minibroker.testing.request_log import RequestLog, from_json
 from minibroker.testing.surface import Surface
 
 _STOP_TIMEOUT_S: Final = 20.0
+_READ_SIZE: Final = 1 << 20
+TIMEOUT_S: Final = 60.0  #: for anything that is asked of the process: it hangs, or somebody has stopped it
 
 #: Modules are found where this process finds them.
 _START: Final = "import sys; sys.path[:] = sys.argv.pop().split('\\n'); from minibroker.testing.child import main; main()"
@@ -43,10 +46,13 @@ class BrokerProcess(Surface):
         racks: Iterable[str] = (),
     ) -> None:
         self._options = BrokerOptions(topics=topics, config=config, data_dir=data_dir, port=port, brokers=brokers, racks=racks)
-        self._process: subprocess.Popen[str] | None = None
-        self._said: IO[str] | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._said: IO[bytes] | None = None
         self._lock = threading.Lock()  #: one question at a time
+        self._asked = 0  #: questions, so that an answer for which nobody waits any more is known
+        self._heard = b""  #: what the process has said that is not read yet
         self._data: TemporaryData | None = None  #: ours, so that it outlives a process that is killed
+        self._scratch: tempfile.TemporaryDirectory[str] | None = None  #: where the process keeps what is temporary
         self._bootstrap_servers = ""
 
     @property
@@ -71,8 +77,8 @@ class BrokerProcess(Surface):
         """What the process has logged since it was first started: warnings and errors."""
         if self._said is None:
             return ""
-        self._said.seek(0)
-        return self._said.read()
+        descriptor = self._said.fileno()  # read beside the process, which writes on where this file stands
+        return os.pread(descriptor, os.fstat(descriptor).st_size, 0).decode(errors="replace")
 
     @property
     def request_log(self) -> RequestLog:
@@ -86,17 +92,17 @@ class BrokerProcess(Surface):
         if self._options.data_dir is DataDir.TEMPORARY:
             self._data = TemporaryData()
             self._options.data_dir = self._data.log_dir
-        self._said = self._said or tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115  closed by `close`
+        self._said = self._said or tempfile.TemporaryFile()  # noqa: SIM115  closed by `close`
+        self._scratch = tempfile.TemporaryDirectory(prefix="minibroker-", ignore_cleanup_errors=True)
+        self._heard = b""
         self._process = subprocess.Popen(  # noqa: S603  ourselves
             [sys.executable, "-c", _START, "\n".join(sys.path)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._said,
-            text=True,
-            encoding="utf-8",
         )
         try:
-            started = self._ask("start", options=options_to_json(self._options))
+            started = self._ask("start", options=options_to_json(self._options), temporary=self._scratch.name)
         except BaseException:
             self.kill()
             raise
@@ -112,6 +118,7 @@ class BrokerProcess(Surface):
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.communicate()
+        self._clean_up()
 
     def kill(self) -> None:
         """End the process as a crash does, and wait until it is gone."""
@@ -119,6 +126,13 @@ class BrokerProcess(Surface):
         if process is not None:
             process.kill()
             process.communicate()
+        self._clean_up()
+
+    def _clean_up(self) -> None:
+        """Remove what the process had of its own: it had no chance to do so when it was killed."""
+        if self._scratch is not None:
+            self._scratch.cleanup()
+            self._scratch = None
 
     def close(self) -> None:
         """See Surface."""
@@ -135,12 +149,12 @@ class BrokerProcess(Surface):
 
     def snapshot(self) -> Snapshot:
         """See Surface."""
-        return Snapshot(str(self._execute("snapshot", {})["snapshot"]))
+        return Snapshot(str(self._execute("snapshot", {})["snapshot"]), self._running())
 
     def restore(self, snapshot: Snapshot) -> None:
         """See Surface."""
-        if not isinstance(snapshot.copy, str):
-            raise BrokerError("restore: this snapshot is of another broker: take one of this broker")
+        if snapshot.owner is not self._running():
+            raise BrokerError("restore: this snapshot is of another broker, or of a process that is gone: take one of this broker")
         self._execute("restore", {"name": snapshot.copy})
 
     def advance(self, **time: float) -> None:
@@ -152,26 +166,45 @@ class BrokerProcess(Surface):
 
     # -- inside -----------------------------------------------------------------------------------------------------
 
-    def _running(self) -> subprocess.Popen[str]:
+    def _running(self) -> subprocess.Popen[bytes]:
         if self._process is None:
             raise BrokerError("the broker is not running: use `with BrokerProcess() as broker:`, or start() it")
         return self._process
 
     def _ask(self, what: str, **more: Any) -> dict[str, Any]:
         process = self._running()
-        if process.stdin is None or process.stdout is None:
-            raise BrokerError("the broker's process has no pipes")
+        doing = more.get("command", what)
         with self._lock:
+            self._asked += 1
             try:
-                process.stdin.write(json.dumps({"do": what, **more}) + "\n")
-                process.stdin.flush()
-                line = process.stdout.readline()
-            except OSError:
-                line = ""
-        if not line:
-            last = self.output.strip().rpartition("\n")[2]
-            raise BrokerError(f"{more.get('command', what)}: the broker's process is gone{f': {last}' if last else ''}")
-        answer: dict[str, Any] = json.loads(line)
+                answer = self._answer(process, {"do": what, "number": self._asked, **more})
+            except TimeoutError as error:
+                raise BrokerError(f"{doing}: the broker's process did not answer within {TIMEOUT_S:g} s") from error
+            except (OSError, EOFError) as error:
+                last = self.output.strip().rpartition("\n")[2]
+                raise BrokerError(f"{doing}: the broker's process is gone{f': {last}' if last else ''}") from error
         if "error" in answer:
             raise BrokerError(answer["error"])
         return answer
+
+    def _answer(self, process: subprocess.Popen[bytes], question: dict[str, Any]) -> dict[str, Any]:
+        """Say a line, and read lines until the answer to it: who was interrupted while it waited has left one behind."""
+        if process.stdin is None or process.stdout is None:
+            raise EOFError
+        process.stdin.write(json.dumps(question).encode() + b"\n")
+        process.stdin.flush()
+        readable = select.poll()
+        readable.register(process.stdout, select.POLLIN)
+        while True:
+            line, end, rest = self._heard.partition(b"\n")
+            if end:
+                self._heard = rest
+                answer: dict[str, Any] = json.loads(line)
+                if answer.pop("number") == question["number"]:
+                    return answer
+            elif not readable.poll(TIMEOUT_S * 1000):
+                raise TimeoutError
+            elif not (more := os.read(process.stdout.fileno(), _READ_SIZE)):
+                raise EOFError
+            else:
+                self._heard += more

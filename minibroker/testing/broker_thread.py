@@ -135,7 +135,14 @@ class BrokerThread(Surface):
         except BrokerError:
             work.close()
             raise
-        return asyncio.run_coroutine_threadsafe(work, loop).result(_TIMEOUT_S)
+        asked = asyncio.run_coroutine_threadsafe(work, loop)
+        try:
+            return asked.result(_TIMEOUT_S)
+        except TimeoutError as error:
+            if asked.done():  # it is what was asked that says so
+                raise
+            asked.cancel()
+            raise BrokerError(f"the broker's thread did not answer within {_TIMEOUT_S:g} s") from error
 
     def _end_thread(self) -> None:
         loop, thread, self._loop, self._thread = self._loop, self._thread, None, None

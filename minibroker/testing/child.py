@@ -1,9 +1,10 @@
 """The child process of BrokerProcess: a hosted broker that is told what to do by lines of JSON on its standard input.
 
-    {"do": "start", "options": {...}}                            {"ports": [41234], "bootstrap_servers": "127.0.0.1:41234"}
+    {"do": "start", "options": {...}, "temporary": "/tmp/..."}   {"ports": [41234], "bootstrap_servers": "127.0.0.1:41234"}
     {"do": "execute", "command": "snapshot", "arguments": {}}    {"result": {"snapshot": "1"}}
     what fails                                                   {"error": "one line"}
 
+Each has a "number", and its answer the same. What is temporary goes into a folder of who started us, who removes it when we were killed.
 It stops in order when its input ends, so it never outlives who started it. Its log goes to standard error.
 """
 
@@ -13,6 +14,7 @@ import asyncio
 import json
 import os
 import sys
+import tempfile
 import threading
 from typing import Any
 
@@ -38,7 +40,9 @@ class _Child:
 
         threading.Thread(target=read, daemon=True).start()
         while line := await lines.get():
-            print(json.dumps(await self._answer(json.loads(line))), flush=True)  # noqa: T201  that is the protocol
+            asked = json.loads(line)
+            answer = await self._answer(asked) | {"number": asked["number"]}
+            print(json.dumps(answer), flush=True)  # noqa: T201  that is the protocol
         if self._hosted is not None:
             await self._hosted.stop()
             self._hosted.remove_data()
@@ -46,6 +50,7 @@ class _Child:
     async def _answer(self, asked: dict[str, Any]) -> dict[str, Any]:
         try:
             if self._hosted is None:
+                tempfile.tempdir = asked["temporary"]
                 self._hosted = HostedBroker(options_from_json(asked["options"]))
                 await self._hosted.start()
                 garbage.settle()

@@ -10,11 +10,11 @@ import tempfile
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
-from uuid import uuid4
+from weakref import WeakSet
 
 from minibroker.storage.files import Files, RealFiles
-from minibroker.storage.log_file_names import DELETE_FOLDER, delete_folder_name
 from minibroker.storage.memory_files import MemoryFiles
+from minibroker.testing.broker_folder import BrokerFolder, FolderCopy
 from minibroker.testing.errors import BrokerError
 from minibroker.testing.options import DataDir
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 _IN_MEMORY: Final = "/minibroker"  #: the log directory of a file system that has nothing else
 _PREFIX: Final = "minibroker-"
-_METADATA_FOLDER: Final = "__cluster_metadata-"
 
 
 class Snapshot:
     """What a broker held at a moment: topics with records and configs, offsets of groups, transactions. It may be restored many times."""
 
-    def __init__(self, copy: MemoryFiles | Path | str) -> None:
+    def __init__(self, copy: MemoryFiles | list[FolderCopy] | str, owner: object) -> None:
         self.copy = copy  #: where the copy is; a name where another process has it
+        self.owner = owner  #: whose data they are: it alone takes them back
 
 
 class Data(Protocol):
@@ -47,8 +47,11 @@ class Data(Protocol):
     def copy(self) -> Snapshot:
         """Copy them; the broker may run, as long as it does nothing meanwhile."""
 
+    def check(self, snapshot: Snapshot) -> None:
+        """BrokerError when it is none of this broker."""
+
     def take(self, snapshot: Snapshot) -> None:
-        """Have those of a snapshot instead; nothing is open."""
+        """Have those of a snapshot that was checked instead; nothing is open."""
 
     def close(self) -> None:
         """The broker is not started again."""
@@ -71,13 +74,17 @@ class MemoryData:
 
     def copy(self) -> Snapshot:
         """All bytes."""
-        return Snapshot(self._files.copy())
+        return Snapshot(self._files.copy(), self)
+
+    def check(self, snapshot: Snapshot) -> None:
+        """See Data."""
+        if not isinstance(snapshot.copy, MemoryFiles) or snapshot.owner is not self:
+            raise _foreign()
 
     def take(self, snapshot: Snapshot) -> None:
         """A copy of the copy, which may be taken again."""
-        if not isinstance(snapshot.copy, MemoryFiles):
-            raise _foreign()
-        self._files = snapshot.copy.copy()
+        if isinstance(snapshot.copy, MemoryFiles):
+            self._files = snapshot.copy.copy()
 
     def close(self) -> None:
         """The memory goes with its last user."""
@@ -98,51 +105,58 @@ class UnsyncedFiles(RealFiles):
 
 
 class FolderData:
-    """In a folder that stays; snapshots are in temporary ones, which go with the broker."""
+    """In folders that stay, one or several; snapshots are in temporary ones, which go with the broker, or with who holds them."""
 
-    def __init__(self, log_dir: str) -> None:
-        self.log_dir = log_dir
-        self._temporary: list[Path] = []
+    def __init__(self, *log_dirs: str) -> None:
+        self.log_dir = log_dirs[0]
+        self._folders = [BrokerFolder(each) for each in log_dirs]
+        self._snapshots = WeakSet[Snapshot]()
 
     def files(self) -> Files:
         """The file system."""
         return UnsyncedFiles()
 
     def clear(self) -> None:
-        """Remove all that is in the folder; partitions are put away as those of deleted topics, which the broker removes meanwhile."""
-        for found in Path(self.log_dir).iterdir():
-            if found.name.endswith(DELETE_FOLDER):
-                continue  # it may be gone at any moment
-            if not found.is_dir() or found.is_symlink():
-                found.unlink()
-            elif found.name.startswith(_METADATA_FOLDER):
-                shutil.rmtree(found)
-            else:
-                found.rename(found.with_name(delete_folder_name(found.name, uuid4().hex)))
+        """Remove what a broker keeps there."""
+        for each in self._folders:
+            each.clear()
 
     def copy(self) -> Snapshot:
-        """Another folder with the same files, but for what is about to be removed."""
-        target = self._new_folder()
-        shutil.copytree(self.log_dir, target, dirs_exist_ok=True, ignore=shutil.ignore_patterns(f"*{DELETE_FOLDER}"))
-        return Snapshot(target)
+        """The same files in folders of their own, but for what is about to be removed."""
+        snapshot = Snapshot([each.copy(Path(tempfile.mkdtemp(prefix=_PREFIX))) for each in self._folders], self)
+        self._snapshots.add(snapshot)
+        return snapshot
 
-    def _new_folder(self) -> Path:
-        folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
-        self._temporary.append(folder)
-        return folder
+    def check(self, snapshot: Snapshot) -> None:
+        """See Data."""
+        if not isinstance(snapshot.copy, list) or snapshot.owner is not self:
+            raise _foreign()
 
     def take(self, snapshot: Snapshot) -> None:
-        """Copy them back."""
-        if not isinstance(snapshot.copy, Path):
-            raise _foreign()
-        self.clear()
-        shutil.copytree(snapshot.copy, self.log_dir, dirs_exist_ok=True)
+        """Copy back what has changed. Metadata go first and come last, so that nobody finds a part of it all."""
+        if isinstance(snapshot.copy, list):
+            pairs = [*zip(self._folders, snapshot.copy, strict=True)]
+            for folder, _ in pairs:
+                folder.take_metadata_away()
+            for folder, copy in pairs:
+                folder.restore_logs(copy)
+            for folder, copy in pairs:
+                folder.restore_metadata(copy)
 
     def close(self) -> None:
         """Remove what is temporary."""
-        for folder in self._temporary:
-            shutil.rmtree(folder, ignore_errors=True)
-        self._temporary.clear()
+        for snapshot in list(self._snapshots):
+            if isinstance(snapshot.copy, list):
+                for each in snapshot.copy:
+                    each.remove()
+
+
+class LogDirsData(FolderData):
+    """The log directories of a broker's own configuration; what is written is synced as that says."""
+
+    def files(self) -> Files:
+        """The file system."""
+        return RealFiles()
 
 
 class TemporaryData(FolderData):
@@ -150,15 +164,16 @@ class TemporaryData(FolderData):
 
     def __init__(self) -> None:
         self._removals: list[threading.Thread] = []
-        super().__init__("")
-        self.log_dir = str(self._new_folder() / "data")
+        self._temporary = tempfile.mkdtemp(prefix=_PREFIX)
+        super().__init__(f"{self._temporary}/data")
         Path(self.log_dir).mkdir()
 
     def clear(self) -> None:
         """Take another folder of the same name."""
-        aside = tempfile.mkdtemp(dir=Path(self.log_dir).parent)
+        aside = tempfile.mkdtemp(dir=self._temporary)
         Path(self.log_dir).replace(aside)
         Path(self.log_dir).mkdir()
+        self._folders = [BrokerFolder(self.log_dir)]
         removal = threading.Thread(target=shutil.rmtree, args=(aside,), kwargs={"ignore_errors": True}, name="minibroker-removal")
         removal.start()
         self._removals = [*(each for each in self._removals if each.is_alive()), removal]
@@ -168,10 +183,11 @@ class TemporaryData(FolderData):
         for removal in self._removals:
             removal.join()
         super().close()
+        shutil.rmtree(self._temporary, ignore_errors=True)
 
 
 def _foreign() -> BrokerError:
-    return BrokerError("restore: this snapshot is of a broker that keeps its data elsewhere: take one of this broker")
+    return BrokerError("restore: this snapshot is of another broker: take one of this broker")
 
 
 def data_of(options: BrokerOptions) -> Data:

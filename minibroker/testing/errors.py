@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from minibroker.errors import ConfigurationError, KafkaError
+
 
 class BrokerError(Exception):
     """The broker did not start, is not running, or what was waited for did not come."""
@@ -9,3 +14,15 @@ class BrokerError(Exception):
 
 class Unsupported(BrokerError):  # noqa: N818  named for what happened
     """Only a broker of ours can do that: this is a given cluster (`--minibroker-bootstrap`)."""
+
+
+@contextmanager
+def told(what: str) -> Iterator[None]:
+    """Say in one line what was to be done, and why it was not; BrokerErrors say so themselves."""
+    try:
+        yield
+    except KafkaError as error:
+        text = str(error)
+        raise BrokerError(f"{what}: {type(error).name}{f': {text}' if text else ''}") from error
+    except (ConfigurationError, OSError) as error:  # of data that cannot be emptied, copied or opened
+        raise BrokerError(f"{what}: {error}") from error

@@ -19,7 +19,7 @@ from minibroker.errors import ConfigurationError, KafkaError
 from minibroker.server.broker import Broker
 from minibroker.storage.files import Files
 from minibroker.testing.data import Data, FolderData, Snapshot, data_of
-from minibroker.testing.errors import BrokerError
+from minibroker.testing.errors import BrokerError, told
 from minibroker.testing.faults.faults import Faults
 from minibroker.testing.lab.commands import Lab
 from minibroker.testing.leaders import Leaders
@@ -102,7 +102,11 @@ class HostedBroker:
         self.bootstrap_servers = ",".join(self.nodes.addresses.values())
         self.ports = [node.listeners[0].port for node in broker.nodes]
         if not self._has_topics:
-            self._create_topics(broker)
+            try:
+                self._create_topics(broker)
+            except BrokerError:
+                await self.stop()
+                raise
 
     def _make_data(self) -> Data:
         return data_of(self._options)
@@ -137,7 +141,6 @@ class HostedBroker:
                 node.serve_from(node.services)
 
     def _create_topics(self, broker: Broker) -> None:
-        self._has_topics = True
         wanted: list[NewTopic] = []
         for name, partition_count in self._options.topics.items():
             if name not in broker.cluster.topics:
@@ -146,6 +149,7 @@ class HostedBroker:
                 except KafkaError as error:
                     raise BrokerError(f"topics: {name!r} cannot be created: {error}") from error
         broker.cluster.create_topics(wanted, at_first_use=True)  # most tests use a few of their topics
+        self._has_topics = True
 
     async def stop(self) -> None:
         """End in order."""
@@ -167,28 +171,24 @@ class HostedBroker:
     def reset(self) -> None:
         """Begin with nothing, and with the topics of the options."""
         broker, data = self._running()
-
-        def clear() -> Files:
-            data.clear()
-            return self.lab.storage.over(data.files())
-
-        self._exchange(broker, clear)
+        with told("reset"):
+            self._exchange(broker, data, data.clear)
         self._create_topics(broker)
 
     def snapshot(self) -> Snapshot:
         """What there is now."""
-        _, data = self._running()
-        return data.copy()
+        broker, data = self._running()
+        with told("snapshot"):
+            if self.data_dir is not None:
+                broker.cluster.finish_opening()  # `restore` opens all logs: with their folders in the snapshot it finds them there
+            return data.copy()
 
     def restore(self, snapshot: Snapshot) -> None:
         """Go back."""
         broker, data = self._running()
-
-        def take() -> Files:
-            data.take(snapshot)
-            return self.lab.storage.over(data.files())
-
-        self._exchange(broker, take)
+        data.check(snapshot)
+        with told("restore"):
+            self._exchange(broker, data, lambda: data.take(snapshot))
 
     def open_anew(self) -> None:
         """Open all logs again, as behind a crash: directories that failed are back, what they lost is cut off."""
@@ -205,10 +205,22 @@ class HostedBroker:
         for _ in range(_TURNS):
             await asyncio.sleep(0)
 
-    def _exchange(self, broker: Broker, exchange: Callable[[], Files]) -> None:
+    def _exchange(self, broker: Broker, data: Data, change: Callable[[], None]) -> None:
         if self._clock is not None:
             self._clock.return_to_present()
         self.lab.forget()
+        failures: list[OSError] = []
+
+        def exchange() -> Files:
+            try:
+                change()
+            except OSError as error:  # of some of the files: rather none than a part of them
+                failures.append(error)
+                data.clear()
+            return self.lab.storage.over(data.files())
+
         broker.exchange_data(exchange)
         if self._dispatcher is not None:
             self._dispatcher.clear()
+        if failures:
+            raise failures[0]

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import select
+import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from minibroker.errors import InvalidConfig, TopicAlreadyExists, UnknownTopicOrPartition
-from minibroker.testing import MEMORY, TEMPORARY, AsyncSurface, Broker, BrokerError, BrokerProcess, BrokerThread, Surface
-from tests.support.kafka_process import free_port
+from minibroker.testing import MEMORY, TEMPORARY, AsyncSurface, Broker, BrokerError, BrokerProcess, BrokerThread, Surface, broker_process
+from tests.support.ports import free_port
 
 Form = Callable[..., Surface]
 FORMS = [pytest.param(BrokerThread, id="thread"), pytest.param(BrokerProcess, id="process")]
@@ -243,8 +248,8 @@ def test_a_given_folder_is_empty_soon_after_a_reset_and_a_snapshot_has_nothing_o
             broker.produce("orders0", "one")
             broker.reset()
             snapshot = broker.snapshot()
-            assert isinstance(snapshot.copy, Path)
-            assert not [each.name for each in snapshot.copy.iterdir() if "orders" in each.name]
+            assert isinstance(snapshot.copy, list)
+            assert not [each.name for each in snapshot.copy[0].folder.iterdir() if "orders" in each.name]
             assert broker.topics() == []
         end_s = time.monotonic() + 60
         while [each for each in (tmp_path / "data").iterdir() if "orders" in each.name]:
@@ -252,9 +257,13 @@ def test_a_given_folder_is_empty_soon_after_a_reset_and_a_snapshot_has_nothing_o
             time.sleep(0.01)
 
 
+def own_threads() -> set[threading.Thread]:
+    return {each for each in threading.enumerate() if each.name.startswith("minibroker")}
+
+
 def test_memory_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    threads = threading.active_count()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    threads = own_threads()
     with BrokerThread(topics=["orders"], config={"message.max.bytes": 5_000_000}) as broker:
         broker.produce("orders", "one" * 1_000_000)  # goes out in pieces
         assert len(broker.records("orders")[0].text) == 3_000_000
@@ -263,12 +272,46 @@ def test_memory_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.Monkey
         broker.start()
         assert len(texts(broker, "orders")) == 1
     assert list(tmp_path.iterdir()) == []
-    assert threading.active_count() == threads
+    assert own_threads() <= threads
+
+
+@pytest.mark.parametrize("place", ["temporary", "folder"])
+def test_folders_leave_nothing_behind(form: Form, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (temporary := tmp_path / "tmp").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    with form(topics=["orders"], data_dir=TEMPORARY if place == "temporary" else tmp_path / "data") as broker:
+        broker.produce("orders", "one")
+        kept = broker.snapshot()
+        broker.reset()
+        broker.restore(kept)
+        assert texts(broker, "orders") == ["one"]
+        if isinstance(broker, BrokerProcess):
+            broker.kill()  # it could not remove its snapshot
+            broker.start()
+            assert texts(broker, "orders") == ["one"]
+    assert list(temporary.iterdir()) == []
+
+
+def test_what_others_keep_in_its_folder_is_theirs(tmp_path: Path) -> None:
+    theirs = {"notes.txt": "mine", "pictures/cat.png": "cat"}
+    for name, text in theirs.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    with BrokerThread(data_dir=tmp_path) as broker:
+        broker.create_topic("orders")
+        kept = broker.snapshot()
+        broker.reset()
+        broker.restore(kept)
+        assert broker.topics() == ["orders"]
+    assert {name: (tmp_path / name).read_text() for name in theirs} == theirs
 
 
 def test_what_cannot_start_says_why_in_one_line(form: Form) -> None:
     taken = socket.create_server(("127.0.0.1", 0))
-    with taken, pytest.raises(BrokerError, match=r"^the broker does not start: listeners: cannot listen on .*in use$"):
+    with (
+        taken,
+        pytest.raises(BrokerError, match=r"^the broker does not start: listeners: cannot listen on .*in use$"),
+    ):
         form(port=taken.getsockname()[1]).start()
     idle = form()
     for ask in (idle.reset, idle.snapshot, idle.topics):
@@ -283,22 +326,46 @@ def test_options_that_are_wrong_are_told_in_one_line(tmp_path: Path) -> None:
         form(data_dir=tmp_path).start()
     with pytest.raises(BrokerError, match=r"^the broker does not start: Invalid value many for configuration num.partitions"):
         form(config={"num.partitions": "many"}).start()
-    with pytest.raises(BrokerError, match=r"^topics: 'no name' cannot be created: "):
-        form(topics=["no name"]).start()
+    broken = form(topics=["no name"], data_dir=tmp_path)
+    for _ in range(2):  # nothing of it is left
+        with pytest.raises(BrokerError, match=r"^topics: 'no name' cannot be created: "):
+            broken.start()
+    with pytest.raises(BrokerError, match="not running"):
+        _ = broken.bootstrap_servers
     with pytest.raises(BrokerError, match=r"say topics=\['orders'\]"):
         form(topics="orders")
     with pytest.raises(BrokerError, match="data_dir"):
         form(config={"log.dirs": "/tmp/x"})  # noqa: S108  nobody writes there
 
 
-def test_a_snapshot_is_of_one_kind_of_broker() -> None:
-    with BrokerThread(data_dir=TEMPORARY) as one, BrokerThread() as other:
-        with pytest.raises(BrokerError, match="take one of this broker"):
-            other.restore(one.snapshot())
-        other.stop()
-    with BrokerThread() as alive:
-        alive.create_topic("orders")
-        assert alive.topics() == ["orders"]
+def test_a_snapshot_is_of_one_broker() -> None:
+    forms: list[Callable[[], Surface]] = [
+        BrokerThread,
+        BrokerThread,
+        lambda: BrokerThread(data_dir=TEMPORARY),
+        BrokerProcess,
+        BrokerProcess,
+    ]
+    with ExitStack() as running:
+        brokers = [running.enter_context(form()) for form in forms]
+        for number, broker in enumerate(brokers):
+            broker.create_topic(f"of-{number}")
+        kept = [broker.snapshot() for broker in brokers]
+        for number, broker in enumerate(brokers):
+            for other in kept[:number] + kept[number + 1 :]:
+                with pytest.raises(BrokerError, match=r"^restore: this snapshot is of another broker.*: take one of this broker$"):
+                    broker.restore(other)
+            broker.create_topic("more")  # it goes on, with what it had
+            assert broker.topics() == ["more", f"of-{number}"]
+            broker.restore(kept[number])
+            assert broker.topics() == [f"of-{number}"]
+        (*_, process) = brokers
+        assert isinstance(process, BrokerProcess)
+        process.kill()
+        process.start()
+        process.snapshot()
+        with pytest.raises(BrokerError, match=r"^restore: this snapshot is of another broker, or of a process that is gone"):
+            process.restore(kept[-1])
 
 
 def test_config_and_port_are_taken(form: Form) -> None:
@@ -307,6 +374,36 @@ def test_config_and_port_are_taken(form: Form) -> None:
         assert broker.bootstrap_servers == f"127.0.0.1:{port}"
         broker.produce("new", "one", partition=3)
         assert [record.partition for record in broker.records("new")] == [3]
+
+
+def test_an_answer_that_nobody_waited_for_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> Any:
+        raise KeyboardInterrupt
+
+    with BrokerProcess() as broker:
+        with monkeypatch.context() as patch:
+            patch.setattr(select, "poll", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                broker._execute("leaders.describe", {"topic": "nowhere", "partition": 0})
+        assert broker._execute("snapshots", {}) == []
+        broker.reset()
+
+
+def test_what_a_process_logs_may_be_read_while_it_goes_on(tmp_path: Path) -> None:
+    with BrokerProcess(data_dir=tmp_path) as broker:
+        (tmp_path / "stray-0").mkdir()
+        for count in range(1, 4):
+            broker.restore(broker.snapshot())
+            assert broker.output.count("belongs to no topic") == count
+
+
+def test_a_process_that_hangs_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    with BrokerProcess() as broker:
+        monkeypatch.setattr(broker_process, "TIMEOUT_S", 0.05)
+        os.kill(broker.pid, signal.SIGSTOP)
+        with pytest.raises(BrokerError, match=r"^reset: the broker's process did not answer within 0.05 s$"):
+            broker.reset()
+        broker.kill()
 
 
 def test_a_process_that_dies_is_told() -> None:

@@ -7,7 +7,7 @@ holds.py            high watermarks that are held back
 handles.py          what a test holds in its hand, whichever way its broker runs; async_handles.py awaited,
                     phrases.py the words of both: `.once()`, `.times(3)`
 http_server.py      the commands over HTTP on loopback, for other languages and for `minibroker lab`
-lab_server.py       a broker of any configuration with its lab, for `serve --lab-port`; log_dirs_data.py empties its folders
+lab_server.py       a broker of any configuration with its lab, for `serve --lab-port`
 
 Invariant: everything that is said to a lab and everything that it answers is JSON, so that a thread, a process and a program in another
 language say the same.

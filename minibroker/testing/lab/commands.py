@@ -13,8 +13,7 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from minibroker.errors import ConfigurationError, KafkaError
-from minibroker.testing.errors import BrokerError
+from minibroker.testing.errors import BrokerError, told
 from minibroker.testing.lab.command_table import CommandTable
 from minibroker.testing.lab.holds import Holds
 from minibroker.testing.lab.storage_faults import StorageFaults
@@ -41,16 +40,9 @@ class Lab:
 
     async def execute(self, command: str, arguments: Mapping[str, Any]) -> Any:
         """Do it; BrokerError says in one line why not."""
-        try:
+        with told(command):
             done = self.table.call(command, arguments)
-            if inspect.isawaitable(done):
-                done = await done
-        except KafkaError as error:
-            text = str(error)
-            raise BrokerError(f"{command}: {type(error).name}{f': {text}' if text else ''}") from error
-        except (ConfigurationError, OSError) as error:  # of data that cannot be emptied, copied or opened
-            raise BrokerError(f"{command}: {error}") from error
-        return done
+            return await done if inspect.isawaitable(done) else done
 
     def forget(self) -> None:
         """The data are others, or the broker is: no fault, no hold."""

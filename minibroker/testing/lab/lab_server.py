@@ -9,11 +9,10 @@ from minibroker.config.broker_config import BrokerConfig
 from minibroker.errors import ConfigurationError
 from minibroker.server.broker import STOP_TIMEOUT_S, Broker
 from minibroker.storage.files import Files
-from minibroker.testing.data import Data
+from minibroker.testing.data import Data, LogDirsData
 from minibroker.testing.errors import BrokerError
 from minibroker.testing.hosted import HostedBroker
 from minibroker.testing.lab.http_server import HttpServer
-from minibroker.testing.lab.log_dirs_data import LogDirsData
 from minibroker.testing.options import BrokerOptions
 
 LOOPBACK: Final = "127.0.0.1"
@@ -31,7 +30,7 @@ class _ConfiguredBroker(HostedBroker):
 
     def _make_data(self) -> Data:
         metadata_dir = [self._config.metadata_log_dir] if self._config.metadata_log_dir else []
-        return LogDirsData([*dict.fromkeys([*self._config.log_dirs, *metadata_dir])])
+        return LogDirsData(*dict.fromkeys([*self._config.log_dirs, *metadata_dir]))
 
     def _make_broker(self, data: Data, files: Files) -> Broker:  # noqa: ARG002  the configuration knows where they are
         return Broker(self._config, files, **self._shape, **self.hooks())

@@ -208,10 +208,11 @@ def test_refusals_are_one_line(broker: Surface, ask: Callable[[Surface], Any], m
 
 
 def test_data_that_cannot_be_copied_are_told(tmp_path: Path) -> None:
-    with BrokerThread(data_dir=tmp_path / "data") as broker:
-        shutil.rmtree(tmp_path / "data")
-        with pytest.raises(BrokerError, match=r"^snapshot: .*No such file or directory"):
-            broker._execute("snapshot", {"name": "x"})
+    for number, form in enumerate((BrokerThread, BrokerProcess)):
+        with form(data_dir=tmp_path / str(number)) as broker:
+            shutil.rmtree(tmp_path / str(number))
+            with pytest.raises(BrokerError, match=r"^snapshot: .*No such file or directory"):
+                broker.snapshot()
 
 
 def test_tests_that_await() -> None:
