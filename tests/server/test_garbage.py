@@ -1,45 +1,41 @@
-"""The garbage collector of a process that serves."""
+"""The garbage collector of a process that serves: each case in a process of its own, for the collector is the whole process's."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+PUT_OFF = """
 import gc
-from collections.abc import Iterator
-
-import pytest
-
 from minibroker.server import garbage
+garbage.put_off()
+print(gc.isenabled())
+"""
+
+SETTLED = """
+import gc
+from minibroker.server import garbage
+garbage.put_off()
+made_at_start = []
+garbage.settle()
+looks = []
+gc.callbacks.append(lambda phase, info: looks.append(info["generation"]) if phase == "stop" else None)
+kept = [[] for _ in range(5_000)]
+gc.callbacks.clear()
+print(gc.isenabled(), any(each is made_at_start for each in gc.get_objects()), looks.count(0))
+"""
 
 
-@pytest.fixture(autouse=True)
-def _as_it_was() -> Iterator[None]:
-    thresholds = gc.get_threshold()
-    yield
-    gc.unfreeze()
-    gc.set_threshold(*thresholds)
-    gc.enable()
+def run(program: str) -> list[str]:
+    return subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
 
 
 def test_nothing_is_collected_while_a_broker_starts() -> None:
-    garbage.put_off()
-    assert not gc.isenabled()
+    assert run(PUT_OFF) == ["False"]
 
 
 def test_what_a_start_made_is_never_looked_at_and_what_comes_is() -> None:
-    garbage.put_off()
-    made_at_start: list[object] = []
-    garbage.settle()
-    assert gc.isenabled()
-    assert not any(each is made_at_start for each in gc.get_objects())
-    looks: list[int] = []
-
-    def hear(phase: str, info: dict[str, int]) -> None:
-        if phase == "stop":
-            looks.append(info["generation"])
-
-    gc.callbacks.append(hear)
-    try:
-        kept: list[object] = [[] for _ in range(5_000)]
-    finally:
-        gc.callbacks.remove(hear)
-    assert kept
-    assert looks.count(0) == 4
+    assert run(SETTLED) == ["True", "False", "4"]

@@ -72,7 +72,7 @@ def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
         os.kill(broker.pid, signal.SIGTERM)
         os.kill(broker.pid, signal.SIGINT)
         assert broker._process is not None
-        assert broker._process.wait(timeout=5) == 130  # long before it would cut that client
+        assert broker._process.wait(timeout=60) == 130  # 0 once it has cut that client
 
 
 def test_it_takes_as_many_descriptors_as_it_may_have(tmp_path: Path) -> None:
