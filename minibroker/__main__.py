@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from minibroker.cli.main import main
+from minibroker.cli.entry import main
 
 if __name__ == "__main__":
     main()

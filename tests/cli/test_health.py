@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from minibroker.cli import health as command
+from minibroker.cli import health_check
 from minibroker.client.address import Address
 from minibroker.client.deadline import Deadline
 from minibroker.client.health import Health, Unhealthy, check_health
@@ -70,7 +70,7 @@ def test_one_that_is_silent_is_unhealthy_soon(offline: Commands) -> None:
 
 def test_a_directory_that_is_offline() -> None:
     broker = BrokerInMemory()
-    address, deadline = Address("memory", 1), Deadline(10_000)
+    address, deadline = Address("memory", 1), Deadline(60_000)
     assert check_health(address, deadline, connector(broker)) == Health(address, broker.cluster.cluster_id, 1, 1)
     (directory,) = broker.cluster.log_directories
     directory.take_offline(OSError(5, "Input/output error"))
@@ -80,7 +80,7 @@ def test_a_directory_that_is_offline() -> None:
 
 def test_what_a_broker_may_say(monkeypatch: pytest.MonkeyPatch, offline: Commands) -> None:
     broker = FakeBroker()
-    monkeypatch.setattr(command, "check_health", functools.partial(check_health, connect=broker.connect))
+    monkeypatch.setattr(health_check, "check_health", functools.partial(check_health, connect=broker.connect))
     both = [k35_describe_log_dirs.LogDirResult(error_code=code, log_dir=name, topics=[]) for code, name in ((0, "/a"), (56, "/b"))]
     broker.on(k35_describe_log_dirs, lambda *_: k35_describe_log_dirs.Response(results=both))
     assert offline("health", code=1).err == "Error: 127.0.0.1:1: log directory /b is offline: see the broker's log, then restart it\n"
@@ -92,11 +92,26 @@ def test_what_a_broker_may_say(monkeypatch: pytest.MonkeyPatch, offline: Command
     assert "127.0.0.1:1 knows of no broker" in offline("health", code=1).err
 
 
+@pytest.mark.parametrize("listeners", ["PLAINTEXT://{bootstrap}", "PLAINTEXT://127.0.0.1:1", "PLAINTEXT://:0", "PLAINTEXT://nothing"])
+def test_without_options_it_says_the_same_before_click_is_there(cluster: Cluster, listeners: str) -> None:
+    environment = {"KAFKA_LISTENERS": listeners.format(bootstrap=cluster.bootstrap)}
+    quick, slow = run(**environment), run("--timeout", "5", **environment)
+    assert (quick.returncode, quick.stdout, quick.stderr) == (slow.returncode, slow.stdout, slow.stderr)
+    assert quick.returncode == (0 if "bootstrap" in listeners else 1)
+
+
+def test_what_needs_click_is_left_to_it() -> None:
+    assert health_check.quick(["health"], {"MINIBROKER_BOOTSTRAP_SERVER": "kafka:9092"}) is None
+    assert health_check.quick(["container", "--health"], {"MINIBROKER_SERVE_OPTIONS": "--port 9"}) is None
+    assert health_check.quick(["topics", "health"], {}) is None
+
+
 def test_it_imports_little(cluster: Cluster) -> None:
-    program = "import sys, minibroker.cli.main as m\ntry: m.main(['health'])\nfinally: print(*sys.modules)"
+    program = "import sys, minibroker.cli.entry as entry\ntry: entry.main()\nfinally: print(*sys.modules)"
     environment = {"KAFKA_LISTENERS": f"PLAINTEXT://{cluster.bootstrap}", "PATH": "/usr/bin:/bin"}
-    ran = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
-    loaded = ran.stdout.splitlines()[1].split()
-    heavy = {"asyncio", "dataclasses", "json", "javaproperties", "logging", "pathlib", "ssl", "tabulate", "yaml"}
-    assert "minibroker.client.health" in loaded
-    assert not (heavy | {"minibroker.config.broker_config", "minibroker.server"}) & set(loaded)
+    for words in (["health"], ["container", "--health"]):
+        ran = subprocess.run([sys.executable, "-c", program, *words], env=environment, capture_output=True, text=True, check=True)
+        said, names = ran.stdout.splitlines()
+        assert said.startswith(f"healthy: {cluster.bootstrap}, ")
+        heavy = {"asyncio", "click", "dataclasses", "json", "javaproperties", "logging", "pathlib", "ssl", "tabulate", "yaml"}
+        assert not (heavy | {"minibroker.config.broker_config", "minibroker.server"}) & set(names.split())

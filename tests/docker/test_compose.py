@@ -14,6 +14,7 @@ from typing import Self
 import pytest
 
 from minibroker.client.client import Client
+from minibroker.spark.session import CONNECTOR, SPARK_VERSION
 from tests.docker.podman import ENVIRONMENT, ROOT, TIMEOUT_S, build_options, logs, podman, podman_code
 
 FOLDER = ROOT / "docker"
@@ -96,3 +97,12 @@ def test_integration_tests_of_an_application(compose: str) -> None:
 def test_spark_beside_it_is_a_valid_file(compose: str) -> None:
     told = Project("compose.yaml", "compose.spark.yaml").compose("config")
     assert "broker:19092" in told
+    assert f"apache/spark:{SPARK_VERSION}" in told
+
+
+def test_sparks_connector_is_of_its_version_and_kept_where_its_user_may_write() -> None:
+    """The user of the image has no home folder; a new volume on a folder of the image belongs to whom the folder belongs."""
+    lines = (FOLDER / "spark-defaults.conf").read_text().splitlines()
+    settings = dict(line.split(maxsplit=1) for line in lines if not line.startswith("#"))
+    assert settings == {"spark.jars.packages": CONNECTOR, "spark.jars.ivy": "/opt/spark/work-dir/.ivy2"}
+    assert "- spark:/opt/spark/work-dir\n" in (FOLDER / "compose.spark.yaml").read_text()
