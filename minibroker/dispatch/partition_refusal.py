@@ -3,9 +3,9 @@
     registry = wrapped(load(), lambda handler: handler.around(lambda ctx, request: serve(handler, ctx, request, error_of_this_node)))
 
 Most requests are split (partition_split.py). Fetch and ShareFetch go to their handlers whole, since these keep the sessions, and find
-partitions refused when they look them up; nothing is waited for then. A partition of a Fetch session counts whether the request names it
-or not. Where an error says that another leads, the answer names the leader as Apache Kafka 4.3.1 does, in the versions that can (KIP-951):
-Produce from 10 on, Fetch from 16 on, ShareFetch, ShareAcknowledge.
+partitions refused when they look them up: nothing is waited for then, and one that is refused later ends the wait, as in Kafka's
+DelayedFetch. A partition of a session counts whether the request names it or not. Where an error says that another leads, the answer names
+the leader as Apache Kafka 4.3.1 does, in the versions that can (KIP-951): Produce from 10 on, Fetch from 16 on, those of share groups.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from minibroker.dispatch.middleware import after, then
 from minibroker.dispatch.partition_places import Place, places_in
 from minibroker.dispatch.partition_split import ErrorOf, join, split
 from minibroker.dispatch.registry import Handler
-from minibroker.errors import FencedLeaderEpoch, KafkaError, NotLeaderOrFollower, WireError
+from minibroker.errors import FencedLeaderEpoch, KafkaError, NotLeaderOrFollower, ShareSessionNotFound, WireError
 from minibroker.schemas import k00_produce, k01_fetch, k78_share_fetch, k79_share_acknowledge
 from minibroker.wire.schema import NIL_UUID, replace
 
@@ -79,9 +79,14 @@ def by_both_names(cluster: Cluster, error_of: ErrorOf) -> ErrorOf:
 
 
 def places_of(ctx: RequestContext, request: Any) -> Iterable[Place]:
-    """Every place that a request is about, those of its Fetch session among them."""
-    session = session_of(ctx, request) if isinstance(request, k01_fetch.Request) else None
-    return dict.fromkeys([*places_in(request), *(_places_of_session(session, request) if session is not None else ())])
+    """Every place that a request is about, those of its session among them."""
+    places = list(places_in(request))
+    if isinstance(request, k01_fetch.Request):
+        session = session_of(ctx, request)
+        places += _places_of_session(session, request) if session is not None else ()
+    elif isinstance(request, k78_share_fetch.Request):
+        places += _places_of_share_session(ctx, request)
+    return dict.fromkeys(places)
 
 
 def session_of(ctx: RequestContext, request: k01_fetch.Request) -> FetchSession | None:
@@ -100,10 +105,23 @@ def _places_of_session(session: FetchSession, request: k01_fetch.Request) -> Ite
             yield Place("", topic, index) if isinstance(topic, UUID) else Place(topic, NIL_UUID, index)
 
 
+def _places_of_share_session(ctx: RequestContext, request: k78_share_fetch.Request) -> Iterator[Place]:
+    if request.share_session_epoch <= OPENING_EPOCH or request.group_id is None:
+        return
+    try:
+        session = ctx.share_partitions.session((request.group_id, request.member_id or ""))
+    except ShareSessionNotFound:
+        return
+    forgotten = {(each.topic_id, index) for each in request.forgotten_topics_data for index in each.partitions}
+    for topic_id, index in session.partitions:
+        if (topic_id, index) not in forgotten:
+            yield Place("", topic_id, index)
+
+
 def _fetch(handler: Handler, ctx: RequestContext, request: Any, error_of: ErrorOf) -> Any:
-    """Let the handler find partitions refused, and wait for nothing."""
+    """Let the handler find partitions refused: now, which ends the wait, or when they move while it waits."""
     refused = [place for place in places_of(ctx, request) if error_of(*place) is not None]
-    if not refused:
+    if not refused and request.max_wait_ms <= 0:
         return handler.handle(ctx, request)
     session = session_of(ctx, request) if isinstance(request, k01_fetch.Request) else None
     if session is not None:
@@ -111,7 +129,7 @@ def _fetch(handler: Handler, ctx: RequestContext, request: Any, error_of: ErrorO
             if place.partition is not None:
                 session.look_again(place.topic_id if session.uses_topic_ids else place.topic, place.partition)
     ctx.cluster = cast("Cluster", _RefusingCluster(ctx.cluster, error_of))
-    result = handler.handle(ctx, replace(request, max_wait_ms=0))
+    result = handler.handle(ctx, replace(request, max_wait_ms=0) if refused else request)
     return after(result, lambda response: tell_leaders(handler, ctx, response))
 
 

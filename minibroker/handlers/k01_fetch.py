@@ -33,6 +33,8 @@ from minibroker.errors import (
     NotLeaderOrFollower,
     OffsetOutOfRange,
     UnknownServerError,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
 )
 from minibroker.log.old_readers import before_zstd, read_messages
 from minibroker.log.partition_log import PartitionLog
@@ -72,13 +74,15 @@ class _Extent(NamedTuple):
     log_start_offset: int
     end_offset: int  #: the reader's
     is_all: bool  #: the reader may see everything
+    leader_epoch: int
 
     def growth_since(self, seen: _Extent) -> int | None:
         """Bytes that the reader may see now and could not before; None when only reading tells.
 
-        Where records wait for their transaction to end the size says nothing, nor where the log lost records or was compacted.
+        Where records wait for their transaction to end the size says nothing, nor where the log lost records or was compacted, or has
+        another leader.
         """
-        if self.size < seen.size or self.log_start_offset != seen.log_start_offset:
+        if self.size < seen.size or self.log_start_offset != seen.log_start_offset or self.leader_epoch != seen.leader_epoch:
             return None
         if self.end_offset == seen.end_offset:
             return 0
@@ -99,6 +103,7 @@ class Reading:
         "_request",
         "_seen",
         "_short_by",
+        "_unknown",
         "_watched",
     )
 
@@ -118,6 +123,7 @@ class Reading:
         self._places: list[Partition | None] = []  #: where; None: there is no such partition
         self._watched: list[Partition] | None = None  #: those that were there at the last reading, once it waits
         self._seen: list[_Extent] = []  #: of each log at the last reading
+        self._unknown: Sequence[tuple[TopicKey, int]] = ()  #: what was not there when the waiting began
 
     def attempt(self, is_last: bool) -> schema.Response | None:
         """The response, or None while there is too little."""
@@ -173,7 +179,7 @@ class Reading:
     def _extent(self, partition: Partition) -> _Extent:
         log = partition.log
         end_offset = self._end_offset(log)
-        return _Extent(log.size, log.log_start_offset, end_offset, end_offset == log.log_end_offset)
+        return _Extent(log.size, log.log_start_offset, end_offset, end_offset == log.log_end_offset, partition.leader_epoch)
 
     def _end_offset(self, log: PartitionLog) -> int:
         return log.last_stable_offset if self._isolation is IsolationLevel.READ_COMMITTED else log.high_watermark
@@ -194,8 +200,10 @@ class Reading:
             try:
                 partition = self._partition(topic, asked.partition)
             except KafkaError as error:
-                # Not urgent: Kafka lets the others be waited for, else a client with one lost topic would ask in circles.
-                results.append((topic, _failed(asked.partition, error, aborted=[])))
+                # A partition that is not there is not urgent: Kafka lets the others be waited for, else a client with one lost topic
+                # would ask in circles.
+                is_urgent = is_urgent or isinstance(error, NotLeaderOrFollower)
+                results.append((topic, self._not_there(topic, asked.partition, error)))
                 places.append(None)
                 continue
             is_waitable = True
@@ -212,6 +220,14 @@ class Reading:
                 size += len(result.records or _EMPTY)
             results.append((topic, result))
         return results, size, is_urgent or not is_waitable
+
+    def _not_there(self, topic: TopicKey, index: int, error: KafkaError) -> schema.PartitionResult:
+        """Of a partition that cannot be looked up; one that was deleted while this waited has no id any more, either, as in Kafka."""
+        if self._watched is None:
+            self._unknown = [*self._unknown, (topic, index)]
+        elif (topic, index) not in self._unknown:
+            return _failed(index, UnknownTopicOrPartition() if isinstance(error, UnknownTopicId) else error)
+        return _failed(index, error, aborted=[])
 
     def _readable(self, results: list[Result]) -> int:
         """Bytes that there are within the limits, the batch that did not fit whole counted in, as Kafka counts them."""

@@ -116,7 +116,13 @@ class Broker:
             (alone,) = self.nodes
             leadership = self._lead(alone.services)
             alone.serve_from(alone.services)
+            self.answer_parked()
         return leadership
+
+    def answer_parked(self) -> None:
+        """Requests are served otherwise from now on: a Fetch that waits is answered with what there is, and its client asks again."""
+        for connection in [connection for node in self.nodes for connection in node.connections]:
+            connection.answer_parked()
 
     async def start(self) -> None:
         """Serve. When this fails nothing is left open.

@@ -330,11 +330,15 @@ class Connection(asyncio.BufferedProtocol):
         """Read no more; close when every request that was read is answered. A parked Fetch answers at once."""
         self._is_closing = True
         self._hold()
+        self.answer_parked()
+        if not self._in_turn:
+            self._end_turn()
+
+    def answer_parked(self) -> None:
+        """A Fetch that waits is answered with what there is: its client is to ask again."""
         for answer in list(self._queue):
             if isinstance(answer, InFlight):
                 answer.step_aside()
-        if not self._in_turn:
-            self._end_turn()
 
     def leave_all(self) -> None:
         """The broker goes over to other data: answer what waits, else close; whatever ends with a connection ends now."""

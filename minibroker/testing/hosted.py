@@ -45,7 +45,7 @@ class HostedBroker:
         self._dispatcher: RecordingDispatcher | None = None
         self._cluster_id: str | None = None
         self._has_topics = False
-        self.faults = Faults(self._serve_anew, lambda _ctx, rule: self._noted.append(str(rule)))  #: of requests
+        self.faults = Faults(self._serve_anew, lambda _ctx, rule: self._noted.append(str(rule)), self._answer_parked)  #: of requests
         self._noted: list[str] = []  #: which of them hit the request that is being served; the dispatcher takes them
         self.lab = Lab(self, self.faults)
         self.leaders = Leaders(lambda: self.broker)
@@ -139,6 +139,11 @@ class HostedBroker:
         if self._broker is not None:
             for node in self._broker.nodes:
                 node.serve_from(node.services)
+
+    def _answer_parked(self) -> None:
+        """A Fetch that waits is not to wait on."""
+        if self._broker is not None:
+            self._broker.answer_parked()
 
     def _create_topics(self, broker: Broker) -> None:
         wanted: list[NewTopic] = []

@@ -204,6 +204,13 @@ def test_a_share_fetch_acquires_nothing_of_a_refused_partition(broker: Refusing)
         )
 
     response = broker.ask(request(0, 0))
+    assert broker.asked == [Place("", topic_id, 0)]
+    check_refused(response)
+    check_refused(broker.ask(request(1)))
+    assert broker.asked == [Place("", topic_id, 0)], "its session knows of it"
+
+
+def check_refused(response: k78_share_fetch.Response) -> None:
     result = response.responses[0].partitions[0]
     assert (result.error_code, result.acknowledge_error_code, result.acquired_records) == (NOT_LEADER, 0, [])
     assert (result.current_leader.leader_id, result.current_leader.leader_epoch) == (1, 0)

@@ -11,12 +11,9 @@ from __future__ import annotations
 
 import json
 import re
-import signal
 import socket
 import struct
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -45,12 +42,10 @@ from minibroker.wire.api import api_of
 from minibroker.wire.codec import decode
 from minibroker.wire.header import decode_response_header, response_header_version
 from tests.support.broker_in_memory import frame_of, records
-from tests.support.java import KAFKA_VERSION, SHORT_LIVED, class_data, kafka_jars
-from tests.support.kafka_process import CLUSTER_ID, READY
-from tests.support.ports import free_port
+from tests.support.java import KAFKA_VERSION
+from tests.support.kafka_cluster import KafkaCluster
 
 GOLDEN = Path(__file__).with_name("several_brokers_kafka_4.3.1.json")
-RACKS = ("a", "b", "c")
 TIMEOUT_S = 60.0
 REPLICAS = ([1, 2], [2, 3], [3, 1])  #: of the topic's partitions
 
@@ -227,35 +222,13 @@ def ask_controller(cluster: Cluster) -> None:
 
 def main() -> None:
     """Ask three Kafkas, and write down what they say."""
-    ports, controllers = [free_port() for _ in RACKS], [free_port() for _ in RACKS]
-    voters = ",".join(f"{number}@127.0.0.1:{port}" for number, port in enumerate(controllers, 1))
-    jars = kafka_jars()
-    java = ["java", "-Xmx256m", *SHORT_LIVED, *class_data(jars), "-cp", f"{jars}/*"]
-    processes: list[subprocess.Popen[bytes]] = []
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        for number, rack in enumerate(RACKS, 1):
-            properties = folder / f"{number}.properties"
-            properties.write_text(
-                f"process.roles=broker,controller\nnode.id={number}\nbroker.rack={rack}\ncontroller.quorum.voters={voters}\n"
-                f"listeners=PLAINTEXT://127.0.0.1:{ports[number - 1]},CONTROLLER://127.0.0.1:{controllers[number - 1]}\n"
-                "controller.listener.names=CONTROLLER\ninter.broker.listener.name=PLAINTEXT\n"
-                f"log.dirs={folder / str(number)}\noffsets.topic.num.partitions=5\ntransaction.state.log.num.partitions=5\n"
-                "replica.selector.class=org.apache.kafka.common.replica.RackAwareReplicaSelector\n"
-            )
-            tool = [*java, "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(properties)]
-            subprocess.run(tool, check=True, capture_output=True)
-            with (folder / f"{number}.txt").open("wb") as output:
-                processes.append(subprocess.Popen([*java, "kafka.Kafka", str(properties)], stdout=output, stderr=subprocess.STDOUT))
-        try:
-            while not all(READY in (folder / f"{number}.txt").read_text(errors="replace") for number in (1, 2, 3)):
-                time.sleep(0.1)
-            cluster = Cluster([f"127.0.0.1:{port}" for port in ports], lambda node: processes[node - 1].send_signal(signal.SIGTERM))
-            said = converse(cluster)
-        finally:
-            for process in processes:
-                process.kill()
-                process.wait()
+    settings = {
+        "offsets.topic.num.partitions": "5",
+        "transaction.state.log.num.partitions": "5",
+        "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
+    }
+    with KafkaCluster(settings) as kafka:
+        said = converse(Cluster(kafka.addresses, kafka.stop))
     provenance = f"Apache Kafka {KAFKA_VERSION}, three brokers, tests/golden/capture_several_brokers.py"
     GOLDEN.write_text(json.dumps({"provenance": provenance, "answers": said}, indent=1) + "\n")
 

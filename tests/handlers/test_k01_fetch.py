@@ -295,15 +295,15 @@ class TestSessions:
         assert broker.ask(request(session_id=opened.session_id, session_epoch=1), 17).error_code == 106
 
     @pytest.mark.parametrize("min_bytes", [1, 1 << 20])
-    @pytest.mark.parametrize(("version", "code"), [(12, 3), (17, 100)])
-    def test_a_topic_deleted_under_a_wait(self, version: int, code: int, min_bytes: int, broker: BrokerInMemory) -> None:
+    @pytest.mark.parametrize("version", [12, 17])
+    def test_a_topic_deleted_under_a_wait(self, version: int, min_bytes: int, broker: BrokerInMemory) -> None:
         wanted = request(partition(10), partition(0, 1), wait_ms=500, min_bytes=min_bytes)
         wanted.topics.append(schema.Topic(topic="clicks", partitions=[partition(0)]))
         parked = broker.begin(by_id(broker, wanted) if version > 12 else wanted, version)
         assert not parked.is_done
         broker.cluster.delete_topic("orders")
         broker.clock.advance(0)
-        assert [result.error_code for result in results(parked.answer())] == [code, code, 0]
+        assert [result.error_code for result in results(parked.answer())] == [3, 3, 0]  # of an id, too: tests/golden/capture_waiting.py
 
     def test_records_that_are_deleted_meanwhile_do_not_hide_those_that_come(self, broker: BrokerInMemory) -> None:
         parked = broker.begin(request(partition(10), wait_ms=500, min_bytes=200), 12)

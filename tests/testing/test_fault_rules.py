@@ -34,7 +34,7 @@ from minibroker.testing.wire import CLIENT_ID
 from minibroker.wire.codec import decode
 from minibroker.wire.header import decode_response_header, response_header_version
 from tests.golden import all_golden
-from tests.support.broker_in_memory import BrokerInMemory, frame_of, records
+from tests.support.broker_in_memory import BrokerInMemory, Pending, frame_of, records
 
 NOT_LEADER = "NOT_LEADER_OR_FOLLOWER"
 
@@ -45,12 +45,17 @@ class Faulty(BrokerInMemory):
     def __init__(self) -> None:
         super().__init__(topics={"orders": 2, "other": 1})
         self.noted: list[str] = []
-        self.faults = Faults(self.look_up_anew, lambda _, rule: self.noted.append(str(rule)))
+        self.parked: list[Pending] = []
+        self.faults = Faults(self.look_up_anew, lambda _, rule: self.noted.append(str(rule)), self.answer_parked)
         self.services.registry = self.faults.make_registry()
         self.look_up_anew()
 
     def look_up_anew(self) -> None:
         self.dispatcher = Dispatcher(self.services)
+
+    def answer_parked(self) -> None:
+        for each in self.parked:
+            each.in_flight.step_aside()
 
     def inject(self, kind: str, api: str, often: dict[str, Any] | None = None, **more: Any) -> int:
         return self.faults.inject({"kind": kind, "api": api, "often": often or {}} | more)
@@ -102,6 +107,8 @@ def broker() -> Faulty:
         ({"kind": "silence", "api": "Heartbeat", "topic": "orders"}, "Heartbeat names no topics"),
         ({"kind": "silence", "api": "CreateTopics", "topic": "orders", "partition": 0}, "CreateTopics names no partitions"),
         ({"kind": "silence", "api": "Fetch", "topic": 5}, "topic=5 is no text"),
+        ({"kind": "silence", "api": "Fetch", "group": "g"}, "Fetch names no groups: leave group='g' out"),
+        ({"kind": "silence", "api": "Heartbeat", "transactional_id": "t"}, "Heartbeat names no transactional ids"),
         ({"kind": "silence", "api": "Fetch", "often": {"twice": 1}}, "often"),
         ({"kind": "silence", "api": "Fetch", "often": 3}, "often=3 is no object"),
     ],
@@ -308,6 +315,20 @@ def test_a_fetch_has_errors_of_partitions_there_and_of_its_session_as_a_whole(br
     request = k01_fetch.Request(max_wait_ms=9999, min_bytes=1, topics=[], session_id=session, session_epoch=2)
     assert [each.partition_index for each in broker.ask(request).responses[0].partitions if each.error_code] == [1]
     assert broker.faults.state(number) == {"calls": 1, "hits": 1}
+
+
+def test_a_fetch_that_waits_already_is_answered_and_the_next_one_meets_the_fault(broker: Faulty) -> None:
+    asked = k01_fetch.Partition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+    request = k01_fetch.Request(max_wait_ms=60_000, min_bytes=1, topics=[k01_fetch.Topic(topic="orders", partitions=[asked])])
+    broker.parked.append(broker.begin(request, 12))
+    broker.inject("error", "Produce", error=NOT_LEADER, topic="other")
+    assert not broker.parked[0].is_done, "that is not its fault"
+    broker.inject("error", "Fetch", {"times": 1}, error=NOT_LEADER, topic="orders", partition=0)
+    assert [each.error_code for each in broker.parked[0].answer().responses[0].partitions] == [0]
+    broker.append("orders", 0, records(1))
+    assert broker.ask(request, 12).responses[0].partitions[0].error_code == NotLeaderOrFollower.code
+    assert broker.ask(request, 12).responses[0].partitions[0].records
+    assert [(each["calls"], each["hits"]) for each in broker.faults.list()] == [(0, 0), (2, 1)]
 
 
 def test_topics_that_no_partition_is_named_of(broker: Faulty) -> None:

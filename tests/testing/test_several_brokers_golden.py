@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 
 from minibroker.testing import BrokerThread
-from tests.golden.capture_several_brokers import GOLDEN, RACKS, Cluster, converse
+from tests.golden.capture_several_brokers import GOLDEN, Cluster, converse
+from tests.support.kafka_cluster import RACKS
 
 
 def test_the_conversation_is_that_of_three_kafkas() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import count
-from typing import Any
+from typing import Any, Final
 
 from minibroker.dispatch import registry
 from minibroker.dispatch.context import RequestContext
@@ -17,6 +17,8 @@ from minibroker.testing.faults.effects import Effects, Silent
 from minibroker.testing.faults.matching import is_for
 from minibroker.testing.faults.rule import FaultRule, rule_of
 from minibroker.testing.often import Often
+
+_PARKING: Final = frozenset({"Fetch", "ShareFetch"})  #: requests that wait for records
 
 
 class _Fault:
@@ -53,11 +55,19 @@ class Faults:
     Args:
         on_change: called when handlers are others than before: dispatchers must look them up again.
         on_hit: called with the request's context for each rule that hits it, before it is served.
+        answer_parked: called when a rule begins that is for requests of which some may wait already: they are to be answered with what
+            there is, so that the next ones meet the rule.
     """
 
-    def __init__(self, on_change: Callable[[], None], on_hit: Callable[[RequestContext, FaultRule], None]) -> None:
+    def __init__(
+        self,
+        on_change: Callable[[], None],
+        on_hit: Callable[[RequestContext, FaultRule], None],
+        answer_parked: Callable[[], None],
+    ) -> None:
         self._on_change = on_change
         self._on_hit = on_hit
+        self._answer_parked = answer_parked
         self._faults: dict[int, _Fault] = {}
         self._numbers = count(1)
         self._handlers: dict[str, tuple[Handler, Handler]] = {}  #: API -> the one that is served, and the broker's own
@@ -78,6 +88,8 @@ class Faults:
         number = next(self._numbers)
         self._faults[number] = _Fault(found, often)
         self._renew({found.api})
+        if found.api in _PARKING:
+            self._answer_parked()
         return number
 
     def list(self) -> list[dict[str, Any]]:

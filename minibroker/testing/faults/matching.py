@@ -6,14 +6,14 @@ A request for all topics (Metadata, OffsetFetch) is about each of them. Of a Fet
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.partition_places import places_in, shape_of
 from minibroker.dispatch.partition_refusal import places_of
 from minibroker.schemas import k10_find_coordinator
-from minibroker.testing.faults.rule import FaultRule
+from minibroker.testing.faults.rule import GROUP_FIELDS, TRANSACTION_FIELDS, FaultRule
 from minibroker.testing.wire import CLIENT_ID
 
 
@@ -61,21 +61,14 @@ def _groups(request: Any) -> Iterator[str]:
     if isinstance(request, k10_find_coordinator.Request):
         yield from _coordinated(request, k10_find_coordinator.GROUP)
         return
-    yield from _texts(request, "group_id")
-    for name in ("groups", "groups_names", "group_ids"):
-        for each in getattr(request, name, None) or ():
-            yield each if isinstance(each, str) else each.group_id
+    yield from _named(request, GROUP_FIELDS, "group_id")
 
 
 def _transactional_ids(request: Any) -> Iterator[str]:
     if isinstance(request, k10_find_coordinator.Request):
         yield from _coordinated(request, k10_find_coordinator.TRANSACTION)
         return
-    yield from _texts(request, "transactional_id")
-    yield from _texts(request, "v3_and_below_transactional_id")
-    yield from getattr(request, "transactional_ids", ())
-    for each in getattr(request, "transactions", ()):
-        yield each.transactional_id
+    yield from _named(request, TRANSACTION_FIELDS, "transactional_id")
 
 
 def _coordinated(request: k10_find_coordinator.Request, key_type: int) -> Iterator[str]:
@@ -83,7 +76,9 @@ def _coordinated(request: k10_find_coordinator.Request, key_type: int) -> Iterat
         yield from (request.key, *request.coordinator_keys)
 
 
-def _texts(request: Any, name: str) -> Iterator[str]:
-    value = getattr(request, name, None)
-    if value:
-        yield value
+def _named(request: Any, names: Iterable[str], inner: str) -> Iterator[str]:
+    """The keys in these fields: a text, a list of texts, or of structs with a field `inner`."""
+    for name in names:
+        value = getattr(request, name, None) or ()
+        for each in [value] if isinstance(value, str) else value:
+            yield each if isinstance(each, str) else getattr(each, inner)

@@ -23,9 +23,11 @@ from typing import Any, Final
 from minibroker.dispatch import registry
 from minibroker.dispatch.partition_places import partitions_below, shape_of
 from minibroker.errors import BY_CODE, KafkaError
+from minibroker.schemas import k10_find_coordinator
 from minibroker.testing.errors import BrokerError
 from minibroker.testing.often import Often
 from minibroker.wire.api import Api
+from minibroker.wire.schema import fields_of
 
 BEFORE: Final = "before"
 AFTER: Final = "after"
@@ -42,6 +44,9 @@ _MORE: Final[dict[str, tuple[set[str], set[str]]]] = {
 }
 _SCOPE: Final = ("topic", "partition", "client_id", "group", "transactional_id", "node")
 _NUMBERS: Final = {"partition", "node", "size"}
+#: fields of requests that name groups and transactional ids; FindCoordinator has its own way
+GROUP_FIELDS: Final = ("group_id", "groups", "groups_names", "group_ids")
+TRANSACTION_FIELDS: Final = ("transactional_id", "v3_and_below_transactional_id", "transactional_ids", "transactions")
 _ERRORS: Final = {error.name: error for error in BY_CODE.values()}
 
 
@@ -143,6 +148,10 @@ def _check_scope(api: Api, found: Mapping[str, Any]) -> None:
         raise BrokerError(f"faults: {api.name} names no topics: leave topic={found['topic']!r} out")
     if "partition" in found and not partitions_below(api):
         raise BrokerError(f"faults: {api.name} names no partitions: leave partition={found['partition']} out")
+    for name, words, known in (("group", "groups", GROUP_FIELDS), ("transactional_id", "transactional ids", TRANSACTION_FIELDS)):
+        names = {field.name for field in fields_of(api.Request)}
+        if name in found and api.key != k10_find_coordinator.API_KEY and not names & set(known):
+            raise BrokerError(f"faults: {api.name} names no {words}: leave {name}={found[name]!r} out")
 
 
 def _api_of(name: Any) -> Api:
