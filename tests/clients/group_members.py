@@ -47,8 +47,8 @@ OLD_MAKES = [*(f"java-{version}" for version in VERSIONS[1:]), "kafka-python-1.4
 
 HERE = Path(__file__).parent
 SESSION_MS = 30_000  #: of members that live: in a busy machine they may be silent for seconds
-SHORT_MS = 6_000  #: where some die
-TIMEOUT_S = 60.0
+SHORT_MS = 10_000  #: where some die
+TIMEOUT_S = 120.0
 CLASSIC, CONSUMER = "classic", "consumer"  #: Kafka's group.protocol
 
 #: A broker whose groups come to rest soon.

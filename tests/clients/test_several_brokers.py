@@ -28,7 +28,7 @@ from tests.support.kafka_process import KafkaProcess
 COUNT = 600  #: records of each make
 STEPS = 16  #: things that happen to the brokers meanwhile
 PARTITIONS = 6
-TIMEOUT_S = 20.0
+TIMEOUT_S = 120.0
 RACKS = {1: "a", 2: "b", 3: "c"}
 
 

@@ -122,7 +122,7 @@ def class_data(jars: Path) -> list[str]:
     return [f"-XX:SharedArchiveFile={archive}", "-Xshare:auto", "-Xlog:disable"] if archive.exists() else []
 
 
-def run_tool(tool: str, *arguments: str, stdin: str = "", timeout_s: float = 60, check: bool = True, with_stderr: bool = False) -> str:
+def run_tool(tool: str, *arguments: str, stdin: str = "", timeout_s: float = 150, check: bool = True, with_stderr: bool = False) -> str:
     """Run one of Kafka's Java tools; its standard output, and with `with_stderr` or `check=False` its complaints behind it."""
     command = ["java", "-Xmx256m", *SHORT_LIVED, *class_data(kafka_jars())]
     command += ["-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp", f"{kafka_jars()}/*", tool, *arguments]
