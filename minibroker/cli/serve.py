@@ -13,7 +13,7 @@ import signal
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -61,6 +61,7 @@ def _not_empty(_context: click.Context, _parameter: click.Parameter, path: str |
 )
 @click.option("--lab-port", type=click.IntRange(0, 65535), metavar="PORT", help=_LAB_HELP)
 @click.option("--lab-host", metavar="HOST", help=f"Address of the lab, if not {_LOOPBACK}; whoever reaches it rules the broker.")
+@click.option("--lab-name", "lab_names", multiple=True, metavar="NAME", help="A name by which others know --lab-host, if it has a dot.")
 @click.option("--ready-lines", type=click.Choice(["minibroker", "kafka"]), default="minibroker", hidden=True)
 def serve(  # noqa: PLR0917  one for each option; click passes them by name
     config_file: Path | None,
@@ -73,6 +74,7 @@ def serve(  # noqa: PLR0917  one for each option; click passes them by name
     racks: str,
     lab_port: int | None,
     lab_host: str | None,
+    lab_names: tuple[str, ...],
     ready_lines: str,
 ) -> None:
     """Run a broker.
@@ -80,7 +82,7 @@ def serve(  # noqa: PLR0917  one for each option; click passes them by name
     Properties have Kafka's names. They come from --config, then from the environment (KAFKA_NUM_PARTITIONS means
     num.partitions), then from --set and the other options: later ones win.
     """
-    lab = _lab_of(lab_host, lab_port)
+    lab = _lab_of(lab_host, lab_port, lab_names)
     names = _racks_of(racks, broker_count)
     garbage.put_off()
     sys.setswitchinterval(_THREAD_SWITCH_S)
@@ -100,13 +102,22 @@ def serve(  # noqa: PLR0917  one for each option; click passes them by name
         raise click.ClickException(f"{error}{_advice(error)}") from error
 
 
-def _lab_of(host: str | None, port: int | None) -> tuple[str, int] | None:
-    """Where the lab listens; None: there is none."""
+class _LabPlace(NamedTuple):
+    """Where the lab listens, and by which names it is asked."""
+
+    host: str
+    port: int
+    names: tuple[str, ...]
+
+
+def _lab_of(host: str | None, port: int | None, names: tuple[str, ...]) -> _LabPlace | None:
+    """None: there is no lab."""
     if port is None:
-        if host is not None:
-            raise click.UsageError("--lab-host has no lab without --lab-port")
+        for option, value in (("--lab-host", host), ("--lab-name", names)):
+            if value:
+                raise click.UsageError(f"{option} has no lab without --lab-port")
         return None
-    return host or _LOOPBACK, port
+    return _LabPlace(host or _LOOPBACK, port, names)
 
 
 def _racks_of(text: str, broker_count: int) -> list[str]:
@@ -133,9 +144,7 @@ def _raise_descriptor_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-async def _serve(
-    config: BrokerConfig, broker_count: int, racks: list[str], lab: tuple[str, int] | None, *, says_it_like_kafka: bool
-) -> None:
+async def _serve(config: BrokerConfig, broker_count: int, racks: list[str], lab: _LabPlace | None, *, says_it_like_kafka: bool) -> None:
     stop = asyncio.Event()
 
     def told_to_stop() -> None:
@@ -158,11 +167,11 @@ async def _serve(
     await broker.stop()
 
 
-def _make_broker(config: BrokerConfig, broker_count: int, racks: list[str], lab: tuple[str, int] | None) -> Broker | LabServer:
+def _make_broker(config: BrokerConfig, broker_count: int, racks: list[str], lab: _LabPlace | None) -> Broker | LabServer:
     if lab is not None:
         from minibroker.testing.lab.lab_server import LabServer  # noqa: PLC0415  for tests alone
 
-        return LabServer(config, host=lab[0], port=lab[1], broker_count=broker_count, racks=racks)
+        return LabServer(config, host=lab.host, port=lab.port, names=lab.names, broker_count=broker_count, racks=racks)
     from minibroker.server.broker import Broker  # noqa: PLC0415  a wrong configuration is told without it
 
     return Broker(config, broker_count=broker_count, racks=racks)

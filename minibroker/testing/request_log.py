@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import groupby
 from typing import Any, Final, overload
 
@@ -84,13 +84,14 @@ class RequestLog(Sequence[LoggedRequest]):
         group: str | None = None,
         transactional_id: str | None = None,
         error: str | None = None,
+        node: int | None = None,
         injected: bool | None = None,
     ) -> RequestLog:
         """Those that are all of it: `request_log.of("Produce", topic="orders")`, `request_log.of(error="NOT_COORDINATOR")`.
 
-        `injected`: those that a fault of the test's hit, or the others.
+        `node`: those that this broker was asked, of several. `injected`: those that a fault of the test's hit, or the others.
         """
-        wanted = {"api": api, "client_id": client_id, "group": group, "transactional_id": transactional_id}
+        wanted = {"api": api, "client_id": client_id, "group": group, "transactional_id": transactional_id, "node": node}
         asked = [(name, value) for name, value in wanted.items() if value is not None]
         return RequestLog(
             each
@@ -123,9 +124,12 @@ def _clock_time(time_ms: int) -> str:
     return f"{time.strftime('%H:%M:%S', time.localtime(seconds))}.{milliseconds:03d}"
 
 
+COLUMNS: Final = tuple(each.name for each in fields(LoggedRequest))  #: of a row
+
+
 def to_json(log: RequestLog) -> list[list[Any]]:
-    """For another process."""
-    return [[getattr(each, name) for name in LoggedRequest.__slots__] for each in log]
+    """For another process: a row for each."""
+    return [[getattr(each, name) for name in COLUMNS] for each in log]
 
 
 def from_json(rows: Iterable[Sequence[Any]]) -> RequestLog:

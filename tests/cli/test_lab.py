@@ -49,7 +49,8 @@ def words(scope: dict[str, object]) -> list[str]:
     [
         (["inject", "Produce", "NOT_LEADER_OR_FOLLOWER", "--topic", "orders", "--once"], {"error": "NOT_LEADER_OR_FOLLOWER"}),
         (["inject", "EndTxn", "UNKNOWN_SERVER_ERROR", "--after", "--always"], {"error": "UNKNOWN_SERVER_ERROR", "after": True}),
-        (["delay", "Fetch", "--ms", "20", "--probability", "0.5", "--seed", "3"], {"ms": 20}),
+        (["delay", "Fetch", "--ms", "20", "--probability", "0.5", "--seed", "3"], {"ms": 20, "when": "after"}),
+        (["delay", "Produce", "--ms", "0", "--when", "before", "--probability", "0"], {"ms": 0, "when": "before"}),
         (["throttle", "Produce", "--ms", "10", "--times", "2"], {"ms": 10}),
         (["disconnect", "Heartbeat", "--when", "after", "--on-call", "2"], {"when": "after"}),
         (["tear", "Fetch", "--size", "100", "--always"], {"size": 100}),
@@ -223,6 +224,7 @@ def test_leaders_and_brokers(tmp_path: Path) -> None:
         (["do", "rese"], 1, "Error: there is no command 'rese': did you mean reset?"),
         (["do", "reset", "{"], 2, "'{' is no JSON"),
         (["do", "reset", "[]"], 2, "'[]' is no JSON object"),
+        (["do", "reset", '{"command": 1}'], 1, "Error: reset: there is no argument 'command'; there are: none"),
         (["advance"], 2, "say how long: --hours 2"),
     ],
 )

@@ -23,7 +23,7 @@ class Lab:
             self._url = f"http://{self._url}"
         self._opener = build_opener(ProxyHandler({}))  # a lab is near by: no proxy of the environment knows the way
 
-    def __call__(self, command: str, **arguments: Any) -> Any:
+    def __call__(self, command: str, /, **arguments: Any) -> Any:
         """Do a command with the arguments that are not None; its result. A failure is a line for the user."""
         given = {name: value for name, value in arguments.items() if value is not None}
         request = Request(  # noqa: S310  http, as seen to above

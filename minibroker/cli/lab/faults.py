@@ -29,7 +29,7 @@ def often_options(function: Command) -> Command:
     def run(*args: Any, **options: Any) -> Any:
         said = {name: options.pop(name) for name in _OFTEN}
         seed = options.pop("seed")
-        given = [name for name, value in said.items() if value not in {None, False}]
+        given = [name for name, value in said.items() if value is not None and value is not False]  # 0 is a probability
         if len(given) != 1:
             raise click.UsageError("say how often, in one way: --once, --times N, --on-call N, --probability P or --always")
         return function(*args, often=_often(given[0], said[given[0]], seed), **options)
@@ -78,80 +78,58 @@ def _with(command: Command, *options: Callable[[Command], Command]) -> Command:
     return command
 
 
-def _inject(lab: Lab, kind: str, api: str, scope: dict[str, Any], often: dict[str, Any], **more: Any) -> None:
-    click.echo(lab("faults.inject", rule={"kind": kind, "api": api, "often": often} | scope | more)["id"])
+def _when(default: str) -> Callable[[Command], Command]:
+    return click.option(
+        "--when", type=click.Choice(["before", "after"]), default=default, show_default=True, help="Before or after the work is done."
+    )
 
 
-@faults.command(short_help="Answer requests with an error.")
-@click.argument("api")
-@click.argument("error")
-@click.option("--after", is_flag=True, help="Do the work all the same, and say that it failed.")
-@scope_options
-@often_options
-@lab_command
-def inject(lab: Lab, *, api: str, error: str, after: bool, scope: dict[str, Any], often: dict[str, Any]) -> None:
-    """Answer requests of an API (Produce, Fetch, ...) with an error (NOT_LEADER_OR_FOLLOWER, ...). Prints the fault's number."""
-    _inject(lab, "error", api, scope, often, error=error, **({"after": True} if after else {}))
+def _ms(what: str) -> Callable[[Command], Command]:
+    return click.option("--ms", type=click.IntRange(0), required=True, help=what)
 
 
-@faults.command(short_help="Answer requests later.")
-@click.argument("api")
-@click.option("--ms", type=click.IntRange(0), required=True, help="Milliseconds by the broker's clock.")
-@scope_options
-@often_options
-@lab_command
-def delay(lab: Lab, *, api: str, ms: int, scope: dict[str, Any], often: dict[str, Any]) -> None:
-    """Answer requests of an API later. Prints the fault's number."""
-    _inject(lab, "delay", api, scope, often, ms=ms)
+def _kind(kind: str, short_help: str, help_text: str, *options: Callable[[Command], Command], name: str | None = None) -> None:
+    """A command for a kind of fault (testing/faults/rule.py): `options` are what it needs beside the API."""
+
+    def run(lab: Lab, *, api: str, scope: dict[str, Any], often: dict[str, Any], **more: Any) -> None:
+        rule = {"kind": kind, "api": api, "often": often} | scope | {key: value for key, value in more.items() if value is not False}
+        click.echo(lab("faults.inject", rule=rule)["id"])
+
+    run.__doc__ = f"{help_text} Prints the fault's number."
+    command = _with(lab_command(run), click.argument("api"), *options, scope_options, often_options)
+    faults.command(name or kind, short_help=short_help)(command)
 
 
-@faults.command(short_help="Tell clients to slow down.")
-@click.argument("api")
-@click.option("--ms", type=click.IntRange(0), required=True, help="throttle_time_ms of the answer.")
-@scope_options
-@often_options
-@lab_command
-def throttle(lab: Lab, *, api: str, ms: int, scope: dict[str, Any], often: dict[str, Any]) -> None:
-    """Tell clients in throttle_time_ms to wait, and read nothing of them for that time. Prints the fault's number."""
-    _inject(lab, "throttle", api, scope, often, ms=ms)
-
-
-_when = click.option(
-    "--when", type=click.Choice(["before", "after"]), default="before", show_default=True, help="Before or after the work is done."
+_kind(
+    "error",
+    "Answer requests with an error.",
+    "Answer requests of an API (Produce, Fetch, ...) with an error (NOT_LEADER_OR_FOLLOWER, ...).",
+    click.argument("error"),
+    click.option("--after", is_flag=True, help="Do the work all the same, and say that it failed."),
+    name="inject",
 )
-
-
-@faults.command(short_help="Cut connections instead of answering.")
-@click.argument("api")
-@_when
-@scope_options
-@often_options
-@lab_command
-def disconnect(lab: Lab, *, api: str, when: str, scope: dict[str, Any], often: dict[str, Any]) -> None:
-    """Cut the connection instead of answering requests of an API. Prints the fault's number."""
-    _inject(lab, "disconnect", api, scope, often, when=when)
-
-
-@faults.command(short_help="Send a part of the answer, and cut the connection.")
-@click.argument("api")
-@click.option("--size", type=click.IntRange(0), required=True, metavar="BYTES", help="Of the answer, its own size of 4 bytes among them.")
-@scope_options
-@often_options
-@lab_command
-def tear(lab: Lab, *, api: str, size: int, scope: dict[str, Any], often: dict[str, Any]) -> None:
-    """Send so many bytes of the answer to requests of an API, and cut the connection. Prints the fault's number."""
-    _inject(lab, "tear", api, scope, often, size=size)
-
-
-@faults.command(short_help="Never answer.")
-@click.argument("api")
-@_when
-@scope_options
-@often_options
-@lab_command
-def silence(lab: Lab, *, api: str, when: str, scope: dict[str, Any], often: dict[str, Any]) -> None:
-    """Never answer requests of an API; the connection stays. Prints the fault's number."""
-    _inject(lab, "silence", api, scope, often, when=when)
+_kind("delay", "Answer requests later.", "Answer requests of an API later.", _ms("Milliseconds by the broker's clock."), _when("after"))
+_kind(
+    "throttle",
+    "Tell clients to slow down.",
+    "Tell clients in throttle_time_ms to wait, and read nothing of them for that time.",
+    _ms("throttle_time_ms of the answer."),
+)
+_kind(
+    "disconnect",
+    "Cut connections instead of answering.",
+    "Cut the connection instead of answering requests of an API.",
+    _when("before"),
+)
+_kind(
+    "tear",
+    "Send a part of the answer, and cut the connection.",
+    "Send so many bytes of the answer to requests of an API, and cut the connection.",
+    click.option(
+        "--size", type=click.IntRange(0), required=True, metavar="BYTES", help="Of the answer, its own size of 4 bytes among them."
+    ),
+)
+_kind("silence", "Never answer.", "Never answer requests of an API; the connection stays.", _when("before"))
 
 
 @faults.command(short_help="Let the file system fail.")
@@ -175,7 +153,7 @@ def list_(lab: Lab, *, output: str) -> None:
 
 
 def _row(fault: dict[str, Any]) -> dict[str, Any]:
-    more = {name: fault[name] for name in ("error", "after", "ms", "size", "when", "on") if fault.get(name) not in {None, False}}
+    more = {name: fault[name] for name in ("error", "after", "ms", "size", "when", "on") if fault.get(name) is not None}
     scope = {name: fault[name] for name in _SCOPE if fault.get(name) is not None}
     return {"id": fault["id"], "kind": fault["kind"], "api": fault.get("api"), "what": more, "scope": scope} | {
         name: fault[name] for name in ("often", "calls", "hits")

@@ -20,20 +20,23 @@ def _place(lab: Lab, what: str, topic: str, partition: int, **more: Any) -> None
     lab(f"leaders.{what}", topic=topic, partition=partition, **more)
 
 
-@leaders.command("take-away", short_help="Leave a partition without a leader.")
-@partition_arguments
-@lab_command
-def take_away(lab: Lab, topic: str, partition: int) -> None:
-    """Leave a partition without a leader, until 'give-back' or 'reset'."""
-    _place(lab, "take_away", topic, partition)
+def _plain(what: str, short_help: str, help_text: str) -> None:
+    """A command that needs to know nothing but the partition."""
+
+    def run(lab: Lab, topic: str, partition: int) -> None:
+        _place(lab, what, topic, partition)
+
+    run.__doc__ = help_text
+    leaders.command(what.replace("_", "-"), short_help=short_help)(partition_arguments(lab_command(run)))
 
 
-@leaders.command("give-back", short_help="Let a partition have a leader again.")
-@partition_arguments
-@lab_command
-def give_back(lab: Lab, topic: str, partition: int) -> None:
-    """Let a partition have a leader again."""
-    _place(lab, "give_back", topic, partition)
+_plain("take_away", "Leave a partition without a leader.", "Leave a partition without a leader, until 'give-back' or 'reset'.")
+_plain("give_back", "Let a partition have a leader again.", "Let a partition have a leader again.")
+_plain(
+    "bump_epoch",
+    "Raise a partition's leader epoch.",
+    "Let a partition have a later leader epoch, with the same leader: clients are fenced, and ask anew.",
+)
 
 
 @leaders.command(short_help="Let another broker lead a partition.")
@@ -43,14 +46,6 @@ def give_back(lab: Lab, topic: str, partition: int) -> None:
 def move(lab: Lab, topic: str, partition: int, *, to: int) -> None:
     """Let another broker lead a partition."""
     _place(lab, "move", topic, partition, to=to)
-
-
-@leaders.command("bump-epoch", short_help="Raise a partition's leader epoch.")
-@partition_arguments
-@lab_command
-def bump_epoch(lab: Lab, topic: str, partition: int) -> None:
-    """Let a partition have a later leader epoch, with the same leader: clients are fenced, and ask anew."""
-    _place(lab, "bump_epoch", topic, partition)
 
 
 @leaders.command(short_help="Elect the preferred leader of a partition.")

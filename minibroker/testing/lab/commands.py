@@ -17,7 +17,7 @@ from minibroker.testing.errors import BrokerError, told
 from minibroker.testing.lab.command_table import CommandTable
 from minibroker.testing.lab.holds import Holds
 from minibroker.testing.lab.storage_faults import StorageFaults
-from minibroker.testing.request_log import to_json
+from minibroker.testing.request_log import COLUMNS, to_json
 
 if TYPE_CHECKING:
     from minibroker.testing.data import Snapshot
@@ -114,10 +114,13 @@ class Lab:
         return [*self._snapshots]
 
     def _requests(self, since: int = 0) -> dict[str, Any]:
-        """What clients asked, from number `since` on; `first` is the number of the first row, `next` that of the next request."""
+        """What clients asked, from number `since` on; `first` is the number of the first row, `next` that of the next request.
+
+        `columns` are the names of what is in a row.
+        """
         log, next_number = self._hosted.request_log, self._hosted.request_count
         first = max(next_number - len(log), since, 0)
-        return {"first": first, "next": next_number, "rows": to_json(log[len(log) - (next_number - first) :])}
+        return {"first": first, "next": next_number, "columns": [*COLUMNS], "rows": to_json(log[len(log) - (next_number - first) :])}
 
     # -- faults -----------------------------------------------------------------------------------------------------
 

@@ -5,15 +5,17 @@ POST /COMMAND     its arguments as a JSON object, in a body of type application/
 GET /COMMAND      the same for those that change nothing and need no argument
 wrong             {"error": "one line"} with 400 (arguments, or the broker refuses), 403, 404 (no such command), 405, 415
 
-Off unless asked for, and on 127.0.0.1 unless told otherwise: whoever reaches it rules the broker. A page in a browser cannot: what has an
-Origin is refused, a body of JSON's type is not sent to another site without being asked for first, and a name that is not this machine's
-(DNS rebinding) is refused where only this machine is served.
+Off unless asked for, and on 127.0.0.1 unless told otherwise: whoever reaches it rules the broker. A page in a browser cannot, wherever the
+lab listens: what has an Origin is refused, a body of JSON's type is not sent to another site without being asked for first, and so is who
+asks by a name that somebody may own in the public DNS (a page's own name that was bound to our address: DNS rebinding).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
+import os
+from collections.abc import Awaitable, Callable, Iterable
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import TYPE_CHECKING, Any, Final
 
 import minibroker
@@ -25,7 +27,8 @@ from minibroker.testing.lab.commands import Lab
 if TYPE_CHECKING:
     from aiohttp import web
 
-_LOCAL: Final = frozenset({"127.0.0.1", "localhost", "::1"})
+_LOCALHOST: Final = "localhost"
+_PRIVATE: Final = (".internal", ".local", ".localhost", ".test")  #: nobody gets a name in these: RFC 6761, 6762, and ICANN for .internal
 _BODY_MAX: Final = 1 << 20
 _SHUTDOWN_S: Final = 0.5
 
@@ -36,10 +39,12 @@ _READING: Final = frozenset({"info", "snapshots", "requests", "faults.list", "hi
 class HttpServer:
     """Serves one lab, in its loop."""
 
-    def __init__(self, lab: Lab, host: str, port: int) -> None:
+    def __init__(self, lab: Lab, host: str, port: int, names: Iterable[str] = ()) -> None:
+        """`names`: by which it may be asked, beside addresses, `host` itself and names that are nobody's."""
         self._lab = lab
         self._host = host
         self._port = port
+        self._names = {each.lower().rstrip(".") for each in (*names, host)}
         self._runner: web.AppRunner | None = None
 
     @property
@@ -63,7 +68,8 @@ class HttpServer:
         try:
             await site.start()
         except OSError as error:
-            raise ConfigurationError(f"--lab-port: cannot listen on {self._host}:{self._port}: {error.strerror or error}") from error
+            reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or error
+            raise ConfigurationError(f"--lab-port: cannot listen on {self._host}:{self._port}: {reason}") from error
         self._port = self._runner.addresses[0][1]
 
     async def stop(self) -> None:
@@ -86,6 +92,8 @@ class HttpServer:
         if request.method not in {"GET", "POST"} or (request.method == "GET" and command not in _READING):
             return _json(405, {"error": f"{command}: POST its arguments as JSON"})
         arguments: Any = {}
+        if request.query_string:
+            return _json(400, {"error": f"{command}: POST arguments as JSON, not behind a question mark"})
         if request.method == "POST":
             if request.content_type != "application/json":
                 return _json(415, {"error": f"{command}: say Content-Type: application/json (curl --json), not {request.content_type}"})
@@ -106,16 +114,39 @@ class HttpServer:
             return _json(400, {"error": f"{command}: a number is too large: {error}"})
 
     def _refusal(self, request: web.Request) -> web.Response | None:
-        """No page in a browser is served; where only this machine is, only names of this machine are."""
+        """No page in a browser is served."""
         if "Origin" in request.headers:
             return _json(403, {"error": "the lab serves programs, and no pages in a browser"})
         try:
-            name = request.url.host or ""
+            name = (request.url.host or "").rstrip(".")
         except ValueError:
             return _json(400, {"error": f"{request.host!r} is no host"})
-        if self._host in _LOCAL and name not in _LOCAL:
-            return _json(403, {"error": f"the lab serves this machine alone, and is not called {name}"})
+        if name in self._names:
+            return None
+        if _is_of_this_machine(self._host):
+            if not _is_of_this_machine(name):
+                return _json(403, {"error": f"the lab serves this machine alone, and is not called {name}"})
+        elif not _is_nobodys(name):
+            advice = f"ask by address, or start the broker with --lab-name {name}"
+            return _json(403, {"error": f"the lab does not know that it is called {name}: {advice}"})
         return None
+
+
+def _address(name: str) -> IPv4Address | IPv6Address | None:
+    try:
+        return ip_address(name)
+    except ValueError:
+        return None
+
+
+def _is_of_this_machine(name: str) -> bool:
+    address = _address(name)
+    return name == _LOCALHOST if address is None else address.is_loopback
+
+
+def _is_nobodys(name: str) -> bool:
+    """Whether no page can have the name: an address, a machine or a container of this network, or what is never given away."""
+    return _address(name) is not None or "." not in name or name.endswith(_PRIVATE)
 
 
 async def _as_json(request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]) -> web.StreamResponse:

@@ -39,9 +39,18 @@ class _ConfiguredBroker(HostedBroker):
 class LabServer:
     """As server.Broker to `serve`: start, stop, addresses."""
 
-    def __init__(self, config: BrokerConfig, *, host: str = LOOPBACK, port: int, broker_count: int = 1, racks: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        *,
+        host: str = LOOPBACK,
+        port: int,
+        names: Sequence[str] = (),
+        broker_count: int = 1,
+        racks: Sequence[str] = (),
+    ) -> None:
         self._hosted = _ConfiguredBroker(config, {"broker_count": broker_count, "racks": racks})
-        self._http = HttpServer(self._hosted.lab, host, port)
+        self._http = HttpServer(self._hosted.lab, host, port, names)
 
     @property
     def addresses(self) -> list[str]:

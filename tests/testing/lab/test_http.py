@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import shutil
@@ -15,6 +16,8 @@ from typing import Any
 
 import pytest
 
+from minibroker.testing import Broker
+from minibroker.testing.lab.http_server import HttpServer
 from tests.support.broker_process import BrokerProcess
 
 
@@ -94,6 +97,8 @@ def test_it_tells_its_commands(served: Served) -> None:
         ("info", None, {"Origin": "http://127.0.0.1"}, 403, "the lab serves programs, and no pages in a browser"),
         ("reset", b"{}", {"Origin": "null"}, 403, "the lab serves programs, and no pages in a browser"),
         ("", None, {"Host": "lab.example"}, 403, "the lab serves this machine alone, and is not called lab.example"),
+        ("info", None, {"Host": "192.168.1.5"}, 403, "the lab serves this machine alone, and is not called 192.168.1.5"),
+        ("requests?since=5", None, {}, 400, "requests: POST arguments as JSON, not behind a question mark"),
     ],
 )
 def test_what_is_wrong_is_one_line(
@@ -103,6 +108,52 @@ def test_what_is_wrong_is_one_line(
     assert (code, list(answer)) == (status, ["error"])
     assert answer["error"].startswith(message)
     assert "\n" not in answer["error"]
+
+
+@pytest.mark.parametrize(
+    ("host", "served_names", "refused_names"),
+    [
+        (
+            "127.0.0.1",
+            ["127.0.0.1:9099", "LOCALHOST", "localhost.", "[::1]:9099", "127.0.0.2"],
+            ["broker", "10.0.0.1", "localhost.example.com"],
+        ),
+        (
+            "0.0.0.0",
+            [
+                "localhost:9099",
+                "10.0.0.1",
+                "[fe80::1]:80",
+                "broker",
+                "broker:9099",
+                "host.docker.internal",
+                "b.n.svc.cluster.local",
+                "Lab.Example.COM.",
+            ],
+            ["rebound.example", "10.0.0.1.example.com", "lab.example.com.attacker.net", "internal.example", "xlab.example.com"],
+        ),
+    ],
+)
+async def test_a_page_that_was_bound_to_our_address_cannot_read(host: str, served_names: list[str], refused_names: list[str]) -> None:
+    async with Broker() as broker:
+        server = HttpServer(broker._hosted.lab, host, 0, ["lab.example.com"])
+        await server.start()
+
+        async def ask(name: str) -> tuple[int, str]:
+            reader, writer = await asyncio.open_connection("127.0.0.1", int(server.url.rpartition(":")[2]))
+            writer.write(f"GET /info HTTP/1.1\r\nHost: {name}\r\nConnection: close\r\n\r\n".encode())
+            head, _, body = (await reader.read()).decode().partition("\r\n\r\n")
+            writer.close()
+            return int(head.split()[1]), str(json.loads(body).get("error", ""))
+
+        try:
+            assert {name: await ask(name) for name in served_names} == dict.fromkeys(served_names, (200, ""))
+            found = {name: await ask(name) for name in refused_names}
+            assert {status for status, _ in found.values()} == {403}
+            if host != "127.0.0.1":
+                assert found["rebound.example"][1].endswith("ask by address, or start the broker with --lab-name rebound.example")
+        finally:
+            await server.stop()
 
 
 def test_data_time_and_requests(served: Served) -> None:
@@ -115,7 +166,7 @@ def test_data_time_and_requests(served: Served) -> None:
     assert kcat(served, "-C", "-e", "-q").stdout == "one\n"
     asked = served.send("requests")[1]["result"]
     assert asked["next"] - asked["first"] == len(asked["rows"])
-    assert "Fetch" in {row[3] for row in asked["rows"]}
+    assert "Fetch" in {dict(zip(asked["columns"], row, strict=True))["api"] for row in asked["rows"]}
     assert served.do("requests", since=asked["next"] - 1)["first"] == asked["next"] - 1
     before_ms = served.send("info")[1]["result"]["now_ms"]
     served.do("advance", ms=3_600_000)
@@ -173,7 +224,7 @@ def test_a_disk_that_is_full(served: Served) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--lab-port", "{port}"), "--lab-port: cannot listen on 127.0.0.1:{port}: "),
+        (("--lab-port", "{port}"), "--lab-port: cannot listen on 127.0.0.1:{port}: Address already in use\n"),
         (("--lab-port", "0", "--lab-host", "no.such.host.invalid"), "--lab-port: cannot listen on no.such.host.invalid:0: "),
         (("--lab-port", "0", "--set", "log.segment.bytes=x"), "Invalid value x for configuration log.segment.bytes"),
     ],
