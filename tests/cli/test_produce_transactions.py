@@ -119,6 +119,6 @@ def test_ctrl_c_aborts(cli: Commands, fresh: Callable[..., str], name: str) -> N
         while count(cli, topic, "read_uncommitted") < 2:  # it is sent when the input falls silent
             assert process.poll() is None
         process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 130
+        assert process.wait(60) == 130
     assert wait_until_complete(cli, name)["state"] == "CompleteAbort"
     assert count(cli, topic, "read_committed") == 0

@@ -79,7 +79,7 @@ def test_kafka_reads_our_directories(end: Callable[[BrokerProcess], object], tmp
 @pytest.mark.parametrize("codec", CODECS[1:])
 def test_a_recompressing_topic_is_so_on_disk(codec: str, tmp_path: Path) -> None:
     java.kafka_jars()
-    with BrokerProcess(tmp_path, "--set", f"compression.type={codec}") as broker:
+    with BrokerProcess(tmp_path, "--set", f"compression.type={codec}", "--set", "log.retention.ms=-1") as broker:
         CLIENTS["aiokafka"].write(broker.bootstrap, "topic", records(100), compression="none")
         assert broker.stop() == 0
     assert {batch["compresscodec"] for batch in check_directory(broker.data_dir)["topic-0"]} == {codec}

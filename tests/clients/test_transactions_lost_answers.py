@@ -12,6 +12,7 @@ from minibroker.errors import BY_CODE
 from tests.clients.adapters import CLIENTS, Sent
 from tests.clients.makes import IN_PROCESS, NAMES, Clients, each_of, unique
 from tests.clients.transactional import READ_COMMITTED, READ_UNCOMMITTED, Place, Row
+from tests.conftest import NO_RETENTION
 from tests.golden import Golden, Provenance, stem_of
 from tests.support.broker_process import BrokerProcess
 from tests.support.capture_proxy import REQUEST, RESPONSE, Captured, CaptureProxy
@@ -56,7 +57,7 @@ def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LossyProxy]:
     proxy = LossyProxy(proxy_port, ("127.0.0.1", port))
     settings = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{proxy_port}", "auto.create.topics.enable": "true"}
     words = (word for name, value in settings.items() for word in ("--set", f"{name}={value}"))
-    with BrokerProcess(tmp_path_factory.mktemp("broker"), *words, port=port):
+    with BrokerProcess(tmp_path_factory.mktemp("broker"), *NO_RETENTION, *words, port=port):
         yield proxy
     proxy.close()
 

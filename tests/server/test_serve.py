@@ -21,7 +21,7 @@ from tests.support.broker_process import BrokerProcess
 def serve(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run `serve` that is expected to end by itself."""
     return subprocess.run(
-        [sys.executable, "-m", "minibroker", "serve", *arguments], capture_output=True, text=True, timeout=30, check=False
+        [sys.executable, "-m", "minibroker", "serve", *arguments], capture_output=True, text=True, timeout=120, check=False
     )
 
 

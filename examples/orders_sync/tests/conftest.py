@@ -12,7 +12,7 @@ from orders_sync.prices import read_prices
 from orders_sync.shipping import Shipping
 
 #: librdkafka's pauses are for clusters far away.
-QUICK = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 200, "fetch.wait.max.ms": 20}
+QUICK = {"session.timeout.ms": 30_000, "heartbeat.interval.ms": 200, "fetch.wait.max.ms": 20}
 
 
 @pytest.fixture(scope="session")
