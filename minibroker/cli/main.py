@@ -113,10 +113,13 @@ def _is_help(error: click.UsageError) -> bool:
 
 
 def _misplaced(error: click.UsageError) -> str | None:
-    """What to say of an option that stands before a command: `minibroker -b HOST:PORT topics list`."""
-    if not isinstance(error, click.NoSuchOption) or error.ctx is None or not isinstance(error.ctx.command, click.Group):
+    """What to say of an option before a command that belongs behind it (`minibroker -b HOST:PORT topics list`), or the other way round."""
+    if not isinstance(error, click.NoSuchOption) or error.ctx is None:
         return None
-    if error.option_name not in OPTIONS_OF_COMMANDS:
+    group = error.ctx.parent
+    if group is not None and any(error.option_name in parameter.opts for parameter in group.command.params):
+        return f"No such option '{error.option_name}' behind the command: it stands behind '{group.command_path}'."
+    if not isinstance(error.ctx.command, click.Group) or error.option_name not in OPTIONS_OF_COMMANDS:
         return None
     return f"No such option '{error.option_name}' before a command: options stand behind the command that takes them."
 

@@ -65,6 +65,10 @@ def test_a_misspelt_option(offline: Commands) -> None:
             ("-b", "localhost:9092", "topics", "list"),
             "No such option '-b' before a command: options stand behind the command that takes them. Try 'minibroker --help'.",
         ),
+        (
+            ("lab", "info", "--lab-url", "http://127.0.0.1:1"),
+            "No such option '--lab-url' behind the command: it stands behind 'minibroker lab'. Try 'minibroker lab info --help'.",
+        ),
         (("--hello",), "No such option '--hello'. Did you mean '--help'? Try 'minibroker --help'."),
         (("serve", "--data-dir", ""), "Invalid value for '--data-dir': it is empty. Try 'minibroker serve --help'."),
         (("serve", "--lab-host", "0.0.0.0"), "--lab-host has no lab without --lab-port. Try 'minibroker serve --help'."),

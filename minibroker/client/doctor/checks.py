@@ -116,8 +116,7 @@ def partitions(connection: Connection, deadline: Deadline) -> Iterator[Finding]:
     if lagging:
         yield Finding(WARNING, "topics", f"with replicas that are not in sync: {_some(lagging)}", "Start the brokers that have them")
     if not leaderless and not lagging:
-        count = len(metadata.topics)
-        yield Finding(OK, "topics", f"{count} topic{'' if count == 1 else 's'}, {len(all_partitions)} partitions, all with leader")
+        yield Finding(OK, "topics", _counted(metadata.topics))
 
 
 def replicas(node_id: int, configs: Mapping[str, str | None], broker_count: int) -> Iterator[Finding]:
@@ -148,6 +147,15 @@ def bootstraps(reached: Mapping[Address, str | None]) -> Iterator[Finding]:
 def rest(message: str) -> Finding:
     """A question that could not be asked or answered."""
     return Finding(NOTE, "cluster", message)
+
+
+def _counted(topics: Sequence[k03_metadata.TopicResult]) -> str:
+    if not topics:
+        return "there are none yet"
+    internal = sum(topic.is_internal for topic in topics)
+    words = f"{len(topics)} topic{'' if len(topics) == 1 else 's'}{f' ({internal} of them internal)' if internal else ''}"
+    count = sum(len(topic.partitions) for topic in topics)
+    return f"{words}, {count} partition{'' if count == 1 else 's'}, all with leader"
 
 
 def _some(names: Sequence[str]) -> str:

@@ -113,6 +113,26 @@ def test_disks() -> None:
     ]
 
 
+def test_topics_are_counted() -> None:
+    """Internal ones apart: a user knows of his own alone."""
+    broker = cluster()
+
+    there: list[str] = []
+
+    def metadata(request: k03.Request, version: int) -> k03.Response:
+        partition = k03.PartitionResult(error_code=0, partition_index=0, leader_id=1, replica_nodes=[1], isr_nodes=[1])
+        names = there if request.topics is None else []
+        topics = [k03.TopicResult(error_code=0, name=name, is_internal=name.startswith("__"), partitions=[partition]) for name in names]
+        return k03.Response(brokers=[k03.Broker(node_id=1, host="fake", port=1)], controller_id=1, topics=topics)
+
+    broker.on(k03, metadata)
+    assert found(broker)[-1].text == "there are none yet"
+    there += ["a"]
+    assert found(broker)[-1].text == "1 topic, 1 partition, all with leader"
+    there += ["__consumer_offsets"]
+    assert found(broker)[-1].text == "2 topics (1 of them internal), 2 partitions, all with leader"
+
+
 def test_partitions_without_leader_and_out_of_sync() -> None:
     broker = cluster()
 
