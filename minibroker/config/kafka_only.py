@@ -79,6 +79,7 @@ _PREFIXES: dict[str, Ignored] = {
     "log4j.": _JVM,
     "confluent.": _OTHERS,
     "password.encoder.": _OTHERS,
+    "rest.": _OTHERS,  # of Confluent's REST proxy, in its image for tests: Testcontainers for Go sets one
     "zookeeper.": _OTHERS,
 }
 
