@@ -30,7 +30,7 @@ SEGMENT_BYTES = 1024 * 1024  # the least that Kafka takes
 CLEANER = {"log.cleaner.backoff.ms": "100", "producer.id.expiration.ms": "86400000", "log.retention.check.interval.ms": "1000000"}
 FOREVER = str(10**15)
 PAUSED = {"cleanup.policy": "compact", "min.compaction.lag.ms": FOREVER, "segment.bytes": str(SEGMENT_BYTES), "retention.ms": "-1"}
-WAIT_S = 60.0
+WAIT_S = 120.0
 
 
 class Kept(NamedTuple):

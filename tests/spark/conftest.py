@@ -22,7 +22,7 @@ def spark() -> Iterator[Any]:
     conf = {
         "spark.sql.shuffle.partitions": "2",
         "spark.driver.memory": "1g",
-        "spark.sql.streaming.stopTimeout": "20s",
+        "spark.sql.streaming.stopTimeout": "120s",
     }
     session = spark_session.kafka_session("minibroker-tests", master="local[2]", conf=conf)
     session.sparkContext.setLogLevel("OFF")

@@ -33,7 +33,7 @@ class Pipeline:
             .start()
         )
         try:
-            assert query.awaitTermination(60), "still running after a minute"
+            assert query.awaitTermination(200), "still running after minutes"
             return [progress for progress in query.recentProgress if progress["numInputRows"]]
         finally:
             query.stop()
@@ -140,7 +140,7 @@ def test_from_topic_to_topic(spark: Any, kafka: dict[str, str], bootstrap: str, 
         .trigger(availableNow=True)
         .start()
     )
-    assert query.awaitTermination(60)
+    assert query.awaitTermination(200)
     found = CLIENTS["aiokafka"].read(bootstrap, target, count=200)
     assert [r.offset for r in found] == list(range(200))
     for partition in range(2):

@@ -17,7 +17,7 @@ class Seen(NamedTuple):
     headers: tuple[tuple[str, bytes | None], ...]
 
 
-def consumed(bootstrap: str, topic: str, *, timeout_s: float = 60.0) -> list[Seen]:
+def consumed(bootstrap: str, topic: str, *, timeout_s: float = 120.0) -> list[Seen]:
     """All committed records, up to the last stable offset of each partition as it is now."""
     from confluent_kafka import Consumer, TopicPartition
 
@@ -25,7 +25,7 @@ def consumed(bootstrap: str, topic: str, *, timeout_s: float = 60.0) -> list[See
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "none", "enable.auto.commit": False, **settings})
     found = []
     try:
-        partitions = consumer.list_topics(topic, timeout=30).topics[topic].partitions
+        partitions = consumer.list_topics(topic, timeout=60).topics[topic].partitions
         consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
         left = set(partitions)
         deadline = time.monotonic() + timeout_s
