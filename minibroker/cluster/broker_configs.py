@@ -1,7 +1,10 @@
 """The dynamic configs of brokers: in the metadata log and in force together.
 
-Those of this broker, by its id, go before those of all brokers. What a start found stored and could not put in force, for it is not valid
+Those of a broker, by its id, go before those of all brokers. What a start found stored and could not put in force, for it is not valid
 here, stays stored and out of force until somebody says it otherwise.
+
+Where several brokers are shown each has its own: what it tells of itself, and what it asks of its requests and connections. Logs, groups
+and transactions are those of the configured broker, and follow its configs.
 """
 
 from __future__ import annotations
@@ -10,42 +13,66 @@ from collections.abc import Mapping
 
 from minibroker.cluster.metadata_image import ALL_BROKERS, BROKER_RESOURCE
 from minibroker.cluster.metadata_store import MetadataStore
+from minibroker.cluster.node import Node
 from minibroker.config.broker_config import BrokerConfig
-from minibroker.errors import KafkaError
 
 
 class BrokerConfigs:
-    """Of one cluster: what is said to `config` from behind the start."""
+    """Of one cluster: what is said to the configs of its brokers from behind the start."""
 
     def __init__(self, config: BrokerConfig, store: MetadataStore) -> None:
-        self._config = config
         self._store = store
+        self._of = {config.node_id: config}  #: by node id, the configured one first
+
+    def of(self, node_id: int) -> BrokerConfig:
+        """Of one broker; KeyError where there is none of that id."""
+        return self._of[node_id]
 
     def load(self) -> None:
         """Put in force what was stored, as far as it can be."""
+        for config in self._of.values():
+            self._load(config)
+
+    def add(self, node: Node) -> None:
+        """Another broker that clients see, with the static configs of the configured one, but for who it is."""
+        static = next(iter(self._of.values())).static
+        own = {"node.id": str(node.node_id)} | ({} if node.rack is None else {"broker.rack": node.rack})
+        config = BrokerConfig({name: text for name, text in static.items() if name != "broker.id"} | own)
+        self._load(config)
+        self._of[node.node_id] = config
+
+    def _load(self, config: BrokerConfig) -> None:
         image = self._store.image
-        for_this = image.config_of(BROKER_RESOURCE, str(self._config.node_id))
-        self._config.set_stored(image.config_of(BROKER_RESOURCE, ALL_BROKERS), for_this)
+        for_this = image.config_of(BROKER_RESOURCE, str(config.node_id))
+        config.set_stored(image.config_of(BROKER_RESOURCE, ALL_BROKERS), for_this)
 
     def alter(self, name: str, overrides: Mapping[str, str], *, validate_only: bool = False) -> bool:
-        """Replace those of this broker (its id) or of all brokers (""); whether that was done. The caller checks what may change.
+        """Replace those of a broker (its id) or of all brokers (""); whether that was done. The caller checks what may change.
 
         Raises:
             InvalidConfig: a value is not valid; nothing was changed.
             KafkaStorageError: the metadata log cannot be written; nothing was changed.
         """
-        before = self._config.dynamic_default, self._config.dynamic_broker
-        stored, in_force = self._store.image.config_of(BROKER_RESOURCE, name), before[name != ALL_BROKERS]
-        ignored = {key for key, text in stored.items() if overrides.get(key) == text and key not in in_force}
-        wanted = {key: text for key, text in overrides.items() if key not in ignored}
-        for_all, for_this = (wanted, before[1]) if name == ALL_BROKERS else (before[0], wanted)
-        self._config.set_dynamic(for_all, for_this)
-        if validate_only:
-            self._config.set_dynamic(*before)
-            return False
+        configs = list(self._of.values()) if name == ALL_BROKERS else [self._of[int(name)]]
+        before = [(config, config.dynamic_default, config.dynamic_broker) for config in configs]
+        is_done = False
         try:
-            self._store.commit_config(BROKER_RESOURCE, name, overrides)
-        except KafkaError:
-            self._config.set_dynamic(*before)
-            raise
-        return True
+            for config in configs:
+                self._set(config, name, overrides)
+            if not validate_only:
+                self._store.commit_config(BROKER_RESOURCE, name, overrides)
+                is_done = True
+        finally:
+            if not is_done:
+                for config, for_all, for_this in before:
+                    config.set_dynamic(for_all, for_this)
+        return is_done
+
+    def _set(self, config: BrokerConfig, name: str, overrides: Mapping[str, str]) -> None:
+        in_force = config.dynamic_default if name == ALL_BROKERS else config.dynamic_broker
+        stored = self._store.image.config_of(BROKER_RESOURCE, name)
+        wanted = {key: text for key, text in overrides.items() if key in in_force or stored.get(key) != text}
+        if name == ALL_BROKERS:
+            config.set_dynamic(wanted, config.dynamic_broker)
+        else:
+            config.set_dynamic(config.dynamic_default, wanted)

@@ -315,6 +315,9 @@ class Cluster:
         from minibroker.cluster.leadership import Leadership  # noqa: PLC0415  one broker alone does without
         from minibroker.cluster.replica_assignments import ReplicaAssignments  # noqa: PLC0415  as above
 
+        for node in nodes:
+            if node is not self.node:
+                self._broker_configs.add(node)
         self.leadership = Leadership(self, nodes, ReplicaAssignments(self._files, self.config.log_dirs[0]))
         return self.leadership
 
@@ -352,8 +355,12 @@ class Cluster:
             self._logs.configure([topic])
             self._logs.maintenance.check(topic.partitions)  # unchanged, too: retention.ms=1 said again means the records written since
 
+    def config_of(self, node_id: int) -> BrokerConfig:
+        """Of one of the brokers that clients are told of; KeyError where there is none of that id."""
+        return self._broker_configs.of(node_id)
+
     def alter_broker_config(self, name: str, overrides: Mapping[str, str], *, validate_only: bool = False) -> None:
-        """Replace the dynamic configs of this broker (its id) or of all brokers (""); InvalidConfig. The caller checks what may change."""
+        """Replace the dynamic configs of a broker (its id) or of all brokers (""); InvalidConfig. The caller checks what may change."""
         if self._broker_configs.alter(name, overrides, validate_only=validate_only):
             self.own_configs.forget()
             self._logs.maintenance.check(self._logs.configure_all())

@@ -1,4 +1,4 @@
-"""What AlterConfigs and IncrementalAlterConfigs may do to a topic, this broker, a group or client metrics, and what its overrides become.
+"""What AlterConfigs and IncrementalAlterConfigs may do to a topic, the broker asked, a group or client metrics, and what comes of overrides.
 
 Checks and messages are those of Apache Kafka 4.3.1 (ConfigAdminManager, ConfigurationControlManager). Where this differs: a broker config
 that nobody here reads is refused with INVALID_CONFIG, where Kafka stores it for plugins.
@@ -22,6 +22,7 @@ from minibroker.cluster.metadata_image import (
     TOPIC_RESOURCE,
 )
 from minibroker.cluster.topic_rules import check_name
+from minibroker.config.broker_config import BrokerConfig
 from minibroker.config.broker_properties import BROKER_PROPERTIES
 from minibroker.config.definition import LIST
 from minibroker.config.topic_properties import TOPIC_PROPERTIES
@@ -41,8 +42,8 @@ class Change(NamedTuple):
     value: str | None
 
 
-def check_resource(cluster: Cluster, resource_type: int, name: str) -> None:
-    """InvalidRequest, InvalidTopicException or UnknownTopicOrPartition for a resource that cannot be altered here."""
+def check_resource(cluster: Cluster, node_id: int, resource_type: int, name: str) -> None:
+    """InvalidRequest, InvalidTopicException or UnknownTopicOrPartition for a resource that cannot be altered at this node."""
     if resource_type == TOPIC_RESOURCE:
         if not name:
             raise InvalidRequest("Default topic resources are not allowed.")
@@ -51,7 +52,7 @@ def check_resource(cluster: Cluster, resource_type: int, name: str) -> None:
             raise UnknownTopicOrPartition(f"The topic '{name}' does not exist.")
     elif resource_type == BROKER_RESOURCE:
         if name != ALL_BROKERS:
-            check_node_id(cluster, name)
+            check_node_id(node_id, name)
     elif resource_type == GROUP_RESOURCE:
         if not name:
             raise InvalidRequest("Default group resources are not allowed.")
@@ -62,17 +63,15 @@ def check_resource(cluster: Cluster, resource_type: int, name: str) -> None:
         raise InvalidRequest(f"Unknown resource type {resource_type}")
 
 
-def check_logger_node_id(cluster: Cluster, name: str) -> None:
-    """Loggers are of this node."""
-    node_id = cluster.node.node_id
-    if _number(name) not in cluster.node_ids:
+def check_logger_node_id(node_id: int, name: str) -> None:
+    """Loggers are of the node that was asked."""
+    if _number(name) != node_id:
         raise InvalidRequest(f"Unexpected node id. Expected {node_id}, but received {_number(name)}")
 
 
-def check_node_id(cluster: Cluster, name: str) -> None:
-    """A broker resource is this node or all brokers."""
-    node_id = cluster.node.node_id
-    if _number(name) not in cluster.node_ids:
+def check_node_id(node_id: int, name: str) -> None:
+    """A broker resource is the node that was asked, or all brokers."""
+    if _number(name) != node_id:
         raise InvalidRequest(f"Unexpected broker id, expected {node_id}, but received {name}")
 
 
@@ -84,11 +83,12 @@ def _number(name: str) -> int:
 
 
 def alter_each(
-    cluster: Cluster, wanted: Sequence[tuple[int, str, Sequence[Change]]], *, is_full: bool, validate_only: bool
+    cluster: Cluster, wanted: Sequence[tuple[int, str, Sequence[Change]]], *, node_id: int, is_full: bool, validate_only: bool
 ) -> list[KafkaError | None]:
     """Apply the changes of each (resource type, name, changes) on its own, whole; for each what refused it, None when nothing did.
 
-    `is_full` replaces all overrides of a resource (AlterConfigs). One that is named twice is refused both times.
+    `node_id` is the node that was asked. `is_full` replaces all overrides of a resource (AlterConfigs). One that is named twice is refused
+    both times.
     """
     times = Counter((resource_type, name) for resource_type, name, _ in wanted)
     refusals: list[KafkaError | None] = []
@@ -96,7 +96,11 @@ def alter_each(
         try:
             if times[resource_type, name] > 1:
                 raise InvalidRequest("Each resource must appear at most once.")
-            _alter(cluster, resource_type, name, changes, is_full=is_full, validate_only=validate_only)
+            if resource_type == BROKER_LOGGER_RESOURCE and not is_full:
+                _alter_loggers(node_id, name, changes, validate_only=validate_only)
+            else:
+                check_resource(cluster, node_id, resource_type, name)
+                _alter(cluster, resource_type, name, changes, is_full=is_full, validate_only=validate_only)
         except KafkaError as error:
             refusals.append(error)
         else:
@@ -104,19 +108,20 @@ def alter_each(
     return refusals
 
 
+def _alter_loggers(node_id: int, name: str, changes: Sequence[Change], *, validate_only: bool) -> None:
+    _check_changes(changes)
+    check_logger_node_id(node_id, name)
+    change_levels(changes, validate_only=validate_only)
+
+
 def _alter(cluster: Cluster, resource_type: int, name: str, changes: Sequence[Change], *, is_full: bool, validate_only: bool) -> None:
-    if resource_type == BROKER_LOGGER_RESOURCE and not is_full:
-        _check_changes(changes)
-        check_logger_node_id(cluster, name)
-        change_levels(changes, validate_only=validate_only)
-        return
-    check_resource(cluster, resource_type, name)
     _check_changes(changes)
     if resource_type == BROKER_RESOURCE:
         _check_dynamic(changes)
-        name = name and str(cluster.node.node_id)  # several brokers of one process share their configs
+        name = name and str(_number(name))
     before = {} if is_full else dict(cluster.image.config_of(resource_type, name))
-    after = _apply(cluster, resource_type, before, changes)
+    config = cluster.config_of(int(name)) if resource_type == BROKER_RESOURCE and name else cluster.config
+    after = _apply(config, resource_type, before, changes)
     if resource_type == BROKER_RESOURCE:
         unsaid = [_IN_SYNC] if is_full and _IN_SYNC in cluster.image.config_of(resource_type, name) else []
         _check_replicas_in_sync(cluster, name, [*changes, *(Change(each, DELETE, None) for each in unsaid if each not in after)])
@@ -169,7 +174,7 @@ def _check_replicas_in_sync(cluster: Cluster, name: str, changes: Sequence[Chang
         raise InvalidConfig(f"Cluster-level {_IN_SYNC} cannot be removed while ELR is enabled.")
 
 
-def _apply(cluster: Cluster, resource_type: int, overrides: dict[str, str], changes: Sequence[Change]) -> dict[str, str]:
+def _apply(config: BrokerConfig, resource_type: int, overrides: dict[str, str], changes: Sequence[Change]) -> dict[str, str]:
     properties = {TOPIC_RESOURCE: TOPIC_PROPERTIES, BROKER_RESOURCE: BROKER_PROPERTIES}.get(resource_type, {})
     for name, operation, value in changes:
         if operation == DELETE:
@@ -181,7 +186,7 @@ def _apply(cluster: Cluster, resource_type: int, overrides: dict[str, str], chan
         prop = properties.get(name)
         if prop is None or prop.type != LIST:
             raise InvalidConfig(_not_a_list(resource_type, operation, name))
-        items = _current_items(cluster, resource_type, overrides, name)
+        items = _current_items(config, resource_type, overrides, name)
         wanted = [item for item in (value or "").split(",") if item]
         if operation == APPEND:
             items += [item for item in wanted if item not in items]
@@ -200,12 +205,12 @@ def _not_a_list(resource_type: int, operation: int, name: str) -> str:
     return f"Config value {word.lower()} is not allowed for config key: {name}"
 
 
-def _current_items(cluster: Cluster, resource_type: int, overrides: Mapping[str, str], name: str) -> list[str]:
+def _current_items(config: BrokerConfig, resource_type: int, overrides: Mapping[str, str], name: str) -> list[str]:
     """A list's items before the change: the override, else what holds without it."""
     if name in overrides:
         text: str | None = overrides[name]
     elif resource_type == TOPIC_RESOURCE:
-        text = next((entry.value for entry in topic_entries(cluster.config, {}) if entry.prop.name == name), None)
+        text = next((entry.value for entry in topic_entries(config, {}) if entry.prop.name == name), None)
     else:
-        text = cluster.config.text(name)
+        text = config.text(name)
     return [item.strip() for item in (text or "").split(",") if item.strip()]

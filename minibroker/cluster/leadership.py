@@ -3,12 +3,14 @@
 All data are one broker's, and nothing is replicated: this is what clients are told, by the rules of Apache Kafka's controller
 (ReplicationControlManager, PartitionChangeBuilder of 4.3.1), which standing.py has for a single partition:
 
-    a broker stops     it leaves the in-sync sets, unless it is the last in one; what it led goes to the first replica that is alive and in
-                       sync, else to any that is alive (unclean.leader.election.enable), else to nobody
-    it starts          it is in sync again at once; it leads again what nobody leads. Other leaders stay, until an election (ElectLeaders)
+    a broker stops     it leaves the in-sync sets; what it led goes to the first replica that is alive and in sync or eligible, else to
+                       any that is alive (unclean.leader.election.enable), else to nobody
+    it starts          it is in sync again at once where there is a leader; it leads what nobody leads, if it may. Other leaders stay,
+                       until an election (ElectLeaders)
     another leader     is a new leader epoch, durably: the data say it, too. So is "no leader"
 
-Invariant: a leader is alive and in sync. Changes are of whole sets of partitions: the metadata log is written once, before anybody is told.
+Invariant: a leader is alive and in sync, and where there is one, so are all replicas that are alive.
+Invariant: changes are of whole sets of partitions; the metadata log is written once, before anybody is told.
 """
 
 from __future__ import annotations
@@ -17,10 +19,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
-from minibroker.cluster.nodes import NO_LEADER, PartitionNodes
+from minibroker.cluster.nodes import NO_LEADER, EligibleLeaders, PartitionNodes
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.replica_placement import spread
 from minibroker.cluster.standing import (
+    Given,
     Standing,
     elected,
     first_standing,
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
     from minibroker.cluster.replica_assignments import ReplicaAssignments
 
 _UNCLEAN: Final = "unclean.leader.election.enable"
+_IN_SYNC_MIN: Final = "min.insync.replicas"
 _FACTORS: Final = {
     CONSUMER_OFFSETS_TOPIC: "offsets_topic_replication_factor",
     TRANSACTION_STATE_TOPIC: "transaction_state_log_replication_factor",
@@ -47,7 +51,7 @@ _FACTORS: Final = {
 }
 
 
-Change = Callable[[Partition, Standing], Standing]
+Change = Callable[[Standing, Given], Standing]
 
 
 class Leadership:
@@ -74,11 +78,17 @@ class Leadership:
 
     def of(self, partition: Partition) -> PartitionNodes:
         """What clients are told."""
-        replicas, in_sync, leader_id, _ = self.standing(partition)
+        standing = self.standing(partition)
+        replicas = standing.replicas
         if not partition.is_online:
             return PartitionNodes(NO_LEADER, replicas, [], replicas)
-        shown = [each for each in in_sync if each in self.alive]  # as Apache Kafka, where the last one left in order (KIP-966)
-        return PartitionNodes(leader_id, replicas, shown, [each for each in replicas if each not in self.alive])
+        return PartitionNodes(standing.leader_id, replicas, standing.in_sync, [each for each in replicas if each not in self.alive])
+
+    def eligible(self, partition: Partition) -> EligibleLeaders:
+        """Who may lead besides, and who led last."""
+        standing = self.standing(partition)
+        last = standing.last_leader_id
+        return EligibleLeaders(list(standing.eligible), [] if last == NO_LEADER else [last])
 
     def default_replication_factor(self, name: str) -> int:
         """Replicas of a topic whose creator does not say how many; never more than there are brokers."""
@@ -149,11 +159,8 @@ class Leadership:
         self._settle(self._all())
         self.alive.discard(node_id)
 
-        def leave(partition: Partition, before: Standing) -> Standing:
-            return left_by(before, node_id, self.alive, may_be_unclean=self._may_be_unclean(partition))
-
         try:
-            self._change(self._all(), leave)
+            self._change(self._all(), lambda before, given: left_by(before, node_id, given))
         except KafkaError:
             self.alive.add(node_id)
             raise
@@ -163,19 +170,20 @@ class Leadership:
         if node_id in self.alive:
             return
         self.alive.add(node_id)
-
-        def come_back(partition: Partition, before: Standing) -> Standing:
-            return joined_by(before, node_id, self.alive, may_be_unclean=self._may_be_unclean(partition))
-
         try:
-            self._change(self._all(), come_back)
+            self._change(self._all(), lambda before, given: joined_by(before, node_id, given))
         except KafkaError:
             self.alive.discard(node_id)
             raise
 
-    def _may_be_unclean(self, partition: Partition) -> bool:
-        text = self._cluster.topics[partition.topic].config.get(_UNCLEAN)
-        return self._cluster.config.unclean_leader_election_enable if text is None else text == "true"
+    def _given(self, topic: Topic) -> Given:
+        config = self._cluster.config
+        unclean, in_sync_min = topic.config.get(_UNCLEAN), topic.config.get(_IN_SYNC_MIN)
+        return Given(
+            self.alive,
+            config.min_insync_replicas if in_sync_min is None else int(in_sync_min),
+            config.unclean_leader_election_enable if unclean is None else unclean == "true",
+        )
 
     # Elections, moves
 
@@ -183,13 +191,13 @@ class Leadership:
         """Let the first replica lead; ElectionNotNeeded, PreferredLeaderNotAvailable."""
         if not partition.is_online:
             raise PreferredLeaderNotAvailable
-        self._change([partition], lambda _, before: led_by_preferred(before, self.alive))
+        self._change([partition], led_by_preferred)
 
     def elect_unclean(self, partition: Partition) -> None:
         """Let anybody lead what nobody leads; ElectionNotNeeded, EligibleLeadersNotAvailable."""
         if not partition.is_online:
             raise EligibleLeadersNotAvailable
-        self._change([partition], lambda _, before: led_by_anybody(before, self.alive))
+        self._change([partition], led_by_anybody)
 
     def move(self, partition: Partition, node_id: int) -> None:
         """Another leader, whoever is preferred; one that has no replica gets that of the leader before.
@@ -199,17 +207,16 @@ class Leadership:
         if node_id not in self.alive:
             known = ", ".join(map(str, sorted(self.alive)))
             raise InvalidReplicaAssignment(f"broker {node_id} cannot lead {_name(partition)}: it is not one of those that run, {known}")
-        self._change([partition], lambda _, before: led_by(before, node_id))
+        self._change([partition], lambda before, given: led_by(before, node_id, given))
 
     def take_away(self, partition: Partition) -> None:
         """Nobody leads it until `give_back`; harmless when it was taken already."""
-        self._change([partition], lambda _, before: before._replace(leader_id=NO_LEADER, is_taken=True))
+        self._change([partition], lambda before, _: before._replace(leader_id=NO_LEADER, is_taken=True))
 
     def give_back(self, partition: Partition) -> None:
         """Let it have a leader again: the preferred one if it can; harmless when nothing was taken."""
         if self.standing(partition).is_taken:
-            may_be_unclean = self._may_be_unclean(partition)
-            self._change([partition], lambda _, before: elected(before._replace(is_taken=False), self.alive, may_be_unclean=may_be_unclean))
+            self._change([partition], lambda before, given: elected(before._replace(is_taken=False), given))
 
     def bump_epoch(self, partition: Partition) -> int:
         """The same leader was elected anew; the new leader epoch."""
@@ -221,8 +228,7 @@ class Leadership:
         """Other replicas, all at once; the leader stays if it may. What is asked for was checked (cluster/topic_rules.py)."""
         is_shrunk = not set(self.standing(partition).replicas) <= set(replicas)
         epoch = partition.leader_epoch
-        may_be_unclean = self._may_be_unclean(partition)
-        self._change([partition], lambda _, before: reassigned(before, replicas, self.alive, may_be_unclean=may_be_unclean))
+        self._change([partition], lambda before, given: reassigned(before, replicas, given))
         if is_shrunk and partition.leader_epoch == epoch:
             self.bump_epoch(partition)  # so that those who are no replicas any more are not believed
         self._write_down(self._cluster.topics[partition.topic])
@@ -238,9 +244,7 @@ class Leadership:
         led_anew: list[Partition] = []
         for partition in partitions:
             before = self.standing(partition)
-            after = change(partition, before)
-            if after.leader_id != NO_LEADER:
-                after = after._replace(in_sync=[each for each in after.in_sync if each in self.alive])
+            after = change(before, self._given(self._cluster.topics[partition.topic]))
             if after != before:
                 changed.append((partition, after))
                 if after.leader_id != before.leader_id:

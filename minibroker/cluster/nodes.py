@@ -24,6 +24,16 @@ class PartitionNodes(NamedTuple):
     offline: list[int]  #: replicas on brokers, or disks, that are gone
 
 
+class EligibleLeaders(NamedTuple):
+    """Who may lead a partition though it is not in sync (KIP-966)."""
+
+    eligible: list[int]  #: nothing can have been committed without them
+    last_known: list[int]  #: who led last, while nobody can
+
+
+_NOBODY: Final = EligibleLeaders([], [])
+
+
 class Nodes:
     """One broker: it leads whatever has a log."""
 
@@ -54,6 +64,10 @@ class Nodes:
     def of(self, partition: Partition) -> PartitionNodes:
         """Leader, replicas and who of them is in sync; of a partition without a log nobody is."""
         return self._online if partition.is_online else self._offline
+
+    def eligible(self, partition: Partition) -> EligibleLeaders:  # noqa: ARG002  several nodes look at it
+        """Who may lead it besides: nobody, of one broker alone."""
+        return _NOBODY
 
     def leader_of(self, partition: Partition) -> int:
         """The leader's id; NO_LEADER."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from minibroker.cluster.leadership import Leadership
 from minibroker.cluster.node import Node
-from minibroker.cluster.nodes import Nodes, PartitionNodes
+from minibroker.cluster.nodes import EligibleLeaders, Nodes, PartitionNodes
 from minibroker.cluster.partition import Partition
 
 
@@ -39,3 +39,7 @@ class SeveralNodes(Nodes):
     def of(self, partition: Partition) -> PartitionNodes:
         """Leader, replicas and in-sync set."""
         return self._leadership.of(partition)
+
+    def eligible(self, partition: Partition) -> EligibleLeaders:
+        """As the controller would say."""
+        return self._leadership.eligible(partition)

@@ -1,7 +1,11 @@
 """Replicas, in-sync set and leader of one partition, and what becomes of them: rules that change nothing and know nobody.
 
-They are those of Apache Kafka's controller (PartitionChangeBuilder of 4.3.1) for replicas that are never behind. `alive` are the ids of the
-brokers that run; `may_be_unclean` is what unclean.leader.election.enable says for the topic.
+They are those of Apache Kafka's controller (PartitionChangeBuilder of 4.3.1) for replicas that are never behind:
+
+    somebody leads   all replicas that are alive are in sync
+    nobody leads     none is, and it is known who was: the replicas that are eligible may lead when they are back, whoever comes first
+    eligible         those that left while fewer than min.insync.replicas (or than there are replicas) were in sync behind them: nothing
+                     can have been committed without them (KIP-966). The last one in sync always is; an unclean leader ends all claims
 """
 
 from __future__ import annotations
@@ -18,85 +22,106 @@ class Standing(NamedTuple):
     """Of one partition."""
 
     replicas: list[int]  #: the preferred leader first
-    in_sync: list[int]  #: in the order of the replicas
+    in_sync: list[int]  #: in the order of the replicas; all of them alive
     leader_id: int  #: NO_LEADER
     is_taken: bool = False  #: it has no leader because somebody said so: no election gives it one
+    eligible: tuple[int, ...] = ()  #: not in sync, and yet they may lead
+    last_leader_id: int = NO_LEADER  #: who led last, where nobody can
+
+
+class Given(NamedTuple):
+    """What else a rule has to know."""
+
+    alive: AbstractSet[int]  #: ids of the brokers that run
+    in_sync_min: int  #: min.insync.replicas of the topic
+    may_be_unclean: bool  #: unclean.leader.election.enable of the topic
 
 
 def first_standing(replicas: list[int], alive: AbstractSet[int]) -> Standing:
     """Of a new partition: its first leader costs no epoch."""
     there = [each for each in replicas if each in alive]
-    return Standing(replicas, there or replicas[:1], there[0] if there else NO_LEADER)
+    return Standing(replicas, there, there[0]) if there else Standing(replicas, [], NO_LEADER, eligible=tuple(sorted(replicas)))
 
 
-def elected(standing: Standing, alive: AbstractSet[int], *, may_be_unclean: bool) -> Standing:
+def elected(standing: Standing, given: Given) -> Standing:
     """With the first that may lead; with nobody if there is none."""
     if standing.is_taken:
-        return standing._replace(leader_id=NO_LEADER)
-    there = [each for each in standing.replicas if each in alive]
-    candidates = [each for each in there if each in standing.in_sync]
-    if candidates:
-        return standing._replace(leader_id=candidates[0])
-    if there and may_be_unclean:
-        return standing._replace(leader_id=there[0], in_sync=there[:1])
-    return standing._replace(leader_id=NO_LEADER)
+        return _led(standing, NO_LEADER, given)
+    there = [each for each in standing.replicas if each in given.alive]
+    entitled = [each for each in there if _may_lead(standing, each)]
+    if not entitled and given.may_be_unclean:
+        return _led(standing, there[0], given) if there else _led(standing, NO_LEADER, given)
+    return _led(standing, entitled[0] if entitled else NO_LEADER, given)
 
 
-def left_by(standing: Standing, node_id: int, alive: AbstractSet[int], *, may_be_unclean: bool) -> Standing:
-    """A broker stopped: it leaves the in-sync set, unless it is the last in it, and others lead what it led."""
+def left_by(standing: Standing, node_id: int, given: Given) -> Standing:
+    """A broker stopped (it is not alive any more): it is not in sync, and others lead what it led."""
     if node_id not in standing.in_sync:
         return standing
-    without = standing._replace(in_sync=[each for each in standing.in_sync if each != node_id] or standing.in_sync)
-    return elected(without, alive, may_be_unclean=may_be_unclean) if standing.leader_id == node_id else without
+    return elected(standing, given) if standing.leader_id == node_id else _led(standing, standing.leader_id, given)
 
 
-def joined_by(standing: Standing, node_id: int, alive: AbstractSet[int], *, may_be_unclean: bool) -> Standing:
+def joined_by(standing: Standing, node_id: int, given: Given) -> Standing:
     """A broker started: it is in sync at once where somebody leads, or can now."""
     if node_id not in standing.replicas:
         return standing
-    if standing.leader_id == NO_LEADER and not standing.is_taken:
-        standing = elected(standing, alive, may_be_unclean=may_be_unclean)
-        if standing.leader_id == NO_LEADER:
-            return standing  # nobody is there whom it could have caught up with
-    return standing._replace(in_sync=[each for each in standing.replicas if each in {*standing.in_sync, node_id}])
+    return elected(standing, given) if standing.leader_id == NO_LEADER else _led(standing, standing.leader_id, given)
 
 
-def led_by_preferred(standing: Standing, alive: AbstractSet[int]) -> Standing:
+def led_by_preferred(standing: Standing, given: Given) -> Standing:
     """The first replica leads; ElectionNotNeeded, PreferredLeaderNotAvailable."""
     preferred = standing.replicas[0]
     if standing.is_taken:
         raise PreferredLeaderNotAvailable
     if standing.leader_id == preferred:
         raise ElectionNotNeeded
-    if preferred not in alive or preferred not in standing.in_sync:
+    if preferred not in standing.in_sync:
         raise PreferredLeaderNotAvailable
-    return standing._replace(leader_id=preferred)
+    return _led(standing, preferred, given)
 
 
-def led_by_anybody(standing: Standing, alive: AbstractSet[int]) -> Standing:
+def led_by_anybody(standing: Standing, given: Given) -> Standing:
     """Somebody leads what nobody led; ElectionNotNeeded, EligibleLeadersNotAvailable."""
     if standing.is_taken:
         raise EligibleLeadersNotAvailable
     if standing.leader_id != NO_LEADER:
         raise ElectionNotNeeded
-    there = [each for each in standing.replicas if each in alive]
-    if not there:
+    after = elected(standing, given._replace(may_be_unclean=True))
+    if after.leader_id == NO_LEADER:
         raise EligibleLeadersNotAvailable
-    in_sync = [each for each in there if each in standing.in_sync] or there[:1]
-    return standing._replace(leader_id=in_sync[0], in_sync=in_sync)
+    return after
 
 
-def led_by(standing: Standing, node_id: int) -> Standing:
-    """This broker leads, whoever is preferred; without a replica it gets that of the leader before, or the first."""
+def led_by(standing: Standing, node_id: int, given: Given) -> Standing:
+    """This broker, which is alive, leads, whoever is preferred; without a replica it gets that of the leader before, or the first."""
     replicas = standing.replicas
     if node_id not in replicas:
         gone = standing.leader_id if standing.leader_id in replicas else replicas[0]
         replicas = [node_id if each == gone else each for each in replicas]
-    return Standing(replicas, [each for each in replicas if each in {*standing.in_sync, node_id}], node_id)
+    return _led(standing._replace(replicas=replicas, is_taken=False), node_id, given)
 
 
-def reassigned(standing: Standing, replicas: Sequence[int], alive: AbstractSet[int], *, may_be_unclean: bool) -> Standing:
-    """Other replicas, all that are alive in sync; the leader stays if it is among them."""
-    in_sync = [each for each in replicas if each in alive] or list(replicas[:1])
-    after = Standing(list(replicas), in_sync, standing.leader_id, standing.is_taken)
-    return after if standing.leader_id in in_sync else elected(after, alive, may_be_unclean=may_be_unclean)
+def reassigned(standing: Standing, replicas: Sequence[int], given: Given) -> Standing:
+    """Other replicas, which all have everything at once; the leader stays if it is among them."""
+    after = standing._replace(replicas=list(replicas), eligible=tuple(replicas))
+    stays = standing.leader_id in replicas and standing.leader_id in given.alive
+    return _led(after, standing.leader_id, given) if stays else elected(after, given)
+
+
+def _may_lead(standing: Standing, node_id: int) -> bool:
+    return node_id in standing.in_sync or node_id in standing.eligible
+
+
+def _led(before: Standing, leader_id: int, given: Given) -> Standing:
+    """The same replicas with this leader, or NO_LEADER: who is in sync then, and who is eligible."""
+    alive = [each for each in before.replicas if each in given.alive]
+    is_led = leader_id != NO_LEADER or (before.is_taken and any(_may_lead(before, each) for each in alive))
+    in_sync = alive if is_led else []
+    eligible = tuple(sorted({*before.in_sync, *before.eligible}.intersection(before.replicas).difference(in_sync)))
+    is_unclean = leader_id != NO_LEADER and before.leader_id == NO_LEADER and not _may_lead(before, leader_id)
+    if is_unclean or len(in_sync) >= min(given.in_sync_min, len(before.replicas)):
+        eligible = ()
+    last_leader_id = NO_LEADER
+    if not is_led:
+        last_leader_id = before.last_leader_id if before.leader_id == NO_LEADER else before.leader_id
+    return Standing(before.replicas, in_sync, leader_id, before.is_taken, eligible, last_leader_id)

@@ -156,6 +156,13 @@ class FetchSession:
         if told is not None:
             self._unsettled[topic, index] = told
 
+    def tell_again(self, topic: TopicKey, index: int) -> None:
+        """The next answer is to hold a partition, also without news of its records."""
+        self.look_again(topic, index)
+        told = self.partitions.get((topic, index))
+        if told is not None:
+            told.high_watermark = -1
+
     def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Call `callback` when a partition that is watched moves; returns what ends it (harmless twice)."""
         return self._waiting.subscribe(callback)

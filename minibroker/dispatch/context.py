@@ -78,9 +78,10 @@ class Services:
         self.follow_quotas()
 
     def seen_from(self, nodes: Nodes) -> Services:
-        """The same parts for another of several brokers, which has its own sessions and its own quotas."""
+        """The same parts for another of several brokers, which has its own configs, its own sessions and its own quotas."""
         other = copy(self)
         other.nodes = nodes
+        other.config = self.cluster.config_of(nodes.own.node_id)
         other.sessions = FetchSessionCache(self.clock, self.config.max_incremental_fetch_session_cache_slots)
         other.quotas = None
         other.follow_quotas()

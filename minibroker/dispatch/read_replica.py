@@ -2,7 +2,8 @@
 
 As Apache Kafka with replica.selector.class=org.apache.kafka.common.replica.RackAwareReplicaSelector: the leader of a partition names a
 replica that is in sync, in the consumer's rack, unless it is there itself; it gives no records with that, and does not wait. The consumer
-asks again there. Where the selector is not set, nobody is sent anywhere. Nothing is replicated: a replica is never behind.
+asks again there. In a Fetch session each answer names the partition, whether or not there is news of it, until the consumer takes it out
+of the session. Where the selector is not set, nobody is sent anywhere. Nothing is replicated: a replica is never behind.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.middleware import after
-from minibroker.dispatch.partition_refusal import places_of, serve
+from minibroker.dispatch.partition_refusal import places_of, serve, session_of
 from minibroker.dispatch.partition_split import ErrorOf
 from minibroker.dispatch.registry import Handler
 from minibroker.wire.schema import replace
@@ -30,6 +31,7 @@ def fetch(handler: Handler, ctx: RequestContext, request: k01_fetch.Request, err
     if not request.rack_id or request.replica_id >= 0 or not ctx.services.nodes.selects_replicas:
         return serve(handler, ctx, request, error_of)
     cluster = ctx.services.cluster
+    session = session_of(ctx, request)
     preferred: dict[tuple[str | UUID, int], int] = {}
     for name, topic_id, index in places_of(ctx, request):
         topic = cluster.topics.get(name) if name else cluster.image.topics_by_id.get(topic_id)
@@ -37,6 +39,8 @@ def fetch(handler: Handler, ctx: RequestContext, request: k01_fetch.Request, err
             found = preferred_replica(ctx, topic.partitions[index], request.rack_id)
             if found != NOWHERE:
                 preferred[topic.name, index] = preferred[topic.topic_id, index] = found
+                if session is not None:
+                    session.tell_again(topic.topic_id if session.uses_topic_ids else topic.name, index)
     if not preferred:
         return serve(handler, ctx, request, error_of)
 

@@ -17,7 +17,6 @@ from minibroker.cluster.metadata_image import (
     GROUP_RESOURCE,
     TOPIC_RESOURCE,
 )
-from minibroker.cluster.node import Node
 from minibroker.cluster.topic_rules import check_name
 from minibroker.config.definition import SOURCE_DEFAULT
 from minibroker.dispatch.context import RequestContext
@@ -83,14 +82,7 @@ def _broker_entries(ctx: RequestContext, name: str) -> list[ConfigEntry]:
     if name == ALL_BROKERS:
         return default_broker_entries(ctx.config)
     _check_node_id(ctx, name, or_empty=" or empty string,")
-    entries = broker_entries(ctx.config)
-    return entries if ctx.node is ctx.cluster.node else [_of_node(entry, ctx.node) for entry in entries]
-
-
-def _of_node(entry: ConfigEntry, node: Node) -> ConfigEntry:
-    """Several brokers of one process share their configs, but for who they are."""
-    own = {"node.id": str(node.node_id), "broker.id": str(node.node_id), "broker.rack": node.rack}
-    return entry._replace(value=own[entry.prop.name]) if entry.prop.name in own else entry
+    return broker_entries(ctx.config)
 
 
 def _check_node_id(ctx: RequestContext, name: str, *, or_empty: str = "") -> None:

@@ -4,6 +4,8 @@ Versions: 0 to 2; all flexible; 1 answers with times, 2 with messages, nodes and
 This node is the leader, the only voter, and has everything: its times are now. Its directory.id and the address of its controller
 listener are those that the metadata log says; a log with its voters in the configuration (kraft.version 0) says neither. A log that
 minibroker began says where the controller of Kafka's own server.properties listens: nothing does before Apache Kafka takes it over.
+Where several brokers are shown, the configured one is the controller, and the others observe, as brokers do that are none: stopped ones
+too, as Apache Kafka forgets an observer only behind five minutes.
 Anything but `__cluster_metadata-0`, once and alone, is UNKNOWN_TOPIC_OR_PARTITION in each partition that was asked for.
 """
 
@@ -31,21 +33,25 @@ def describe_quorum(ctx: RequestContext, request: schema.Request) -> schema.Resp
     node_id = ctx.cluster.node.node_id
     voters = log.quorum.voters.voters if log.quorum.voters is not None else []
     now_ms = ctx.clock.now_ms()
-    leader = schema.Replica(
-        replica_id=node_id,
-        replica_directory_id=next((voter.voter_directory_id for voter in voters), NIL_UUID),
-        log_end_offset=log.log_end_offset,
-        last_fetch_timestamp=now_ms,
-        last_caught_up_timestamp=now_ms,
-    )
+    directory_id = next((voter.voter_directory_id for voter in voters), NIL_UUID)
+
+    def replica(replica_id: int) -> schema.Replica:
+        return schema.Replica(
+            replica_id=replica_id,
+            replica_directory_id=directory_id,
+            log_end_offset=log.log_end_offset,
+            last_fetch_timestamp=now_ms,
+            last_caught_up_timestamp=now_ms,
+        )
+
     partition = schema.PartitionResult(
         partition_index=METADATA_PARTITION,
         error_code=0,
         leader_id=node_id,
         leader_epoch=log.leader_epoch,
         high_watermark=log.log_end_offset,
-        current_voters=[leader],
-        observers=[],
+        current_voters=[replica(node_id)],
+        observers=[replica(each) for each in sorted(ctx.cluster.node_ids) if each != node_id],
     )
     listeners = [schema.Listener(name=each.name, host=each.host, port=each.port) for voter in voters for each in voter.endpoints]
     return schema.Response(

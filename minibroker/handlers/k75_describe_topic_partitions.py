@@ -5,21 +5,22 @@ No names means all topics, else those named, each once. A page ends after respon
 max.request.partition.size.limit of the broker if that is fewer, but holds one at least. next_cursor then says where the next page
 begins: also before a topic that does not exist, for errors take no place in a page but come after it is full.
 A cursor must name one of the topics asked for (INVALID_REQUEST); where all are asked for, it may name one that is gone meanwhile.
-A partition without a log has no leader: LEADER_NOT_AVAILABLE. Eligible and last known leaders are empty lists, as of Kafka's partitions in
-sync. Topics are never created by asking. Authorized operations are told unasked, and are all that there are.
+A partition that nobody leads has leader -1 and no error, unlike in Metadata. Of several brokers it is told who is eligible to lead, and
+who led last (cluster/standing.py); with one broker these lists are empty, as of Kafka's partitions in sync. Topics are never created by
+asking. Authorized operations are told unasked, and are all that there are.
 An empty name is INVALID_TOPIC_EXCEPTION; Apache Kafka 4.3.1 fails the whole request with UNKNOWN_SERVER_ERROR.
 """
 
 from __future__ import annotations
 
 from minibroker.cluster.authorized_operations import TOPIC_OPERATIONS
-from minibroker.cluster.nodes import NO_LEADER, PartitionNodes
+from minibroker.cluster.nodes import Nodes
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.topic import Topic
 from minibroker.cluster.topic_rules import check_name
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.registry import handles
-from minibroker.errors import InvalidRequest, KafkaError, LeaderNotAvailable, UnknownTopicOrPartition
+from minibroker.errors import InvalidRequest, KafkaError, UnknownTopicOrPartition
 from minibroker.schemas import k75_describe_topic_partitions as schema
 
 
@@ -73,26 +74,27 @@ def _unknown(name: str) -> schema.TopicResult:
 
 
 def _known(ctx: RequestContext, topic: Topic, start: int, most: int) -> schema.TopicResult:
-    nodes_of = ctx.nodes.of
+    nodes = ctx.nodes
     return schema.TopicResult(
         error_code=0,
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
-        partitions=[_partition(partition, nodes_of(partition)) for partition in topic.partitions[start : start + most]],
+        partitions=[_partition(partition, nodes) for partition in topic.partitions[start : start + most]],
         topic_authorized_operations=TOPIC_OPERATIONS,
     )
 
 
-def _partition(partition: Partition, nodes: PartitionNodes) -> schema.PartitionResult:
+def _partition(partition: Partition, nodes: Nodes) -> schema.PartitionResult:
+    found, leaders = nodes.of(partition), nodes.eligible(partition)
     return schema.PartitionResult(
-        error_code=0 if nodes.leader_id != NO_LEADER else LeaderNotAvailable.code,
+        error_code=0,
         partition_index=partition.index,
-        leader_id=nodes.leader_id,
+        leader_id=found.leader_id,
         leader_epoch=partition.leader_epoch,
-        replica_nodes=nodes.replicas,
-        isr_nodes=nodes.in_sync,
-        eligible_leader_replicas=[],
-        last_known_elr=[],
-        offline_replicas=nodes.offline,
+        replica_nodes=found.replicas,
+        isr_nodes=found.in_sync,
+        eligible_leader_replicas=leaders.eligible,
+        last_known_elr=leaders.last_known,
+        offline_replicas=found.offline,
     )

@@ -77,7 +77,8 @@ class Broker:
         self._make_registry = make_registry
         self._clock: Clock | None = None
         self.nodes: list[ServedNode] = []  #: by id; written by start and stop
-        self._reopening: asyncio.Future[None] | None = None
+        self._opening = asyncio.Lock()  #: held by who opens nodes, and by the stop: a node opens once, and none behind the end
+        self._reopenings: set[asyncio.Task[None]] = set()  #: of nodes that were stopped when data were exchanged
         self._services: Services | None = None
         self._files = files or RealFiles()
         self._cluster: Cluster | None = None
@@ -137,7 +138,7 @@ class Broker:
             for number, services in enumerate(self._open(clock, self._background)):
                 node = ServedNode(services, self._make_dispatcher, self._ports[number] if self._ports else 0)
                 self.nodes.append(node)
-                await node.open(self.config, clock)
+                await node.open(clock)
         except BaseException:
             await self.stop()
             raise
@@ -147,6 +148,8 @@ class Broker:
         if self._broker_count > 1:
             usual = dict.fromkeys(REPLICATION_FACTORS, str(min(self._broker_count, _REPLICAS_USUAL)))
             self.config.static.update(usual | self.config.static)
+        if self._racks:
+            self.config.static["broker.rack"] = self._racks[0]
         self._cluster = Cluster.open(self.config, self._files, clock, background)
         services = Services(config=self.config, cluster=self._cluster, clock=clock, background=background, registry=self._make_registry())
         self._services = services
@@ -206,7 +209,9 @@ class Broker:
         for node, services in zip(self.nodes, all_services, strict=True):
             node.serve_from(services)
         if not all(node.is_open for node in self.nodes):
-            self._reopening = asyncio.ensure_future(self._reopen(clock))
+            reopening = asyncio.ensure_future(self._reopen())
+            self._reopenings.add(reopening)
+            reopening.add_done_callback(self._reopenings.discard)
 
     # Several nodes
 
@@ -222,30 +227,48 @@ class Broker:
     async def start_node(self, node_id: int) -> None:
         """It is back, on its ports; KeyError, ConfigurationError. Harmless when it is there."""
         node = self._node(node_id)
-        if self._clock is not None and not node.is_open:
-            await node.open(self.config, self._clock)
-        self.leadership.start(node_id)
+        async with self._opening:
+            await self._open_node(node)
+            self.leadership.start(node_id)
 
     def _node(self, node_id: int) -> ServedNode:
+        if not self.nodes:
+            raise RuntimeError("the broker is not running")
         return {each.node.node_id: each for each in self.nodes}[node_id]
 
-    async def _reopen(self, clock: Clock) -> None:
-        for node in self.nodes:
-            if not node.is_open:
+    async def _open_node(self, node: ServedNode) -> None:
+        """Where it is closed and the broker runs; the caller has the lock."""
+        if self._clock is None or node not in self.nodes:
+            raise RuntimeError("the broker is not running")
+        if not node.is_open:
+            await node.open(self._clock)
+
+    async def _reopen(self) -> None:
+        """Let nodes that were stopped, and lead again since the data are others, be reached; those that cannot are stopped."""
+        async with self._opening:
+            for node in self.nodes:
+                if not self._is_alive(node):
+                    continue  # stopped again meanwhile
                 try:
-                    await node.open(self.config, clock)
+                    await self._open_node(node)
                 except ConfigurationError as error:
                     log.warning("node %d stays stopped: %s", node.node.node_id, error)
                     self.stop_node(node.node.node_id)
+                if not self._is_alive(node):
+                    node.cut()  # stopped while it was being opened
+
+    def _is_alive(self, node: ServedNode) -> bool:
+        leadership = self.cluster.leadership
+        return leadership is None or node.node.node_id in leadership.alive
 
     async def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
         """Answer what was asked, close the logs cleanly, release everything. Harmless when nothing runs."""
-        if self._reopening is not None:
-            self._reopening.cancel()
-        for node in self.nodes:
-            node.stop_accepting()
-        await self._drain(timeout_s)
-        self.nodes = []
+        async with self._opening:
+            for node in self.nodes:
+                node.stop_accepting()
+            await self._drain(timeout_s)
+            self.nodes = []
+        await asyncio.gather(*self._reopenings, return_exceptions=True)  # they find nothing left to open
         self._leave(clean=True)
         if self._background is not None:
             self._background.close()

@@ -56,16 +56,18 @@ class ServedNode:
             self.node.set_bound_port(name, port)
         self._dispatcher.serve_from(services)
 
-    async def open(self, config: BrokerConfig, clock: Clock) -> None:
+    async def open(self, clock: Clock) -> None:
         """Listen, on the ports of the last time.
 
         Raises:
             ConfigurationError: an address is taken or is none of ours; no listener is open then.
         """
-        census = Census()
+        census, config = Census(), self.services.config
         backlog = config.socket_listen_backlog_size if "socket.listen.backlog.size" in config.static else _BACKLOG
         for wanted in self.node.wanted:
-            listener = Listener(wanted.name, self._dispatcher, clock, lambda: limits_of(config), census, self._connection_throttle_ms)
+            listener = Listener(
+                wanted.name, self._dispatcher, clock, lambda: limits_of(self.services.config), census, self._connection_throttle_ms
+            )
             listener.peer_watch = PeerWatch(wanted.name, partial(self._advertised, wanted.name), self.services.background)
             try:
                 await listener.open(wanted.host, self._ports.get(wanted.name, wanted.port), backlog)

@@ -292,11 +292,12 @@ def test_a_leader_is_always_alive_and_in_sync(seed: int) -> None:
 
 
 def check(standing: Standing, alive: set[int]) -> None:
-    assert standing.in_sync
-    assert set(standing.in_sync) <= set(standing.replicas)
+    assert standing.in_sync or standing.eligible
+    assert not set(standing.in_sync).intersection(standing.eligible)
     if standing.leader_id != NO_LEADER:
-        assert standing.leader_id in alive
         assert standing.leader_id in standing.in_sync
-        assert set(standing.in_sync) <= alive
+        assert standing.in_sync == [each for each in standing.replicas if each in alive]
     elif not standing.is_taken:
-        assert not alive.intersection(standing.in_sync)
+        assert not standing.in_sync
+        assert not alive.intersection(standing.eligible)
+    assert set(standing.in_sync).union(standing.eligible) <= set(standing.replicas)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from minibroker.cluster.nodes import NO_LEADER
 from minibroker.dispatch import registry, wrong_node
+from minibroker.dispatch.read_replica import NOWHERE
 from minibroker.errors import (
     CoordinatorNotAvailable,
     ElectionNotNeeded,
     InvalidReplicationFactor,
+    InvalidRequest,
     LeaderNotAvailable,
     NotCoordinator,
     NotEnoughReplicas,
@@ -32,6 +35,7 @@ from minibroker.schemas import (
     k32_describe_configs,
     k35_describe_log_dirs,
     k43_elect_leaders,
+    k44_incremental_alter_configs,
     k45_alter_partition_reassignments,
     k60_describe_cluster,
     k75_describe_topic_partitions,
@@ -150,6 +154,28 @@ def test_a_consumer_is_sent_to_a_replica_in_its_rack(nodes: NodesInMemory) -> No
         assert (read.preferred_read_replica, bool(read.records)) == (-1, True)
     nodes.leadership.stop(follower)
     assert results(nodes.ask(fetch(nodes, 0, rack_id=racks[follower]), at=leader))[0].preferred_read_replica == -1
+
+
+def test_a_consumer_in_a_session_is_sent_to_a_replica_that_came_back(nodes: NodesInMemory) -> None:
+    """Also when all that there is was told, and each time until it goes there."""
+    leader, follower = nodes.leadership.of(nodes.partition("orders")).replicas
+    rack = {1: "a", 2: "b", 3: "c"}[follower]
+    nodes.leadership.stop(follower)
+    opening = nodes.begin(fetch(nodes, 0, session_epoch=0, rack_id=rack), at=leader)
+    nodes.broker.clock.advance(5000)
+    opened = opening.answer()
+    assert results(opened)[0].preferred_read_replica == NOWHERE
+
+    def goes_on(epoch: int) -> k01_fetch.Request:
+        return k01_fetch.Request(max_wait_ms=5000, min_bytes=1, topics=[], session_id=opened.session_id, session_epoch=epoch, rack_id=rack)
+
+    waiting = nodes.begin(goes_on(1), at=leader)
+    nodes.leadership.start(follower)
+    nodes.broker.clock.advance(5000)
+    assert waiting.answer().responses == []
+    for epoch in (2, 3):
+        told = results(nodes.ask(goes_on(epoch), at=leader))[0]
+        assert (told.preferred_read_replica, told.error_code, told.high_watermark, told.records) == (follower, 0, 0, b"")
 
 
 def test_a_partition_of_a_fetch_session_that_moves_away(nodes: NodesInMemory) -> None:
@@ -289,7 +315,7 @@ def elected(response: k43_elect_leaders.Response) -> dict[int, int]:
     return {each.partition_id: each.error_code for topic in response.replica_election_results for each in topic.partition_result}
 
 
-def test_configs_of_each_broker_are_those_of_all(nodes: NodesInMemory) -> None:
+def test_each_broker_tells_its_own_configs(nodes: NodesInMemory) -> None:
     resource = k32_describe_configs.Resource(resource_type=4, resource_name="3", configuration_keys=None)
     (found,) = nodes.ask(k32_describe_configs.Request(resources=[resource]), at=3).results
 
@@ -297,6 +323,30 @@ def test_configs_of_each_broker_are_those_of_all(nodes: NodesInMemory) -> None:
     assert (values["node.id"], values["broker.rack"]) == ("3", "c")
     (refused,) = nodes.ask(k32_describe_configs.Request(resources=[resource]), at=1).results
     assert refused.error_message.startswith("Unexpected broker id, expected 1")
+
+
+def test_each_broker_has_its_own_dynamic_configs_and_keeps_them(tmp_path: Path) -> None:
+    nodes = NodesInMemory(3, folder=tmp_path)
+
+    def alter(at: int, name: str, value: str) -> int:
+        change = k44_incremental_alter_configs.Config(name="max.connections", config_operation=0, value=value)
+        resource = k44_incremental_alter_configs.Resource(resource_type=4, resource_name=name, configs=[change])
+        (result,) = nodes.ask(k44_incremental_alter_configs.Request(resources=[resource], validate_only=False), at=at).responses
+        assert isinstance(result.error_code, int)
+        return result.error_code
+
+    def in_force(nodes: NodesInMemory) -> list[int]:
+        return [nodes.broker.cluster.config_of(node_id).max_connections for node_id in (1, 2, 3)]
+
+    assert alter(3, "", "30") == 0
+    assert alter(2, "2", "20") == 0
+    assert alter(1, "2", "10") == InvalidRequest.code
+    assert alter(2, "2", "none") == InvalidRequest.code
+    assert alter(2, "", "none") == InvalidRequest.code
+    assert in_force(nodes) == [30, 20, 30]
+    nodes.broker.services.coordinators.stop()
+    nodes.broker.cluster.close()
+    assert in_force(NodesInMemory(3, folder=tmp_path)) == [30, 20, 30]
 
 
 def test_schemas_that_the_guard_names_are_those_that_it_means() -> None:

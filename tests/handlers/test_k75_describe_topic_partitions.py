@@ -85,7 +85,7 @@ def test_a_partition_without_its_log_has_no_leader() -> None:
     broker.cluster.partition("m1", 1).online_log = None
     online, offline = ask(broker, ["m1"]).topics[0].partitions
     assert (online.error_code, online.leader_id) == (0, 1)
-    assert (offline.error_code, offline.leader_id, offline.isr_nodes, offline.offline_replicas) == (5, -1, [], [1])
+    assert (offline.error_code, offline.leader_id, offline.isr_nodes, offline.offline_replicas) == (0, -1, [], [1])
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from minibroker.schemas import k00_produce, k01_fetch, k02_list_offsets, k03_met
 from minibroker.server.broker import Broker
 from minibroker.server.loop import loop_factory
 from minibroker.server.served_node import limits_of
+from minibroker.storage.files import RealFiles
 from minibroker.wire.api import api_of
 from minibroker.wire.codec import decode, encode
 from minibroker.wire.header import (
@@ -39,6 +40,36 @@ async def running(folder: Path, **properties: str) -> AsyncIterator[Broker]:
         yield broker
     finally:
         await broker.stop(timeout_s=1)
+
+
+def test_nodes_that_a_stop_or_another_stop_overtakes_stay_closed(on_loop: OnLoop, tmp_path: Path) -> None:
+    """They are opened in the background when other data are served; what was asked for since counts."""
+
+    async def main() -> None:
+        given = {"log.dirs": str(tmp_path / "data"), "listeners": "PLAINTEXT://127.0.0.1:0"}
+        broker = Broker(BrokerConfig(given), broker_count=3)
+        await broker.start()
+        nodes = broker.nodes
+        broker.stop_node(2)
+        broker.stop_node(3)
+        broker.exchange_data(RealFiles)
+        broker.stop_node(3)
+        await until(lambda: nodes[1].is_open)
+        await broker.start_node(2)  # which waits for whoever opens it
+        assert [node.is_open for node in nodes] == [True, True, False]
+        broker.stop_node(2)
+        broker.exchange_data(RealFiles)
+        starting = asyncio.ensure_future(broker.start_node(2))
+        await asyncio.sleep(0)
+        late = asyncio.ensure_future(broker.start_node(3))
+        await broker.stop()
+        await starting
+        with pytest.raises(RuntimeError, match="not running"):
+            await late
+        assert not any(listener._servers for node in nodes for listener in node.listeners)
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    on_loop(main())
 
 
 def send(client: Client, module: Any, request: Any, version: int, correlation_id: int = 7) -> None:

@@ -1,0 +1,217 @@
+"""What brokers of Apache Kafka say while nodes leave and come back: leaders, who is in sync or eligible to lead (KIP-966), and configs.
+
+    python -m tests.golden.capture_elections
+
+starts a cluster of three Kafkas, of which node 1 is the controller, too, and writes `elections_kafka_4.3.1.json` beside this file; the
+same is asked of us by tests/testing/test_elections_golden.py. Replicas are on nodes 2 and 3, which leave in order, one behind
+the other. Who is in sync is ordered by id: Apache Kafka's order is that of a set.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from minibroker.schemas import (
+    k01_fetch,
+    k03_metadata,
+    k32_describe_configs,
+    k43_elect_leaders,
+    k44_incremental_alter_configs,
+    k55_describe_quorum,
+    k75_describe_topic_partitions,
+)
+from tests.golden.capture_several_brokers import Cluster, create
+from tests.support.java import KAFKA_VERSION
+from tests.support.kafka_cluster import KafkaCluster
+
+GOLDEN = Path(__file__).with_name("elections_kafka_4.3.1.json")
+SETTINGS = {
+    "offsets.topic.num.partitions": "5",
+    "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
+    "auto.leader.rebalance.enable": "false",
+}
+#: topic -> (replicas, configs)
+TOPICS: dict[str, tuple[list[int], dict[str, str]]] = {
+    "one": ([2, 3], {"min_insync_replicas": "1"}),
+    "two": ([2, 3], {"min_insync_replicas": "2"}),
+    "turned": ([3, 2], {"min_insync_replicas": "2"}),
+    "all": ([2, 3, 1], {"min_insync_replicas": "3"}),
+    "unclean": ([3, 2], {"min_insync_replicas": "1", "unclean_leader_election_enable": "true"}),
+    "single": ([3], {"min_insync_replicas": "2"}),
+}
+_BROKER = 4
+_SET, _DELETE = 0, 1
+
+
+class Elections(Cluster):
+    """Asks node 1, which never leaves."""
+
+    def __init__(self, addresses: list[str], stop: Callable[[int], None], start: Callable[[int], None]) -> None:
+        super().__init__(addresses, stop)
+        self.start = start
+
+    def leave(self, node: int) -> None:
+        """A node leaves; all know."""
+        self.stop(node)
+        self.until(self._brokers, lambda found: node not in found)
+
+    def come_back(self, node: int) -> None:
+        """It is back, and leads or follows whatever it may."""
+        self.start(node)
+        self.until(self._brokers, lambda found: node in found)
+
+        def is_settled() -> bool:
+            led = [told for _, told in self._partitions() if told["leader"] >= 0]
+            return all({*told["in_sync"], *told["offline"]} == {*told["replicas"]} for told in led)
+
+        self.until(is_settled, bool)
+
+    def _brokers(self) -> set[int]:
+        return {each.node_id for each in self.ask(1, k03_metadata.Request(topics=[])).brokers}
+
+    def _partitions(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        topics = [k75_describe_topic_partitions.Topic(name=name) for name in TOPICS]
+        for topic in self.ask(1, k75_describe_topic_partitions.Request(topics=topics, response_partition_limit=100)).topics:
+            if not topic.partitions:
+                continue  # that node does not know it yet
+            (each,) = topic.partitions
+            yield (
+                topic.name,
+                {
+                    "error": each.error_code,
+                    "leader": each.leader_id,
+                    "epoch": each.leader_epoch,
+                    "replicas": each.replica_nodes,
+                    "in_sync": sorted(each.isr_nodes),
+                    "eligible": each.eligible_leader_replicas,
+                    "last_known": each.last_known_elr,
+                    "offline": each.offline_replicas,
+                },
+            )
+
+    def note_partitions(self, what: str) -> None:
+        """All topics' partitions, as they are now."""
+        for name, told in self._partitions():
+            self.note(f"{what}: {name}", told)
+
+    def elect(self, election_type: int) -> Any:
+        asked = [k43_elect_leaders.Topic(topic=name, partitions=[0]) for name in TOPICS]
+        found = self.ask(1, k43_elect_leaders.Request(election_type=election_type, topic_partitions=asked, timeout_ms=10_000))
+        results = {
+            each.topic: (each.partition_result[0].error_code, each.partition_result[0].error_message)
+            for each in found.replica_election_results
+        }
+        return found.error_code, sorted(results.items())
+
+
+def converse(cluster: Elections) -> dict[str, Any]:
+    """Everything that is asked, with what was answered."""
+    for name, (replicas, configs) in TOPICS.items():
+        made = create(cluster, name, replicas=[replicas], **configs)  # type: ignore[arg-type]  # names of configs are none of its own
+        assert not made.error_code, made
+    cluster.until(lambda: [told["leader"] for _, told in cluster._partitions()], lambda found: len(found) == len(TOPICS) and min(found) > 0)
+    ask_quorum(cluster)
+    ask_configs(cluster)
+    ask_session(cluster)
+    cluster.note_partitions("at first")
+    cluster.leave(3)
+    cluster.note_partitions("3 left")
+    cluster.leave(2)
+    cluster.note_partitions("2 left, too")
+    cluster.note("elect preferred, without 2 and 3", cluster.elect(0))
+    cluster.come_back(3)
+    cluster.note_partitions("3 is back")
+    cluster.note("elect preferred, without 2", cluster.elect(0))
+    cluster.note("elect uncleanly, without 2", cluster.elect(1))
+    cluster.note_partitions("3 was elected uncleanly")
+    cluster.come_back(2)
+    cluster.note_partitions("2 is back, too")
+    cluster.note("elect preferred, with all", cluster.elect(0))
+    cluster.note_partitions("preferred ones lead")
+    cluster.leave(2)
+    cluster.note_partitions("2 left")
+    cluster.leave(3)
+    cluster.note_partitions("3 left, too")
+    cluster.come_back(2)
+    cluster.note_partitions("2 is back first")
+    cluster.come_back(3)
+    cluster.note_partitions("3 is back again")
+    return cluster.said
+
+
+def ask_quorum(cluster: Elections) -> None:
+    partition = k55_describe_quorum.Partition(partition_index=0)
+    request = k55_describe_quorum.Request(topics=[k55_describe_quorum.Topic(topic_name="__cluster_metadata", partitions=[partition])])
+
+    def ids(node: int, version: int) -> Any:
+        answer = cluster.ask(node, request, version)
+        told = answer.topics[0].partitions[0]
+        observers = sorted(each.replica_id for each in told.observers)
+        return told.leader_id, [each.replica_id for each in told.current_voters], observers, sorted(each.node_id for each in answer.nodes)
+
+    cluster.until(lambda: ids(1, 2)[2], lambda observers: observers == [2, 3])
+    for node in (1, 2):
+        for version in (0, 2):
+            cluster.note(f"DescribeQuorum {version} at {node}", ids(node, version))
+
+
+def ask_configs(cluster: Elections) -> None:
+    """Configs of one broker, at itself and at another."""
+
+    def alter(at: int, name: str, operation: int = _SET, config: str = "message.max.bytes", value: str | None = "1000001") -> Any:
+        change = k44_incremental_alter_configs.Config(name=config, config_operation=operation, value=value)
+        resource = k44_incremental_alter_configs.Resource(resource_type=_BROKER, resource_name=name, configs=[change])
+        answer = cluster.ask(at, k44_incremental_alter_configs.Request(resources=[resource], validate_only=False)).responses[0]
+        return answer.error_code, answer.error_message
+
+    def described(at: int, name: str) -> Any:
+        resource = k32_describe_configs.Resource(resource_type=_BROKER, resource_name=name, configuration_keys=["message.max.bytes"])
+        answer = cluster.ask(at, k32_describe_configs.Request(resources=[resource], include_synonyms=True)).results[0]
+        configs = [(each.value, each.config_source, [(s.name, s.value, s.source) for s in each.synonyms]) for each in answer.configs]
+        return answer.error_code, answer.error_message, configs
+
+    cluster.note("alter 2 at 1", alter(1, "2"))
+    cluster.note("alter 9 at 1", alter(1, "9"))
+    cluster.note("alter 2 at 2", alter(2, "2"))
+    cluster.until(lambda: described(2, "2")[2][0][0], lambda value: value == "1000001")
+    for at, name in ((2, "2"), (1, "1"), (1, "2"), (3, "3"), (1, "")):
+        cluster.note(f"describe {name or 'all'} at {at}", described(at, name))
+    cluster.note("alter all at 2", alter(2, "", value="1000002"))
+    cluster.until(lambda: described(3, "3")[2][0][0], lambda value: value == "1000002")
+    cluster.until(lambda: described(1, "1")[2][0][0], lambda value: value == "1000002")
+    for at, name in ((2, "2"), (1, "1"), (1, "")):
+        cluster.note(f"describe {name or 'all'} at {at}, when all were altered", described(at, name))
+    cluster.note("forget 2 at 2", alter(2, "2", _DELETE, value=None))
+    cluster.until(lambda: described(2, "2")[2][0][0], lambda value: value == "1000002")
+    cluster.note("describe 2 at 2, when it was forgotten", described(2, "2"))
+
+
+def ask_session(cluster: Elections) -> None:
+    """A consumer in a session that says its rack later: it is told of the replica there whether or not there is news."""
+    topic_id = cluster.ask(1, k03_metadata.Request(topics=[k03_metadata.Topic(name="one")])).topics[0].topic_id
+    partition = k01_fetch.Partition(partition=0, fetch_offset=0, partition_max_bytes=1000)
+    topic = k01_fetch.Topic(topic="one", topic_id=topic_id, partitions=[partition])
+    opened = cluster.ask(2, k01_fetch.Request(max_wait_ms=100, min_bytes=1, topics=[topic], session_epoch=0))
+    cluster.note("Fetch opens a session", [len(each.partitions) for each in opened.responses])
+    for epoch, rack in enumerate(("", "c", "c", "", "b", "c"), 1):
+        request = k01_fetch.Request(
+            max_wait_ms=300, min_bytes=1, topics=[], session_id=opened.session_id, session_epoch=epoch, rack_id=rack
+        )
+        answer = cluster.ask(2, request)
+        told = [(each.error_code, each.preferred_read_replica, each.high_watermark) for t in answer.responses for each in t.partitions]
+        cluster.note(f"Fetch {epoch} of the session, rack {rack or 'unsaid'}", (answer.error_code, told))
+
+
+def main() -> None:
+    """Ask three Kafkas, and write down what they say."""
+    with KafkaCluster(SETTINGS, voters=(1,)) as kafka:
+        said = converse(Elections(kafka.addresses, kafka.stop, kafka.start))
+    provenance = f"Apache Kafka {KAFKA_VERSION}, three brokers, tests/golden/capture_elections.py"
+    GOLDEN.write_text(json.dumps({"provenance": provenance, "answers": said}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
