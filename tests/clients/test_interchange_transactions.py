@@ -194,7 +194,7 @@ class Ledger:
         Not for Apache Kafka 4.3.1: what it aborts by time-out while it still starts may be told of as aborted and have no marker, for ever.
         """
         self.abandoned.append(f"abandoned-{self.step}")
-        transaction = Transaction(TransactionalWriter(bootstrap, self.abandoned[-1], timeout_ms=3000))
+        transaction = Transaction(TransactionalWriter(bootstrap, self.abandoned[-1], timeout_ms=5000))
         transaction.writer.begin()
         self._write(transaction, "abandoned")
 

@@ -26,7 +26,7 @@ def topics(bootstrap: str, *arguments: str, check: bool = True) -> str:
 
 
 def console_consumer(bootstrap: str, topic: str, *arguments: str, count: int) -> list[str]:
-    at = ("--bootstrap-server", bootstrap, "--topic", topic, "--partition", "0", "--max-messages", str(count), "--timeout-ms", "20000")
+    at = ("--bootstrap-server", bootstrap, "--topic", topic, "--partition", "0", "--max-messages", str(count), "--timeout-ms", "60000")
     return java.run_tool(java.CONSOLE_CONSUMER, *at, *arguments).splitlines()
 
 

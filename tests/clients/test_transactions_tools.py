@@ -31,7 +31,7 @@ def test_transactions_command(bootstrap: str, new_topic: Callable[..., str]) -> 
         return rows_of(java.run_tool(TRANSACTIONS_COMMAND, "--bootstrap-server", bootstrap, *arguments))
 
     CLIENTS["aiokafka"].write(bootstrap, topic, [Sent(None, b"before")])
-    producer = IN_PROCESS["kafka-python"].open(bootstrap, transactional_id)
+    producer = IN_PROCESS["kafka-python"].open(bootstrap, transactional_id, timeout_ms=600_000)  # tools take their time
     producer.begin()
     producer.send(place, b"open")
     producer.send(Place(topic, 1), b"open")
@@ -41,7 +41,7 @@ def test_transactions_command(bootstrap: str, new_topic: Callable[..., str]) -> 
     assert listed["TransactionState"] == "Ongoing"
     (described,) = command("describe", "--transactional-id", transactional_id)
     assert described["ProducerId"] == listed["ProducerId"]
-    assert (described["ProducerEpoch"], described["TransactionState"], described["TransactionTimeoutMs"]) == ("0", "Ongoing", "60000")
+    assert (described["ProducerEpoch"], described["TransactionState"], described["TransactionTimeoutMs"]) == ("0", "Ongoing", "600000")
     assert set(described["TopicPartitions"].split(",")) == {f"{topic}-0", f"{topic}-1"}
     (active,) = [row for row in command("describe-producers", "--topic", topic, "--partition", "0") if row["ProducerId"] != "-1"]
     assert (active["ProducerId"], active["ProducerEpoch"], active["LastSequence"]) == (listed["ProducerId"], "0", "0")
@@ -61,7 +61,7 @@ def test_transactions_command(bootstrap: str, new_topic: Callable[..., str]) -> 
 def test_fencing_by_hand(bootstrap: str, topic: str) -> None:
     """TransactionsCommand forceTerminateTransaction takes the transactional id over, as a producer would."""
     place, transactional_id = Place(topic, 0), unique("to-be-fenced")
-    producer = IN_PROCESS["confluent-kafka"].open(bootstrap, transactional_id)
+    producer = IN_PROCESS["confluent-kafka"].open(bootstrap, transactional_id, timeout_ms=600_000)
     producer.begin()
     producer.send(place, b"open")
     producer.flush()
@@ -97,7 +97,7 @@ def test_console_consumer(bootstrap: str, topic: str) -> None:
         producer.flush()
         (producer.commit if is_committed else producer.abort)()
     producer.close()
-    at = ("--bootstrap-server", bootstrap, "--topic", topic, "--partition", "0", "--offset", "earliest", "--timeout-ms", "20000")
+    at = ("--bootstrap-server", bootstrap, "--topic", topic, "--partition", "0", "--offset", "earliest", "--timeout-ms", "60000")
     committed = java.run_tool(java.CONSOLE_CONSUMER, *at, "--isolation-level", "read_committed", "--max-messages", "3")
     assert committed.split() == ["c0", "c1", "c2"]
     everything = java.run_tool(java.CONSOLE_CONSUMER, *at, "--isolation-level", "read_uncommitted", "--max-messages", "4")
