@@ -138,7 +138,8 @@ class Client:
                         raise LeaderNotAvailable(f"topic {name} partition {partition.partition_index} has no leader")
             except UnknownTopicOrPartition as error:
                 if not create or creation.over:
-                    raise UnknownTopicOrPartition(f"topic {name} does not exist: 'minibroker topics create {name}' creates it") from error
+                    words = f"topic {name} does not exist: create it first, as 'minibroker topics create {name}' does"
+                    raise UnknownTopicOrPartition(words) from None
                 creation.pause(error)
             except KafkaError as error:
                 if not error.retriable:
