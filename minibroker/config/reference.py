@@ -1,7 +1,7 @@
 """What users want to know of a property, beside what a value may be: its unit, when it may change, how it differs from Apache Kafka's.
 
-`docs/configuration.md` and `minibroker config` are made of it; the broker itself imports it to explain a wrong value alone. What it says of Apache Kafka is held
-against the pages that Kafka 4.3.1 prints of its own configs (`tests/config/test_reference.py`).
+`docs/configuration.md` and `minibroker config` are made of it; the broker itself imports it to explain a wrong value alone. What it
+says of Apache Kafka is held against the pages that Kafka 4.3.1 prints of its own configs (`tests/config/test_reference.py`).
 """
 
 from __future__ import annotations
