@@ -1,8 +1,15 @@
-"""The answer to a Produce with acks=all whose partitions' high watermarks are held back: for tests, as everything in this file.
+"""What has to wait while a test holds high watermarks back: for tests, as everything in this file.
 
-Kafka answers acks=all when all in-sync replicas have the records, which is when the high watermark has passed them; until then
-the request waits, for its own timeout_ms at most, and what is not there then is REQUEST_TIMED_OUT: in the log, and perhaps read later.
-Where another broker leads meanwhile it is NOT_LEADER_OR_FOLLOWER (Partition.checkEnoughReplicasReachOffset).
+A held high watermark plays followers that do not come along. Of what Kafka asks all in-sync replicas, nothing is done then:
+
+    Produce with acks=all   done when the high watermark has passed the records
+    WriteTxnMarkers         likewise
+    DeleteRecords           done when the low watermark, the lowest log start of all replicas, has come to the offset
+
+Such a request waits, for its own timeout_ms at most (WriteTxnMarkers: for request.timeout.ms), and what is not done then is
+REQUEST_TIMED_OUT: in the log, or deleted at the leader, nevertheless. Where another broker leads meanwhile, what was appended is
+NOT_LEADER_OR_FOLLOWER at once (Partition.checkEnoughReplicasReachOffset); DeleteRecords waits on, as in Kafka.
+Golden answers: tests/golden/capture_held.py.
 """
 
 from __future__ import annotations
@@ -16,25 +23,37 @@ from minibroker.dispatch.delayed import Delayed
 from minibroker.errors import KafkaError, NotLeaderOrFollower, RequestTimedOut
 from minibroker.log.partition_log import PartitionLog
 
+IsDone = Callable[[PartitionLog], bool]
+
 
 class Wanted(NamedTuple):
-    """What must be shown before the request is answered; `fail` is told when it will not be."""
+    """What all replicas must have done before the request is answered; `fail` is told when they will not."""
 
     partition: Partition
-    end_offset: int
+    is_done: IsDone
     fail: Callable[[KafkaError], None]
+    leads: Callable[[Partition], bool] | None = None  #: whether the broker that was asked is (still) the leader; None: it does not matter
+
+
+def is_shown(end_offset: int) -> IsDone:
+    """Readers see all below `end_offset`."""
+    return lambda log: log.high_watermark >= end_offset
+
+
+def is_deleted(offset: int) -> IsDone:
+    """No replica has records below `offset`."""
+    return lambda log: log.low_watermark >= offset
 
 
 class Acknowledgement(Delayed):
-    """Waits until all that is wanted is shown, or has failed, and a sync that was asked for is done."""
+    """Waits until all that is wanted is done, or has failed, and a sync that was asked for is done."""
 
-    __slots__ = ("_is_syncing", "_leads", "_logs", "_response", "_timer", "_unsubscribe", "_wanted")
+    __slots__ = ("_answer", "_is_syncing", "_logs", "_timer", "_unsubscribe", "_wanted")
 
-    def __init__(self, response: Any, wanted: Sequence[Wanted], leads: Callable[[Partition], bool]) -> None:
-        """`leads`: whether the broker that was asked is (still) a partition's leader."""
+    def __init__(self, answer: Callable[[], Any], wanted: Sequence[Wanted]) -> None:
+        """`answer` makes the response in the end."""
         super().__init__()
-        self._leads = leads
-        self._response = response
+        self._answer = answer
         self._wanted = list(wanted)
         self._logs: dict[Partition, PartitionLog | None] = {each.partition: each.partition.online_log for each in wanted}
         self._is_syncing = False
@@ -61,7 +80,7 @@ class Acknowledgement(Delayed):
             return
         self._wanted = [each for each in self._wanted if self._is_open(each)]
         if not self._wanted and not self._is_syncing:
-            self.complete(self._response)
+            self.resolve(self._answer)
 
     def _is_open(self, wanted: Wanted) -> bool:
         """Whether there is still something to wait for."""
@@ -69,10 +88,10 @@ class Acknowledgement(Delayed):
         if log is None or log is not self._logs[wanted.partition]:
             wanted.fail(wanted.partition.offline_cause)
             return False
-        if not self._leads(wanted.partition):
+        if wanted.leads is not None and not wanted.leads(wanted.partition):
             wanted.fail(NotLeaderOrFollower())
             return False
-        return log.high_watermark < wanted.end_offset
+        return not wanted.is_done(log)
 
     def _time_out(self) -> None:
         self._timer = None

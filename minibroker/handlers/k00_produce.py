@@ -257,10 +257,13 @@ def _when_synced(ctx: RequestContext, response: schema.Response, waiting: Waitin
 
 def _when_shown(ctx: RequestContext, response: schema.Response, waiting: Waiting, timeout_ms: int) -> Delayed:
     """Readers must see what acks=all acknowledges; followers that do not come along are what a held high watermark plays."""
-    from minibroker.dispatch.acknowledgement import Acknowledgement, Wanted  # noqa: PLC0415  only tests hold high watermarks back
+    from minibroker.dispatch.acknowledgement import Acknowledgement, Wanted, is_shown  # noqa: PLC0415  only tests hold high watermarks back
 
-    wanted = [Wanted(each.held, each.end_offset, partial(_fail_late, each.result)) for each in waiting if each.held is not None]
-    acknowledgement = Acknowledgement(response, wanted, ctx.nodes.leads)
+    leads = ctx.nodes.leads
+    wanted = [
+        Wanted(each.held, is_shown(each.end_offset), partial(_fail_late, each.result), leads) for each in waiting if each.held is not None
+    ]
+    acknowledgement = Acknowledgement(lambda: response, wanted)
     if any(each.wants_sync for each in waiting):
 
         def synced(failures: Failures) -> None:

@@ -4,14 +4,17 @@ Versions: 1 and 2; flexible. Coordinators send it to leaders on other nodes; her
 transaction (`kafka-transactions.sh abort`). The coordinator is not told: it writes its own marker when the transaction ends.
 A partition's refusals: INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED (log/producer_state.py). Markers of one producer id share an
 entry of the answer, in which partitions that are not here come first, as in Kafka.
-Answered when the markers are synced, where `flush.messages` asks for it.
+Answered when the markers are synced, where `flush.messages` asks for it; where a test holds the high watermark back, when it has passed
+them, else REQUEST_TIMED_OUT after request.timeout.ms (dispatch/acknowledgement.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from typing import NamedTuple
 
+from minibroker.cluster.partition import Partition
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Delayed, when_done
 from minibroker.dispatch.flush_queue import Failures
@@ -25,11 +28,21 @@ TopicPartition = tuple[str, int]
 Codes = dict[int, dict[TopicPartition, int]]  #: by producer id
 
 
+class _Wait(NamedTuple):
+    """A marker that holds only once its log is synced, or shown up to `end_offset`."""
+
+    producer_id: int
+    place: TopicPartition
+    partition: Partition
+    log: PartitionLog
+    end_offset: int
+
+
 @handles(schema)
 def write_txn_markers(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
     """Each partition on its own: one that fails does not stop the others."""
     codes: Codes = {}
-    waiting: dict[PartitionLog, list[tuple[int, TopicPartition]]] = {}
+    waiting: list[_Wait] = []
     for marker in request.markers:
         found = codes.setdefault(marker.producer_id, {})
         asked = dict.fromkeys(_partitions(marker))
@@ -40,16 +53,47 @@ def write_txn_markers(ctx: RequestContext, request: schema.Request) -> schema.Re
                 found[each] = _write(ctx, marker, each, waiting)
     if not waiting:
         return _answer(codes)
+    if any(each.log.is_held for each in waiting):
+        return _when_shown(ctx, codes, waiting)
 
     def synced(failures: Failures) -> schema.Response:
-        for log, places in waiting.items():
-            if log in failures:
-                for producer_id, each in places:
-                    codes[producer_id][each] = failures[log].code
+        _take_back(codes, waiting, failures)
         return _answer(codes)
 
-    answer: schema.Response | Delayed = when_done(partial(ctx.flush_queue.flush, waiting), synced)
+    answer: schema.Response | Delayed = when_done(partial(ctx.flush_queue.flush, _unsynced(waiting)), synced)
     return answer
+
+
+def _unsynced(waiting: list[_Wait]) -> list[PartitionLog]:
+    return list(dict.fromkeys(each.log for each in waiting if each.log.wants_sync))
+
+
+def _take_back(codes: Codes, waiting: list[_Wait], failures: Failures) -> None:
+    for each in waiting:
+        if each.log in failures:
+            codes[each.producer_id][each.place] = failures[each.log].code
+
+
+def _when_shown(ctx: RequestContext, codes: Codes, waiting: list[_Wait]) -> Delayed:
+    from minibroker.dispatch.acknowledgement import Acknowledgement, Wanted, is_shown  # noqa: PLC0415  only tests hold anything back
+
+    def fail(each: _Wait, error: KafkaError) -> None:
+        codes[each.producer_id][each.place] = codes[each.producer_id][each.place] or error.code
+
+    leads = ctx.nodes.leads
+    wanted = [Wanted(each.partition, is_shown(each.end_offset), partial(fail, each), leads) for each in waiting if each.log.is_held]
+    acknowledgement = Acknowledgement(lambda: _answer(codes), wanted)
+    unsynced = _unsynced(waiting)
+    if unsynced:
+
+        def synced(failures: Failures) -> None:
+            _take_back(codes, waiting, failures)
+            acknowledgement.synced()
+
+        acknowledgement.wait_for_sync()
+        ctx.flush_queue.flush(unsynced, synced)
+    acknowledgement.wait(ctx.clock, ctx.config.request_timeout_ms)
+    return acknowledgement
 
 
 def _partitions(marker: schema.Marker) -> Iterator[TopicPartition]:
@@ -61,16 +105,14 @@ def _is_here(ctx: RequestContext, topic: str, index: int) -> bool:
     return found is not None and 0 <= index < len(found.partitions)
 
 
-def _write(
-    ctx: RequestContext, marker: schema.Marker, place: TopicPartition, waiting: dict[PartitionLog, list[tuple[int, TopicPartition]]]
-) -> int:
+def _write(ctx: RequestContext, marker: schema.Marker, place: TopicPartition, waiting: list[_Wait]) -> int:
     """The marker in one partition; its error code."""
     ends = ControlType.COMMIT if marker.transaction_result else ControlType.ABORT
     try:
         if marker.producer_id < 0 or marker.producer_epoch < 0:
             raise UnknownServerError  # Kafka's answer too
         found = ctx.cluster.partition(*place)
-        found.end_transaction(
+        appended = found.end_transaction(
             EndTransactionMarker(ends, marker.coordinator_epoch),
             producer_id=marker.producer_id,
             producer_epoch=marker.producer_epoch,
@@ -79,8 +121,8 @@ def _write(
     except KafkaError as error:
         return error.code
     log = found.log
-    if log.wants_sync:
-        waiting.setdefault(log, []).append((marker.producer_id, place))
+    if log.may_wait and (log.is_held or log.wants_sync):
+        waiting.append(_Wait(marker.producer_id, place, found, log, appended.last_offset + 1))
     return 0
 
 

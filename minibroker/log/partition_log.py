@@ -61,6 +61,7 @@ class PartitionLog(ShrinkingLog):
         super().__init__(directory, loaded, files=files, clock=clock, background=background)
         self.on_shown: Callable[[], None] | None = None  #: told behind a flush that readers waited for
         self.is_held = False  #: by `hold_high_watermark`
+        self._held_log_start_offset = 0  #: where it was then
         self.update_config(config)
         self._retention = Retention(files)
         self._write_times = WriteTimes(clock.now_ms(), self.log_end_offset)
@@ -305,6 +306,8 @@ class PartitionLog(ShrinkingLog):
 
     def hold_high_watermark(self) -> None:
         """Let the high watermark stay where it is while the log grows: for tests, whose brokers replicate nothing."""
+        if not self.is_held:
+            self._held_log_start_offset = self.log_start_offset
         self.is_held = self.may_wait = True
 
     def release_high_watermark(self) -> None:
@@ -312,6 +315,11 @@ class PartitionLog(ShrinkingLog):
         self.is_held = False
         self.may_wait = self._is_synced_before_shown
         self._follow_log_end()
+
+    @property
+    def low_watermark(self) -> int:
+        """Below it all replicas have deleted their records: followers that do not come along keep theirs."""
+        return self._held_log_start_offset if self.is_held else self.log_start_offset
 
     def admit_producers(self, is_allocated: Callable[[int], bool]) -> None:
         """From now on a producer id that the log does not know must have been given out: InitProducerId keeps the account."""

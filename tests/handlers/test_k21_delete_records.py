@@ -11,7 +11,7 @@ from minibroker.schemas import k02_list_offsets
 from minibroker.schemas import k21_delete_records as schema
 from tests.golden import golden
 from tests.handlers.kafka_answers import answered_versions, differences
-from tests.support.broker_in_memory import BrokerInMemory, records
+from tests.support.broker_in_memory import BrokerInMemory, Pending, records
 from tests.support.golden_exchange import answer_of, kafka_answer, kafka_like, serve
 
 CLIENTS = ["aiokafka_0.14.0", "java_4.3.1", "kafka_python_3.0.12", "librdkafka_2.16.1"]
@@ -80,9 +80,50 @@ def test_empty_log() -> None:
 def test_high_watermark_is_the_limit_and_not_the_log_end() -> None:
     broker = BrokerInMemory(topics={"orders": 1})
     broker.append("orders", 0, records(4))
-    broker.cluster.partition("orders", 0).log.hold_high_watermark()
+    broker.cluster.partition("orders", 0).hold_high_watermark()
     broker.append("orders", 0, records(6))
-    assert [ask(broker, topic("orders", (0, offset)))[0][2:] for offset in (5, -1)] == [(-1, 1), (4, 0)]
+    assert ask(broker, topic("orders", (0, 5)))[0][2:] == (-1, 1)
+
+
+def held(broker: BrokerInMemory, *partitions: tuple[int, int]) -> Pending:
+    """A request to a topic of two partitions with four records each, the first one's high watermark held back."""
+    for index in range(2):
+        broker.append("orders", index, records(4))
+    broker.cluster.partition("orders", 0).hold_high_watermark()
+    return broker.begin(schema.Request(topics=[topic("orders", *partitions)], timeout_ms=1000))
+
+
+def told(pending: Pending) -> list[tuple[int, int, int]]:
+    return [(each.partition_index, each.low_watermark, each.error_code) for each in pending.answer().topics[0].partitions]
+
+
+def test_replicas_that_do_not_come_along_are_waited_for() -> None:
+    broker = BrokerInMemory(topics={"orders": 2})
+    pending = held(broker, (0, -1), (1, 2))
+    assert [each.log.log_start_offset for each in broker.cluster.topics["orders"].partitions] == [4, 2]
+    broker.clock.advance(999)
+    assert not pending.is_done
+    broker.cluster.partition("orders", 0).release_high_watermark()
+    assert told(pending) == [(0, 4, 0), (1, 2, 0)]
+    assert ask(broker, topic("orders", (0, -1))) == [("orders", 0, 4, 0)]
+
+
+def test_replicas_that_do_not_come_along_are_not_waited_for_longer_than_asked() -> None:
+    broker = BrokerInMemory(topics={"orders": 2})
+    pending = held(broker, (0, 3), (1, 2))
+    broker.clock.advance(1000)
+    assert told(pending) == [(0, 0, 7), (1, 2, 0)]  # the low watermark of before, as Kafka: tests/golden/capture_held.py
+    assert broker.cluster.partition("orders", 0).log.log_start_offset == 3
+    assert ask(broker, topic("orders", (0, 0))) == [("orders", 0, 0, 0)], "nothing to wait for"
+
+
+def test_a_partition_that_is_lost_while_its_replicas_are_waited_for() -> None:
+    broker = BrokerInMemory(topics={"orders": 2})
+    pending = held(broker, (0, 3))
+    broker.cluster.partition("orders", 0).take_offline(KafkaStorageError("the disk is gone"))
+    assert told(pending) == [(0, -1, KafkaStorageError.code)]
+    pending = broker.begin(schema.Request(topics=[topic("orders", (1, 3))], timeout_ms=1000))
+    assert told(pending) == [(1, 3, 0)]
 
 
 @pytest.mark.parametrize(("name", "index"), [("nope", 0), ("orders", 3), ("orders", -1), ("a/b", 0), ("", 0), ("__cluster_metadata", 0)])

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 
+from minibroker.cluster.nodes import Nodes
 from minibroker.cluster.partition import Partition
+from minibroker.errors import KafkaStorageError, NotLeaderOrFollower, RequestTimedOut
 from minibroker.schemas import k27_write_txn_markers as schema
 from tests.golden import all_golden, golden
-from tests.support.broker_in_memory import BrokerInMemory
+from tests.support.broker_in_memory import BrokerInMemory, Pending
+from tests.support.faulty_files import FaultyFiles
 from tests.support.golden_exchange import kafka_answer, kafka_like, serve
 from tests.support.log_batches import idempotent_batch
 
@@ -93,3 +98,65 @@ def test_it_is_answered_when_it_is_synced() -> None:
     broker.clock.advance(0)
     assert pending.answer().markers[0].topics[0].partitions[0].error_code == 0
     assert (partition.log.last_stable_offset, partition.log.recovery_point) == (2, 2)
+
+
+def held(broker: BrokerInMemory) -> tuple[Partition, Pending]:
+    """A request for a-0, whose high watermark is held back, and a-1."""
+    partition = open_transaction(broker, 7, "a", 0)
+    open_transaction(broker, 7, "a", 1)
+    broker.clock.advance(0)
+    partition.hold_high_watermark()
+    return partition, broker.begin(schema.Request(markers=[marker(7, ("a", [0, 1]))]))
+
+
+def codes(pending: Pending) -> list[int]:
+    return [each.error_code for each in pending.answer().markers[0].topics[0].partitions]
+
+
+def test_it_is_answered_when_readers_see_it() -> None:
+    broker = BrokerInMemory(topics={"a": 2})
+    partition, pending = held(broker)
+    broker.clock.advance(29_999)
+    assert (pending.is_done, partition.log.last_stable_offset) == (False, 0)
+    partition.release_high_watermark()
+    assert codes(pending) == [0, 0]
+    assert partition.log.last_stable_offset == 2
+
+
+def test_it_is_waited_for_no_longer_than_brokers_wait_for_each_other() -> None:
+    broker = BrokerInMemory(topics={"a": 2}, config={"request.timeout.ms": "500"})
+    partition, pending = held(broker)
+    broker.clock.advance(500)
+    assert codes(pending) == [RequestTimedOut.code, 0]  # tests/golden/capture_held.py
+    assert partition.log.log_end_offset == 2, "it is there, nevertheless"
+
+
+class _Elsewhere(Nodes):
+    """Another broker leads everything as soon as it `moved`."""
+
+    moved = False
+
+    def leader_of(self, partition: Partition) -> int:
+        return 7 if self.moved else super().leader_of(partition)
+
+
+def test_another_broker_leads_before_readers_see_it() -> None:
+    broker = BrokerInMemory(topics={"a": 2})
+    nodes = broker.services.nodes = _Elsewhere(broker.cluster.node)
+    partition, pending = held(broker)
+    nodes.moved = True
+    partition.wake()
+    assert codes(pending) == [NotLeaderOrFollower.code, 0]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_it_is_synced_and_seen(fails: bool) -> None:
+    files = FaultyFiles()
+    broker = BrokerInMemory(topics={"a": 2}, config={"log.flush.interval.messages": "1"}, files=files)
+    partition, pending = held(broker)
+    partition.release_high_watermark()
+    assert not pending.is_done, "it is seen, and not synced"
+    if fails:
+        files.fail("sync", errno.EIO)
+    broker.clock.advance(0)
+    assert codes(pending) == ([KafkaStorageError.code] * 2 if fails else [0, 0])

@@ -1,4 +1,4 @@
-"""High watermarks that a test holds back: readers see nothing new, acks=all waits (dispatch/acknowledgement.py)."""
+"""High watermarks that a test holds back: readers see nothing new, what needs all replicas waits (dispatch/acknowledgement.py)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A held high watermark looks to clients as one that followers hold back: Apache Kafka answers so while a node of two stands still."""
+"""A held high watermark looks to clients as one that a follower holds back: Apache Kafka answers so while a node of three stands still."""
 
 from __future__ import annotations
 
@@ -6,18 +6,21 @@ import json
 
 from minibroker.testing import BrokerThread
 from minibroker.testing.lab.handles import Hold
-from tests.golden.capture_held import ANSWERS, TOPIC, ask
+from tests.golden.capture_held import ANSWERS, PARTITIONS, SETTINGS, TOPIC, ask, create
 
 
 def test_the_same_answers() -> None:
     holds: list[Hold] = []
-    with BrokerThread(topics=[TOPIC]) as broker:
+    with BrokerThread(brokers=3, config=SETTINGS) as broker:
 
         def hold() -> None:
-            holds.append(broker.hold_high_watermark(TOPIC, 0))
+            holds.extend(broker.hold_high_watermark(TOPIC, partition) for partition in PARTITIONS)
 
         def release() -> None:
-            holds.pop().release()
+            for each in holds:
+                each.release()
 
-        found = ask(broker.bootstrap_servers, hold, release)
+        addresses = broker.bootstrap_servers.split(",")
+        create(addresses[0])
+        found = ask(addresses, hold, release)
     assert found == json.loads(ANSWERS.read_text())["answers"]
