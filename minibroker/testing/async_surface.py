@@ -110,6 +110,11 @@ class AsyncSurface(AsyncLab):
         self.sync = sync
 
     @property
+    def is_running(self) -> bool:
+        """Whether it serves; not, where it was stopped or killed."""
+        return self.sync.is_running
+
+    @property
     def data_dir(self) -> Path | None:
         """Where the data are; None: in memory."""
         return self.sync.data_dir

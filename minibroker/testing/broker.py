@@ -74,6 +74,11 @@ class Broker(AsyncLab):
         await self.close()
 
     @property
+    def is_running(self) -> bool:
+        """Whether it serves."""
+        return self._hosted.is_running
+
+    @property
     def data_dir(self) -> Path | None:
         """Where the data are; None: in memory."""
         return self._hosted.data_dir

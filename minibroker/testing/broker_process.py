@@ -62,6 +62,11 @@ class BrokerProcess(Surface):
         return self._bootstrap_servers
 
     @property
+    def is_running(self) -> bool:
+        """Whether its process lives."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
     def pid(self) -> int:
         """Of the process."""
         return self._running().pid

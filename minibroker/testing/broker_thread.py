@@ -61,6 +61,11 @@ class BrokerThread(Surface):
         return self._hosted.bootstrap_servers
 
     @property
+    def is_running(self) -> bool:
+        """Whether it serves."""
+        return self._loop is not None
+
+    @property
     def data_dir(self) -> Path | None:
         """Where the data are; None: in memory."""
         return self._hosted.data_dir

@@ -48,6 +48,11 @@ class GivenCluster(Surface):
         return self._bootstrap_servers
 
     @property
+    def is_running(self) -> bool:
+        """As far as we know."""
+        return True
+
+    @property
     def data_dir(self) -> Path | None:
         """Nobody knows."""
         return None

@@ -9,14 +9,17 @@
     minibroker_seed       override it: a function that fills the empty broker; what it leaves is there when each test begins
 
     --minibroker-bootstrap HOST:PORT    run the same tests against that Kafka; what only minibroker can do skips its test
+    --minibroker-brokers N              clients see so many brokers
     --minibroker-keep-data FOLDER       data in FOLDER/<xdist worker>, to be looked at when the run is over
 
     minibroker_form = thread | process          in pytest's ini file: where the broker runs
-    minibroker_config = NAME=VALUE              a line for each of its properties
+    minibroker_brokers = 1                      how many clients see; the option above and minibroker_options are stronger
+    minibroker_config = NAME=VALUE              a line for each of its properties; minibroker_options are stronger
     minibroker_request_lines = 50               of its request log in the report of a failed test; 0: none
 
-Each worker of pytest-xdist has a broker of its own; a given Kafka is shared, so tests that want it empty take turns. This module imports
-nothing but pytest: a run that uses no broker pays for no broker.
+Each worker of pytest-xdist has a broker of its own; a given Kafka is shared, so tests that want it empty take turns. A broker that a test
+has stopped or killed is started again for the next one. Each test finds what the minibroker_seed nearest to it makes; minibroker_options
+are those of the whole run. This module imports nothing but pytest: a run that uses no broker pays for no broker.
 """
 
 from __future__ import annotations
@@ -28,12 +31,13 @@ import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 import pytest
 
 if TYPE_CHECKING:
     from minibroker.testing.async_surface import AsyncSurface
+    from minibroker.testing.data import Snapshot
     from minibroker.testing.surface import Surface
 
     Seed = Callable[[Surface], None]
@@ -41,19 +45,58 @@ if TYPE_CHECKING:
 _FIXTURES: Final = {"minibroker", "minibroker_async", "minibroker_topic", "minibroker_bootstrap", "minibroker_session"}
 _FORMS: Final = ("thread", "process")
 _NAME_MAX: Final = 80
+_OTHER_OPTIONS: Final = (
+    "minibroker_options: they are others here than where this run's broker was started: run these tests apart, "
+    "or override them in one conftest.py above all"
+)
 
 _session_key: Final = pytest.StashKey["_Session"]()
 _began_key: Final = pytest.StashKey[int]()
 _numbers: Final = itertools.count(1)
 
 
+class _Settings(NamedTuple):
+    """Of the ini file and the command line, checked."""
+
+    form: str
+    brokers: int | None  #: None: nobody says
+    are_brokers_wanted: bool  #: by the command line, which is stronger than minibroker_options
+    config: dict[str, str]
+    request_lines: int
+    given: str | None
+    kept: str | None
+
+
 class _Session:
     """The broker of this test process, and how it is emptied."""
 
-    def __init__(self, broker: Surface, exclusively: Callable[[], Any]) -> None:
+    def __init__(self, broker: Surface, exclusively: Callable[[], Any], options: Mapping[str, Any], *, is_given: bool) -> None:
         self.broker = broker
         self.exclusively = exclusively  #: a context in which nobody else empties this cluster
-        self.empty: Callable[[], None] = broker.reset
+        self.options = options
+        self._is_given = is_given
+        self._planted: dict[int, tuple[Seed, Snapshot]] = {}  #: by identity, which is a seed's as long as we have it
+
+    def start_again(self) -> None:
+        """Where the test before has stopped or killed it; snapshots may be gone with it."""
+        if not self.broker.is_running:
+            self._planted.clear()
+            self.broker.start()
+
+    def empty(self, seed: Seed | None) -> None:
+        """Nothing is there but what the seed makes."""
+        if seed is None or self._is_given or id(seed) not in self._planted:
+            self.broker.reset()
+            self.plant(seed)
+        else:
+            self.broker.restore(self._planted[id(seed)][1])
+
+    def plant(self, seed: Seed | None) -> None:
+        """Let the seed make what it makes, and remember that."""
+        if seed is not None:
+            seed(self.broker)
+            if not self._is_given:
+                self._planted[id(seed)] = seed, self.broker.snapshot()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -64,10 +107,52 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="HOST:PORT",
         help="run the tests against this Kafka instead of a minibroker; a cluster for tests alone: what they create is deleted",
     )
+    group.addoption("--minibroker-brokers", metavar="N", type=int, help="show so many brokers to clients; nothing is replicated")
     group.addoption("--minibroker-keep-data", metavar="FOLDER", help="keep the broker's data in FOLDER/<xdist worker> instead of in memory")
     parser.addini("minibroker_form", "where the broker runs: thread (of the test process) or process", default="thread")
+    parser.addini("minibroker_brokers", "how many brokers clients see", default="")
     parser.addini("minibroker_config", "properties of the broker: a line NAME=VALUE for each", type="linelist")
     parser.addini("minibroker_request_lines", "lines of the broker's request log in the report of a failed test", default="50")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Say before any test runs what is wrong with the settings."""
+    _settings(config)
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """What a run's result depends on."""
+    settings = _settings(config)
+    if settings.given:
+        return f"minibroker: the tests run on {settings.given}"
+    return f"minibroker: {settings.brokers} brokers" if settings.are_brokers_wanted else None
+
+
+def _settings(config: pytest.Config) -> _Settings:
+    form = config.getini("minibroker_form")
+    if form not in _FORMS:
+        raise pytest.UsageError(f"minibroker_form={form}: use thread or process")
+    properties = {}
+    for line in config.getini("minibroker_config"):
+        name, sign, value = line.partition("=")
+        if not sign:
+            raise pytest.UsageError(f"minibroker_config: {line!r} is not NAME=VALUE")
+        properties[name.strip()] = value.strip()
+    given, wanted = config.getoption("--minibroker-bootstrap"), config.getoption("--minibroker-brokers")
+    if given and wanted is not None:
+        raise pytest.UsageError("--minibroker-brokers: the Kafka of --minibroker-bootstrap has the brokers that it has")
+    said = config.getini("minibroker_brokers")
+    brokers = wanted if wanted is not None else _number("minibroker_brokers", said) if said else None
+    if brokers is not None and brokers < 1:
+        raise pytest.UsageError(f"{brokers} brokers: one is the least")
+    lines = _number("minibroker_request_lines", config.getini("minibroker_request_lines"))
+    return _Settings(form, brokers, wanted is not None, properties, lines, given, config.getoption("--minibroker-keep-data"))
+
+
+def _number(name: str, text: str) -> int:
+    if not text.isdecimal():
+        raise pytest.UsageError(f"{name}={text}: give a number")
+    return int(text)
 
 
 # -- fixtures -----------------------------------------------------------------------------------------------------------
@@ -93,14 +178,14 @@ def minibroker_session(
     minibroker_seed: Seed | None,
 ) -> Iterator[Surface]:
     """The broker of this test session (of each xdist worker), as its tests leave it."""
-    config = request.config
-    given = config.getoption("--minibroker-bootstrap")
-    session = _given(given, tmp_path_factory) if given else _own(config, minibroker_options)
+    config, settings = request.config, _settings(request.config)
+    options = dict(minibroker_options)
+    session = _given(settings.given, options, tmp_path_factory) if settings.given else _own(settings, options)
     with session.broker as broker:
         config.stash[_session_key] = session
         try:
-            if minibroker_seed is not None:
-                _plant(session, minibroker_seed, is_given=bool(given))
+            if not settings.given:
+                session.plant(minibroker_seed)
             yield broker
         finally:
             del config.stash[_session_key]
@@ -113,11 +198,19 @@ def minibroker_bootstrap(minibroker_session: Surface) -> str:
 
 
 @pytest.fixture
-def minibroker(minibroker_session: Surface, request: pytest.FixtureRequest) -> Iterator[Surface]:
+def minibroker(
+    minibroker_session: Surface,
+    minibroker_options: Mapping[str, Any],
+    minibroker_seed: Seed | None,
+    request: pytest.FixtureRequest,
+) -> Iterator[Surface]:
     """The broker with nothing in it but what minibroker_seed puts there."""
     session = request.config.stash[_session_key]
+    if dict(minibroker_options) != session.options:
+        pytest.fail(_OTHER_OPTIONS, pytrace=False)
     with session.exclusively():
-        session.empty()
+        session.start_again()
+        session.empty(minibroker_seed)
         yield minibroker_session
         if request.config.getoption("--minibroker-bootstrap"):
             minibroker_session.reset()
@@ -136,31 +229,31 @@ def minibroker_topic(minibroker_session: Surface, request: pytest.FixtureRequest
     """Name of a new topic with one partition; beside the fixture `minibroker` it is made in the empty broker."""
     if "minibroker" in request.fixturenames:
         request.getfixturevalue("minibroker")
+    else:
+        request.config.stash[_session_key].start_again()
     from minibroker.errors import KafkaError  # noqa: PLC0415  see the module
+    from minibroker.testing.errors import BrokerError  # noqa: PLC0415
     from minibroker.testing.given_cluster import KEPT_PREFIX  # noqa: PLC0415
 
     readable = re.sub(r"[^a-zA-Z0-9._-]+", "-", request.node.name).strip("-")[:_NAME_MAX]
     name = minibroker_session.create_topic(f"{KEPT_PREFIX}{readable}-{os.getpid()}-{next(_numbers)}")
     yield name
-    with suppress(KafkaError):  # the test has deleted it
+    with suppress(KafkaError, BrokerError):  # the test has deleted it, or stopped the broker
         minibroker_session.delete_topic(name)
 
 
 # -- the session's broker -------------------------------------------------------------------------------------------------
 
 
-def _own(config: pytest.Config, options: Mapping[str, Any]) -> _Session:
-    form = config.getini("minibroker_form")
-    if form not in _FORMS:
-        raise pytest.UsageError(f"minibroker_form={form}: use thread or process")
-    arguments = dict(options)
-    arguments["config"] = _ini_config(config) | dict(arguments.get("config") or {})
-    kept = config.getoption("--minibroker-keep-data")
-    if kept:
-        folder = Path(kept).absolute() / os.environ.get("PYTEST_XDIST_WORKER", "main")
+def _own(settings: _Settings, options: dict[str, Any]) -> _Session:
+    arguments = options | {"config": settings.config | dict(options.get("config") or {})}
+    if settings.brokers is not None and (settings.are_brokers_wanted or "brokers" not in arguments):
+        arguments["brokers"] = settings.brokers
+    if settings.kept:
+        folder = Path(settings.kept).absolute() / os.environ.get("PYTEST_XDIST_WORKER", "main")
         folder.mkdir(parents=True, exist_ok=True)
         arguments["data_dir"] = folder
-    return _Session(_form_of(form)(**arguments), nullcontext)
+    return _Session(_form_of(settings.form)(**arguments), nullcontext, options, is_given=False)
 
 
 def _form_of(name: str) -> Callable[..., Surface]:
@@ -174,17 +267,7 @@ def _form_of(name: str) -> Callable[..., Surface]:
     return BrokerProcess
 
 
-def _ini_config(config: pytest.Config) -> dict[str, str]:
-    found = {}
-    for line in config.getini("minibroker_config"):
-        name, sign, value = line.partition("=")
-        if not sign:
-            raise pytest.UsageError(f"minibroker_config: {line!r} is not NAME=VALUE")
-        found[name.strip()] = value.strip()
-    return found
-
-
-def _given(bootstrap_servers: str, tmp_path_factory: pytest.TempPathFactory) -> _Session:
+def _given(bootstrap_servers: str, options: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> _Session:
     from minibroker.testing.given_cluster import GivenCluster  # noqa: PLC0415  see the module
 
     is_worker = "PYTEST_XDIST_WORKER" in os.environ
@@ -201,26 +284,11 @@ def _given(bootstrap_servers: str, tmp_path_factory: pytest.TempPathFactory) -> 
     with exclusively():
         broker = GivenCluster(bootstrap_servers, unsupported=_skip, baseline=shared / "minibroker-baseline.json")
         broker.start()
-    return _Session(broker, exclusively)
+    return _Session(broker, exclusively, options, is_given=True)
 
 
 def _skip(reason: str) -> NoReturn:
     pytest.skip(reason)
-
-
-def _plant(session: _Session, seed: Seed, *, is_given: bool) -> None:
-    broker = session.broker
-    if is_given:
-
-        def again() -> None:
-            broker.reset()
-            seed(broker)
-
-        session.empty = again
-    else:
-        seed(broker)
-        planted = broker.snapshot()
-        session.empty = lambda: broker.restore(planted)
 
 
 # -- reports ------------------------------------------------------------------------------------------------------------
@@ -244,8 +312,8 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 
 def _requests(config: pytest.Config, began_ms: int) -> str:
-    most = int(config.getini("minibroker_request_lines"))
-    if most <= 0 or config.getoption("--minibroker-bootstrap"):
+    settings = _settings(config)
+    if not settings.request_lines or settings.given:
         return ""
     from minibroker.testing.errors import BrokerError  # noqa: PLC0415  see the module
     from minibroker.testing.request_log import RequestLog  # noqa: PLC0415
@@ -254,4 +322,4 @@ def _requests(config: pytest.Config, began_ms: int) -> str:
         log = config.stash[_session_key].broker.request_log
     except BrokerError as error:
         return str(error)
-    return "\n".join(RequestLog(each for each in log if each.time_ms >= began_ms).lines(most)) or "none"
+    return "\n".join(RequestLog(each for each in log if each.time_ms >= began_ms).lines(settings.request_lines)) or "none"

@@ -35,6 +35,11 @@ class Surface(Wire):
 
     @property
     @abstractmethod
+    def is_running(self) -> bool:
+        """Whether it serves; not, where it was stopped or killed."""
+
+    @property
+    @abstractmethod
     def data_dir(self) -> Path | None:
         """Where the data are; None: in memory."""
 

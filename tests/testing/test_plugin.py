@@ -112,15 +112,119 @@ def test_each_worker_has_a_broker_of_its_own(suite: pytest.Pytester) -> None:
 
 def test_what_is_wrong_is_told_in_one_line(suite: pytest.Pytester) -> None:
     suite.makepyfile("def test_one(minibroker): pass")
+    wrong = [
+        ("minibroker_form = threads", [], "minibroker_form=threads: use thread or process"),
+        ("minibroker_config = num.partitions", [], "minibroker_config: 'num.partitions' is not NAME=VALUE"),
+        ("minibroker_request_lines = many", [], "minibroker_request_lines=many: give a number"),
+        ("minibroker_brokers = three", [], "minibroker_brokers=three: give a number"),
+        ("", ["--minibroker-brokers", "0"], "0 brokers: one is the least"),
+        (
+            "",
+            ["--minibroker-brokers", "3", "--minibroker-bootstrap", "x:1"],
+            "--minibroker-brokers: the Kafka of --minibroker-bootstrap has",
+        ),
+    ]
+    for line, arguments, words in wrong:
+        with_ini(suite, line)
+        ran = suite.runpytest_inprocess(*arguments)
+        assert ran.ret == pytest.ExitCode.USAGE_ERROR
+        assert f"ERROR: {words}" in ran.stderr.str()
     for line, words in {
-        "minibroker_form = threads": "minibroker_form=threads: use thread or process",
-        "minibroker_config = num.partitions": "minibroker_config: 'num.partitions' is not NAME=VALUE",
         "minibroker_config = num.partitions=many": "the broker does not start: Invalid value many for configuration num.partitions",
+        "minibroker_brokers = 1000": "brokers=1000: give a number of 1 to ",
     }.items():
         with_ini(suite, line)
         ran = suite.runpytest_inprocess("--tb=line")
         ran.assert_outcomes(errors=1)
         assert words in ran.stdout.str()
+
+
+HOW_MANY = """
+    import pytest
+
+    def test_brokers(minibroker):
+        assert len(minibroker.nodes.addresses) == EXPECTED
+        minibroker.create_topic("orders")
+        assert len(minibroker.leaders.describe("orders", 0)["replicas"]) == EXPECTED
+"""
+
+
+def test_how_many_brokers_clients_see(suite: pytest.Pytester) -> None:
+    def run(expected: int, *arguments: str) -> str:
+        suite.makepyfile(HOW_MANY.replace("EXPECTED", str(expected)))
+        ran = suite.runpytest_inprocess(*arguments)
+        ran.assert_outcomes(passed=1)
+        return ran.stdout.str()
+
+    assert "minibroker: " not in run(1)
+    assert "minibroker: 3 brokers" in run(3, "--minibroker-brokers", "3")
+    with_ini(suite, "minibroker_brokers = 2")
+    run(2)
+    suite.makeconftest(
+        """
+        import pytest
+
+        @pytest.fixture(scope="session")
+        def minibroker_options():
+            return {"brokers": 3, "racks": ["a", "b", "c"]}
+        """
+    )
+    run(3)
+    run(2, "--minibroker-brokers", "2")
+
+
+@pytest.mark.parametrize("form", ["thread", "process"])
+def test_a_broker_that_a_test_has_stopped_is_there_for_the_next_one(suite: pytest.Pytester, form: str) -> None:
+    with_ini(suite, f"minibroker_form = {form}")
+    suite.makeconftest(SEED.format(name="prices"))
+    suite.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.parametrize("way", ["stop", "kill", "none"])
+        def test_seed(minibroker, minibroker_topic, way):
+            assert set(minibroker.topics()) == {"prices", minibroker_topic}
+            assert minibroker.is_running
+            if way != "none":
+                getattr(minibroker, way, minibroker.stop)()
+                assert not minibroker.is_running
+
+        def test_stop_again(minibroker):
+            minibroker.stop()
+
+        def test_topic_alone(minibroker_topic, minibroker_session):
+            assert minibroker_topic in minibroker_session.topics()
+        """
+    )
+    suite.runpytest_inprocess().assert_outcomes(passed=5)
+
+
+SEED = """
+import pytest
+
+@pytest.fixture(scope="session")
+def minibroker_seed():
+    return lambda broker: broker.create_topic("{name}")
+"""
+
+
+def test_each_folder_finds_its_own_seed(suite: pytest.Pytester) -> None:
+    for name in ("prices", "orders"):
+        folder = suite.mkdir(name)
+        (folder / "conftest.py").write_text(SEED.format(name=name))
+        (folder / f"test_{name}.py").write_text(
+            "import pytest\n\n@pytest.mark.parametrize('time', range(2))\n"
+            f"def test_it(minibroker, time):\n    assert minibroker.topics() == ['{name}']\n    minibroker.create_topic('more')\n"
+        )
+    (suite.mkdir("bare") / "test_bare.py").write_text("def test_it(minibroker):\n    assert minibroker.topics() == []\n")
+    suite.runpytest_inprocess("prices", "orders", "bare").assert_outcomes(passed=5)
+    for name, options in {"prices": "{}", "bare": "{'brokers': 2}"}.items():
+        text = f"import pytest\n\n@pytest.fixture(scope='session')\ndef minibroker_options():\n    return {options}\n"
+        (suite.path / name / "conftest.py").write_text(text)
+    (suite.path / "prices" / "test_prices.py").write_text("def test_it(minibroker): pass\n")
+    ran = suite.runpytest_inprocess("prices", "bare")
+    ran.assert_outcomes(passed=1, errors=1)
+    ran.stdout.fnmatch_lines(["minibroker_options: they are others here than where this run's broker was started: *"])
 
 
 def test_a_run_without_a_broker_imports_none(suite: pytest.Pytester) -> None:

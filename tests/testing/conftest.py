@@ -1,0 +1,13 @@
+"""What tests of brokers under test have in common."""
+
+from __future__ import annotations
+
+import pytest
+
+from minibroker.dispatch import registry
+
+
+@pytest.fixture(scope="session", autouse=True)
+def handlers() -> None:
+    """All handlers and schemas are modules of this process: behind a run in it pytester forgets what that run was the first to import."""
+    registry.load()
