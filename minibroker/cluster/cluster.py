@@ -223,7 +223,7 @@ class Cluster:
         check_collision(name, chain(self.topics, beside))
         overrides = check_overrides(configs or {})
         if assignments:
-            count = check_assignments(assignments, self.node_ids)
+            count = check_assignments(assignments, self.node_ids, self._alive_ids)
         else:
             check_replication_factor(replication_factor, len(self.node_ids))
             count = self.default_partition_count(name) if partition_count is None else partition_count
@@ -295,7 +295,8 @@ class Cluster:
         current = len(topic.partitions)
         check_increase(name, current, count)
         if assignments is not None:
-            check_new_assignments(assignments, count - current, self.node_ids, self._replica_count(topic))
+            indexes = range(current, count)
+            check_new_assignments(assignments, indexes, self.node_ids, self._alive_ids, self._replica_count(topic))
         charge(count - current)
         if not validate_only:
             self._store.commit(self._partition_records(topic.topic_id, range(current, count)))
@@ -309,6 +310,10 @@ class Cluster:
     def node_ids(self) -> Collection[int]:
         """Of the brokers that clients are told of."""
         return (self.node.node_id,) if self.leadership is None else self.leadership.nodes.keys()
+
+    @property
+    def _alive_ids(self) -> Collection[int]:
+        return self.node_ids if self.leadership is None else self.leadership.alive
 
     def lead(self, nodes: Sequence[Node]) -> Leadership:
         """From now on clients see these brokers, this one among them; returns who leads what."""

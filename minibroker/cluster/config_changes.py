@@ -1,4 +1,4 @@
-"""What AlterConfigs and IncrementalAlterConfigs may do to a topic, the broker asked, a group or client metrics, and what comes of overrides.
+"""What AlterConfigs and IncrementalAlterConfigs may do to a topic, the broker asked, a group or client metrics, and what becomes of them.
 
 Checks and messages are those of Apache Kafka 4.3.1 (ConfigAdminManager, ConfigurationControlManager). Where this differs: a broker config
 that nobody here reads is refused with INVALID_CONFIG, where Kafka stores it for plugins.

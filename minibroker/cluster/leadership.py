@@ -153,27 +153,22 @@ class Leadership:
     # Brokers stop and start
 
     def stop(self, node_id: int) -> None:
-        """A broker is gone; harmless when it is already."""
-        if node_id not in self.alive:
-            return
-        self._settle(self._all())
-        self.alive.discard(node_id)
-
-        try:
-            self._change(self._all(), lambda before, given: left_by(before, node_id, given))
-        except KafkaError:
-            self.alive.add(node_id)
-            raise
+        """A broker is gone; harmless when it is already. KafkaStorageError: it is not."""
+        if node_id in self.alive:
+            self._settle(self._all())
+            self._go_on_with(self.alive - {node_id}, lambda before, given: left_by(before, node_id, given))
 
     def start(self, node_id: int) -> None:
-        """A broker is back, and has caught up at once; harmless when it is there."""
-        if node_id in self.alive:
-            return
-        self.alive.add(node_id)
+        """A broker is back, and has caught up at once; harmless when it is there. KafkaStorageError: it is not."""
+        if node_id not in self.alive:
+            self._go_on_with(self.alive | {node_id}, lambda before, given: joined_by(before, node_id, given))
+
+    def _go_on_with(self, alive: set[int], change: Change) -> None:
+        before, self.alive = self.alive, alive
         try:
-            self._change(self._all(), lambda before, given: joined_by(before, node_id, given))
+            self._change(self._all(), change)
         except KafkaError:
-            self.alive.discard(node_id)
+            self.alive = before
             raise
 
     def _given(self, topic: Topic) -> Given:

@@ -99,25 +99,37 @@ def check_assignment(replicas: Sequence[int], node_ids: Collection[int], count: 
         )
 
 
-def check_assignments(assignments: Mapping[int, Sequence[int]], node_ids: Collection[int]) -> int:
-    """How many partitions a manual assignment makes."""
+def _check_alive(index: int, replicas: Sequence[int], alive: Collection[int]) -> None:
+    """Somebody must be there to lead a new partition."""
+    if not any(each in alive for each in replicas):
+        raise InvalidReplicaAssignment(
+            f"All brokers specified in the manual partition assignment for partition {index} are fenced or in controlled shutdown."
+        )
+
+
+def check_assignments(assignments: Mapping[int, Sequence[int]], node_ids: Collection[int], alive: Collection[int]) -> int:
+    """How many partitions a manual assignment makes; `alive` are those brokers that run."""
     count = None
-    for replicas in assignments.values():
+    for index, replicas in assignments.items():
         check_assignment(replicas, node_ids, count)
+        _check_alive(index, replicas, alive)
         count = len(replicas)
     if sorted(assignments) != list(range(len(assignments))):
         raise InvalidReplicaAssignment("partitions should be a consecutive 0-based integer sequence")
     return len(assignments)
 
 
-def check_new_assignments(assignments: Sequence[Sequence[int]], added: int, node_ids: Collection[int], replica_count: int) -> None:
+def check_new_assignments(
+    assignments: Sequence[Sequence[int]], indexes: range, node_ids: Collection[int], alive: Collection[int], replica_count: int
+) -> None:
     """A manual assignment of the partitions that a topic is to get: as many replicas each as its first one has."""
-    if len(assignments) != added:
+    if len(assignments) != len(indexes):
         raise InvalidReplicaAssignment(
-            f"Attempted to add {added} additional partition(s), but only {len(assignments)} assignment(s) were specified."
+            f"Attempted to add {len(indexes)} additional partition(s), but only {len(assignments)} assignment(s) were specified."
         )
-    for replicas in assignments:
+    for index, replicas in zip(indexes, assignments, strict=True):
         check_assignment(replicas, node_ids, replica_count)
+        _check_alive(index, replicas, alive)
 
 
 def check_increase(name: str, current: int, count: int) -> None:

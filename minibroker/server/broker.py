@@ -25,7 +25,7 @@ from minibroker.dispatch.dispatcher import Dispatcher
 from minibroker.dispatch.flush_timer import FlushTimer
 from minibroker.dispatch.purgatory import Purgatory
 from minibroker.dispatch.registry import Registry
-from minibroker.errors import ConfigurationError
+from minibroker.errors import ConfigurationError, KafkaError
 from minibroker.server.listener import Listener
 from minibroker.server.loop_background import LoopBackground
 from minibroker.server.loop_clock import LoopClock
@@ -225,11 +225,15 @@ class Broker:
         node.cut()
 
     async def start_node(self, node_id: int) -> None:
-        """It is back, on its ports; KeyError, ConfigurationError. Harmless when it is there."""
+        """It is back, on its ports; KeyError, ConfigurationError, KafkaStorageError. Harmless when it is there."""
         node = self._node(node_id)
         async with self._opening:
             await self._open_node(node)
-            self.leadership.start(node_id)
+            try:
+                self.leadership.start(node_id)
+            except KafkaError:
+                node.cut()
+                raise
 
     def _node(self, node_id: int) -> ServedNode:
         if not self.nodes:

@@ -10,7 +10,8 @@ the other. Who is in sync is ordered by id: Apache Kafka's order is that of a se
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from minibroker.schemas import (
     k01_fetch,
     k03_metadata,
     k32_describe_configs,
+    k37_create_partitions,
     k43_elect_leaders,
     k44_incremental_alter_configs,
     k55_describe_quorum,
@@ -64,7 +66,7 @@ class Elections(Cluster):
         self.until(self._brokers, lambda found: node in found)
 
         def is_settled() -> bool:
-            led = [told for _, told in self._partitions() if told["leader"] >= 0]
+            led = [told for _, told in self.partitions() if told["leader"] >= 0]
             return all({*told["in_sync"], *told["offline"]} == {*told["replicas"]} for told in led)
 
         self.until(is_settled, bool)
@@ -72,29 +74,28 @@ class Elections(Cluster):
     def _brokers(self) -> set[int]:
         return {each.node_id for each in self.ask(1, k03_metadata.Request(topics=[])).brokers}
 
-    def _partitions(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        topics = [k75_describe_topic_partitions.Topic(name=name) for name in TOPICS]
+    def partitions(self, names: Iterable[str] = TOPICS) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Topic by topic, what node 1 says of its partitions; nothing of those that it does not know yet."""
+        topics = [k75_describe_topic_partitions.Topic(name=name) for name in names]
         for topic in self.ask(1, k75_describe_topic_partitions.Request(topics=topics, response_partition_limit=100)).topics:
-            if not topic.partitions:
-                continue  # that node does not know it yet
-            (each,) = topic.partitions
-            yield (
-                topic.name,
-                {
-                    "error": each.error_code,
-                    "leader": each.leader_id,
-                    "epoch": each.leader_epoch,
-                    "replicas": each.replica_nodes,
-                    "in_sync": sorted(each.isr_nodes),
-                    "eligible": each.eligible_leader_replicas,
-                    "last_known": each.last_known_elr,
-                    "offline": each.offline_replicas,
-                },
-            )
+            for each in topic.partitions:
+                yield (
+                    topic.name,
+                    {
+                        "error": each.error_code,
+                        "leader": each.leader_id,
+                        "epoch": each.leader_epoch,
+                        "replicas": each.replica_nodes,
+                        "in_sync": sorted(each.isr_nodes),
+                        "eligible": each.eligible_leader_replicas,
+                        "last_known": each.last_known_elr,
+                        "offline": each.offline_replicas,
+                    },
+                )
 
     def note_partitions(self, what: str) -> None:
         """All topics' partitions, as they are now."""
-        for name, told in self._partitions():
+        for name, told in self.partitions():
             self.note(f"{what}: {name}", told)
 
     def elect(self, election_type: int) -> Any:
@@ -112,13 +113,14 @@ def converse(cluster: Elections) -> dict[str, Any]:
     for name, (replicas, configs) in TOPICS.items():
         made = create(cluster, name, replicas=[replicas], **configs)  # type: ignore[arg-type]  # names of configs are none of its own
         assert not made.error_code, made
-    cluster.until(lambda: [told["leader"] for _, told in cluster._partitions()], lambda found: len(found) == len(TOPICS) and min(found) > 0)
+    cluster.until(lambda: [told["leader"] for _, told in cluster.partitions()], lambda found: len(found) == len(TOPICS) and min(found) > 0)
     ask_quorum(cluster)
     ask_configs(cluster)
     ask_session(cluster)
     cluster.note_partitions("at first")
     cluster.leave(3)
     cluster.note_partitions("3 left")
+    ask_for_more(cluster)
     cluster.leave(2)
     cluster.note_partitions("2 left, too")
     cluster.note("elect preferred, without 2 and 3", cluster.elect(0))
@@ -187,6 +189,31 @@ def ask_configs(cluster: Elections) -> None:
     cluster.note("forget 2 at 2", alter(2, "2", _DELETE, value=None))
     cluster.until(lambda: described(2, "2")[2][0][0], lambda value: value == "1000002")
     cluster.note("describe 2 at 2, when it was forgotten", described(2, "2"))
+
+
+def ask_for_more(cluster: Elections) -> None:
+    """Topics and partitions while node 3 is gone."""
+    for what, replicas in (("on 3 alone", [[3]]), ("on 2, and on 3 alone", [[2], [3]]), ("on 3 and 2", [[3, 2]]), ("on 2 and 3", [[2, 3]])):
+        made = create(cluster, f"new-{len(cluster.said)}", replicas=replicas)
+        cluster.note(f"create {what}", (made.error_code, made.error_message))
+        if not made.error_code:
+            cluster.until(partial(_is_known, cluster, made.name), bool)
+            cluster.note(f"made {what}", [told for _, told in cluster.partitions([made.name])])
+    for what, brokers in (("on 3 alone", [3]), ("on 2", [2])):
+        assignment = k37_create_partitions.Assignment(broker_ids=brokers)
+        topic = k37_create_partitions.Topic(name="single", count=2, assignments=[assignment])
+        answer = cluster.ask(1, k37_create_partitions.Request(topics=[topic], timeout_ms=10_000, validate_only=True)).results[0]
+        cluster.note(f"one more partition {what}", (answer.error_code, answer.error_message))
+    made = create(cluster, "spread", partitions=2, factor=3)
+    cluster.note("create everywhere", (made.error_code, made.error_message))
+    cluster.until(lambda: [*cluster.partitions(["spread"])], lambda found: len(found) == 2)
+    cluster.note(
+        "made everywhere", [(sorted(told["replicas"]), told["in_sync"], told["offline"]) for _, told in cluster.partitions(["spread"])]
+    )
+
+
+def _is_known(cluster: Elections, topic: str) -> bool:
+    return any(cluster.partitions([topic]))
 
 
 def ask_session(cluster: Elections) -> None:
