@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -155,11 +155,11 @@ def _explained(entry: Entry) -> Iterator[str]:
 
 def _facts(entry: Entry) -> Iterator[tuple[str, str]]:
     yield "type", f"{entry.type}, {entry.unit}" if entry.unit else entry.type
-    yield "default", entry.default or ("none" if entry.default is None else "empty")
+    synonyms = BROKER_SYNONYMS.get(entry.name, ()) if entry.kind == BROKER else ()
+    yield "default", entry.default or (_instead(synonyms) if entry.default is None else "empty")
     if entry.valid_values:
         yield "valid values", entry.valid_values
     yield "may change", _MODES.get(entry.update_mode, f"{entry.update_mode}, at any time")
-    synonyms = BROKER_SYNONYMS.get(entry.name, ()) if entry.kind == BROKER else ()
     if synonyms:
         yield "see also", f"{', '.join(synonyms)}: the first of these that is set holds"
     if entry.behind:
@@ -168,6 +168,12 @@ def _facts(entry: Entry) -> Iterator[tuple[str, str]]:
     yield "Apache Kafka", _comparison(entry)
     if not entry.has_effect:
         yield "effect", "none: it is accepted, checked and shown, and nothing acts on it"
+
+
+def _instead(synonyms: Iterable[str]) -> str:
+    """What holds when nobody sets a property without a default."""
+    other = next((name for name in synonyms if BROKER_PROPERTIES[name].default), None)
+    return f"none: {other}={BROKER_PROPERTIES[other].default} holds" if other else "none"
 
 
 def _ways(entry: Entry) -> str:

@@ -37,7 +37,13 @@ _IDENTITY: tuple[Row, ...] = (
     ("cluster.id", STRING, None, None, "Cluster id of a new data directory; a random one when not set. Not one of Kafka's properties."),
     ("broker.rack", STRING, None, None, "Rack that Metadata and DescribeCluster report."),
     ("log.dir", LIST, "data", None, "Data directory, when log.dirs is not set."),
-    ("log.dirs", LIST, None, None, "Data directories, separated by commas; new partitions go to the one that holds the fewest."),
+    (
+        "log.dirs",
+        LIST,
+        None,
+        None,
+        "Data directories, separated by commas; log.dir when not set. New partitions go to the one that holds the fewest.",
+    ),
     ("metadata.log.dir", STRING, None, None, "Directory of __cluster_metadata-0; the first of log.dirs when not set."),
 )
 

@@ -45,7 +45,7 @@ NO_EFFECT: Final = frozenset(
         "log.cleaner.io.buffer.size", "log.local.retention.bytes", "log.local.retention.ms", "log.preallocate",
         "num.io.threads", "num.network.threads", "num.recovery.threads.per.data.dir", "num.replica.fetchers", "preallocate",
         "remote.log.copy.disable", "remote.log.delete.on.disable", "remote.storage.enable",
-        "replica.alter.log.dirs.io.max.bytes.per.second", "request.timeout.ms",
+        "replica.alter.log.dirs.io.max.bytes.per.second",
     }
 )  # fmt: skip
 
@@ -72,6 +72,7 @@ EFFECTS: Final[dict[str, str]] = {
     "min.insync.replicas": f"{_SEVERAL} Kafka takes no value of one broker alone while ELR is on, as it is by default.",
     "offsets.topic.replication.factor": _ONE_REPLICA,
     "queued.max.requests": "Of one connection; Kafka's is of all together.",
+    "request.timeout.ms": "Of WriteTxnMarkers alone, where a high watermark is held back: the broker asks nobody else for anything.",
     "share.coordinator.state.topic.replication.factor": _ONE_REPLICA,
     "socket.listen.backlog.size": "1024 when it is not set: with 50 a burst of connections waits for a second.",
     "socket.receive.buffer.bytes": "The system's own size, which adapts, when it is not set.",

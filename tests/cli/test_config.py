@@ -49,7 +49,7 @@ def test_a_property_explained(offline: Commands) -> None:
         "log.retention.ms (broker property)",
         "  Age, by record timestamp, from which a segment is deleted. -1: never.",
         "  type            long, milliseconds",
-        "  default         none",
+        "  default         none: log.retention.hours=168 holds",
         "  may change      cluster-wide: also while the broker runs, for all brokers or for one",
         "  see also        log.retention.ms, log.retention.minutes, log.retention.hours: the first of these",
         "                  that is set holds",
