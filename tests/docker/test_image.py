@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import re
 import time
+import urllib.request
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +17,7 @@ from minibroker.client.address import Address
 from minibroker.client.client import Client
 from minibroker.client.deadline import Deadline
 from minibroker.client.health import check_health
-from tests.docker.podman import Container, podman, podman_code
+from tests.docker.podman import TIMEOUT_S, Container, podman, podman_code
 
 SIZE_MAX_BYTES = 120_000_000
 ELSEWHERE = "/home/appuser/elsewhere"
@@ -122,19 +124,36 @@ def test_topics_and_records_are_there_before_anybody_connects_and_once(image: st
 PARTS = [word for part in ("timestamp", "partition", "headers", "key") for word in ("--property", f"print.{part}=true")]
 
 
-def test_several_brokers_and_replicas(image: str) -> None:
-    environment = {"MINIBROKER_SERVE_OPTIONS": "--brokers 3", "KAFKA_CREATE_TOPICS": "orders:3:3"}
-    with Container(image, environment=environment) as container:
+def test_several_brokers_and_replicas_and_a_lab(image: str) -> None:
+    """The lab is ruled from the host, by the port that it is mapped to, and from within."""
+    environment = {"MINIBROKER_SERVE_OPTIONS": "--brokers 3 --lab-port 8083 --lab-host 0.0.0.0", "KAFKA_CREATE_TOPICS": "orders:3:3"}
+    with Container(image, environment=environment, ports=[8083]) as container:
         described = container.run("kafka-topics", "--bootstrap-server", "localhost:9092", "--describe", "--topic", "orders")
         assert sorted(re.findall(r"Leader: (\d)", described)) == ["1", "2", "3"]
         assert "ReplicationFactor: 3" in described
+        ask_lab(container.port(8083), "leaders.move", topic="orders", partition=1, to=2)
+        rule = {"kind": "error", "api": "ListOffsets", "error": "TOPIC_AUTHORIZATION_FAILED", "often": {"times": 1}}
+        fault = ask_lab(container.port(8083), "faults.inject", rule=rule)
+        failed = container.run("sh", "-c", "kafka-get-offsets --bootstrap-server localhost:9092 --topic orders 2>&1 || true")
+        assert "TOPIC_AUTHORIZATION_FAILED" in failed
+        assert ask_lab(container.port(8083), "faults.state", **fault)["hits"] == 1
+        told = container.run("minibroker", "lab", "--lab-url", "http://localhost:8083", "leaders", "describe", "orders", "1", "-o", "json")
+        assert json.loads(told)[0]["leader"] == 2
+
+
+def ask_lab(port: int, command: str, **arguments: Any) -> Any:
+    """As any language can: a POST of JSON."""
+    body = json.dumps(arguments).encode()
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/{command}", body, {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:  # noqa: S310  a container's
+        return json.load(answer)["result"]
 
 
 def test_health_is_asked_of_the_broker_itself(image: str) -> None:
     with Container(image, "sleep", "60", ready=None) as container:
         assert podman_code("healthcheck", "run", container.name) == 1
         container.run("sh", "-c", "minibroker container >log 2>&1 & echo started")
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + TIMEOUT_S
         while podman_code("healthcheck", "run", container.name) != 0:
             assert time.monotonic() < deadline, container.run("cat", "log")
         assert container.run("kafka-server-stop.sh") == ""
@@ -142,10 +161,16 @@ def test_health_is_asked_of_the_broker_itself(image: str) -> None:
             assert time.monotonic() < deadline
 
 
-def test_any_user_and_a_wrong_setting(image: str) -> None:
-    with Container(image, options=["--user", "12345:0"], ports=[9092]) as container:
-        found = check_health(Address("127.0.0.1", container.port(9092)), Deadline(5000))
+def test_any_user_on_a_read_only_root_with_old_names_and_a_wrong_setting(image: str) -> None:
+    options = ["--user", "12345:0", "--read-only"]
+    old = {"KAFKA_ADVERTISED_HOST_NAME": "localhost", "KAFKA_ADVERTISED_PORT": "9095"}
+    with Container(image, "/etc/confluent/docker/run", environment=old, options=options, ports=[9095]) as container:
+        found = check_health(Address("127.0.0.1", container.port(9095)), Deadline(30_000))
         assert found.log_dir_count == 1
+        lines = [line for line in container.logs().splitlines() if line.startswith("Warning: ") or " WARNING " in line]
+        (line,) = lines
+        assert line.startswith("Warning: KAFKA_ADVERTISED_HOST_NAME=localhost and KAFKA_ADVERTISED_PORT=9095: Kafka 4 does not know such")
+        assert "taken as KAFKA_ADVERTISED_LISTENERS=PLAINTEXT://localhost:9095" in line
     with Container(image, environment={"KAFKA_CREATE_TOPICS": "orders:x"}, ready=None) as container:
         assert podman("wait", container.name).strip() == "1"
         assert container.logs().splitlines()[-1].startswith("Error: KAFKA_CREATE_TOPICS: 'orders:x' is not name:partitions:replicas")

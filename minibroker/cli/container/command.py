@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from minibroker.cli.container.settings import CONFIG_FILE, image_environment, own_address
+from minibroker.cli.container.settings import CONFIG_FILE, OLD_NAMES, advertised_by_old_names, image_environment, own_address
 from minibroker.cli.container.wanted_topics import VARIABLE, parse_topics, with_seeds
 from minibroker.config import sources
 from minibroker.errors import ConfigurationError
@@ -55,7 +55,10 @@ def container(config_file: str, seed_dir: str, *, is_health_check: bool, serve_o
     _end_when_told()
     file = Path(config_file)
     from_file = sources.from_file(file) if file.is_file() else {}
-    os.environ.update(image_environment(os.environ, from_file, own_address()))
+    added = image_environment(os.environ, from_file, own_address())
+    if advertised_by_old_names(os.environ, from_file) is not None and not is_health_check:
+        _take_old_names(added["KAFKA_ADVERTISED_LISTENERS"])
+    os.environ.update(added)
     config_arguments = ["--config", config_file] if from_file else []
     try:
         options = [*_options_of(os.environ.get(SERVE_OPTIONS, "")), *serve_options]
@@ -75,6 +78,13 @@ def container(config_file: str, seed_dir: str, *, is_health_check: bool, serve_o
     from minibroker.cli.serve import serve  # noqa: PLC0415  as above
 
     serve.main(args=[*config_arguments, "--ready-lines", "kafka", *options], prog_name="minibroker serve", standalone_mode=False)
+
+
+def _take_old_names(advertised: str) -> None:
+    """Say once what was made of them; `serve` need not say that it does not know them."""
+    given = [f"{name}={os.environ.pop(name)}" for name in OLD_NAMES if name in os.environ]
+    what = f"{' and '.join(given)}: Kafka 4 does not know such variables"
+    click.echo(f"Warning: {what}; taken as KAFKA_ADVERTISED_LISTENERS={advertised}, which is to be written instead", err=True)
 
 
 def _ask_health(config_arguments: list[str], options: list[str]) -> None:

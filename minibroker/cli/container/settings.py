@@ -4,7 +4,7 @@
     listeners              nothing said: PLAINTEXT on 9092 for the host, told localhost:9092, and DOCKER on 19092 for other
                            containers, told this container's address. Only advertised.listeners said, as compose files for
                            Confluent's images do: the same names and ports on every interface.
-    advertised.listeners   of KAFKA_ADVERTISED_HOST_NAME and KAFKA_ADVERTISED_PORT, where an old compose file has them
+    advertised.listeners   of KAFKA_ADVERTISED_HOST_NAME and KAFKA_ADVERTISED_PORT, where an old compose file has them and no listener
 
 With a listener of the user's own nothing is added to it.
 """
@@ -21,6 +21,7 @@ DATA_DIR = "/var/lib/kafka/data"
 CONFIG_FILE = "/mnt/shared/config/server.properties"
 HOST_PORT = 9092
 CONTAINER_PORT = 19092
+OLD_NAMES = ("KAFKA_ADVERTISED_HOST_NAME", "KAFKA_ADVERTISED_PORT")
 
 
 def image_environment(environment: Mapping[str, str], from_file: Mapping[str, str], address: str | None) -> dict[str, str]:
@@ -29,15 +30,23 @@ def image_environment(environment: Mapping[str, str], from_file: Mapping[str, st
     added = _without_empty_items(environment)
     if not said.get("log.dirs") and not said.get("log.dir"):
         added["KAFKA_LOG_DIRS"] = DATA_DIR
-    host_name = said.get("advertised.host.name")
-    if host_name and not said.get("advertised.listeners") and not said.get("listeners"):
-        said["advertised.listeners"] = f"PLAINTEXT://{host_name}:{said.get('advertised.port') or HOST_PORT}"
-        added["KAFKA_ADVERTISED_LISTENERS"] = said["advertised.listeners"]
+    advertised = advertised_by_old_names(environment, from_file)
+    if advertised is not None:
+        said["advertised.listeners"] = added["KAFKA_ADVERTISED_LISTENERS"] = advertised
     if not said.get("listeners"):
         added |= (
             _listeners_of_advertised(said["advertised.listeners"]) if said.get("advertised.listeners") else _own_listeners(said, address)
         )
     return added
+
+
+def advertised_by_old_names(environment: Mapping[str, str], from_file: Mapping[str, str]) -> str | None:
+    """The advertised listener that variables of before Kafka 3.0 mean; None without them, and where newer ones say it."""
+    said = {**from_file, **sources.from_environment(environment)}
+    host_name, port = map(environment.get, OLD_NAMES)
+    if not host_name or said.get("advertised.listeners") or said.get("listeners"):
+        return None
+    return f"PLAINTEXT://{host_name}:{port or HOST_PORT}"
 
 
 def _without_empty_items(environment: Mapping[str, str]) -> dict[str, str]:

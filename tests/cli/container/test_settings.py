@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from minibroker.cli.container.settings import DATA_DIR, image_environment
+from minibroker.cli.container.settings import DATA_DIR, advertised_by_old_names, image_environment
 from minibroker.config.broker_config import BrokerConfig
 
 ADDRESS = "10.88.0.7"
@@ -65,6 +65,11 @@ def test_an_old_host_name_and_port_are_an_advertised_listener() -> None:
     config = config_of({"KAFKA_ADVERTISED_HOST_NAME": "broker", "KAFKA_ADVERTISED_PORT": "7000"})
     assert told(config) == ["PLAINTEXT://broker:7000"]
     assert [str(each) for each in config.listeners] == ["PLAINTEXT://:7000"]
+    newer = {"KAFKA_ADVERTISED_HOST_NAME": "broker", "KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://newer:7001"}
+    assert told(config_of(newer)) == ["PLAINTEXT://newer:7001"]
+    assert advertised_by_old_names(newer, {}) is None
+    assert advertised_by_old_names({"KAFKA_ADVERTISED_HOST_NAME": "broker"}, {}) == "PLAINTEXT://broker:9092"
+    assert advertised_by_old_names({"KAFKA_ADVERTISED_PORT": "7000"}, {}) is None
 
 
 def test_empty_items_of_lists_are_dropped() -> None:
