@@ -4,7 +4,8 @@ of no transaction   acknowledged: there once, at the offset that was told. Not a
                     What one producer wrote to a partition is there in the order in which it was sent; what was acknowledged, too,
                     whoever wrote it.
 of a transaction    committed: all of it is there once. Aborted, or never to be committed: nothing. The answer to the commit is unknown:
-                    all of it or nothing, and the offsets of groups that it commits likewise. In the order in which it was sent.
+                    all of it or nothing. In the order in which it was sent. Its group has the offset that it commits where its records
+                    are there, and none where they are not.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ class Transaction:
 
     outcome: Outcome
     records: list[Sent]
-    committed_offset: int | None = None  #: of a group, if it commits one; they grow
+    group: str | None = None  #: of its own, for which it commits an offset, if it does
+    committed_offset: int = 0
     commit_ms: tuple[int, int] = (0, 0)  #: epoch milliseconds from the call of commit to its return
 
 
@@ -56,8 +58,8 @@ class Model:
     records: list[Sent] = field(default_factory=list)
     transactions: list[Transaction] = field(default_factory=list)
 
-    def complaints(self, visible: Mapping[Place, Sequence[tuple[int, str]]], committed_offset: int | None = None) -> list[str]:
-        """What is wrong with rows (offset, value) that read_committed sees, and with the offset that the group has."""
+    def complaints(self, visible: Mapping[Place, Sequence[tuple[int, str]]], committed: Mapping[str, int]) -> list[str]:
+        """What is wrong with rows (offset, value) that read_committed sees, and with the offsets that groups have."""
         found = {value: offset for rows in visible.values() for offset, value in rows}
         counts = Counter(value for rows in visible.values() for _, value in rows)
         places = {value: place for place, rows in visible.items() for _, value in rows}
@@ -70,8 +72,8 @@ class Model:
             if each.value in places and places[each.value] != each.place
         ]
         said += self._of_records(found)
-        said += self._of_transactions(found, committed_offset)
-        return [f"{self.make}: {each}" for each in said]
+        said += self._of_transactions(found, committed)
+        return [f"{self.make}: {each}" for each in dict.fromkeys(said)]
 
     def _of_records(self, found: Mapping[str, int]) -> Iterable[str]:
         for each in self.records:
@@ -83,8 +85,7 @@ class Model:
             yield from _disorder([each for each in self.records if each.instance == instance], found)
         yield from _disorder([each for each in self.records if each.offset is not None], found)
 
-    def _of_transactions(self, found: Mapping[str, int], committed_offset: int | None) -> Iterable[str]:
-        expected: int | None = None
+    def _of_transactions(self, found: Mapping[str, int], committed: Mapping[str, int]) -> Iterable[str]:
         for each in self.transactions:
             there = [record.value for record in each.records if record.value in found]
             wanted = len(each.records)
@@ -94,10 +95,9 @@ class Model:
                 yield f"of an aborted transaction {len(there)} of {wanted} records are there: {there}"
             if each.outcome is Outcome.UNKNOWN and len(there) not in {0, wanted}:
                 yield f"of a transaction {len(there)} of {wanted} records are there, which must be all or none: {there}"
-            if there and each.committed_offset is not None:
-                expected = each.committed_offset
-        if expected != committed_offset:
-            yield f"the group's offset is {committed_offset}, and {expected} by the transactions that are there"
+            expected = each.committed_offset if there else None
+            if each.group is not None and committed.get(each.group) != expected:
+                yield f"the offset of {each.group} is {committed.get(each.group)}, and {expected} by the records of its transaction"
         yield from _disorder([record for each in self.transactions for record in each.records], found)
 
 

@@ -13,10 +13,12 @@ import random
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from pathlib import Path
+from typing import Any, Final, NamedTuple, Protocol
 
-from minibroker.testing import BrokerError, BrokerProcess
+from minibroker.testing import BrokerError
 from minibroker.testing.request_log import LoggedRequest, RequestLog
+from minibroker.testing.wire import FoundRecord
 from tests.support.faulted_producers import REQUEST_TIMEOUT_MS, transactional_id, writer
 
 PATIENCE_S: Final = 0.4  #: the conductor goes on after this long, whether or not work has been done meanwhile
@@ -48,15 +50,46 @@ _OF_READERS: Final[Mapping[str, Sequence[str]]] = {
     "OffsetCommit": (*_COORDINATOR, "UNKNOWN_TOPIC_OR_PARTITION", "REQUEST_TIMED_OUT"),
     "OffsetFetch": ("NOT_COORDINATOR", "COORDINATOR_LOAD_IN_PROGRESS"),
 }
+#: Of one whose group is of KIP-848
+_OF_MODERN_READERS: Final[Mapping[str, Sequence[str]]] = {
+    "ConsumerGroupHeartbeat": _COORDINATOR,
+    **{api: errors for api, errors in _OF_READERS.items() if api not in {"JoinGroup", "SyncGroup", "Heartbeat"}},
+}
+#: Of a member of a share group. Acknowledgements that fail are no more than that: the records come again.
+_OF_SHARERS: Final[Mapping[str, Sequence[str]]] = {
+    "ShareFetch": (*_READING, "SHARE_SESSION_NOT_FOUND", "INVALID_SHARE_SESSION_EPOCH"),
+    "ShareAcknowledge": (*_READING, "SHARE_SESSION_NOT_FOUND", "INVALID_SHARE_SESSION_EPOCH"),
+    "ShareGroupHeartbeat": _COORDINATOR,
+    "FindCoordinator": ("COORDINATOR_NOT_AVAILABLE",),
+    "Metadata": ("LEADER_NOT_AVAILABLE",),
+}
 #: The log has it, and the answer says that it failed: followers were too slow.
 _BEHIND: Final[Mapping[str, Sequence[str]]] = {"Produce": ("REQUEST_TIMED_OUT", "NOT_ENOUGH_REPLICAS_AFTER_APPEND")}
 #: APIs that are asked more than others are drawn more often.
-_WEIGHTS: Final = {"Produce": 8, "EndTxn": 4, "AddPartitionsToTxn": 3, "Fetch": 5, "Heartbeat": 2, "OffsetCommit": 2}
+_WEIGHTS: Final = {
+    "Produce": 8, "EndTxn": 4, "AddPartitionsToTxn": 3,
+    "Fetch": 5, "Heartbeat": 2, "OffsetCommit": 2, "ShareFetch": 4, "ShareAcknowledge": 3,
+}  # fmt: skip
+#: A commit whose client has long sent another one must not undo that: no client is protected from it.
+_NEVER_LATE: Final = {"OffsetCommit"}
+MODERN: Final = {"java"}  #: makes whose reader's group is of KIP-848, and which have a member of a share group besides
 
 
 def reader(make: str) -> str:
     """The client_id of a make's consumers."""
     return f"reader-{make}"
+
+
+def sharer(make: str) -> str:
+    """The client_id of a make's members of share groups."""
+    return f"sharer-{make}"
+
+
+def _clients(make: str) -> list[tuple[str, Mapping[str, Sequence[str]]]]:
+    """The client_ids of a make, and what goes wrong with their requests; its producers' half of the time."""
+    if make in MODERN:
+        return [(writer(make), _OF_WRITERS)] * 2 + [(reader(make), _OF_MODERN_READERS), (sharer(make), _OF_SHARERS)]
+    return [(writer(make), _OF_WRITERS)] * 2 + [(reader(make), _OF_READERS)]
 
 
 class Shape(NamedTuple):
@@ -112,7 +145,7 @@ def _of_make(chance: random.Random, make: str, units: int) -> list[Step]:
     steps: list[Step] = []
     for unit in range(units):
         for _ in range(chance.choice([1, 2, 3, 4])):
-            client_id, apis = chance.choice([(writer(make), _OF_WRITERS)] * 2 + [(reader(make), _OF_READERS)])
+            client_id, apis = chance.choice(_clients(make))
             api = chance.choices([*apis], [_WEIGHTS.get(each, 1) for each in apis])[0]
             often: dict[str, Any] = chance.choice(
                 [
@@ -144,7 +177,8 @@ def _kind(chance: random.Random, api: str, errors: Sequence[str]) -> dict[str, A
         case "tear":
             return {"kind": "tear", "size": chance.choice([0, 3, 4, 9, 21, 40])}
         case "delay":  # some are longer than the client waits
-            return {"kind": "delay", "ms": chance.choice([20, 60, 200, REQUEST_TIMEOUT_MS + 200]), "when": when}
+            ms = chance.choice([20, 60, 200, REQUEST_TIMEOUT_MS + 200])
+            return {"kind": "delay", "ms": ms, "when": "after" if api in _NEVER_LATE else when}
         case "throttle":
             return {"kind": "throttle", "ms": chance.choice([20, 100, 300])}
         case _:
@@ -183,16 +217,37 @@ def _for_all(chance: random.Random, shape: Shape, kind: str, number: int) -> lis
             return [step("leaders.move", {**internal, "to": node})]
         case "node":
             return [step("nodes.stop", {"node": node}), step("nodes.start", {"node": node})]
-        case "kill":
-            return [step("kill", {}), step("start", {})]
+        case "kill":  # behind work that is not answered: what clients then send again must be known
+            return [step("kill", {"behind": chance.choice(["Produce", "Produce", "EndTxn", "OffsetCommit"])}), step("start", {})]
         case _:
             return [step(f"leaders.{'elect' if kind == 'elect' else 'bump_epoch'}", where)]
+
+
+class Faulted(Protocol):
+    """The broker: a BrokerProcess, or what tests/support/faulted_kafka.py makes of an Apache Kafka."""
+
+    @property
+    def bootstrap_servers(self) -> str: ...
+
+    @property
+    def data_dir(self) -> Path | None: ...
+
+    @property
+    def request_log(self) -> RequestLog: ...
+
+    def records(self, topic: str, /) -> list[FoundRecord]: ...
+
+    def kill(self) -> None: ...
+
+    def start(self) -> object: ...
+
+    def _execute(self, command: str, arguments: dict[str, Any], /) -> Any: ...
 
 
 class Performance:
     """A schedule that is done to a broker; any thread may do steps. `told` says what was done, in its order."""
 
-    def __init__(self, schedule: Schedule, broker: BrokerProcess) -> None:
+    def __init__(self, schedule: Schedule, broker: Faulted) -> None:
         self.schedule = schedule
         self.told: list[str] = []
         self._requests: list[LoggedRequest] = []  #: of the broker before it was killed
@@ -217,7 +272,7 @@ class Performance:
         """Let nothing happen any more, and have all nodes and leaders again."""
         with self._lock:
             self._is_over = True
-            self._broker.faults.clear()
+            self._broker._execute("faults.clear", {})
             self._broker._execute("high_watermark.release", {})
             for step in self.schedule.of(None):
                 if step.what in {"leaders.give_back", "nodes.start"}:
@@ -252,6 +307,7 @@ class Performance:
             case "no fault" | "release":
                 return  # it ended with its broker
             case "kill":
+                self._wait_for_work_without_answer(step.arguments["behind"])
                 self._requests += self._broker.request_log
                 self._broker.kill()
                 self._made.clear()
@@ -259,3 +315,10 @@ class Performance:
                 self._broker.start()
             case _:
                 self._broker._execute(step.what, dict(step.arguments))
+
+    def _wait_for_work_without_answer(self, api: str) -> None:
+        rule = {"kind": "silence", "when": "after", "api": api, "often": {"times": 1}}
+        made = self._broker._execute("faults.inject", {"rule": rule})["id"]
+        deadline = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline and not self._broker._execute("faults.state", {"id": made})["hits"]:
+            time.sleep(0.005)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import logging
 import threading
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final, Protocol, TypeVar
@@ -21,6 +22,10 @@ OPERATION_TIMEOUT_S: Final = 12.0  #: any call of a client: what takes longer ha
 TRANSACTION_TIMEOUT_MS: Final = 30_000
 
 T = TypeVar("T")
+
+_NOBODY: Final = logging.getLogger("tests.librdkafka")  #: hears of producers that are fenced: at the level 0, too, it would be printed
+_NOBODY.addHandler(logging.NullHandler())
+_NOBODY.propagate = False
 
 
 def writer(make: str) -> str:
@@ -237,7 +242,7 @@ class Confluent:
         if transactional_id is not None:
             config |= {"transactional.id": transactional_id, "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS}
         self._is_transactional = transactional_id is not None
-        self._producer = Producer(config)
+        self._producer = Producer(config, logger=_NOBODY)
         self._sent: list[list[int | str]] = []
         if self._is_transactional:
             self._producer.init_transactions(OPERATION_TIMEOUT_S)
@@ -292,10 +297,10 @@ class Java:
         "linger.ms": 0,
     }
 
-    def __init__(self, program: SpokenClient, transactional_id: str | None) -> None:
+    def __init__(self, program: SpokenClient, bootstrap: str, transactional_id: str | None) -> None:
         self._program = program
         self._handle = f"faulted-{next(self._handles)}"
-        settings = [f"{name}={value}" for name, value in self.SETTINGS.items()]
+        settings = [f"{name}={value}" for name, value in {"bootstrap.servers": bootstrap, **self.SETTINGS}.items()]
         try:
             self._ask("open", transactional_id or "", TRANSACTION_TIMEOUT_MS, *settings)
         except BaseException:

@@ -1,6 +1,6 @@
 """Members of groups that meet faults: three makes of consumers, impatient, reading committed records and committing what they read.
 
-When one fails it is closed, and another one goes on, as an application would be restarted.
+When one fails it is closed, and another one goes on, as an application would be restarted. Java's are faulted_java_readers.py.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import contextlib
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from tests.clients.transactional import Place
@@ -22,11 +22,61 @@ HEARTBEAT_MS: Final = 200
 Seen = tuple[Place, int, str]  #: a record, its offset, its value
 
 
-class Reader:
+def group_of_readers(make: str) -> str:
+    """The group of a make's consumers."""
+    return f"readers-{make}"
+
+
+def group_of_sharers(make: str) -> str:
+    """The share group of a make."""
+    return f"sharers-{make}"
+
+
+def _next(rows: Iterable[Seen]) -> dict[Place, int]:
+    """What is to be committed behind these."""
+    found: dict[Place, int] = {}
+    for place, offset, _ in rows:
+        found[place] = max(offset + 1, found.get(place, 0))
+    return found
+
+
+class Readings:
+    """What a group was given, and how far the broker said that this is kept: nobody of the group may be given it again.
+
+    An offset is committed by its own number, not as where the client stands: that may be behind, when it has just joined again.
+    """
+
+    def __init__(self) -> None:
+        self.seen: set[Seen] = set()
+        self.again: list[Seen] = []  #: given again, though it was kept
+        self.kept: dict[Place, int] = {}  #: the next offset
+
+    def note(self, rows: Iterable[Seen]) -> None:
+        """They were given."""
+        for row in rows:
+            if row[1] < self.kept.get(row[0], 0):
+                self.again.append(row)
+            self.seen.add(row)
+
+    def keep(self, place: Place, next_offset: int) -> None:
+        """The broker said that it is committed."""
+        self.kept[place] = next_offset
+
+    def complaints(self, committed: Mapping[Place, int]) -> list[str]:
+        """What is wrong with what came, and with what the group has committed in the end."""
+        said = [f"read again what was committed before: {sorted(self.again)[:5]}"] if self.again else []
+        for place, next_offset in self.kept.items():
+            last = max(offset for where, offset, _ in self.seen if where == place)
+            if not next_offset <= committed.get(place, -1) <= last + 1:
+                said.append(f"committed {next_offset} of {place} and read up to {last}: the group has {committed.get(place)}")
+        return said
+
+
+class Reader(Readings):
     """Reads topics of a make in a thread until it is told to stop, or has what it is told to wait for."""
 
     def __init__(self, make: str, bootstrap: str, topics: Sequence[str]) -> None:
-        self.seen: set[Seen] = set()
+        super().__init__()
         self.failures: list[str] = []
         self._make, self._bootstrap, self._topics = make, bootstrap, topics
         self.stack = ""  #: where it was when it was told to begin anew, or to stop
@@ -58,6 +108,10 @@ class Reader:
         """Whether it has read all of them."""
         return self.seen.issuperset(wanted)
 
+    def _keep(self, following: Mapping[Place, int]) -> None:
+        for place, next_offset in following.items():
+            self.keep(place, next_offset)
+
     def _run(self) -> None:
         while not self._stopped.is_set():
             self._renewed.clear()
@@ -70,7 +124,7 @@ class Reader:
         """Of kafka-python and aiokafka, which name them alike."""
         return {
             "client_id": reader(self._make),
-            "group_id": f"readers-{self._make}",
+            "group_id": group_of_readers(self._make),
             "isolation_level": "read_committed",
             "auto_offset_reset": "earliest",
             "enable_auto_commit": False,
@@ -83,7 +137,7 @@ class Reader:
         }
 
     def kafka_python(self) -> None:
-        from kafka import KafkaConsumer
+        from kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
 
         consumer = KafkaConsumer(
             *self._topics,
@@ -94,10 +148,14 @@ class Reader:
         )
         try:
             while self._goes_on:
-                found = [record for records in consumer.poll(100).values() for record in records]
-                self.seen.update((Place(each.topic, each.partition), each.offset, each.value.decode()) for each in found)
+                polled = [record for records in consumer.poll(100).values() for record in records]
+                found = [(Place(each.topic, each.partition), each.offset, each.value.decode()) for each in polled]
+                self.note(found)
                 if found:
-                    consumer.commit(timeout_ms=5000)
+                    following = _next(found)
+                    offsets = {TopicPartition(*place): OffsetAndMetadata(offset, "", -1) for place, offset in following.items()}
+                    consumer.commit(offsets, timeout_ms=5000)
+                    self._keep(following)
         finally:
             consumer.close(autocommit=False, timeout_ms=500)
 
@@ -105,7 +163,7 @@ class Reader:
         asyncio.run(self._aiokafka())
 
     async def _aiokafka(self) -> None:
-        from aiokafka import AIOKafkaConsumer
+        from aiokafka import AIOKafkaConsumer, TopicPartition
 
         consumer = AIOKafkaConsumer(
             *self._topics,
@@ -115,22 +173,25 @@ class Reader:
         try:
             await asyncio.wait_for(consumer.start(), 10)
             while self._goes_on:
-                found = [record for records in (await consumer.getmany(timeout_ms=100)).values() for record in records]
-                self.seen.update((Place(each.topic, each.partition), each.offset, (each.value or b"").decode()) for each in found)
+                polled = [record for records in (await consumer.getmany(timeout_ms=100)).values() for record in records]
+                found = [(Place(each.topic, each.partition), each.offset, (each.value or b"").decode()) for each in polled]
+                self.note(found)
                 if found:
-                    await asyncio.wait_for(consumer.commit(), 10)
+                    following = _next(found)
+                    await asyncio.wait_for(consumer.commit({TopicPartition(*place): at for place, at in following.items()}), 10)
+                    self._keep(following)
         finally:
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(consumer.stop(), 3)
 
     def confluent(self) -> None:
-        from confluent_kafka import Consumer, KafkaException
+        from confluent_kafka import Consumer, KafkaException, TopicPartition
 
         consumer = Consumer(
             {
                 "bootstrap.servers": self._bootstrap,
                 "client.id": reader(self._make),
-                "group.id": f"readers-{self._make}",
+                "group.id": group_of_readers(self._make),
                 "isolation.level": "read_committed",
                 "auto.offset.reset": "earliest",
                 "enable.auto.commit": False,
@@ -150,13 +211,16 @@ class Reader:
         try:
             consumer.subscribe([*self._topics])
             while self._goes_on:
-                found = [each for each in consumer.consume(100, 0.1) if each.error() is None]
-                self.seen.update(
-                    (Place(str(each.topic()), each.partition() or 0), each.offset() or 0, (each.value() or b"").decode()) for each in found
-                )
+                polled = [each for each in consumer.consume(100, 0.1) if each.error() is None]
+                found = [
+                    (Place(str(each.topic()), each.partition() or 0), each.offset() or 0, (each.value() or b"").decode()) for each in polled
+                ]
+                self.note(found)
                 if found:
+                    following = _next(found)
                     try:
-                        consumer.commit(asynchronous=False)
+                        told = consumer.commit(offsets=[TopicPartition(*place, at) for place, at in following.items()], asynchronous=False)
+                        self._keep({place: at for place, at in following.items() if not any(each.error for each in told or ())})
                     except KafkaException as error:  # it goes on by itself
                         self.failures.append(f"{reader(self._make)}: {error!r}")
         finally:
