@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
@@ -13,6 +15,24 @@ if TYPE_CHECKING:
     from minibroker.server.worker_processes import WorkerProcesses
 
 T = TypeVar("T")
+
+
+def unawaited(work: Callable[[], object], done: Callable[[object], None]) -> None:
+    """Run `work` in a thread of its own, then `done(result or exception)` on the loop that runs now.
+
+    Nobody waits for it, not even who stops the broker: for what takes as long as others like, such as the look-up of a name.
+    """
+    loop = asyncio.get_running_loop()
+
+    def run() -> None:
+        try:
+            result = work()
+        except Exception as error:  # noqa: BLE001  whatever the work raised is its result
+            result = error
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(done, result)
+
+    threading.Thread(target=run, name="minibroker-unawaited", daemon=True).start()
 
 
 class LoopBackground:
@@ -31,7 +51,7 @@ class LoopBackground:
         def bring_back(future: Future[T]) -> None:
             error = future.exception()
             result: T | BaseException = future.result() if error is None else error
-            if not self._loop.is_closed():
+            with contextlib.suppress(RuntimeError):  # the loop is closed
                 self._loop.call_soon_threadsafe(done, result)
 
         self._executor.submit(work).add_done_callback(bring_back)

@@ -20,7 +20,6 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from minibroker.background import Background
 from minibroker.config.listeners import ip_address_of, is_loopback
 
 log = logging.getLogger(__name__)
@@ -36,6 +35,9 @@ _LINE: Final = (
 )
 
 
+Submit = Callable[[Callable[[], object], Callable[[object], None]], None]  #: runs work elsewhere, and brings back what came of it
+
+
 class PeerWatch:
     """Of one listener; says each thing once for each address that is told."""
 
@@ -43,16 +45,16 @@ class PeerWatch:
         self,
         listener_name: str,
         told: Callable[[], tuple[str, int]],
-        background: Background,
+        submit: Submit,
         *,
         gateways: Callable[[], frozenset[str]] | None = None,
         resolve: Callable[[str], object] | None = None,
     ) -> None:
-        """`told`: host and port that clients are told; `resolve` raises OSError for a name that is unknown."""
+        """`told`: host and port that clients are told; `submit` runs what may take long; `resolve` raises OSError for an unknown name."""
         self.seen: set[str] = set()
         self._listener_name = listener_name
         self._told = told
-        self._background = background
+        self._submit = submit
         self._gateways = gateways or default_gateways
         self._resolve = resolve or _resolve
         self._done: set[tuple[str, int]] = set()  # addresses that were spoken of
@@ -70,7 +72,7 @@ class PeerWatch:
             if not is_here and not peer.startswith(_FROM_THE_HOST) and peer not in self._gateways():
                 self._say(peer, host, port, "is the client's own machine", f" (it came to {own})")
         elif is_here and ip_address_of(host) is None:
-            self._background.submit(lambda: self._resolve(host), lambda found: self._resolved(peer, host, port, found))
+            self._submit(lambda: self._resolve(host), lambda found: self._resolved(peer, host, port, found))
 
     def _resolved(self, peer: str, host: str, port: int, found: object) -> None:
         if isinstance(found, socket.gaierror) and found.errno == socket.EAI_NONAME:

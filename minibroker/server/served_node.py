@@ -17,6 +17,7 @@ from minibroker.dispatch.dispatcher import Dispatcher
 from minibroker.errors import ConfigurationError
 from minibroker.server.connection import Connection
 from minibroker.server.listener import Census, Limits, Listener
+from minibroker.server.loop_background import unawaited
 from minibroker.server.peer_watch import PeerWatch
 
 _BACKLOG: Final = 1024  #: Kafka's default of 50 lets a burst of connections wait a second for their second SYN
@@ -68,7 +69,7 @@ class ServedNode:
             listener = Listener(
                 wanted.name, self._dispatcher, clock, lambda: limits_of(self.services.config), census, self._connection_throttle_ms
             )
-            listener.peer_watch = PeerWatch(wanted.name, partial(self._advertised, wanted.name), self.services.background)
+            listener.peer_watch = PeerWatch(wanted.name, partial(self._advertised, wanted.name), unawaited)
             try:
                 await listener.open(wanted.host, self._ports.get(wanted.name, wanted.port), backlog)
             except OSError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import socket
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -33,7 +34,7 @@ def watch(host: str, port: int = 9092, *, known: bool = True, error: OSError = U
             raise error
         return [OWN]
 
-    return PeerWatch("OUTSIDE", lambda: (host, port), InlineBackground(), gateways=lambda: frozenset({"10.0.0.1"}), resolve=resolve)
+    return PeerWatch("OUTSIDE", lambda: (host, port), InlineBackground().submit, gateways=lambda: frozenset({"10.0.0.1"}), resolve=resolve)
 
 
 @pytest.mark.parametrize("told", ["localhost", "127.0.0.1", "::1", "LOCALHOST"])
@@ -128,3 +129,26 @@ async def test_a_broker_looks_at_who_connects(tmp_path: Path, monkeypatch: pytes
         assert f"broker:{listener.port}" in warnings.text
     finally:
         await broker.stop(timeout_s=1)
+
+
+async def test_a_look_up_that_takes_long_stops_no_broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, is_answered, ended = Event(), Event(), Event()
+
+    def slow(host: str) -> object:
+        begun.set()
+        is_answered.wait(60)
+        ended.set()
+        raise UNKNOWN
+
+    monkeypatch.setattr(peer_watch, "_resolve", slow)
+    listeners = {"listeners": "PLAINTEXT://127.0.0.1:0", "advertised.listeners": "PLAINTEXT://broker:0"}
+    broker = Broker(BrokerConfig({"log.dirs": str(tmp_path), **listeners}))
+    await broker.start()
+    try:
+        client = await Client.connect(broker.listeners[0])
+        await until(begun.is_set)
+        client.writer.close()
+    finally:
+        await broker.stop(timeout_s=1)
+    assert not ended.is_set()
+    is_answered.set()
