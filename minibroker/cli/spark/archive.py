@@ -109,7 +109,8 @@ def _archive_now(run: SparkRun, path: str, output: str, given: Mapping[str, Any]
         click.echo(f"Archived already: {each}.", err=True)
     emit(_items(result.runs), output, columns=COLUMNS)
     if output == "table":
-        click.echo(f"{result.record_count:,} records, {size_text(result.size)}, in {len(result.runs):,} runs: {result.path}", err=True)
+        runs = f"{len(result.runs):,} run{'' if len(result.runs) == 1 else 's'}"
+        click.echo(f"{result.record_count:,} records, {size_text(result.size)}, in {runs}: {result.path}", err=True)
 
 
 def _follow(run: SparkRun, path: str, output: str, given: Mapping[str, Any]) -> None:
