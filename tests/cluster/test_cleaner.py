@@ -304,14 +304,14 @@ def test_a_new_log_inherits_no_offset_that_is_being_written(tmp_path: Path) -> N
         def open(self, path: str, flags: int) -> int:
             if threading.current_thread() is not threading.main_thread():
                 is_begun.set()
-                may_go_on.wait(10)
+                may_go_on.wait(60)
             return super().open(path, flags)
 
     offsets = CleanerOffsets(SlowFiles(), str(tmp_path))
     offsets.advance(("orders", 0), 42)
     worker = threading.Thread(target=offsets.write)
     worker.start()
-    assert is_begun.wait(10)
+    assert is_begun.wait(60)
     offsets.remove(("orders", 0))
     threading.Timer(0.01, may_go_on.set).start()
     offsets.forget(("orders", 0))

@@ -85,9 +85,13 @@ class LogData(Data):
         return [each if each.timestamp >= 0 else each._replace(timestamp=self._later()) for each in self.records()[:2]]
 
     def _ageing(self, count: int) -> list[int]:
-        """From six days ago on, two hours a time, and a day out of order: later ones are younger than two days."""
+        """From six days ago on, two hours a time, and a day out of order: later ones are younger than two days.
+
+        None comes to be two days old while the test runs: the two brokers would see it at different moments.
+        """
         self._age_ms = max(self._age_ms - 2 * HOUR_MS, DAY_MS)
-        return [self.now_ms - self._age_ms + self.random.randrange(-DAY_MS // 2, DAY_MS // 2) for _ in range(count)]
+        ages_ms = [self._age_ms - self.random.randrange(-DAY_MS // 2, DAY_MS // 2) for _ in range(count)]
+        return [self.now_ms - age_ms + (HOUR_MS if 0 <= 2 * DAY_MS - age_ms < HOUR_MS else 0) for age_ms in ages_ms]
 
     def _later(self) -> int:
         self._time += self.random.choice((0, 1, 1000, 60_000, HOUR_MS // 4))

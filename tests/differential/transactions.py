@@ -28,7 +28,7 @@ SETTINGS: Final = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "300",
 }
 _PASSING: Final = {each.code for each in (ConcurrentTransactions, CoordinatorLoadInProgress, CoordinatorNotAvailable, NotCoordinator)}
-_PATIENCE_S: Final = 15.0
+_PATIENCE_S: Final = 60.0
 
 
 class TransactionRun(Run):
@@ -162,7 +162,7 @@ class TransactionRun(Run):
     def _time_out(self) -> None:
         """A transaction is open for too long."""
         name = self.random.choice(NAMES)
-        producer = self._become(name, timeout_ms=400)
+        producer = self._become(name, timeout_ms=1_000)
         self.compare(self.data.produce_transactional(producer))
         states: list[str] = []
 

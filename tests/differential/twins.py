@@ -31,7 +31,7 @@ CLOSED: Final = "the connection was closed"
 SILENCE: Final = "no answer"
 
 Make = Callable[[int], Any]  #: the request for a side
-_TIMEOUT_MS: Final = 8_000
+_TIMEOUT_MS: Final = 60_000
 _FREE: Final = {"throttle_time_ms", "host", "port", "cluster_id", "log_dir", "total_bytes", "usable_bytes", "documentation"}
 
 
