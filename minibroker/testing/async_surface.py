@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,9 +41,19 @@ class AsyncWire:
         """Names of all topics but Kafka's own, sorted."""
         return await asyncio.to_thread(self._wire.topics)
 
-    async def produce(self, topic: str, *values: Value, **options: Any) -> None:
-        """Write a record for each value; options are those of Wire: key, partition, headers, timestamp_ms."""
-        await asyncio.to_thread(self._wire.produce, topic, *values, **options)
+    async def produce(
+        self,
+        topic: str,
+        *values: Value,
+        key: Value = None,
+        partition: int | None = None,
+        headers: Mapping[str, Value] | None = None,
+        timestamp_ms: int | None = None,
+    ) -> None:
+        """Write a record for each value; see Wire."""
+        await asyncio.to_thread(
+            self._wire.produce, topic, *values, key=key, partition=partition, headers=headers, timestamp_ms=timestamp_ms
+        )
 
     async def records(
         self,

@@ -93,7 +93,7 @@ class GivenCluster(Surface):
                 raise BrokerError(f"reset: topic {topic} cannot be deleted: {error}") from error
         if not _becomes(lambda: not self._new_topics(), _GONE_TIMEOUT_S):
             raise BrokerError(f"reset: {', '.join(self._new_topics())} deleted {_GONE_TIMEOUT_S:g} s ago, and still there")
-        if not _becomes(lambda: not self.delete_groups(self._new_groups()), _LEFT_TIMEOUT_S):
+        if not _becomes(lambda: not self._delete_groups(self._new_groups()), _LEFT_TIMEOUT_S):
             warnings.warn(f"reset: groups still have members: {', '.join(self._new_groups())}: close their consumers", stacklevel=2)
 
     def _new_topics(self) -> list[str]:

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -31,6 +32,7 @@ class Often:
         self._call = _whole(said, "call")
         self._probability = _probability(said)
         self._random = random.Random(said.get("seed", 1))  # noqa: S311  a seed is what makes it of use
+        self._lock = threading.Lock()  #: calls of the file system come from worker threads, too
 
     @property
     def is_over(self) -> bool:
@@ -39,14 +41,15 @@ class Often:
 
     def hits_now(self) -> bool:
         """Count a call, and say whether it is hit."""
-        is_over = self.is_over
-        self.calls += 1
-        if is_over or (self._call is not None and self.calls != self._call):
-            return False
-        if self._probability is not None and self._random.random() >= self._probability:
-            return False
-        self.hits += 1
-        return True
+        with self._lock:
+            is_over = self.is_over
+            self.calls += 1
+            if is_over or (self._call is not None and self.calls != self._call):
+                return False
+            if self._probability is not None and self._random.random() >= self._probability:
+                return False
+            self.hits += 1
+            return True
 
 
 def _whole(said: Mapping[str, Any], name: str) -> int | None:

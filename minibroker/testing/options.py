@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any, Final
@@ -63,6 +64,17 @@ class BrokerOptions:
         for name in ("log.dirs", "log.dir", "metadata.log.dir"):
             if name in self.config:
                 raise BrokerError(f"config: {name} is what data_dir is for: say data_dir={self.config[name]!r}")
+        if config:
+            _warn_of_unknown(self.config)
+
+
+def _warn_of_unknown(config: Mapping[str, str]) -> None:
+    """A broker only logs what is misspelt, which nobody hears of whose test passes."""
+    from minibroker.config.broker_properties import BROKER_PROPERTIES  # noqa: PLC0415  most tests configure nothing
+    from minibroker.config.unknown import warnings_of  # noqa: PLC0415  as above
+
+    for line in warnings_of({name: value for name, value in config.items() if name not in BROKER_PROPERTIES}):
+        warnings.warn(f"config: {line}", stacklevel=4)  # where the broker is made
 
 
 def text_of(value: Setting) -> str:
@@ -91,11 +103,12 @@ def options_to_json(options: BrokerOptions) -> dict[str, Any]:
 
 def options_from_json(found: dict[str, Any]) -> BrokerOptions:
     """What `options_to_json` made."""
-    return BrokerOptions(
+    options = BrokerOptions(
         topics=found["topics"],
-        config=found["config"],
         brokers=found["brokers"],
         racks=found["racks"],
         ports=found["ports"],
         data_dir=DataDir(found["data_dir"]) if found["data_dir"] else found["folder"],
     )
+    options.config = found["config"]  # it was checked
+    return options

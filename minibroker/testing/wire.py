@@ -135,11 +135,11 @@ class Wire(ABC):
         asked for) records of open and of aborted transactions are left out.
 
         Raises:
-            BrokerError: fewer than `count` came within `timeout_s`.
+            BrokerError: fewer than `count` came within `timeout_s`; or `isolation` is neither of the two.
             UnknownTopicOrPartition: there is no such topic, or no such partition.
         """
         end_s = time.monotonic() + timeout_s
-        level = ISOLATION_LEVELS[isolation]
+        level = _level(isolation)
         with self._client() as client:
             found_topic = client.topic(topic) if count is None else _topic(client, topic, end_s)
             partitions = [each.partition_index for each in found_topic.partitions]
@@ -184,10 +184,16 @@ class Wire(ABC):
 
     # -- cleaning up a cluster that cannot be reset at once ------------------------------------------------------------
 
-    def delete_groups(self, groups: Iterable[str]) -> list[str]:
+    def _delete_groups(self, groups: Iterable[str]) -> list[str]:
         """Delete groups and their offsets; those that could not be deleted: they have members."""
         with self._client() as client:
             return [group for group, error in delete_groups(client, [*groups]).items() if isinstance(error, KafkaError)]
+
+
+def _level(isolation: str) -> int:
+    if isolation not in ISOLATION_LEVELS:
+        raise BrokerError(f"records: isolation={isolation!r} is none of {', '.join(ISOLATION_LEVELS)}")
+    return ISOLATION_LEVELS[isolation]
 
 
 def _topic(client: Client, name: str, end_s: float) -> k03_metadata.TopicResult:

@@ -95,6 +95,8 @@ def test_refusals_are_one_line(broker: Surface) -> None:
         broker.create_topic("prices", cleanup_polic="compact")
     with pytest.raises(UnknownTopicOrPartition, match="topic prices"):
         broker.records("prices")
+    with pytest.raises(BrokerError, match=r"^records: isolation='none' is none of read_"):
+        broker.records("orders", isolation="none")
     with pytest.raises(UnknownTopicOrPartition, match=r"^topic orders has no partition 7: it has 3$"):
         broker.records("orders", partition=7)
     with pytest.raises(UnknownTopicOrPartition, match="prices"):
@@ -326,6 +328,9 @@ def test_options_that_are_wrong_are_told_in_one_line(tmp_path: Path) -> None:
         form(data_dir=tmp_path).start()
     with pytest.raises(BrokerError, match=r"^the broker does not start: Invalid value many for configuration num.partitions"):
         form(config={"num.partitions": "many"}).start()
+    with pytest.warns(UserWarning, match=r"^config: unknown property num.partitons is ignored: did you mean num.partitions\?$") as told:
+        form(config={"num.partitons": 3})
+    assert [Path(each.filename).name for each in told] == ["test_brokers.py"]
     broken = form(topics=["no name"], data_dir=tmp_path)
     for _ in range(2):  # nothing of it is left
         with pytest.raises(BrokerError, match=r"^topics: 'no name' cannot be created: "):

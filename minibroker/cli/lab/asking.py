@@ -35,7 +35,8 @@ class Lab:
         except HTTPError as error:
             raise click.ClickException(_told(error)) from error
         except URLError as error:
-            raise click.ClickException(f"{self._url}: no lab there: {error.reason}. Start the broker with 'serve --lab-port'") from error
+            reason = getattr(error.reason, "strerror", None) or error.reason
+            raise click.ClickException(f"{self._url}: no lab there: {reason}. Start the broker with 'serve --lab-port'") from error
         except (ValueError, KeyError, OSError) as error:
             raise click.ClickException(f"{self._url} does not answer as a lab does: {error}") from error
 

@@ -76,6 +76,8 @@ def release(lab: Lab, topic: str | None, partition: int | None) -> None:
 def info(lab: Lab, *, output: str) -> None:
     """Show where the broker listens, its time, whether its log directories are online, snapshots and holds."""
     found = lab("info") | {"snapshots": lab("snapshots"), "held": [_held(each) for each in lab("high_watermark.list")]}
+    if output == "table":
+        found["log_dirs"] = [f"{path} ({'online' if is_online else 'offline'})" for path, is_online in found["log_dirs"].items()]
     emit([found], output, columns=("bootstrap_servers", "now_ms", "log_dirs", "snapshots", "held"))
 
 

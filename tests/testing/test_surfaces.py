@@ -1,0 +1,63 @@
+"""Each form of a broker under test has the same methods with the same arguments: in a thread, loop or process, elsewhere; awaited or not."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import pytest
+
+from minibroker.testing import AsyncSurface, Broker, BrokerProcess, BrokerThread, GivenCluster, Surface
+from minibroker.testing.lab import async_handles, handles
+
+LIFE = {"start", "stop", "close"}
+OF_A_PROCESS = {"pid", "kill", "output"}
+
+
+def public(kind: type) -> set[str]:
+    return {name for name in dir(kind) if not name.startswith("_")}
+
+
+def signature(kind: type, name: str) -> Any:
+    """What a method takes; a property takes nothing."""
+    found = inspect.getattr_static(kind, name)
+    if isinstance(found, property):
+        return "property"
+    return [(each.name, each.kind, each.default) for each in inspect.signature(found).parameters.values()]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "more"),
+    [
+        (Surface, BrokerThread, set()),
+        (Surface, BrokerProcess, OF_A_PROCESS),
+        (Surface, GivenCluster, set()),
+        (Surface, Broker, set()),
+        (AsyncSurface, Broker, LIFE),
+        (handles.Fault, async_handles.AsyncFault, set()),
+        (handles.Hold, async_handles.AsyncHold, set()),
+        (handles.Faults, async_handles.AsyncFaults, set()),
+        (handles.Leaders, async_handles.AsyncLeaders, set()),
+        (handles.Nodes, async_handles.AsyncNodes, set()),
+    ],
+)
+def test_what_one_has_the_other_has(one: type, other: type, more: set[str]) -> None:
+    assert public(other) - more == public(one) - {"sync"}
+    for name in public(one) - {"sync"}:
+        expected, found = signature(one, name), signature(other, name)
+        if name == "wait_assigned" and one is Surface and other is Broker:
+            expected = [each for each in expected if each[0] != "poll"]  # a consumer that must be polled would block the loop
+        assert found == expected, name
+
+
+def test_they_are_started_with_the_same() -> None:
+    assert signature(BrokerThread, "__init__") == signature(BrokerProcess, "__init__") == signature(Broker, "__init__")
+
+
+def test_what_is_awaited_is_awaited_in_each() -> None:
+    for name in public(AsyncSurface) & public(Broker):
+        found = [inspect.iscoroutinefunction(inspect.getattr_static(kind, name)) for kind in (AsyncSurface, Broker)]
+        assert found[0] == found[1], name
+    for kind in (async_handles.AsyncLeaders, async_handles.AsyncNodes):
+        methods = [inspect.getattr_static(kind, name) for name in public(kind)]
+        assert all(inspect.iscoroutinefunction(each.fget if isinstance(each, property) else each) for each in methods)
