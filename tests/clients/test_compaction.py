@@ -165,7 +165,7 @@ def files_of(folder: Path) -> list[Path]:
     return [*segments_of(folder), *sorted(folder.glob("*.*index"))]
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 def test_the_same_is_left_as_apache_kafka_leaves(tmp_path: Path) -> None:
     from confluent_kafka.admin import AdminClient, NewTopic
 

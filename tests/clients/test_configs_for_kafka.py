@@ -33,7 +33,7 @@ def listed(bootstrap: str) -> dict[str, int]:
     return {each.name: max(partition.error_code for partition in each.partitions) for each in answer.topics}
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 def test_apache_kafka_starts_on_every_config_that_we_take(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path, "--set", "node.id=1") as broker:
         peer, made = Peer(broker.bootstrap), dict[str, int]()

@@ -92,7 +92,7 @@ def wait_for(folder: Path, connect: Connect, count: int) -> None:
         time.sleep(0.05)
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_file_to_file(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path, "--set", "group.min.session.timeout.ms=1000") as broker:
         write(tmp_path, 0, 500)

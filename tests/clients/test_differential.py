@@ -31,7 +31,7 @@ TRANSACTION_OPERATIONS = {2: times(1000, soak=2500), 1: times(800, soak=1200)}  
 NO_RETENTION = {"log.initial.task.delay.ms": "100000000"}
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 def test_two_brokers_answer_alike(tmp_path: Path) -> None:
     seed = int(os.environ.get("MINIBROKER_TEST_SEED", "20261121"))
     print(f"MINIBROKER_TEST_SEED={seed}")
@@ -50,7 +50,7 @@ def test_two_brokers_answer_alike(tmp_path: Path) -> None:
         assert "Traceback" not in ours.output
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_two_logs_are_alike(tmp_path: Path) -> None:
     """Small segments, timestamps of every kind, records deleted anywhere, both brokers restarted, once in order and once by SIGKILL."""
     seed = int(os.environ.get("MINIBROKER_TEST_SEED", "20261121"))
@@ -69,7 +69,7 @@ def test_two_logs_are_alike(tmp_path: Path) -> None:
         assert "Traceback" not in ours.output
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("transaction_version", TRANSACTION_OPERATIONS)
 def test_two_coordinators_are_alike(tmp_path: Path, transaction_version: int) -> None:
     """Transactions and committed offsets: producers of every version, zombies, time-outs, markers of an operator."""

@@ -423,7 +423,7 @@ def create_and_delete(bootstrap: str) -> None:
         admin.create_topics([NewTopic(f"more-{number}", 5, 1)])[f"more-{number}"].result(timeout=60)
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_what_storage_format_prepares_kafka_begins_with(tmp_path: Path) -> None:
     """And with the properties that `storage info` prints, but for the ports."""
     data_dir = tmp_path / "data"

@@ -264,7 +264,7 @@ def _is_aborted(bootstrap: str, transactional_id: str) -> bool:
     return transaction_state(bootstrap, transactional_id) == "CompleteAbort"
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("first", ["minibroker", "kafka"])
 def test_transactions_are_finished_on_the_other_side(tmp_path: Path, first: str) -> None:
     sides = Sides(tmp_path)
@@ -298,7 +298,7 @@ def cut_last_batch(folder: Path, *, is_control: bool) -> None:
         file.truncate(len(data) - last.size)
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("first", ["minibroker", "kafka"])
 def test_a_death_between_two_markers_is_completed_on_the_other_side(tmp_path: Path, first: str) -> None:
     """The log says PrepareCommit and PrepareAbort, and one partition of each transaction has no marker.

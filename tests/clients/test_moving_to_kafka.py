@@ -44,7 +44,7 @@ def create(bootstrap: str) -> None:
     admin.delete_topics(["gone"])["gone"].result(timeout=60)
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 def test_there_and_back(tmp_path: Path) -> None:
     writer, reader = CLIENTS["confluent-kafka"], CLIENTS["aiokafka"]
     with BrokerProcess(tmp_path) as broker:

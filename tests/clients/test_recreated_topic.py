@@ -24,7 +24,7 @@ def make_again(admin: Any, bootstrap: str, topic: str) -> None:
     CLIENTS["kafka-python"].write(bootstrap, topic, NEW)
 
 
-@pytest.mark.timeout(90)
+@pytest.mark.timeout(600)
 def test_confluent_kafka(admin: Any, bootstrap: str, topic: str) -> None:
     from confluent_kafka import Consumer, TopicPartition
 
@@ -49,7 +49,7 @@ def test_confluent_kafka(admin: Any, bootstrap: str, topic: str) -> None:
     consumer.close()
 
 
-@pytest.mark.timeout(90)
+@pytest.mark.timeout(600)
 async def test_aiokafka(admin: Any, bootstrap: str, topic: str) -> None:
     import asyncio
 

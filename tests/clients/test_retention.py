@@ -141,7 +141,7 @@ class Brokers:
         return ours, kafkas
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 def test_the_same_segments_are_left(tmp_path: Path) -> None:
     seed = int(os.environ.get("MINIBROKER_TEST_SEED", "20261121"))
     print(f"MINIBROKER_TEST_SEED={seed}")

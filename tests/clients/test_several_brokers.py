@@ -330,7 +330,7 @@ def test_a_consumer_reads_from_the_replica_in_its_rack(broker: BrokerProcess) ->
 
 
 @pytest.mark.java
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 def test_a_broker_alone_and_apache_kafka_open_what_several_left(tmp_path: Path) -> None:
     data_dir = tmp_path / "data"
     with BrokerProcess(brokers=3, data_dir=data_dir, topics={"orders": 2}) as several:

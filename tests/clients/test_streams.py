@@ -206,7 +206,7 @@ def counting(folder: Path, bootstrap: str, protocol: str, moments: random.Random
         application.kill()
 
 
-@pytest.mark.timeout(290)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("protocol", ["classic", pytest.param("streams", marks=pytest.mark.slow)])
 def test_counts_are_exact(protocol: str, tmp_path: Path) -> None:
     moments = random.Random(seed())

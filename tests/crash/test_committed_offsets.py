@@ -76,7 +76,7 @@ class Committer:
         assert not self._thread.is_alive()
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(600)
 def test_acknowledged_offsets_survive(tmp_path: Path) -> None:
     moments = random.Random(seed())
     last = dict.fromkeys(GROUPS, 0)

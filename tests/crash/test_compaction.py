@@ -82,7 +82,7 @@ def wait_until_gone(pid: int) -> None:
         time.sleep(0.002)
 
 
-@pytest.mark.timeout(280)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("policy", ["compact", "compact,delete"])
 def test_no_key_loses_its_newest_value(tmp_path: Path, policy: str) -> None:
     moments = random.Random(seed())

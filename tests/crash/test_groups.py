@@ -22,7 +22,7 @@ TOPIC = "shared"
 TIMEOUT_S = 60.0
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_group_goes_on(protocol: str, tmp_path: Path) -> None:
     from confluent_kafka import Producer

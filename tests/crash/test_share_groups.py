@@ -23,7 +23,7 @@ AT_ONCE = 20
 GROUP, TOPIC = "sharers", "queue"
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 def test_nothing_acknowledged_comes_again(tmp_path: Path) -> None:
     moments = random.Random(seed())
     done, unanswered = set[int](), set[int]()

@@ -98,7 +98,7 @@ def kill_and_restart(broker: BrokerProcess, moments: random.Random) -> None:
     broker.restart()
 
 
-@pytest.mark.timeout(280)
+@pytest.mark.timeout(600)
 def test_acknowledged_records_survive_in_their_place(tmp_path: Path) -> None:
     moments = random.Random(seed())
     small = ("--set", "log.segment.bytes=65536", "--set", f"num.partitions={PARTITIONS}", "--set", "log.index.interval.bytes=512")

@@ -88,7 +88,7 @@ def folders(data_dir: Path) -> set[str]:
     return {name for name in names if not re.search(r"\.[0-9a-f]{32}-delete$", name)}
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 def test_answers_about_topics_hold(tmp_path: Path) -> None:
     moments = random.Random(seed())
     known: dict[str, Topic | None] = {}

@@ -119,7 +119,7 @@ def writing(clients: Clients, moments: random.Random) -> Iterator[list[Writer]]:
             writer._stopping.set()
 
 
-@pytest.mark.timeout(280)
+@pytest.mark.timeout(600)
 def test_transactions_happen_whole_or_not_at_all(tmp_path: Path) -> None:
     moments = random.Random(seed())
     settings = {

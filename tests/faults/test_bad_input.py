@@ -309,7 +309,7 @@ def mutated(frame: bytes, chance: random.Random) -> bytes:
 REQUESTS = times(1000, soak=3000)
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(600)
 def test_mutated_requests_of_real_clients(broker: BrokerProcess) -> None:
     chance = random.Random(seed("FUZZ_SEED"))
     requests = sorted((g for g in all_golden().values() if g.direction == "request"), key=lambda g: g.name)

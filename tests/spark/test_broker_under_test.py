@@ -14,7 +14,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "testing.md"
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_the_example(minibroker: Surface, spark: Any) -> None:
     if not minibroker.data_dir and minibroker.topics():
         pytest.fail("the broker is not empty")

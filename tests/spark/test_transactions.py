@@ -194,7 +194,7 @@ class Stream:
         return [batch for _, batch in sorted(found.items())]
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(600)
 def test_micro_batches_through_markers_and_aborts(spark: Any, kafka: dict[str, str], bootstrap: str, topic: str, tmp_path: Path) -> None:
     """Batches of at most three offsets: without any row, starting or ending on what is no committed row, with a gap inside."""
     writer = TransactionalWriter(bootstrap, topic)

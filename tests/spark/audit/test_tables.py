@@ -19,7 +19,7 @@ from minibroker.spark.audit.result import CHANGED, DUPLICATE_LEFT, DUPLICATE_RIG
 from minibroker.spark.sources.errors import SourceError
 from tests.spark.audit.planting import EPOCH, Row, first_by_offset, first_by_order, frame, planted, rows_of
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 PARTITIONS = 15
 SIZE = 16

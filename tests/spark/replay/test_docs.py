@@ -18,7 +18,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "replay.md"
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_every_example(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     columns = (
         "cast(cast(id AS string) AS binary) AS value",
