@@ -67,7 +67,7 @@ class Coordinators:
 
             self._share_partitions = SharePartitions(self._cluster, self._config, self._clock, self.share_persister)
             self._share_partitions.start()
-            self.groups.on_share_member_gone.append(self._share_partitions.end_session)
+            self.groups.on_share_member_gone.append(self._share_partitions.end_sessions)
         return self._share_partitions
 
     @property

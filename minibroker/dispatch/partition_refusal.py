@@ -109,7 +109,7 @@ def _places_of_share_session(ctx: RequestContext, request: k78_share_fetch.Reque
     if request.share_session_epoch <= OPENING_EPOCH or request.group_id is None:
         return
     try:
-        session = ctx.share_partitions.session((request.group_id, request.member_id or ""))
+        session = ctx.share_partitions.session(ctx.node.node_id, (request.group_id, request.member_id or ""))
     except ShareSessionNotFound:
         return
     forgotten = {(each.topic_id, index) for each in request.forgotten_topics_data for index in each.partitions}

@@ -45,7 +45,7 @@ class ShareFetching:
     def serve(self) -> schema.Response | Delayed:
         """Answer, or wait."""
         if self._is_final:
-            self._ctx.share_partitions.end_session(*self._member)
+            self._ctx.share_partitions.end_session(self._ctx.node.node_id, self._member)
         logs = self._ctx.share_partitions.take_unsynced()
         if logs:
 
@@ -63,13 +63,13 @@ class ShareFetching:
 
     def _open(self) -> ShareSession | None:
         """The session, as the request changes it; None for one that ends."""
-        request, shares = self._request, self._ctx.share_partitions
+        request, shares, node_id = self._request, self._ctx.share_partitions, self._ctx.node.node_id
         added = [(topic.topic_id, each.partition_index) for topic in request.topics for each in topic.partitions]
         if request.share_session_epoch == 0:
             if _has_acknowledgements(request):
                 raise InvalidRequest
-            return shares.begin_session(self._member, added, self._ctx.connection.when_closed)
-        session = shares.session(self._member)
+            return shares.begin_session(node_id, self._member, added, self._ctx.connection.when_closed)
+        session = shares.session(node_id, self._member)
         if self._is_final:
             return None
         session.go_on(request.share_session_epoch)
@@ -89,7 +89,8 @@ class ShareFetching:
         return self._ctx.api_version >= RENEW_SINCE and self._request.is_renew_ack
 
     def _attempt(self, is_last: bool) -> schema.Response | None:
-        if self._session is not None and not self._ctx.share_partitions.has_session(self._member, self._session):
+        shares, node_id = self._ctx.share_partitions, self._ctx.node.node_id
+        if self._session is not None and not shares.has_session(node_id, self._member, self._session):
             raise ShareSessionNotFound  # it ended while this waited: nobody would speak of what is acquired now
         given = self._reading.attempt(min_bytes=min(self._request.min_bytes, self._max_bytes), max_bytes=self._max_bytes, is_last=is_last)
         return None if given is None else self._response(given)

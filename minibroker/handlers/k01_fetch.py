@@ -7,7 +7,8 @@ Below 4 records are converted down to the message format that the client knows (
 Under read_committed a partition ends at its last stable offset, and the transactions are listed that were aborted and have records in what
 is answered (Apache Kafka may list some that begin behind it, too).
 The answer waits until there are min_bytes that the reader may see, for at most max_wait_ms; a partition with an error or a diverging epoch
-ends the wait, or one that is deleted meanwhile, and so does another request behind this one on its connection (Apache Kafka lets it wait).
+ends the wait, or one that is deleted or led by another meanwhile, and so does another request behind this one on its connection (Apache
+Kafka lets it wait).
 Before version 10 a client cannot read zstd: it gets what lies before such a batch, and there UNSUPPORTED_COMPRESSION_TYPE.
 An answer that a quota of its client (dispatch/quotas.py) does not allow goes without partitions, and its session stays as it was.
 Before version 6 KAFKA_STORAGE_ERROR is told as NOT_LEADER_OR_FOLLOWER, which every client retries, as in Kafka.

@@ -36,12 +36,12 @@ def share_acknowledge(ctx: RequestContext, request: schema.Request) -> schema.Re
     member = request.group_id, request.member_id or ""
     if request.share_session_epoch == FIRST_EPOCH:
         raise InvalidShareSessionEpoch
-    session = ctx.share_partitions.session(member)
+    session = ctx.share_partitions.session(ctx.node.node_id, member)
     if request.share_session_epoch != FINAL_EPOCH:
         session.go_on(request.share_session_epoch)
     outcomes = acknowledge(ctx, member, request)
     if request.share_session_epoch == FINAL_EPOCH:
-        ctx.share_partitions.end_session(*member)
+        ctx.share_partitions.end_session(ctx.node.node_id, member)
     logs = ctx.share_partitions.take_unsynced()
     if not logs:
         return _response(ctx, request, outcomes)

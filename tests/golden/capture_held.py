@@ -214,7 +214,7 @@ class Transaction:
         self.ids = {"producer_id": ids[0].producer_id, "producer_epoch": ids[0].producer_epoch}
 
     def _init(self) -> Any:
-        request = k22_init_producer_id.Request(transactional_id=TRANSACTIONAL_ID, transaction_timeout_ms=PATIENT_MS)
+        request = k22_init_producer_id.Request(transactional_id=TRANSACTIONAL_ID, transaction_timeout_ms=10 * PATIENT_MS)
         return self._asking._ask(k22_init_producer_id, request, 4, self._coordinator)
 
     def _add(self) -> int:
@@ -256,8 +256,8 @@ def ask(addresses: Sequence[str], hold: Callable[[], object], release: Callable[
     hold()
     _write_and_read(asking)
     _ask_in_the_next_epoch(asking)
-    for offset in (1, -1, 0):
-        asking.delete_below(offset)
+    for offset, timeout_ms in ((1, IMPATIENT_MS), (-1, IMPATIENT_MS), (0, PATIENT_MS)):
+        asking.delete_below(offset, timeout_ms=timeout_ms)
         asking.offset_at(-2)
     asking.write_marker(77)
     asking.fetch(2, 1)
@@ -282,7 +282,7 @@ def _write_and_read(asking: Asking) -> None:
         for offset in (0, 2, 4, 6, 7):
             asking.fetch(offset, isolation)
     _ask_by_time(asking)
-    asking.delete_below(3)
+    asking.delete_below(3, timeout_ms=PATIENT_MS)
     asking.end_of_epoch(0)
 
 

@@ -147,7 +147,7 @@ def test_a_member_that_is_gone_gets_nothing_though_its_fetch_waits() -> None:
     one.produce(2)
     assert one.take() == [(0, 1, 1)]
     waiting = one.begin_fetch(max_wait_ms=60_000)
-    broker.services.coordinators.share_partitions.end_session(GROUP, "a")
+    broker.services.coordinators.share_partitions.end_sessions(GROUP, "a")
     broker.clock.advance(0)
     assert waiting.answer().error_code == ShareSessionNotFound.code
     assert two.take() == [(0, 1, 2)]
@@ -229,7 +229,7 @@ def test_a_session_that_ended_takes_no_records_any_more() -> None:
     one.take()
     two.take()
     pending = one.begin_fetch(max_wait_ms=60_000)
-    broker.services.coordinators.share_partitions.end_session(GROUP, "a")
+    broker.services.coordinators.share_partitions.end_sessions(GROUP, "a")
     broker.clock.advance(0)
     assert pending.answer().responses == []
     two.produce(1)

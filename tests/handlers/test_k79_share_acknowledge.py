@@ -37,7 +37,7 @@ def test_kafkas_answers(request_frame: Golden, monkeypatch: pytest.MonkeyPatch) 
     request = replace(request, topics=[k78.Topic(topic_id=topic_id, partitions=partitions)])
     assert sum(len(each.acquired_records) for each in broker.ask(request, 2).responses[0].partitions) == 2
     if value.share_session_epoch > 0:
-        broker.services.coordinators.share_partitions.session((value.group_id, value.member_id)).epoch = value.share_session_epoch
+        broker.services.coordinators.share_partitions.session(1, (value.group_id, value.member_id)).epoch = value.share_session_epoch
     assert serve(broker, request_frame) in kafka_answers(request_frame)
 
 

@@ -8,8 +8,8 @@
     n or -1, no session    SHARE_SESSION_NOT_FOUND
     0, too many sessions   SHARE_SESSION_LIMIT_REACHED
 
-A session ends with its connection, too. A later answer has the partitions with records or an error, those that are new in the session, and
-those that had an error the time before.
+A session ends with its connection, too; of several brokers each has its own with a member. A later answer has the partitions with records
+or an error, those that are new in the session, and those that had an error the time before.
 
 Source: SharePartitionManager, ShareSession, ShareSessionCache, CachedSharePartition of Apache Kafka 4.3.1.
 """
@@ -88,6 +88,11 @@ class ShareSessions:
     def is_current(self, member: MemberKey, session: ShareSession) -> bool:
         """Whether it is the member's still."""
         return self._sessions.get(member) is session
+
+    def partitions_of(self, member: MemberKey) -> Iterable[TopicPartition]:
+        """Those of the member's session; none where it has none."""
+        session = self._sessions.get(member)
+        return () if session is None else session.partitions
 
     def end(self, member: MemberKey) -> bool:
         """Forget it; whether there was one."""

@@ -1,4 +1,4 @@
-"""All share partitions that somebody reads, and the sessions of who does.
+"""All share partitions that somebody reads, and the sessions of who does: of several brokers each has its own.
 
     unknown --asked for: its state is read, and where it begins is found out--> served
     served  --its state is made anew or deleted, the persister knows better, its topic is gone, its group has no session left--> unknown
@@ -44,7 +44,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class SharePartitions:
-    """Of all share groups: one node leads every partition."""
+    """Of all share groups."""
 
     def __init__(self, cluster: Cluster, config: BrokerConfig, clock: Clock, persister: Persister) -> None:
         self._cluster = cluster
@@ -52,7 +52,7 @@ class SharePartitions:
         self._clock = clock
         self._persister = persister
         self._served: dict[StateKey, SharePartition] = {}
-        self._sessions = ShareSessions()
+        self._sessions: dict[int, ShareSessions] = {}  #: by the id of the broker that members speak to
 
     def start(self) -> None:
         """Hear of what makes a share partition void, from now on."""
@@ -147,33 +147,49 @@ class SharePartitions:
     # Sessions
 
     def begin_session(
-        self, member: MemberKey, partitions: Sequence[TopicPartition], when_closed: Callable[[Callable[[], None]], Callable[[], None]]
+        self,
+        node_id: int,
+        member: MemberKey,
+        partitions: Sequence[TopicPartition],
+        when_closed: Callable[[Callable[[], None]], Callable[[], None]],
     ) -> ShareSession:
         """A new one, which ends with the connection that `when_closed` is of; ShareSessionLimitReached."""
-        session = self._sessions.begin(member, partitions, limit=self._config.group_share_max_share_sessions)
-        session.let_go = when_closed(partial(self.end_session, *member))
+        session = self._sessions_at(node_id).begin(member, partitions, limit=self._config.group_share_max_share_sessions)
+        session.let_go = when_closed(partial(self.end_session, node_id, member))
         return session
 
-    def session(self, member: MemberKey) -> ShareSession:
-        """The member's; ShareSessionNotFound."""
-        return self._sessions.of(member)
+    def session(self, node_id: int, member: MemberKey) -> ShareSession:
+        """The member's at that broker; ShareSessionNotFound."""
+        return self._sessions_at(node_id).of(member)
 
-    def has_session(self, member: MemberKey, session: ShareSession) -> bool:
+    def has_session(self, node_id: int, member: MemberKey, session: ShareSession) -> bool:
         """Whether `session` is the member's still."""
-        return self._sessions.is_current(member, session)
+        return self._sessions_at(node_id).is_current(member, session)
 
-    def end_session(self, group_id: str, member_id: str) -> None:
-        """The member's session is over, if it has one: others may have its records."""
-        if not self._sessions.end((group_id, member_id)):
+    def end_sessions(self, group_id: str, member_id: str) -> None:
+        """The member is gone."""
+        for node_id in list(self._sessions):
+            self.end_session(node_id, (group_id, member_id))
+
+    def end_session(self, node_id: int, member: MemberKey) -> None:
+        """The member's session at that broker is over, if it has one: others may have its records, but for those that it goes on with."""
+        if not self._sessions_at(node_id).end(member):
             return
+        group_id, member_id = member
+        going_on = {each for sessions in self._sessions.values() for each in sessions.partitions_of(member)}
         for key, share in [(key, share) for key, share in self._served.items() if key.group_id == group_id]:
+            if (key.topic_id, key.partition) in going_on:
+                continue
             try:
                 share.release(member_id)
             except KafkaError as error:
                 _LOG.warning("%s: what %s had is not released before its lock is over: %s", key.coordinator_key, member_id, error)
-        if not self._sessions.has_group(group_id):
+        if not any(sessions.has_group(group_id) for sessions in self._sessions.values()):
             for key in [key for key in self._served if key.group_id == group_id]:
                 self._forget(key)
+
+    def _sessions_at(self, node_id: int) -> ShareSessions:
+        return self._sessions.setdefault(node_id, ShareSessions())
 
 
 def _told(error: KafkaError, why: str = "") -> KafkaError:
