@@ -27,12 +27,15 @@ class Advertised(NamedTuple):
         return f"{self.listener}://{self.address}"
 
 
-def judge(node_id: int, came_by: Address, reached: Reached, cluster_id: str | None, listeners: Sequence[Advertised]) -> Finding:
-    """What became of the address that a broker tells clients who come by `came_by`; `listeners`: all of its own, where they are known."""
+def judge(node_id: int, came_by: Address | None, reached: Reached, cluster_id: str | None, listeners: Sequence[Advertised]) -> Finding:
+    """What became of the address that a broker tells clients who come by `came_by`; `listeners`: all of its own, where they are known.
+
+    `came_by` is None where the client came to other brokers of the cluster alone: nobody knows by which address this one is reached.
+    """
     told = reached.address
     subject = f"broker {node_id}"
     says = f"tells clients to come to {told}"
-    change = _change(came_by, told, listeners)
+    change = _change(node_id, came_by, told, listeners)
     if told.host in _EVERY_INTERFACE:
         return Finding(PROBLEM, subject, f"{says}, which is every address to a server, and none to a client", change)
     if reached.outcome is Outcome.SERVES:
@@ -40,7 +43,7 @@ def judge(node_id: int, came_by: Address, reached: Reached, cluster_id: str | No
             where = ", which is this machine here," if is_loopback(told.host) else ""
             text = f"{says}{where} where another cluster answers: {reached.cluster_id}, not {cluster_id}"
             return Finding(PROBLEM, subject, text, f"Clients would read and write in the wrong one. {change}")
-        if is_loopback(told.host) and not is_loopback(came_by.host):
+        if is_loopback(told.host) and _is_from_afar(came_by):
             text = f"{says}, which works on this machine alone: others look for the broker on themselves"
             return Finding(NOTE, subject, text, change)
         return Finding(OK, subject, f"{says}, and answers there")
@@ -68,14 +71,14 @@ def judge_other(node_id: int, listener: Advertised, reached: Reached, cluster_id
     )
 
 
-def _why(came_by: Address, told: Address, reached: Reached) -> str:
+def _why(came_by: Address | None, told: Address, reached: Reached) -> str:
     """Why it cannot be reached, behind `tells clients to come to HOST:PORT, `."""
     if reached.outcome is Outcome.UNKNOWN_NAME:
         return f"and the name {told.host!r} is unknown here"
     if reached.outcome is Outcome.REFUSED:
-        if is_loopback(told.host) and not is_loopback(came_by.host):
+        if is_loopback(told.host) and _is_from_afar(came_by):
             return "which is the machine of the client itself, not the broker's, and nobody listens there"
-        if told.port != came_by.port and _same_host(told, came_by):
+        if came_by is not None and _is_mapped(told, came_by):
             return f"where nobody listens: from here the broker is at port {came_by.port}"
         return "where nobody listens"
     if reached.outcome is Outcome.SILENT:
@@ -85,21 +88,26 @@ def _why(came_by: Address, told: Address, reached: Reached) -> str:
     return "where something answers that is no Kafka listener without TLS and SASL"
 
 
-def _advice(came_by: Address, told: Address, reached: Reached, change: str) -> str:
+def _advice(came_by: Address | None, told: Address, reached: Reached, change: str) -> str:
     if reached.outcome is Outcome.UNKNOWN_NAME and "." not in told.host:
+        host = "HOST" if came_by is None else came_by.host
         return (
             f"{told.host!r} looks like a name that containers of one network know. Give clients elsewhere a listener of their own: "
             f"listeners=INSIDE://:{told.port},OUTSIDE://:{_another_port(told.port)}, "
-            f"advertised.listeners=INSIDE://{told},OUTSIDE://{came_by.host}:{_another_port(told.port)}, "
+            f"advertised.listeners=INSIDE://{told},OUTSIDE://{host}:{_another_port(told.port)}, "
             f"listener.security.protocol.map=INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT, and map that port to the same port outside"
         )
-    if reached.outcome is Outcome.REFUSED and told.port != came_by.port and _same_host(told, came_by):
+    if reached.outcome is Outcome.REFUSED and came_by is None:
+        return f"Is it up? {change}"
+    if reached.outcome is Outcome.REFUSED and came_by is not None and _is_mapped(told, came_by):
         return f"A port that is mapped to another one must be told as it is outside. {change}"
     return change
 
 
-def _change(came_by: Address, told: Address, listeners: Sequence[Advertised]) -> str:
+def _change(node_id: int, came_by: Address | None, told: Address, listeners: Sequence[Advertised]) -> str:
     """What to set, with the address by which the broker was reached in the place of the one that it tells."""
+    if came_by is None:
+        return f"Set advertised.listeners of broker {node_id} to an address of its own that can be reached from here"
     known = [each for each in listeners if each.address == told]
     name = known[0].listener if known else "PLAINTEXT"
     right = Advertised(name, came_by)
@@ -107,6 +115,14 @@ def _change(came_by: Address, told: Address, listeners: Sequence[Advertised]) ->
     if right not in values:
         values.append(right)
     return f"Set advertised.listeners={','.join(map(str, values))} (KAFKA_ADVERTISED_LISTENERS in a container's environment)"
+
+
+def _is_from_afar(came_by: Address | None) -> bool:
+    return came_by is not None and not is_loopback(came_by.host)
+
+
+def _is_mapped(told: Address, came_by: Address) -> bool:
+    return told.port != came_by.port and _same_host(told, came_by)
 
 
 def _same_host(one: Address, other: Address) -> bool:

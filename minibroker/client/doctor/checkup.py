@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from minibroker.client.address import Address
@@ -40,10 +40,11 @@ class Checkup:
         serving = {address: self._reach(address) for address in bootstrap if self._reach(address).outcome is Outcome.SERVES}
         yield from checks.bootstraps({address: reached.cluster_id for address, reached in serving.items()})
         if serving:
-            yield from self._cluster(next(iter(serving.values())))
+            yield from self._cluster([*serving.values()])
 
-    def _cluster(self, first: Reached) -> Iterator[Finding]:
-        """What one broker tells of all."""
+    def _cluster(self, begun: Sequence[Reached]) -> Iterator[Finding]:
+        """What one broker tells of all; `begun`: what serves of the addresses that were given."""
+        first = begun[0]
         if first.metadata is None or first.connection is None:
             return
         brokers = {broker.node_id: Address(broker.host, broker.port) for broker in first.metadata.brokers}
@@ -52,17 +53,19 @@ class Checkup:
                 PROBLEM, "cluster", "its metadata have no broker, not even the one that answered", "It may be starting: ask again"
             )
             return
+        came_by = self._came_by(begun, brokers)
         connections: dict[int, Connection] = {}
         for node_id, told in sorted(brokers.items()):
             reached = self._reach(told)
-            connection = reached.connection if self._serves(told, first.cluster_id) else (first.connection if len(brokers) == 1 else None)
+            begin = came_by.get(node_id)
+            connection = reached.connection if self._serves(told, first.cluster_id) else (begin.connection if begin else None)
             configs: dict[str, str | None] = {}
             problems: list[Finding] = []
             if connection is not None:
                 connections[node_id] = connection
                 configs, problems = self._configs(node_id, told, connection)
             listeners = checks.listeners_of(configs)
-            finding = judge(node_id, first.address, reached, first.cluster_id, listeners)
+            finding = judge(node_id, begin.address if begin else None, reached, first.cluster_id, listeners)
             better = next((each for each in listeners if each.address != told and self._serves(each.address, first.cluster_id)), None)
             yield instead(finding, better) if finding.severity == PROBLEM and better else finding
             yield from problems
@@ -72,6 +75,31 @@ class Checkup:
         for node_id, connection in sorted(connections.items()):
             yield from self._asked(checks.log_dirs, node_id, connection)
         yield from self._asked(checks.partitions, first.connection)
+
+    def _came_by(self, begun: Sequence[Reached], brokers: Mapping[int, Address]) -> dict[int, Reached]:
+        """Which broker answers at which of the addresses that were given: of several, the one that knows its own configuration there."""
+        if len(brokers) == 1:
+            return dict.fromkeys(brokers, begun[0])
+        found: dict[int, Reached] = {}
+        for reached in begun:
+            told = (node_id for node_id, address in brokers.items() if address == reached.address)
+            node_id = next(told, None)
+            if node_id is None and reached.connection is not None:
+                node_id = self._node_at(reached.connection, sorted(brokers))
+            if node_id is not None:
+                found.setdefault(node_id, reached)
+        return found
+
+    def _node_at(self, connection: Connection, node_ids: Iterable[int]) -> int | None:
+        for node_id in node_ids:
+            try:
+                checks.configs_of(connection, node_id, self._deadline())
+            except KafkaError:
+                continue
+            except ClientError:
+                return None
+            return node_id
+        return None
 
     def _configs(self, node_id: int, told: Address, connection: Connection) -> tuple[dict[str, str | None], list[Finding]]:
         try:

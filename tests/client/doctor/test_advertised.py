@@ -69,6 +69,39 @@ def test_other_listeners_stay_as_they_are() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("reached", "severity", "words", "advice"),
+    [
+        (at("localhost", 9093), OK, "to localhost:9093, and answers there", ""),
+        (
+            at("localhost", 9093, Outcome.REFUSED),
+            PROBLEM,
+            "to localhost:9093, where nobody listens",
+            "Is it up? Set advertised.listeners of broker 2 to",
+        ),
+        (
+            at("b.example.com", 9092, Outcome.UNKNOWN_NAME),
+            PROBLEM,
+            "is unknown here",
+            "Set advertised.listeners of broker 2 to an address of its own",
+        ),
+        (
+            at("broker", 19092, Outcome.UNKNOWN_NAME),
+            PROBLEM,
+            "is unknown here",
+            "advertised.listeners=INSIDE://broker:19092,OUTSIDE://HOST:9092,",
+        ),
+    ],
+)
+def test_nobody_is_told_to_take_the_address_of_another_broker(reached: Reached, severity: str, words: str, advice: str) -> None:
+    """One of several brokers, to which the client did not come yet."""
+    found = judge(2, None, reached, "mine", [Advertised("A", reached.address)])
+    assert found.severity == severity
+    assert found.text.endswith(words)
+    assert advice in found.advice
+    assert "localhost" not in found.advice
+
+
 def test_a_name_of_containers_needs_a_second_listener() -> None:
     said = advice(at("broker", 9092, Outcome.UNKNOWN_NAME), HOST)
     assert "listeners=INSIDE://:9092,OUTSIDE://:29092, advertised.listeners=INSIDE://broker:9092,OUTSIDE://localhost:29092," in said

@@ -182,6 +182,22 @@ def test_a_listener_for_others_and_one_that_works_instead() -> None:
     assert finding.advice == "Begin with fake:1 instead: listener OUTSIDE tells that, and it answers here"
 
 
+def test_of_several_brokers_the_one_is_meant_that_answers_at_an_address() -> None:
+    """Ports that are mapped to others: what is right for the second broker is said of no other."""
+    broker = cluster()
+    brokers = [k03.Broker(node_id=number, host="nowhere", port=number) for number in (1, 2, 3)]
+    broker.on(k03, lambda *_: k03.Response(brokers=brokers, controller_id=1, topics=[]))
+
+    def knows_itself_alone(request: k32.Request, _: int) -> k32.Response:
+        return described({"advertised.listeners": "A://nowhere:2"}, error_code=0 if request.resources[0].resource_name == "2" else 42)
+
+    broker.on(k32, knows_itself_alone)
+    first, second, third = [each for each in worst(found(broker)) if "tells clients" in each.text]
+    assert "OUTSIDE://fake:9092" in second.advice
+    assert "OUTSIDE://HOST:9092" in first.advice
+    assert "OUTSIDE://HOST:9092" in third.advice
+
+
 def test_listeners_as_a_configuration_has_them() -> None:
     read = {"listeners": "A://:9092, B://[::1]:9093,CONTROLLER://x:1,C://y:0", "controller.listener.names": "CONTROLLER"}
     assert [str(each) for each in checks.listeners_of(read)] == ["B://[::1]:9093"]
