@@ -14,7 +14,8 @@ from tests.support.java import CLASS_DATA, SHORT_LIVED, class_data, kafka_jars
 from tests.support.ports import free_port
 
 READY = "Kafka Server started"
-READY_TIMEOUT_S = 120.0
+STOP_TIMEOUT_S = 180.0
+READY_TIMEOUT_S = 240.0
 CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 
 PROPERTIES = """process.roles=broker,controller
@@ -86,7 +87,7 @@ class KafkaProcess:
 
     def stop(self) -> None:
         self._process.terminate()
-        self._process.wait(60)
+        self._process.wait(STOP_TIMEOUT_S)
 
     def kill(self) -> None:
         """SIGKILL, and wait until it is gone."""
