@@ -13,7 +13,9 @@ def main() -> None:
 
         code = quick(sys.argv[1:], os.environ)
         if code is not None:
-            sys.exit(code)
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)  # the interpreter's own end, which takes everything apart, would be a sixth of all this
     from minibroker.cli import main as commands  # noqa: PLC0415  as above
 
     commands.main()

@@ -50,7 +50,7 @@ def quick(words: Sequence[str], environment: Mapping[str, str]) -> int | None:
         return None
     try:
         print(said_by(own_listeners(properties(environment)), TIMEOUT_S))
-    except (ClientError, KafkaError, ConfigurationError) as error:
+    except (ClientError, KafkaError, ConfigurationError, OSError) as error:
         print(f"Error: {' '.join(describe(error).split())}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
