@@ -8,6 +8,7 @@ Any Kafka client connects to `broker.bootstrap_servers`. What the three can do i
 pytest's fixtures are in `plugin.py`.
 
     moving_clock.py   its time, which `advance` lets go by
+    data.py       where its data are; broker_folder.py: in a folder, of which it copies back what has changed
     hosted.py     a broker on its event loop, whose data can be exchanged; broker.py, broker_thread.py, broker_process.py are the ways to it
     wire.py       what is asked over the wire, so that a real Kafka can be asked the same (given_cluster.py)
 

@@ -208,7 +208,11 @@ def _topic(client: Client, name: str, end_s: float) -> k03_metadata.TopicResult:
 
 
 def _bytes(value: Value) -> bytes | None:
-    return value.encode() if isinstance(value, str) else value
+    if isinstance(value, str):
+        return value.encode()
+    if value is None or isinstance(value, bytes | bytearray | memoryview):
+        return value if value is None else bytes(value)
+    raise TypeError(f"{value!r} is neither bytes nor text nor None: json.dumps(...) makes a text of it")
 
 
 def _read(client: Client, topic: str, partitions: list[int], isolation: int, *, count: int, end_s: float) -> list[FoundRecord]:

@@ -1,4 +1,4 @@
-"""Each form of a broker under test has the same methods with the same arguments: in a thread, loop or process, elsewhere; awaited or not."""
+"""Each form of a broker under test has the same methods with the same arguments: in a thread, a loop, a process; awaited or not."""
 
 from __future__ import annotations
 

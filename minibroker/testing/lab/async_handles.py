@@ -7,6 +7,7 @@ assert await fault.hits == 1
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Awaitable, Callable, Generator
 from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar
@@ -39,16 +40,24 @@ class _AsyncHandle:
 
 
 class Awaited(Generic[H]):
-    """A handle that is made when it is awaited, or when an `async with` begins."""
+    """A handle that is made when it is awaited, or when an `async with` begins; a warning tells who forgets that."""
 
-    def __init__(self, make: Callable[[], Awaitable[H]]) -> None:
+    def __init__(self, what: str, make: Callable[[], Awaitable[H]]) -> None:
+        self._what = what
         self._make = make
+        self._is_begun = False
         self._handle: H | None = None
 
+    def __del__(self) -> None:
+        if not self._is_begun:
+            warnings.warn(f"{self._what} was never awaited: nothing was done", stacklevel=2)
+
     def __await__(self) -> Generator[Any, None, H]:
+        self._is_begun = True
         return self._make().__await__()
 
     async def __aenter__(self) -> H:
+        self._is_begun = True
         self._handle = await self._make()
         return self._handle
 
@@ -95,7 +104,7 @@ def hold(execute: AsyncExecute, topic: str, partition: int) -> Awaited[AsyncHold
     async def make() -> AsyncHold:
         return AsyncHold(execute, await execute("high_watermark.hold", {"topic": topic, "partition": partition}))
 
-    return Awaited(make)
+    return Awaited("hold_high_watermark", make)
 
 
 class AsyncFaults(FaultPhrases[Awaited[AsyncFault]]):
@@ -108,7 +117,7 @@ class AsyncFaults(FaultPhrases[Awaited[AsyncFault]]):
         async def make() -> AsyncFault:
             return AsyncFault(self._execute, await self._execute(command, arguments))
 
-        return Awaited(make)
+        return Awaited(command, make)
 
     async def list(self) -> list[dict[str, Any]]:
         """All faults, with `id`, `calls` and `hits`."""

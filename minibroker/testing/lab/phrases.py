@@ -6,6 +6,7 @@ The words before the last one only say what; the last one (once, times, on_call,
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
@@ -13,10 +14,21 @@ Made = TypeVar("Made")
 
 
 class Phrase(Generic[Made]):
-    """A fault that lacks how often it happens; until that is said nothing happens."""
+    """A fault that lacks how often it happens; until that is said nothing happens, and a warning tells who forgets it."""
 
     def __init__(self, make: Callable[[dict[str, Any]], Made]) -> None:
         self._make = make
+        self._is_said = False
+
+    def __del__(self) -> None:
+        if not self._is_said:
+            warnings.warn(
+                "a fault that never happens: it lacks .once(), .times(n), .on_call(n), .probability(p) or .always()", stacklevel=2
+            )
+
+    def _how_often(self, often: dict[str, Any]) -> Made:
+        self._is_said = True
+        return self._make(often)
 
     def once(self) -> Made:
         """The first call."""
@@ -24,19 +36,19 @@ class Phrase(Generic[Made]):
 
     def times(self, count: int) -> Made:
         """The first `count` calls."""
-        return self._make({"times": count})
+        return self._how_often({"times": count})
 
     def on_call(self, number: int) -> Made:
         """Call `number` alone, counted from 1."""
-        return self._make({"call": number})
+        return self._how_often({"call": number})
 
     def probability(self, probability: float, *, seed: int = 1) -> Made:
         """Each call with a probability from 0 to 1; the same calls with the same seed."""
-        return self._make({"probability": probability, "seed": seed})
+        return self._how_often({"probability": probability, "seed": seed})
 
     def always(self) -> Made:
         """Every call, until it is removed."""
-        return self._make({})
+        return self._how_often({})
 
 
 class FaultPhrases(Generic[Made]):

@@ -189,6 +189,35 @@ def test_what_is_held_stays_so_when_the_disk_is_healed(broker: Surface) -> None:
     assert broker._execute("high_watermark.list", {}) == []
 
 
+def test_a_topic_that_is_created_anew_is_not_held(broker: Surface) -> None:
+    broker.create_topic("prices")
+    before = broker.hold_high_watermark("prices", 0)
+    broker.delete_topic("prices")
+    broker.create_topic("prices")
+    assert broker._execute("high_watermark.list", {}) == []
+    broker.produce("prices", "1.20")
+    assert len(broker.records("prices")) == 1
+    with broker.hold_high_watermark("prices", 0):
+        before.release()  # of another topic of that name
+        (held,) = broker._execute("high_watermark.list", {})
+        assert (held["topic"], held["high_watermark"]) == ("prices", 1)
+
+
+def test_a_fault_that_never_happens_is_told(broker: Surface) -> None:
+    with pytest.warns(UserWarning, match=r"^a fault that never happens: it lacks \.once\(\)"):
+        broker.faults.inject("Produce", "NOT_LEADER_OR_FOLLOWER")
+    assert broker.faults.list() == []
+
+    async def forget() -> None:
+        aside = AsyncSurface(broker)
+        with pytest.warns(UserWarning, match=r"^faults.inject was never awaited: nothing was done$"):
+            aside.faults.inject("Produce", "NOT_LEADER_OR_FOLLOWER").once()
+        with pytest.warns(UserWarning, match=r"^hold_high_watermark was never awaited: nothing was done$"):
+            aside.hold_high_watermark("orders", 0)
+
+    asyncio.run(forget())
+
+
 @pytest.mark.parametrize(
     ("ask", "message"),
     [
