@@ -14,7 +14,7 @@ from orders_async.tracker import Tracker
 
 async def main() -> None:
     """SIGTERM and Ctrl-C end it in order: it leaves its group."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m orders_async", description=__doc__)
     parser.add_argument("-b", "--bootstrap-servers", default=os.environ.get("KAFKA_BOOTSTRAP_SERVERS", "localhost:9092"))
     parser.add_argument("--name", default="tracker", help="client.id, seen in the cluster's logs")
     given = parser.parse_args()

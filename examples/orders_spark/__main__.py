@@ -14,7 +14,7 @@ CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"
 
 def main() -> None:
     """Report once, or stream until it is told to end."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m orders_spark", description=__doc__)
     parser.add_argument("job", choices=["report", "stream"])
     parser.add_argument("-b", "--bootstrap-servers", default=os.environ.get("KAFKA_BOOTSTRAP_SERVERS", "localhost:9092"))
     parser.add_argument("--checkpoint", default="./checkpoint", help="the stream's memory (default: ./checkpoint)")

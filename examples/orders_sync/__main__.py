@@ -16,7 +16,7 @@ log = logging.getLogger("orders_sync")
 
 def main() -> int:
     """Read the prices, then ship; SIGTERM and Ctrl-C end it between two transactions. 1: another worker has this one's name."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m orders_sync", description=__doc__)
     parser.add_argument("-b", "--bootstrap-servers", default=os.environ.get("KAFKA_BOOTSTRAP_SERVERS", "localhost:9092"))
     parser.add_argument("--name", default="1", help="the worker's own, the same again when it starts again")
     given = parser.parse_args()
