@@ -1,4 +1,4 @@
-"""Several brokers leave and come back as three Apache Kafkas do: who leads then, who is in sync, who may lead, and whose configs are whose."""
+"""Several brokers leave and come back as three Apache Kafkas do: who leads then, who is in sync, who may lead, whose configs are whose."""
 
 from __future__ import annotations
 
