@@ -1,6 +1,7 @@
 """What a broker answers that is asked for what another one has: by leaders of partitions, and of the internal topics of coordinators.
 
-    partitions   NOT_LEADER_OR_FOLLOWER where another leads, or nobody, with the leader where the API can tell (partition_refusal.py).
+    partitions   NOT_LEADER_OR_FOLLOWER where another leads, or nobody, with the leader where the API can tell (partition_refusal.py); from
+                 a replica, FENCED_LEADER_EPOCH before that to who believes in an earlier leader epoch.
                  A consumer from Fetch 11 on may read from any replica, and is told of one in its rack (KIP-392); Produce with acks=all is
                  NOT_ENOUGH_REPLICAS while fewer than min.insync.replicas, and not all, are in sync
     keys         NOT_COORDINATOR for groups and transactional ids whose partition of the internal topic another leads; each on its own where
@@ -18,14 +19,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import UUID
 
+from minibroker.cluster.partition import NO_EPOCH
 from minibroker.cluster.topic import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from minibroker.coordinator.placement import partition_of
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.middleware import after, refusal, wrapped
-from minibroker.dispatch.partition_refusal import serve
+from minibroker.dispatch.partition_places import index_of
+from minibroker.dispatch.partition_refusal import serve, session_of
 from minibroker.dispatch.read_replica import fetch
 from minibroker.dispatch.registry import Handler, Registry
-from minibroker.errors import KafkaError, NotCoordinator, NotEnoughReplicas, NotLeaderOrFollower
+from minibroker.errors import FencedLeaderEpoch, KafkaError, NotCoordinator, NotEnoughReplicas, NotLeaderOrFollower, UnknownLeaderEpoch
 from minibroker.schemas import k00_produce, k01_fetch
 from minibroker.wire.schema import replace
 
@@ -39,6 +42,9 @@ _IN_SYNC_MIN: Final = "min.insync.replicas"
 
 #: Produce, Fetch, ListOffsets, DeleteRecords, OffsetForLeaderEpoch, WriteTxnMarkers, DescribeProducers, ShareFetch, ShareAcknowledge
 _OF_LEADERS: Final = frozenset({0, 1, 2, 21, 23, 27, 61, 78, 79})
+
+#: of these, those whose clients may say which leader epoch they believe in: Fetch, ListOffsets, OffsetForLeaderEpoch
+_FENCING: Final = frozenset({1, 2, 23})
 
 #: API key -> (the topic of its coordinator, the field with the key)
 _OF_ONE_KEY: Final = {
@@ -111,7 +117,7 @@ def _of_leaders(handler: Handler, ctx: RequestContext, request: Any) -> Any:
         if not found.is_online:
             return None  # the handler has words for that
         if is_wrong(ctx, found):
-            return NotLeaderOrFollower()
+            return (_wrong_epoch(ctx, request, found) if handler.api.key in _FENCING else None) or NotLeaderOrFollower()
         if is_durable and _lacks_replicas(ctx, topic, found):
             return NotEnoughReplicas()
         return None
@@ -120,6 +126,32 @@ def _of_leaders(handler: Handler, ctx: RequestContext, request: Any) -> Any:
         return after(fetch(handler, ctx, request, error_of), _without_transactions)
     result = serve(handler, ctx, request, error_of)
     return after(result, partial(_without_words, ctx)) if handler.api.key == k00_produce.API_KEY else result
+
+
+def _wrong_epoch(ctx: RequestContext, request: Any, partition: Partition) -> KafkaError | None:
+    """A replica looks at the leader epoch that a client believes in before it looks who leads (Kafka's Partition.getLocalLog)."""
+    if ctx.node.node_id not in ctx.nodes.of(partition).replicas:
+        return None
+    try:
+        partition.check_leader_epoch(max(_epoch_said(ctx, request, partition), NO_EPOCH))
+    except KafkaError as error:
+        return error.with_traceback(None)
+    return None
+
+
+def _epoch_said(ctx: RequestContext, request: Any, partition: Partition) -> int:
+    """By the request, or before by its Fetch session."""
+    names = {partition.topic, partition.topic_id}
+    for topic in request.topics:
+        if not names.isdisjoint(getattr(topic, each, None) for each in ("name", "topic", "topic_id")):
+            for each in topic.partitions:
+                if index_of(each) == partition.index:
+                    return int(each.current_leader_epoch)
+    session = session_of(ctx, request) if isinstance(request, k01_fetch.Request) else None
+    if session is None:
+        return NO_EPOCH
+    told = session.partitions.get((partition.topic_id if session.uses_topic_ids else partition.topic, partition.index))
+    return NO_EPOCH if told is None else told.asked.current_leader_epoch
 
 
 def _without_words(ctx: RequestContext, response: Any) -> Any:
@@ -140,7 +172,7 @@ def _without_transactions(response: Any) -> Any:
     """As Kafka refuses: nothing is said of transactions."""
     for topic in response.responses:
         for result in topic.partitions:
-            if result.error_code == NotLeaderOrFollower.code:
+            if result.error_code in {NotLeaderOrFollower.code, FencedLeaderEpoch.code, UnknownLeaderEpoch.code}:
                 result.aborted_transactions = None
     return response
 

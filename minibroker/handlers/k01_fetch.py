@@ -33,6 +33,7 @@ from minibroker.errors import (
     KafkaStorageError,
     NotLeaderOrFollower,
     OffsetOutOfRange,
+    UnknownLeaderEpoch,
     UnknownServerError,
     UnknownTopicId,
     UnknownTopicOrPartition,
@@ -53,6 +54,7 @@ TOPIC_IDS_SINCE: Final = 13
 LEADERS_SINCE: Final = 16
 
 _NO_EPOCH: Final = -1  #: any negative epoch means this
+_LED_BY_ANOTHER: Final = (NotLeaderOrFollower, FencedLeaderEpoch, UnknownLeaderEpoch)  #: told at once
 _EMPTY: Final = b""
 _response = constructor(schema.Response)
 _topic_result = constructor(schema.TopicResult)
@@ -203,7 +205,7 @@ class Reading:
             except KafkaError as error:
                 # A partition that is not there is not urgent: Kafka lets the others be waited for, else a client with one lost topic
                 # would ask in circles.
-                is_urgent = is_urgent or isinstance(error, NotLeaderOrFollower)
+                is_urgent = is_urgent or isinstance(error, _LED_BY_ANOTHER)
                 results.append((topic, self._not_there(topic, asked.partition, error)))
                 places.append(None)
                 continue

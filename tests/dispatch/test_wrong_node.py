@@ -13,12 +13,14 @@ from minibroker.dispatch.read_replica import NOWHERE
 from minibroker.errors import (
     CoordinatorNotAvailable,
     ElectionNotNeeded,
+    FencedLeaderEpoch,
     InvalidReplicationFactor,
     InvalidRequest,
     LeaderNotAvailable,
     NotCoordinator,
     NotEnoughReplicas,
     NotLeaderOrFollower,
+    UnknownLeaderEpoch,
 )
 from minibroker.schemas import (
     k00_produce,
@@ -200,6 +202,26 @@ def test_offsets_are_told_by_leaders(nodes: NodesInMemory) -> None:
         found = {each.partition_index: each.error_code for each in topic.partitions}
         expected = {index: 0 if nodes.leader("orders", index) == node_id else NotLeaderOrFollower.code for index in range(3)}
         assert found == expected
+
+
+@pytest.mark.parametrize("version", [4, 8])
+def test_a_replica_looks_at_the_epoch_first(nodes: NodesInMemory, version: int) -> None:
+    partition = nodes.partition("orders")
+    before = nodes.leader("orders")
+    nodes.leadership.move(partition, nodes.leadership.of(partition).replicas[1])
+    (stranger,) = {1, 2, 3} - set(nodes.leadership.of(partition).replicas)
+
+    def code(at: int, epoch: int) -> int:
+        asked = k02_list_offsets.Partition(partition_index=0, current_leader_epoch=epoch, timestamp=-1)
+        request = k02_list_offsets.Request(replica_id=-1, topics=[k02_list_offsets.Topic(name="orders", partitions=[asked])])
+        found: int = nodes.ask(request, at=at, version=version).topics[0].partitions[0].error_code
+        return found
+
+    epoch = partition.leader_epoch
+    assert [code(before, each) for each in (epoch - 1, epoch, epoch + 1, -1)] == [
+        FencedLeaderEpoch.code, NotLeaderOrFollower.code, UnknownLeaderEpoch.code, NotLeaderOrFollower.code
+    ]  # fmt: skip
+    assert code(stranger, epoch - 1) == NotLeaderOrFollower.code
 
 
 def coordinator(nodes: NodesInMemory, key: str, key_type: int = k10_find_coordinator.GROUP) -> int:

@@ -3,7 +3,8 @@
     python -m tests.golden.capture_waiting
 
 starts a cluster of three Kafkas and writes `waiting_fetch_kafka_4.3.1.json` beside this file; tests/dispatch/test_waiting_fetch.py asks us
-the same. A row says whether the answer came at once or when its time was up, and what it was.
+the same. A row says whether the answer came at once or when its time was up, and what it was. Behind these are the codes that a broker
+gives which does not lead (any more), by the leader epoch in which its client believes.
 """
 
 from __future__ import annotations
@@ -23,9 +24,11 @@ from uuid import UUID
 from minibroker.schemas import (
     k00_produce,
     k01_fetch,
+    k02_list_offsets,
     k03_metadata,
     k19_create_topics,
     k20_delete_topics,
+    k23_offset_for_leader_epoch,
     k43_elect_leaders,
     k45_alter_partition_reassignments,
 )
@@ -245,6 +248,26 @@ def converse(brokers: Brokers) -> dict[str, Any]:
         brokers.let_pass(WAIT_MS)
         for what, each in waiting.items():
             said[f"{topic}: {what}"] = ["at once" if come[what] else "in the end", *row(each.answer(), topic_of)]
+    return said | ask_by_epoch(brokers, ids["moved"])
+
+
+def ask_by_epoch(brokers: Brokers, topic_id: UUID) -> dict[str, Any]:
+    """At the leader before, and at a broker without a replica; the leader epoch is 1."""
+    said: dict[str, Any] = {}
+    for where, node in (("the leader before", 1), ("a stranger", 3)):
+        for epoch in (-1, 0, 1, 2):
+            at = k02_list_offsets.Partition(partition_index=0, current_leader_epoch=epoch, timestamp=-1)
+            listing = k02_list_offsets.Request(replica_id=-1, topics=[k02_list_offsets.Topic(name="moved", partitions=[at])])
+            end = k23_offset_for_leader_epoch.Partition(partition=0, current_leader_epoch=epoch, leader_epoch=0)
+            asking = k23_offset_for_leader_epoch.Request(
+                replica_id=-1, topics=[k23_offset_for_leader_epoch.Topic(topic="moved", partitions=[end])]
+            )
+            fetching = fetch_of(Fetching(node, 10, epoch), ["moved"], {"moved": topic_id}, 0, max_wait_ms=0)
+            said[f"{where}, asked in epoch {epoch}"] = [
+                brokers.ask(node, fetching, 10).responses[0].partitions[0].error_code,
+                brokers.ask(node, listing).topics[0].partitions[0].error_code,
+                brokers.ask(node, asking).topics[0].partitions[0].error_code,
+            ]
     return said
 
 
