@@ -32,7 +32,7 @@ ENVIRONMENT: Final = {**os.environ, "CONTAINERS_CONF": str(Path(__file__).with_n
 HELPERS: Final = ("/usr/lib/podman", "/usr/libexec/podman")  # where podman has those that know containers by name
 READY: Final = r"Kafka Server started"
 CERTIFICATES: Final = "/etc/ssl/certs/ca-certificates.crt"
-TIMEOUT_S: Final = 30.0
+TIMEOUT_S: Final = 90.0
 
 
 @functools.cache

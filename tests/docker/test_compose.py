@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import sys
 import time
@@ -16,10 +15,11 @@ import pytest
 from minibroker.client.client import Client
 from minibroker.spark.session import CONNECTOR, SPARK_VERSION
 from tests.docker.podman import ENVIRONMENT, ROOT, TIMEOUT_S, build_options, logs, podman, podman_code
+from tests.support.ports import free_port
 
 FOLDER = ROOT / "docker"
 COMPOSE = Path(sys.executable).with_name("podman-compose")
-UP_TIMEOUT_S = 120
+UP_TIMEOUT_S = 240
 
 
 class Project:
@@ -61,11 +61,6 @@ def compose(image: str) -> Iterator[str]:
     podman("tag", image, "localhost/minibroker:latest")
     yield image
     podman("untag", "localhost/minibroker:latest", "localhost/minibroker:latest", check=False)
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        return int(listening.getsockname()[1])
 
 
 def test_a_broker_for_the_host_and_for_containers(compose: str) -> None:

@@ -98,6 +98,7 @@ def seed(tmp_path: Path) -> Path:
 def test_topics_and_records_are_there_before_anybody_connects_and_once(image: str, seed: Path) -> None:
     volume = f"minibroker-{seed.parent.name}".replace("_", "-")
     environment = {"KAFKA_CREATE_TOPICS": "orders:3:1,users:2:1:compact", "MINIBROKER_SERVE_OPTIONS": "--set num.partitions=5"}
+    environment |= {"KAFKA_LOG_RETENTION_MS": "-1"}  # the order is of long ago
     files: dict[str, Path | str] = {"/var/lib/kafka/data": volume, "/mnt/shared/seed:ro": seed}
     offsets = ("kafka-get-offsets", "--bootstrap-server", "localhost:9092")
     there = "orders:0:0\norders:1:0\norders:2:1\nusers:0:0\nusers:1:0\nwords:0:0\nwords:1:0\nwords:2:0\nwords:3:0\nwords:4:0\n"
