@@ -41,10 +41,12 @@ COMMITS_UNASKED: Final = {"kafka-python"}
 #: It also commits a transaction whose records it gave up (EndTxn without AddPartitionsToTxn): an application looks at each.
 LOOKS_AT_RECORDS: Final = {"kafka-python"}
 #: Seen (seeds 201, 211; why is not known): when connections were cut, a consumer of kafka-python 3.0.12 asked nothing for 44 s, and one of
-#: librdkafka 2.16 sent heartbeats alone behind an OffsetFetch that was refused. An application would be started again, so the reader is,
-#: once; where the client still asks for offsets, records or its group, or waits for them, it counts as the broker's fault.
-STANDS_STILL: Final = {"kafka-python", "confluent-kafka"}
-IDLE: Final = {"Heartbeat", "Metadata", "ApiVersions", "FindCoordinator"}
+#: librdkafka 2.16 sent heartbeats alone behind an OffsetFetch that was refused. Java's 4.3.1 of KIP-848 (seed 723 of three brokers) never
+#: connected again to one that had cut a Fetch and a Metadata behind it, and read on from the others. An application would be started
+#: again, so the reader is, once; where the client still asks for offsets, its group, or records that it lacks, it is the broker's fault.
+STANDS_STILL: Final = {"kafka-python", "confluent-kafka", "java"}
+IDLE: Final = {"Heartbeat", "ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "Metadata", "ApiVersions", "FindCoordinator"}
+FETCHING: Final = {"Fetch", "ShareFetch"}
 #: Seen (seed 302) with librdkafka 2.16: a batch whose answer was REQUEST_TIMED_OUT, and its retry NOT_ENOUGH_REPLICAS, came again with a
 #: new epoch and sequence 0, where no broker can know it. We take it that the client forgets that the batch may be in the log; it was not
 #: seen on Apache Kafka: two guesses at the cause, a refusal or a record that is given up meanwhile, gave no new epoch there, nor here.
@@ -382,7 +384,7 @@ class Round:
 
     def _judge_reader(self, make: str, client_id: str, found: Reads, rows: set[Seen]) -> list[str]:
         self._wait_until_read(found, rows, STANDS_STILL_S)
-        if make in STANDS_STILL and not found.has(rows) and not self._asked_lately(client_id):
+        if make in STANDS_STILL and not found.has(rows) and not self._asked_lately(client_id, rows - found.seen):
             found.begin_anew()
         self._wait_until_read(found, rows, READ_TIMEOUT_S)
         found.stop()
@@ -398,10 +400,15 @@ class Round:
         while not found.has(rows) and time.monotonic() < deadline:
             time.sleep(0.02)
 
-    def _asked_lately(self, client_id: str) -> bool:
-        """Whether a client asked for what it needs in the last seconds, or waits for it."""
+    def _asked_lately(self, client_id: str, missing: set[Seen]) -> bool:
+        """Whether a client asked for what it needs in the last seconds, or waits for it: for what is missing, of those that lead it."""
         since_ms = _now_ms() - STILL_MS
-        asked = [each for each in self.performance.log().of(client_id=client_id) if each.api not in IDLE]
+        leaders = {self._broker._execute("leaders.describe", place._asdict())["leader"] for place in {place for place, _, _ in missing}}
+        asked = [
+            each
+            for each in self.performance.log().of(client_id=client_id)
+            if each.api not in IDLE and (each.api not in FETCHING or each.node in {None, *leaders})
+        ]
         return any(each.time_ms >= since_ms or each.outcome == WAITING for each in asked)
 
 

@@ -320,5 +320,6 @@ class Performance:
         rule = {"kind": "silence", "when": "after", "api": api, "often": {"times": 1}}
         made = self._broker._execute("faults.inject", {"rule": rule})["id"]
         deadline = time.monotonic() + PATIENCE_S
-        while time.monotonic() < deadline and not self._broker._execute("faults.state", {"id": made})["hits"]:
+        while not (is_hit := bool(self._broker._execute("faults.state", {"id": made})["hits"])) and time.monotonic() < deadline:
             time.sleep(0.005)
+        self.told.append(f"{time.strftime('%H:%M:%S')}  {api} {'was done and is not answered' if is_hit else 'was not asked for'}")

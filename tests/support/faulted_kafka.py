@@ -79,6 +79,8 @@ class FaultedKafka:
                 return self._proxy.remove(arguments["id"])
             case "faults.clear":
                 return self._proxy.clear()
+            case "leaders.describe":
+                return {"leader": 1}
             case _ if command in _BACK:
                 return None
             case _ if command.startswith(_NONE_OF_KAFKAS):

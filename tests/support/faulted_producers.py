@@ -217,6 +217,8 @@ class AIOKafka:
             await asyncio.wait([task])
         await self._producer.client.close()
         self._producer._closed = True
+        for each in self._sent:  # nobody will ask
+            each.add_done_callback(lambda sent: sent.cancelled() or sent.exception())
 
 
 class Confluent:

@@ -229,7 +229,7 @@ def committed_offsets_are_forgotten_at_a_start() -> None:
 
 @mutation("did not read")
 def a_fetch_session_misses_what_moves() -> None:
-    is_missed, moved = _some(), FetchSession.moved
+    is_missed, moved = _some(3), FetchSession.moved
 
     def missing(self: FetchSession, told: Any, *, is_lost: bool) -> bool:
         return True if is_missed() else moved(self, told, is_lost=is_lost)
