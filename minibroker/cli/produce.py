@@ -87,7 +87,12 @@ Examples:
 @click.option(
     "-p", "--partition", type=click.IntRange(min=0), metavar="N", help="All records to this partition; else by key, as Java clients do."
 )
-@click.option("--timestamp", type=Timestamp(), metavar="TIME", help="Of all records: epoch ms or an ISO date; else the time they are read.")
+@click.option(
+    "--timestamp",
+    type=Timestamp(),
+    metavar="TIME",
+    help="Of all records: epoch ms or an ISO date; else the time they are read. Retention goes by it.",
+)
 @click.option("-z", "--compression", type=click.Choice([codec.name.lower() for codec in Compression]), default="none", show_default=True)
 @click.option("-Z", "--null", "empty_is_null", is_flag=True, help="An empty key or value is null.")
 @click.option(
