@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from minibroker.client.client import Client
-from minibroker.errors import KafkaError
 
 KAFKA_VERSION = "4.3.1"  #: what --version prints: the Kafka whose tools these are like
 TIMEOUT_MS = 30_000
@@ -46,7 +45,13 @@ def add_bootstrap(to: argparse.ArgumentParser, *aliases: str) -> None:
 
 
 def client_of(options: argparse.Namespace, timeout_ms: int = TIMEOUT_MS) -> Client:
-    """The client of a tool."""
+    """The client of a tool; UsageError where its properties ask for what it does not speak."""
+    file = getattr(options, "command_config", None)
+    if file is not None and file.seekable():
+        file.seek(0)
+        protocol = properties((), file).get("security.protocol", "PLAINTEXT").upper()
+        if protocol != "PLAINTEXT":
+            raise UsageError(f"{file.name}: security.protocol={protocol} is not served: this tool speaks PLAINTEXT alone")
     return Client(options.bootstrap_server, timeout_ms=timeout_ms)
 
 
@@ -73,6 +78,15 @@ def properties(pairs: Sequence[str] | None, file: Any = None) -> dict[str, str]:
     return found
 
 
+def include_list(text: str) -> re.Pattern[str]:
+    """Topics by a regular expression, or a list of them: Kafka's IncludeList."""
+    regex = re.sub(r"^[\"']+|[\"']+$", "", text.strip().replace(",", "|").replace(" ", ""))
+    try:
+        return re.compile(regex)
+    except re.error as error:
+        raise UsageError(f"{regex} is an invalid regex.") from error
+
+
 def split_configs(text: str) -> dict[str, str]:
     """`a=b,c=[d,e]` of --add-config: square brackets hold lists together."""
     found = {}
@@ -87,8 +101,3 @@ def split_configs(text: str) -> dict[str, str]:
 def words_of(error: BaseException) -> str:
     """What a broker said, without what we say it is about."""
     return str(error).partition(": ")[2] or str(error)
-
-
-def java_name(error: KafkaError) -> str:
-    """The class of the Java client, which scripts look for."""
-    return f"org.apache.kafka.common.errors.{type(error).__name__}Exception"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
 from minibroker.cli.kafka_tools.arguments import UsageError, add_bootstrap, client_of, parser, split_configs, the_one
@@ -84,7 +85,7 @@ def _alter(client: Client, kind: str, entity: str | None, options: argparse.Name
     if options.add_config_file:
         from minibroker.config import sources  # noqa: PLC0415  only a file pays for it
 
-        changes += [Change(name, SET, value) for name, value in sources.from_file(options.add_config_file).items()]
+        changes += [Change(name, SET, value) for name, value in sources.from_file(Path(options.add_config_file)).items()]
     if options.add_config:
         changes += [Change(name, SET, value) for name, value in split_configs(options.add_config).items()]
     changes += [Change(name.strip(), DELETE, None) for name in (options.delete_config or "").split(",") if name.strip()]

@@ -20,6 +20,8 @@ from minibroker.records.batch import TimestampType
 POLL_MS = 200
 _TYPES = {TimestampType.CREATE_TIME: b"CreateTime", TimestampType.LOG_APPEND_TIME: b"LogAppendTime"}
 _NUMBER = re.compile(r"(Long|Integer|Short)Deserializer$")
+_BYTES = re.compile(r"(^|(String|ByteArray|ByteBuffer|Bytes)Deserializer)$")
+_COMMIT_INTERVAL_MS = 5_000  #: Kafka's default of auto.commit.interval.ms
 
 
 class Formatter:
@@ -32,9 +34,9 @@ class Formatter:
         names = ("print.timestamp", "print.partition", "print.offset", "print.headers", "print.key")
         self._timestamp, self._partition, self._offset, self._headers, self._key = map(is_on, names)
         self._value = is_on("print.value", default=True)
-        self._between = _unescaped(given.get("key.separator", "\t"))
-        self._end = _unescaped(given.get("line.separator", "\n"))
-        self._between_headers = _unescaped(given.get("headers.separator", ","))
+        self._between = given.get("key.separator", "\t").encode()
+        self._end = given.get("line.separator", "\n").encode()
+        self._between_headers = given.get("headers.separator", ",").encode()
         self._null = given.get("null.literal", "null").encode()
         self._key_text, self._value_text = (_reader(given.get(f"{part}.deserializer", "")) for part in ("key", "value"))
 
@@ -59,14 +61,12 @@ class Formatter:
 
 
 def _reader(deserializer: str) -> Callable[[bytes], bytes]:
-    """Numbers are printed as such; everything else as it is."""
+    """Numbers are printed as such, texts and bytes as they are; UsageError for a class that makes something else of them."""
     if _NUMBER.search(deserializer):
         return lambda content: b"%d" % int.from_bytes(content, "big", signed=True)
+    if _BYTES.search(deserializer) is None:
+        raise UsageError(f"{deserializer} is not served; there are those of Kafka for String, ByteArray, Long, Integer and Short")
     return bytes
-
-
-def _unescaped(text: str) -> bytes:
-    return text.encode()
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -85,7 +85,7 @@ def run(arguments: Sequence[str]) -> int:
         isolation = ISOLATION_LEVELS[settings.get("isolation.level", options.isolation_level)]
         reset = EARLIEST if options.from_beginning or settings.get("auto.offset.reset") == "earliest" else LATEST
         if group and options.partition is None:
-            source: _Reading = _InGroup(client, group, topics, reset, isolation)
+            source: _Reading = _InGroup(client, group, topics, reset, isolation, _commit_interval_ms(settings))
         else:
             source = _Alone(client, topics, options, reset, isolation)
         try:
@@ -118,14 +118,16 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("--formatter-config", type=argparse.FileType("rb"))
     made.add_argument("--command-config", "--consumer.config", dest="command_config", type=argparse.FileType("rb"))
     made.add_argument("--skip-message-on-error", action="store_true", help="Accepted: bytes are printed as they are.")
-    made.add_argument("--enable-systest-events", action="store_true", help=argparse.SUPPRESS)
     return made
 
 
 def _topics(client: Client, options: argparse.Namespace) -> list[str]:
     if options.topic is not None:
         return [client.topic(options.topic, create=True).name or ""]
-    pattern = re.compile(options.include.replace(",", "|"))
+    try:
+        pattern = re.compile(options.include)
+    except re.error as error:
+        raise UsageError(f"{options.include} is an invalid regex.") from error
     found = [topic.name or "" for topic in client.metadata(None).topics if pattern.fullmatch(topic.name or "") and not topic.is_internal]
     if not found:
         raise UnknownTopicOrPartition(f"topics: none matches {options.include}")
@@ -178,19 +180,25 @@ class _Alone(_Reading):
 
 
 class _InGroup(_Reading):
-    """The partitions that a group gives us; what was printed is committed when partitions go and at the end."""
+    """The partitions that a group gives us; what was printed is committed now and then, when partitions go, and at the end."""
 
-    def __init__(self, client: Client, group: str, topics: Sequence[str], reset: int, isolation: int) -> None:
+    def __init__(  # noqa: PLR0917  one for each setting of a consumer
+        self, client: Client, group: str, topics: Sequence[str], reset: int, isolation: int, commit_interval_ms: int | None
+    ) -> None:
         super().__init__()
         self._client = client
         self._reset = reset
         self._isolation = isolation
         self._next: dict[TopicPartition, int] = {}
         self._member = GroupMember(client, group, topics)
+        self._commit_interval_ms = commit_interval_ms
+        self._committed_s = time.monotonic()
 
     def keep_up(self) -> None:
         before = self._member.assigned
         if not self._member.heartbeat_if_due() or self._member.assigned == before:
+            if self._commit_interval_ms is not None and (time.monotonic() - self._committed_s) * 1000 >= self._commit_interval_ms:
+                self._commit()
             return
         self._commit()
         committed = self._member.committed()
@@ -208,13 +216,21 @@ class _InGroup(_Reading):
         self._next[topic, consumed.partition] = consumed.record.offset + 1
 
     def _commit(self) -> None:
-        if self._next:
+        self._committed_s = time.monotonic()
+        if self._next and self._commit_interval_ms is not None:
             self._member.commit(self._next)
-            self._next = {}
+        self._next = {}
 
     def close(self) -> None:
         self._commit()
         self._member.leave()
+
+
+def _commit_interval_ms(settings: dict[str, str]) -> int | None:
+    """Of the consumer's properties; None where it is to commit nothing."""
+    if settings.get("enable.auto.commit", "true").lower() == "false":
+        return None
+    return int(settings.get("auto.commit.interval.ms", _COMMIT_INTERVAL_MS))
 
 
 def _offsets(client: Client, wanted: dict[TopicPartition, int], isolation: int) -> dict[int, int]:

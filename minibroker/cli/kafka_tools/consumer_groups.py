@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from minibroker.cli.group_rows import offset_rows
-from minibroker.cli.kafka_tools.arguments import UsageError, add_bootstrap, client_of, java_name, parser, the_one, words_of
+from minibroker.cli.kafka_tools.arguments import UsageError, add_bootstrap, client_of, parser, the_one, words_of
+from minibroker.cli.kafka_tools.java_names import java_name
 from minibroker.cli.offsets import Partitions
 from minibroker.cli.reset_offsets import offsets_by_type, read_offsets, reset_of
 from minibroker.client import group_resets
@@ -58,7 +59,7 @@ def run(arguments: Sequence[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     made = parser("kafka-consumer-groups", "This tool helps to list all consumer groups, describe or delete them, or reset their offsets.")
     add_bootstrap(made)
-    for action in (*ACTIONS, "all-groups", "all-topics", "members", "offsets", "verbose", "dry-run", "execute", "export", *RESETS):
+    for action in (*ACTIONS, "all-groups", "all-topics", "members", "offsets", "dry-run", "execute", "export", *RESETS):
         made.add_argument(f"--{action}", action="store_true")
     made.add_argument("--group", action="append", default=[])
     made.add_argument("--topic", action="append", default=[], metavar="TOPIC[:PARTITIONS]")
@@ -212,7 +213,8 @@ def _resets(client: Client, group: str, options: argparse.Namespace, committed: 
     )
     if reset is None:
         raise UsageError(
-            "Option reset-offsets requires one of: --to-earliest, --to-latest, --to-current, --to-offset, --shift-by, --to-datetime"
+            "Option reset-offsets requires one of: --to-earliest, --to-latest, --to-current, --to-offset, --shift-by, --to-datetime, "
+            "--by-duration, --from-file"
         )
     return dict.fromkeys(_partitions(client, options, committed), reset)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -17,8 +18,10 @@ TOOLS: dict[str, str] = {
     "kafka-console-consumer": "console_consumer",
     "kafka-console-producer": "console_producer",
     "kafka-consumer-groups": "consumer_groups",
+    "kafka-delete-records": "delete_records",
     "kafka-dump-log": "dump_log",
     "kafka-get-offsets": "get_offsets",
+    "kafka-log-dirs": "log_dirs",
     "kafka-run-class": "run_class",
     "kafka-server-start": "server_start",
     "kafka-server-stop": "server_stop",
@@ -34,8 +37,9 @@ def names() -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the tool by whose name this process was started, and end."""
+    """Run the tool by whose name this process was started, and end; SIGTERM (`timeout 5 ...`) ends it as Ctrl-C does."""
     name, *rest = sys.argv if arguments is None else arguments
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     code = run_tool(PurePath(name).name.removesuffix(".sh"), rest)
     try:
         sys.stdout.flush()

@@ -16,6 +16,10 @@ CLASSES = {
     "ConsumerGroupCommand": "consumer_groups",
     "ConfigCommand": "configs",
     "BrokerApiVersionsCommand": "broker_api_versions",
+    "ClusterTool": "cluster",
+    "StorageTool": "storage",
+    "LogDirsCommand": "log_dirs",
+    "DeleteRecordsCommand": "delete_records",
 }
 
 

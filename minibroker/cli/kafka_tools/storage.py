@@ -26,6 +26,7 @@ def run(arguments: Sequence[str]) -> int:
     made.add_argument("-c", "--config", metavar="FILE")
     made.add_argument("-g", "--ignore-formatted", action="store_true")
     made.add_argument("-s", "--standalone", action="store_true", help="As it is always.")
+    made.add_argument("-N", "--no-initial-controllers", action="store_true", help="As it is always.")
     made.add_argument("-f", "--feature", action="append", default=[])
     options = made.parse_args(arguments)
     if options.command == "random-uuid":

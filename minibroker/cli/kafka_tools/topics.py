@@ -6,7 +6,7 @@ import argparse
 import re
 from collections.abc import Sequence
 
-from minibroker.cli.kafka_tools.arguments import UsageError, add_bootstrap, client_of, parser, properties, the_one, words_of
+from minibroker.cli.kafka_tools.arguments import UsageError, add_bootstrap, client_of, include_list, parser, properties, the_one, words_of
 from minibroker.cli.output import id_text
 from minibroker.client import topics as admin
 from minibroker.client.client import Client
@@ -71,12 +71,19 @@ def _chosen(client: Client, options: argparse.Namespace, *, must: bool) -> list[
         found = [topic for topic in found if id_text(topic.topic_id) == options.topic_id]
         wanted = f"TopicId '{options.topic_id}'"
     else:
-        pattern = re.compile((options.topic or ".*").strip("\"'").replace(",", "|"))
+        pattern = _pattern(options.topic)
         found = [topic for topic in found if pattern.fullmatch(topic.name or "")]
         wanted = f"Topic '{options.topic}'"
     if must and not found and not options.if_exists and (options.topic or options.topic_id):
         raise _RefusedError(f"{wanted} does not exist as expected")
     return found
+
+
+def _pattern(topic: str | None) -> re.Pattern[str]:
+    try:
+        return include_list(".*" if topic is None else topic)
+    except UsageError as error:
+        raise _RefusedError(str(error)) from error
 
 
 def _describe(client: Client, options: argparse.Namespace) -> None:

@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Callable
 from itertools import groupby
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "kafka_tools.json"
 GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
@@ -26,18 +26,23 @@ CLASSES = {
     "kafka-get-offsets": "org.apache.kafka.tools.GetOffsetShell",
     "kafka-broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
     "kafka-cluster": "org.apache.kafka.tools.ClusterTool",
+    "kafka-log-dirs": "org.apache.kafka.tools.LogDirsCommand",
+    "kafka-delete-records": "org.apache.kafka.tools.DeleteRecordsCommand",
 }
 
 
 class Command(NamedTuple):
-    """A call of a tool, which gets `--bootstrap-server` by itself unless it has one."""
+    """A call of a tool, which gets `--bootstrap-server` by itself unless it has one; `_FILE_` in its line is a file with this text."""
 
     tool: str
     line: str
     stdin: str = ""
+    file: str = ""
 
-    def arguments(self, bootstrap: str) -> list[str]:
-        words = [word.replace("_TAB_", "\t") for word in self.line.split()]
+    def arguments(self, bootstrap: str, folder: Path) -> list[str]:
+        path = folder / "given.json"
+        path.write_text(self.file)
+        words = [word.replace("_TAB_", "\t").replace("_FILE_", str(path)) for word in self.line.split()]
         return words if "--bootstrap-server" in self.line or "--version" in self.line else [*words, "--bootstrap-server", bootstrap]
 
 
@@ -88,8 +93,9 @@ CONVERSATION = [
     ),
     Command(
         "kafka-console-consumer",
-        "--topic orders --partition 0 --offset earliest --timeout-ms 2500 --property print.value=false --property print.key=true",
+        "--topic orders --partition 0 --offset earliest --max-messages 1 --property print.value=false --property print.key=true",
     ),
+    Command("kafka-console-consumer", "--topic orders --partition 3 --offset earliest --timeout-ms 500"),
     Command("kafka-consumer-groups", "--describe --group g1"),
     Command("kafka-consumer-groups", "--describe --group g1 --members"),
     Command("kafka-consumer-groups", "--describe --group nope"),
@@ -114,6 +120,32 @@ CONVERSATION = [
     Command("kafka-get-offsets", "--topic-partitions orders:0-2"),
     Command("kafka-broker-api-versions", ""),
     Command("kafka-cluster", "cluster-id"),
+    Command("kafka-topics", "--create --topic kept --partitions 3 --config retention.ms=-1"),
+    Command("kafka-console-producer", "--topic kept --property parse.key=true --property key.separator=:", "k1:v1\nk2:v2\nk3:v3\nk1:v4\n"),
+    Command("kafka-topics", "--list --topic *"),
+    Command("kafka-configs", "--topic kept --alter --add-config-file _FILE_", file="segment.bytes=1048576\n"),
+    Command("kafka-configs", "--topic kept --describe"),
+    Command("kafka-console-consumer", f"--include ke.*|none --from-beginning --max-messages 4 {PRINT_ALL}"),
+    Command("kafka-log-dirs", "--describe --topic-list kept,none"),
+    Command("kafka-log-dirs", "--describe --broker-list 1 --topic-list none"),
+    Command("kafka-log-dirs", "--describe --broker-list 1,2"),
+    Command("kafka-log-dirs", "--topic-list kept"),
+    *(
+        Command("kafka-delete-records", "--offset-json-file _FILE_", file=json.dumps(given))
+        for given in (
+            {"partitions": [{"topic": "kept", "partition": partition, "offset": 1} for partition in (0, 1, 2)], "version": 1},
+            {"partitions": [{"topic": "kept", "partition": partition, "offset": -1} for partition in (1, 2)]},
+            {"partitions": [{"topic": "kept", "partition": 0, "offset": 99}]},
+            {"partitions": []},
+            {"partitions": [{"topic": "kept", "partition": 0, "offset": offset} for offset in (1, 2)]},
+            {"partitions": [{"topic": "kept", "partition": "0", "offset": 1}]},
+            {"partitions": [{"topic": "kept", "partition": 0}]},
+            {"partitions": [], "version": 2},
+            {"version": 1},
+        )
+    ),
+    Command("kafka-delete-records", "--offset-json-file _FILE_", file="{"),
+    Command("kafka-get-offsets", "--topic kept --time earliest"),
 ]
 
 #: what differs from one time to the other, or is Java's own
@@ -127,6 +159,11 @@ _CHANGING = (
     (re.compile(r" +$", re.MULTILINE), ""),
 )
 
+#: what kafka-log-dirs prints; of objects in it Java keeps no order
+_JSON = re.compile(r"^\{.*\}$", re.MULTILINE)
+#: what kafka-delete-records prints of a partition, in no order
+_DELETED = re.compile(r"(?:^partition: .*\n)+", re.MULTILINE)
+
 #: of a record that kafka-console-consumer prints with its partition
 _PARTITION = re.compile(r"\tPartition:(\d+)\t")
 
@@ -136,7 +173,19 @@ def comparable(command: Command, said: Said) -> Said:
     text = said.stdout
     for pattern, replacement in _CHANGING:
         text = pattern.sub(replacement, text)
-    return Said(by_partition(text) if command.tool == "kafka-console-consumer" else text, said.exit_code)
+    if command.tool == "kafka-console-consumer":
+        text = by_partition(text)
+    text = _JSON.sub(lambda found: json.dumps(in_order(json.loads(found[0]))), text)
+    text = _DELETED.sub(lambda found: "".join(sorted(found[0].splitlines(keepends=True))), text)
+    return Said(text, said.exit_code)
+
+
+def in_order(value: Any) -> Any:
+    """JSON with members by name, and objects in lists by their text; a folder's name and how many bytes the records take change."""
+    if isinstance(value, dict):
+        changed = {name: "FOLDER" if name == "logDir" else each > 0 if name == "size" else each for name, each in value.items()}
+        return {name: in_order(changed[name]) for name in sorted(changed)}
+    return sorted(map(in_order, value), key=json.dumps) if isinstance(value, list) else value
 
 
 def by_partition(text: str) -> str:
@@ -165,7 +214,7 @@ def capture() -> None:
         jars = ["-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp", f"{kafka_jars()}/*"]
 
         def say(command: Command) -> Said:
-            call = ["java", "-Xmx256m", *SHORT_LIVED, *jars, CLASSES[command.tool], *command.arguments(broker.bootstrap)]
+            call = ["java", "-Xmx256m", *SHORT_LIVED, *jars, CLASSES[command.tool], *command.arguments(broker.bootstrap, Path(folder))]
             done = subprocess.run(call, input=command.stdin, capture_output=True, text=True, check=False)
             return Said(done.stdout, done.returncode)
 

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
+from minibroker.cli.kafka_tools.java_names import java_name
 from minibroker.cli.kafka_tools.main import run_tool
+from minibroker.client.client import Client
+from minibroker.client.described_groups import DescribedGroup, describe_groups
+from minibroker.client.group_offsets import Committed, committed_offsets
+from minibroker.client.producer import Producer
+from minibroker.errors import BY_CODE, KafkaError
+from minibroker.records.record import Record
+from minibroker.testing import BrokerThread
 from tests.cli.kafka_tools.conversation import CONVERSATION, GOLDEN, Command, Said, by_partition, converse
 from tests.support.broker_process import BrokerProcess
+
+ERROR_CLASSES = GOLDEN.with_name("error_classes_kafka_4.3.1.tsv")
+TIMEOUT_S = 60.0
 
 
 def test_they_say_what_kafkas_tools_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
@@ -22,7 +35,7 @@ def test_they_say_what_kafkas_tools_say(tmp_path: Path, monkeypatch: pytest.Monk
         with stdin.open() as stream:
             monkeypatch.setattr(sys, "stdin", stream)
             try:
-                code = run_tool(command.tool, command.arguments(broker.bootstrap))
+                code = run_tool(command.tool, command.arguments(broker.bootstrap, tmp_path))
             except SystemExit as end:
                 code = int(end.code or 0)
         sys.stdout.flush()
@@ -40,6 +53,65 @@ def test_they_say_what_kafkas_tools_say(tmp_path: Path, monkeypatch: pytest.Monk
         if (command, *said) != (theirs["command"], theirs["stdout"], theirs["exit_code"])
     ]
     assert different == [], "\n\n".join(different)
+
+
+REFUSED = {
+    "kafka-consumer-groups --describe --group g --verbose": "verbose is not a recognized option\nSee kafka-consumer-groups --help",
+    "kafka-console-consumer --include *": "* is an invalid regex.",
+    "kafka-console-consumer --topic a --property value.deserializer=my.Deserializer": (
+        "my.Deserializer is not served; there are those of Kafka for String, ByteArray, Long, Integer and Short"
+    ),
+    "kafka-log-dirs --describe --broker-list x": "--broker-list: x is not a list of broker ids such as 1,2",
+    "kafka-topics --list --command-config FILE": "FILE: security.protocol=SASL_SSL is not served: this tool speaks PLAINTEXT alone",
+    "kafka-delete-records --offset-json-file FILE.none": "Unable to read file FILE.none",
+}
+
+
+def test_what_is_not_served_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("security.protocol=SASL_SSL\n")
+    with BrokerThread() as broker:
+        for line, words in REFUSED.items():
+            tool, *arguments = [word.replace("FILE", str(file)) for word in line.split()]
+            try:
+                code = run_tool(tool, ["--bootstrap-server", broker.bootstrap_servers, *arguments])
+            except SystemExit as end:
+                code = int(end.code or 0)
+            assert (code, capsys.readouterr()) == (1, ("", words.replace("FILE", str(file)) + "\n"))
+
+
+def committed_offset(client: Client) -> int | None:
+    found = committed_offsets(client, ["counters"])["counters"]
+    assert not isinstance(found, KafkaError)
+    committed = found.get(("orders", 0))
+    return committed.offset if isinstance(committed, Committed) else None
+
+
+def test_a_console_consumer_that_is_told_to_stop_has_committed() -> None:
+    call = [sys.executable, "-c", "import sys; from minibroker.cli.kafka_tools.main import main; main(sys.argv[1:])"]
+    options = "--group counters --from-beginning --consumer-property auto.commit.interval.ms=50"
+    with BrokerThread(topics=["orders"]) as broker, Client(broker.bootstrap_servers) as client:
+        producer = Producer(client, "orders")
+        call += ["kafka-console-consumer", "--bootstrap-server", broker.bootstrap_servers, "--topic", "orders", *options.split()]
+        with subprocess.Popen(call, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as consumer:
+            for count in (1, 2):
+                producer.add(Record(0, time.time_ns() // 1_000_000, None, b"v%d" % count))
+                producer.flush()
+                deadline_s = time.monotonic() + TIMEOUT_S
+                while committed_offset(client) != count:
+                    assert time.monotonic() < deadline_s, committed_offset(client)
+                    time.sleep(0.05)
+            consumer.terminate()
+            assert consumer.communicate(timeout=TIMEOUT_S) == ("v1\nv2\n", "Processed a total of 2 messages\n")
+            assert consumer.returncode == 0
+        (group,) = describe_groups(client, ["counters"]).values()
+        assert isinstance(group, DescribedGroup)
+        assert list(group.members) == []
+
+
+def test_errors_have_the_names_of_javas_classes() -> None:
+    rows = [line.split("\t") for line in ERROR_CLASSES.read_text().splitlines() if not line.startswith("#")]
+    assert {code: java_name(kind()) for code, kind in BY_CODE.items()} == {int(code): name for code, name in rows}
 
 
 def test_order_counts_within_a_partition_only() -> None:
