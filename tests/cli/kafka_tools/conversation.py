@@ -53,6 +53,18 @@ class Said(NamedTuple):
     exit_code: int
 
 
+#: what kafka-delete-records is given as files
+DELETIONS: list[dict[str, Any]] = [
+    {"partitions": [{"topic": "kept", "partition": partition, "offset": 1} for partition in (0, 1, 2)], "version": 1},
+    {"partitions": [{"topic": "kept", "partition": partition, "offset": -1} for partition in (1, 2)]},
+    {"partitions": [{"topic": "kept", "partition": 0, "offset": 99}]},
+    {"partitions": []},
+    {"partitions": [{"topic": "kept", "partition": 0, "offset": offset} for offset in (1, 2)]},
+    {"partitions": [{"topic": "kept", "partition": "0", "offset": 1}]},
+    {"partitions": [{"topic": "kept", "partition": 0}]},
+    {"partitions": [], "version": 2},
+    {"version": 1},
+]
 PRINT_ALL = " ".join(f"--property print.{part}=true" for part in ("key", "partition", "offset", "headers", "timestamp"))
 CONVERSATION = [
     Command("kafka-topics", "--version"),
@@ -130,20 +142,7 @@ CONVERSATION = [
     Command("kafka-log-dirs", "--describe --broker-list 1 --topic-list none"),
     Command("kafka-log-dirs", "--describe --broker-list 1,2"),
     Command("kafka-log-dirs", "--topic-list kept"),
-    *(
-        Command("kafka-delete-records", "--offset-json-file _FILE_", file=json.dumps(given))
-        for given in (
-            {"partitions": [{"topic": "kept", "partition": partition, "offset": 1} for partition in (0, 1, 2)], "version": 1},
-            {"partitions": [{"topic": "kept", "partition": partition, "offset": -1} for partition in (1, 2)]},
-            {"partitions": [{"topic": "kept", "partition": 0, "offset": 99}]},
-            {"partitions": []},
-            {"partitions": [{"topic": "kept", "partition": 0, "offset": offset} for offset in (1, 2)]},
-            {"partitions": [{"topic": "kept", "partition": "0", "offset": 1}]},
-            {"partitions": [{"topic": "kept", "partition": 0}]},
-            {"partitions": [], "version": 2},
-            {"version": 1},
-        )
-    ),
+    *(Command("kafka-delete-records", "--offset-json-file _FILE_", file=json.dumps(given)) for given in DELETIONS),
     Command("kafka-delete-records", "--offset-json-file _FILE_", file="{"),
     Command("kafka-get-offsets", "--topic kept --time earliest"),
 ]
