@@ -19,7 +19,7 @@ from minibroker.client.configs import SET, Change, alter_configs
 from minibroker.client.group_offsets import Committed, committed_offsets
 from minibroker.records.batch import split_batches
 from minibroker.testing import TEMPORARY, BrokerProcess
-from minibroker.testing.request_log import WAITING
+from minibroker.testing.request_log import NOT_ANSWERED, WAITING
 from tests.clients.transactional import Place
 from tests.support.fault_model import Model, Outcome, Sent, Transaction
 from tests.support.fault_schedule import MODERN, PATIENCE_S, Faulted, Performance, Schedule, Shape, draw
@@ -47,10 +47,10 @@ LOOKS_AT_RECORDS: Final = {"kafka-python"}
 STANDS_STILL: Final = {"kafka-python", "confluent-kafka", "java"}
 IDLE: Final = {"Heartbeat", "ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "Metadata", "ApiVersions", "FindCoordinator"}
 FETCHING: Final = {"Fetch", "ShareFetch"}
-#: Seen (seed 302) with librdkafka 2.16: a batch whose answer was REQUEST_TIMED_OUT, and its retry NOT_ENOUGH_REPLICAS, came again with a
-#: new epoch and sequence 0, where no broker can know it. We take it that the client forgets that the batch may be in the log; it was not
-#: seen on Apache Kafka: two guesses at the cause, a refusal or a record that is given up meanwhile, gave no new epoch there, nor here.
-#: Only duplicates are passed whose batches on the disk show both epochs of one producer, in a topic where it met such an answer.
+#: Seen (seeds 302, 708) with librdkafka 2.16: a batch that may be in the log (its answer was lost, or REQUEST_TIMED_OUT), whose retry is
+#: refused (UNKNOWN_TOPIC_OR_PARTITION, NOT_ENOUGH_REPLICAS), counts as not written; when one behind it is out of order then, it comes again
+#: in a new epoch with sequence 0, where no broker can know it. So we read the request logs: it was not played on Apache Kafka. Only
+#: duplicates are passed whose batches on the disk show both epochs of one producer, in a topic where an answer was such or lost.
 SENDS_AGAIN: Final = {"confluent-kafka"}
 MAY_BE_THERE: Final = {"REQUEST_TIMED_OUT", "NOT_ENOUGH_REPLICAS_AFTER_APPEND"}
 READ_TIMEOUT_S: Final = 60.0
@@ -359,7 +359,8 @@ class Round:
         earlier = {offset: last[value] for offset, value in rows if offset != last[value]}
         if not earlier:
             return rows
-        if not any(MAY_BE_THERE & {*each.errors} for each in self._log.of("Produce", topic=place.topic, injected=True)):
+        asked = self._log.of("Produce", topic=place.topic)
+        if not any(each.outcome == NOT_ANSWERED or MAY_BE_THERE & {*each.errors} for each in asked):
             return rows
         senders = self._senders(place)
         resent = {a for a, b in earlier.items() if senders[a][0] == senders[b][0] and senders[a][1] < senders[b][1]}
