@@ -9,7 +9,7 @@ from typing import Any
 from minibroker.client.client import Client
 from minibroker.client.connection import Connection
 from minibroker.client.deadline import Deadline
-from minibroker.client.errors import check, refusal
+from minibroker.client.errors import UnsupportedByBroker, check, refusal
 from minibroker.errors import KafkaError
 from minibroker.schemas import (
     k19_create_topics,
@@ -17,6 +17,7 @@ from minibroker.schemas import (
     k32_describe_configs,
     k37_create_partitions,
     k44_incremental_alter_configs,
+    k75_describe_topic_partitions,
 )
 from minibroker.wire.schema import NIL_UUID
 
@@ -110,6 +111,22 @@ def describe_configs(client: Client, names: Sequence[str]) -> dict[str, list[k32
     for result in response.results:
         check(result.error_code, f"topic {result.resource_name}", result.error_message)
     return {result.resource_name: list(result.configs) for result in response.results}
+
+
+def describe_partitions(client: Client, names: Sequence[str]) -> dict[tuple[str, int], k75_describe_topic_partitions.PartitionResult]:
+    """Partitions as DescribeTopicPartitions tells them (KIP-966), who may lead them among that; empty where the broker has no such API."""
+    topics, cursor = [k75_describe_topic_partitions.Topic(name=name) for name in sorted(names)], None
+    found: dict[tuple[str, int], k75_describe_topic_partitions.PartitionResult] = {}
+    while topics:
+        request = k75_describe_topic_partitions.Request(topics=topics, cursor=cursor)
+        try:
+            page: k75_describe_topic_partitions.Response = client.ask(k75_describe_topic_partitions, request)
+        except UnsupportedByBroker:
+            return {}
+        found |= {(topic.name or "", each.partition_index): each for topic in page.topics for each in topic.partitions}
+        cursor = page.next_cursor
+        topics = [] if cursor is None else [topic for topic in topics if topic.name >= cursor.topic_name]
+    return found
 
 
 def _ask_controller(client: Client, schema: ModuleType, request: Any, deadline: Deadline) -> Any:

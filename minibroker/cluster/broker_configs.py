@@ -9,12 +9,13 @@ and transactions are those of the configured broker, and follow its configs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from minibroker.cluster.metadata_image import ALL_BROKERS, BROKER_RESOURCE
 from minibroker.cluster.metadata_store import MetadataStore
 from minibroker.cluster.node import Node
 from minibroker.config.broker_config import BrokerConfig
+from minibroker.config.listeners import Listener
 
 
 class BrokerConfigs:
@@ -34,9 +35,11 @@ class BrokerConfigs:
             self._load(config)
 
     def add(self, node: Node) -> None:
-        """Another broker that clients see, with the static configs of the configured one, but for who it is."""
+        """Another broker that clients see, with the static configs of the configured one, but for who and where it is."""
         static = next(iter(self._of.values())).static
-        own = {"node.id": str(node.node_id)} | ({} if node.rack is None else {"broker.rack": node.rack})
+        own = {"node.id": str(node.node_id), "listeners": _text(node.wanted)}
+        own |= {"broker.rack": node.rack} if node.rack is not None else {}
+        own |= {"advertised.listeners": _text(node.given)} if node.given else {}
         config = BrokerConfig({name: text for name, text in static.items() if name != "broker.id"} | own)
         self._load(config)
         self._of[node.node_id] = config
@@ -76,3 +79,7 @@ class BrokerConfigs:
             config.set_dynamic(wanted, config.dynamic_broker)
         else:
             config.set_dynamic(config.dynamic_default, wanted)
+
+
+def _text(listeners: Iterable[Listener]) -> str:
+    return ",".join(map(str, listeners))

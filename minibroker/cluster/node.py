@@ -33,6 +33,11 @@ class Node:
         """Where to listen; port 0: a free one, until it was bound once."""
         return list(self._listeners.values())
 
+    @property
+    def given(self) -> list[Listener]:
+        """The addresses that are configured for clients; none: like `wanted`."""
+        return list(self._given.values())
+
     def advertised(self, listener_name: str) -> tuple[str, int]:
         """(host, port) to tell a client that came in by this listener; `localhost` where no host is configured."""
         bound = self._listeners.get(listener_name) or next(iter(self._listeners.values()))

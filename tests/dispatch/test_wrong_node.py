@@ -337,12 +337,15 @@ def elected(response: k43_elect_leaders.Response) -> dict[int, int]:
     return {each.partition_id: each.error_code for topic in response.replica_election_results for each in topic.partition_result}
 
 
-def test_each_broker_tells_its_own_configs(nodes: NodesInMemory) -> None:
+def test_each_broker_tells_its_own_configs() -> None:
+    addresses = {"listeners": "PLAINTEXT://:7000", "advertised.listeners": "PLAINTEXT://somewhere:8000"}
+    nodes = NodesInMemory(3, racks=("a", "b", "c"), config=addresses)
     resource = k32_describe_configs.Resource(resource_type=4, resource_name="3", configuration_keys=None)
     (found,) = nodes.ask(k32_describe_configs.Request(resources=[resource]), at=3).results
 
     values = {config.name: config.value for config in found.configs}
     assert (values["node.id"], values["broker.rack"]) == ("3", "c")
+    assert (values["listeners"], values["advertised.listeners"]) == ("PLAINTEXT://:7002", "PLAINTEXT://somewhere:8002")
     (refused,) = nodes.ask(k32_describe_configs.Request(resources=[resource]), at=1).results
     assert refused.error_message.startswith("Unexpected broker id, expected 1")
 

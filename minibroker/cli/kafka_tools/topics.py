@@ -12,6 +12,7 @@ from minibroker.client import topics as admin
 from minibroker.client.client import Client
 from minibroker.errors import KafkaError, TopicAlreadyExists
 from minibroker.schemas.k03_metadata import PartitionResult, TopicResult
+from minibroker.schemas.k75_describe_topic_partitions import PartitionResult as PartitionLeaders
 
 ACTIONS = ("list", "describe", "create", "alter", "delete")
 _REPLICAS_MAX = 32_767  #: an int16 of the protocol
@@ -89,6 +90,7 @@ def _pattern(topic: str | None) -> re.Pattern[str]:
 def _describe(client: Client, options: argparse.Namespace) -> None:
     chosen = _chosen(client, options, must=True)
     configs = admin.describe_configs(client, [topic.name or "" for topic in chosen]) if chosen else {}
+    told = admin.describe_partitions(client, [topic.name or "" for topic in chosen])
     only_some = options.under_replicated_partitions or options.unavailable_partitions
     for topic in chosen:
         own = [config for config in configs[topic.name or ""] if admin.SOURCES.get(config.config_source) != "default"]
@@ -97,15 +99,15 @@ def _describe(client: Client, options: argparse.Namespace) -> None:
             continue
         if not only_some:
             factor = max((len(partition.replica_nodes) for partition in partitions), default=0)
-            told = ",".join(f"{config.name}={config.value}" for config in own)
+            overrides = ",".join(f"{config.name}={config.value}" for config in own)
             print(
                 f"Topic: {topic.name}\tTopicId: {id_text(topic.topic_id)}\tPartitionCount: {len(partitions)}"
-                f"\tReplicationFactor: {factor}\tConfigs: {told}"
+                f"\tReplicationFactor: {factor}\tConfigs: {overrides}"
             )
         if not options.topics_with_overrides:
             for partition in partitions:
                 if not only_some or _is_shown(partition, options):
-                    print(_partition_line(topic.name or "", partition))
+                    print(_partition_line(topic.name or "", partition, told.get((topic.name or "", partition.partition_index))))
 
 
 def _is_shown(partition: PartitionResult, options: argparse.Namespace) -> bool:
@@ -113,11 +115,16 @@ def _is_shown(partition: PartitionResult, options: argparse.Namespace) -> bool:
     return bool((options.under_replicated_partitions and under_replicated) or (options.unavailable_partitions and partition.leader_id < 0))
 
 
-def _partition_line(name: str, partition: PartitionResult) -> str:
+def _partition_line(name: str, partition: PartitionResult, told: PartitionLeaders | None) -> str:
     leader = partition.leader_id if partition.leader_id >= 0 else "none"
     replicas, in_sync = (",".join(map(str, nodes)) for nodes in (partition.replica_nodes, partition.isr_nodes))
-    state = f"Leader: {leader}\tReplicas: {replicas}\tIsr: {in_sync}\tElr: \tLastKnownElr: "
+    eligible, last_known = ("N/A", "N/A") if told is None else (_nodes(told.eligible_leader_replicas), _nodes(told.last_known_elr))
+    state = f"Leader: {leader}\tReplicas: {replicas}\tIsr: {in_sync}\tElr: {eligible}\tLastKnownElr: {last_known}"
     return f"\tTopic: {name}\tPartition: {partition.partition_index}\t{state}"
+
+
+def _nodes(ids: Sequence[int] | None) -> str:
+    return "N/A" if ids is None else ",".join(map(str, ids))
 
 
 def _create(client: Client, options: argparse.Namespace) -> None:

@@ -87,6 +87,17 @@ def committed_offset(client: Client) -> int | None:
     return committed.offset if isinstance(committed, Committed) else None
 
 
+def test_who_may_lead_a_partition_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """As Kafka 4.3.1's own tool said of three brokers of which two had left (KIP-966)."""
+    with BrokerThread(brokers=3, config={"min.insync.replicas": 2, "default.replication.factor": 3}, topics={"orders": 1}) as broker:
+        for node in (3, 2):
+            broker.nodes.stop(node)
+        first = broker.bootstrap_servers.partition(",")[0]
+        assert run_tool("kafka-topics", ["--bootstrap-server", first, "--describe", "--topic", "orders"]) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "Leader:" in line]
+    assert [each for each in line.split("\t")[3:] if not each.startswith("Replicas")] == ["Leader: 1", "Isr: 1", "Elr: 2", "LastKnownElr: "]
+
+
 def test_a_console_consumer_that_is_told_to_stop_has_committed() -> None:
     call = [sys.executable, "-c", "import sys; from minibroker.cli.kafka_tools.main import main; main(sys.argv[1:])"]
     options = "--group counters --from-beginning --consumer-property auto.commit.interval.ms=50"
