@@ -24,6 +24,7 @@ from tests.clients.makes import IN_PROCESS
 from tests.clients.transactional import Place
 from tests.support import java
 from tests.support.kafka_process import KafkaProcess
+from tests.support.ports import free_ports
 
 COUNT = 600  #: records of each make
 STEPS = 16  #: things that happen to the brokers meanwhile
@@ -214,7 +215,8 @@ def _thread(work: Callable[[str, Progress], None], bootstrap: str, progress: Pro
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[BrokerProcess]:
-    with BrokerProcess(brokers=3, racks=[*RACKS.values()], topics={f"of-{make}": PARTITIONS for make in MAKES}) as broker:
+    topics = {f"of-{make}": PARTITIONS for make in MAKES}
+    with BrokerProcess(brokers=3, racks=[*RACKS.values()], topics=topics, port=free_ports(3)) as broker:
         yield broker
 
 

@@ -25,6 +25,7 @@ from tests.support.fault_model import Model, Outcome, Sent, Transaction
 from tests.support.fault_schedule import MODERN, PATIENCE_S, Faulted, Performance, Schedule, Shape, draw
 from tests.support.faulted_producers import FaultedProducer, GaveUpError, Open, transactional_id
 from tests.support.faulted_readers import Seen, group_of_readers, group_of_sharers
+from tests.support.ports import free_ports
 from tests.support.soak import times
 
 UNITS: Final = times(5, soak=10)  #: of work of each make, in each of which it writes of no transaction and in one
@@ -439,7 +440,7 @@ def play(seed: int, nodes: int, makes: Mapping[str, Clients]) -> Played:
     """One round on a broker of its own; where it is alone it is killed now and then."""
     topics = {topic: PARTITIONS for make in makes for topic in topics_of(make)}
     shape = Shape([*makes], topics, UNITS, nodes, is_killed=nodes == 1)
-    with BrokerProcess(brokers=nodes, topics=topics, config=CONFIG, data_dir=TEMPORARY) as broker:
+    with BrokerProcess(brokers=nodes, topics=topics, config=CONFIG, data_dir=TEMPORARY, port=free_ports(nodes)) as broker:
         played = play_on(broker, draw(seed, shape), makes)
         if "Traceback" in broker.output:
             played.complaints.append(broker.output)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 FIRST_PORT = 10_000  # well-known ones, such as 9092, lie below
 BLOCK_PORTS = 500
+LAST_PORT = 65_535
 EPHEMERAL_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 _claims: dict[int, socket.socket] = {}  # by process id: a forked child claims a block of its own
@@ -22,20 +23,29 @@ _last: dict[int, int] = {}
 
 def free_port() -> int:
     """A port of 127.0.0.1 that no other test gets, not one that this process had lately; where all blocks are taken, any free one."""
+    return free_ports(1)
+
+
+def free_ports(count: int) -> int:
+    """The first of so many such ports in a row, as a cluster's brokers have them."""
     process = os.getpid()
     if process not in _claims:
         claim = _claimed()
         if claim is None:
-            return _any_free_port()
+            return _any_free_ports(count)
         _claims[process] = claim
         _last[process] = 0
-    first = _claims[process].getsockname()[1]
-    for _ in range(1, BLOCK_PORTS):
+    first: int = _claims[process].getsockname()[1]
+    row: list[int] = []
+    for _ in range(2 * BLOCK_PORTS):  # a row may begin anywhere in the block, and does not go on behind its end
         _last[process] = _last[process] % (BLOCK_PORTS - 1) + 1
-        port: int = first + _last[process]
-        if _is_free(port):
-            return port
-    return _any_free_port()
+        port = first + _last[process]
+        if row and port != row[-1] + 1:
+            row = []
+        row = [*row, port] if _is_free(port) else []
+        if len(row) == count:
+            return row[0]
+    return _any_free_ports(count)
 
 
 def _claimed() -> socket.socket | None:
@@ -64,7 +74,9 @@ def _is_free(port: int) -> bool:
     return True
 
 
-def _any_free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-    return port
+def _any_free_ports(count: int) -> int:
+    while True:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            port: int = listener.getsockname()[1]
+        if port + count <= LAST_PORT + 1 and all(_is_free(port + number) for number in range(1, count)):
+            return port

@@ -210,7 +210,7 @@ def test_snapshots_are_restored_as_often_as_one_likes(broker: Surface) -> None:
 
 
 def test_it_starts_again_on_the_same_port_with_the_same_data(form: Form) -> None:
-    broker = form(topics=["orders"], data_dir=TEMPORARY)
+    broker = form(topics=["orders"], data_dir=TEMPORARY, port=free_port())
     with broker:
         address = broker.bootstrap_servers
         broker.produce("orders", "one")
@@ -283,7 +283,7 @@ def test_memory_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_folders_leave_nothing_behind(form: Form, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (temporary := tmp_path / "tmp").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
-    with form(topics=["orders"], data_dir=TEMPORARY if place == "temporary" else tmp_path / "data") as broker:
+    with form(topics=["orders"], data_dir=TEMPORARY if place == "temporary" else tmp_path / "data", port=free_port()) as broker:
         broker.produce("orders", "one")
         kept = broker.snapshot()
         broker.reset()

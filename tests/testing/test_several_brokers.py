@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from minibroker.testing import Broker, BrokerError, BrokerProcess, BrokerThread
+from tests.support.ports import free_ports
 
 TOPIC = "orders"
 
@@ -113,7 +114,7 @@ def test_one_broker_alone_may_lose_its_leaders_too() -> None:
 @pytest.mark.parametrize("form", [BrokerThread, BrokerProcess])
 def test_addresses_and_replicas_are_the_same_after_a_restart(form: type[BrokerThread | BrokerProcess], tmp_path: Path) -> None:
     with ExitStack() as stack:
-        broker = stack.enter_context(form(brokers=2, topics={TOPIC: 2}, data_dir=tmp_path))
+        broker = stack.enter_context(form(brokers=2, topics={TOPIC: 2}, data_dir=tmp_path, port=free_ports(2)))
         addresses, before = broker.nodes.addresses, [broker.leaders.describe(TOPIC, index)["replicas"] for index in range(2)]
         broker.stop()
         broker.start()
