@@ -88,6 +88,7 @@ class FaultingProxy:
             self._faults.clear()
 
     def close(self) -> None:
+        _shut(self._listener)  # wakes the thread that accepts, or it would keep the port
         self._listener.close()
 
     def _accept(self) -> None:

@@ -105,16 +105,19 @@ def test_a_console_consumer_that_is_told_to_stop_has_committed() -> None:
         producer = Producer(client, "orders")
         call += ["kafka-console-consumer", "--bootstrap-server", broker.bootstrap_servers, "--topic", "orders", *options.split()]
         with subprocess.Popen(call, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as consumer:
-            for count in (1, 2):
-                producer.add(Record(0, time.time_ns() // 1_000_000, None, b"v%d" % count))
-                producer.flush()
-                deadline_s = time.monotonic() + TIMEOUT_S
-                while committed_offset(client) != count:
-                    assert time.monotonic() < deadline_s, committed_offset(client)
-                    time.sleep(0.05)
-            consumer.terminate()
-            assert consumer.communicate(timeout=TIMEOUT_S) == ("v1\nv2\n", "Processed a total of 2 messages\n")
-            assert consumer.returncode == 0
+            try:
+                for count in (1, 2):
+                    producer.add(Record(0, time.time_ns() // 1_000_000, None, b"v%d" % count))
+                    producer.flush()
+                    deadline_s = time.monotonic() + TIMEOUT_S
+                    while committed_offset(client) != count:
+                        assert time.monotonic() < deadline_s, committed_offset(client)
+                        time.sleep(0.05)
+                consumer.terminate()
+                assert consumer.communicate(timeout=TIMEOUT_S) == ("v1\nv2\n", "Processed a total of 2 messages\n")
+                assert consumer.returncode == 0
+            finally:
+                consumer.kill()
         (group,) = describe_groups(client, ["counters"]).values()
         assert isinstance(group, DescribedGroup)
         assert list(group.members) == []
