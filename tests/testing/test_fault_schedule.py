@@ -41,7 +41,7 @@ def seeds() -> list[int]:
 
 
 @pytest.mark.java
-@pytest.mark.timeout(1800 if IS_SOAK else 300)
+@pytest.mark.timeout(1800 if IS_SOAK else 900)
 @pytest.mark.parametrize("nodes", [1, 3])
 def test_what_is_acknowledged_is_read_once_whatever_happens(nodes: int, makes: Mapping[str, Clients], tmp_path: Path) -> None:
     for seed in seeds():

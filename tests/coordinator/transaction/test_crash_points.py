@@ -1,7 +1,8 @@
 """FAULTS 14: the broker dies, or the power goes, before any single change of the disk of a day full of transactions.
 
 Of the 480 all were tried once with two kinds of power loss, and a good part of them with the others; since a death takes a tenth of a
-second, these tests try fewer: others in each run. CRASH_SEED repeats those of a run, MINIBROKER_SOAK=1 tries three times as many.
+second, these tests try fewer, the same in each run; MINIBROKER_SOAK=1 tries three times as many, others each time, and CRASH_SEED repeats
+those of a run.
 
 What was committed is seen, whole and in its order, with the offsets that were committed in it, and nothing else ever is; what was decided
 is finished by the start; what was left open is aborted at its time-out, so that readers reach the end of every log. The producers of

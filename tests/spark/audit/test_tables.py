@@ -1,8 +1,10 @@
-"""Audits of small tables against a comparison in plain Python: differences of all kinds, planted at random, many partitions at once."""
+"""Audits of small tables against a comparison in plain Python: differences of all kinds, planted at random, many partitions at once.
+
+They are the same ones in each run that is no soak; AUDIT_SEED plants others.
+"""
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Iterator
 from typing import Any
@@ -18,6 +20,7 @@ from minibroker.spark.audit.digest import COLUMNS, digest
 from minibroker.spark.audit.result import CHANGED, DUPLICATE_LEFT, DUPLICATE_RIGHT, MISSING_LEFT, MISSING_RIGHT
 from minibroker.spark.sources.errors import SourceError
 from tests.spark.audit.planting import EPOCH, Row, first_by_offset, first_by_order, frame, planted, rows_of
+from tests.support.soak import seed as chosen
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -34,9 +37,7 @@ def _forget(spark: Any) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def seed() -> int:
-    found = int(os.environ.get("AUDIT_SEED", random.randrange(1 << 30)))
-    print(f"AUDIT_SEED={found}")
-    return found
+    return chosen("AUDIT_SEED")
 
 
 def sides(seed: int) -> dict[int, tuple[list[Row], list[Row]]]:
