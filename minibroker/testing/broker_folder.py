@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from uuid import uuid4
 
+from minibroker.cluster.replica_assignments import NAME as REPLICA_ASSIGNMENTS
 from minibroker.storage.log_file_names import (
     CLEANED,
     DELETE_FOLDER,
@@ -32,7 +33,8 @@ from minibroker.storage.log_file_names import (
 )
 
 METADATA_TOPIC: Final = "__cluster_metadata"
-_FILE: Final = re.compile(r"(\.lock|\.kafka_cleanshutdown|meta\.properties|bootstrap\.checkpoint|[a-z-]+-offset-checkpoint)(\.tmp)?")
+_NAMES: Final = (".lock", ".kafka_cleanshutdown", "meta.properties", "bootstrap.checkpoint", REPLICA_ASSIGNMENTS)
+_FILE: Final = re.compile(rf"({'|'.join(map(re.escape, _NAMES))}|[a-z-]+-offset-checkpoint)(\.tmp)?")
 _PASSING: Final = (DELETED, CLEANED)  #: the next start removes them
 _AT_ONCE: Final = 1 << 20  #: bytes
 

@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kafka import TopicPartition
+from kafka.admin import KafkaAdminClient, NewTopic
 
-from minibroker.testing import BrokerError, BrokerThread, broker_folder
+from minibroker.cluster import replica_assignments
+from minibroker.testing import TEMPORARY, BrokerError, BrokerThread, broker_folder
 from minibroker.testing.broker_folder import BrokerFolder, FolderCopy
 from tests.support.soak import times
 
@@ -152,6 +155,40 @@ def test_what_was_written_at_the_moment_of_the_copy_proves_nothing(tmp_path: Pat
         restore(folder, copy)
     assert inodes(path)[old] == before[old]
     assert inodes(path)[new] != before[new]
+
+
+def reassign(broker: BrokerThread, topic: str, replicas: list[int]) -> None:
+    partition = TopicPartition(topic, 0)
+    with KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers) as admin:
+        assert admin.alter_partition_reassignments({partition: replicas}) == {partition: None}
+    assert broker.leaders.describe(topic, 0)["replicas"] == replicas
+
+
+@pytest.mark.parametrize("place", ["temporary", "folder"])
+def test_replicas_are_where_they_were_when_the_copy_was_made(tmp_path: Path, place: str) -> None:
+    with BrokerThread(brokers=3, data_dir=TEMPORARY if place == "temporary" else tmp_path) as broker:
+        assert broker.data_dir is not None
+        file = broker.data_dir / replica_assignments.NAME
+        broker.create_topic("prices")
+        bare = broker.snapshot()
+        with KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers) as admin:
+            admin.create_topics([NewTopic("orders", num_partitions=1, replication_factor=1)])
+        alone = broker.leaders.describe("orders", 0)["replicas"]
+        assert len(alone) == 1
+        kept = broker.snapshot()
+        at_first = broker.leaders.describe("prices", 0)["replicas"]
+        reassign(broker, "prices", [2])
+        broker.delete_topic("orders")
+        for _ in range(2):
+            broker.restore(kept)
+            assert broker.leaders.describe("orders", 0)["replicas"] == alone
+            assert broker.leaders.describe("prices", 0)["replicas"] == at_first
+            broker.reset()
+            assert not file.exists()
+        broker.restore(kept)
+        assert file.exists()
+        broker.restore(bare)
+        assert not file.exists()
 
 
 def test_a_copy_goes_when_nobody_has_it_any_more(tmp_path: Path) -> None:
