@@ -32,22 +32,23 @@ class BrokerConfigs:
     def load(self) -> None:
         """Put in force what was stored, as far as it can be."""
         for config in self._of.values():
-            self._load(config)
+            config.set_stored(*self._stored(config))
 
     def add(self, node: Node) -> None:
         """Another broker that clients see, with the static configs of the configured one, but for who and where it is."""
         static = next(iter(self._of.values())).static
-        own = {"node.id": str(node.node_id), "listeners": _text(node.wanted)}
+        own = {"node.id": str(node.node_id), "broker.id": str(node.node_id), "listeners": _text(node.wanted)}
         own |= {"broker.rack": node.rack} if node.rack is not None else {}
         own |= {"advertised.listeners": _text(node.given)} if node.given else {}
-        config = BrokerConfig({name: text for name, text in static.items() if name != "broker.id"} | own)
-        self._load(config)
+        config = BrokerConfig({**static, **own})
+        if any(self._stored(config)):  # else it is as it was made, and each reset of a broker under test makes it anew
+            config.set_stored(*self._stored(config))
         self._of[node.node_id] = config
 
-    def _load(self, config: BrokerConfig) -> None:
+    def _stored(self, config: BrokerConfig) -> tuple[Mapping[str, str], Mapping[str, str]]:
+        """For all brokers, and for this one."""
         image = self._store.image
-        for_this = image.config_of(BROKER_RESOURCE, str(config.node_id))
-        config.set_stored(image.config_of(BROKER_RESOURCE, ALL_BROKERS), for_this)
+        return image.config_of(BROKER_RESOURCE, ALL_BROKERS), image.config_of(BROKER_RESOURCE, str(config.node_id))
 
     def alter(self, name: str, overrides: Mapping[str, str], *, validate_only: bool = False) -> bool:
         """Replace those of a broker (its id) or of all brokers (""); whether that was done. The caller checks what may change.

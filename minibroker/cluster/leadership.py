@@ -33,6 +33,7 @@ from minibroker.cluster.standing import (
     led_by_preferred,
     left_by,
     reassigned,
+    taken,
 )
 from minibroker.cluster.topic import CONSUMER_OFFSETS_TOPIC, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC, Topic
 from minibroker.errors import EligibleLeadersNotAvailable, InvalidReplicaAssignment, KafkaError, PreferredLeaderNotAvailable
@@ -85,10 +86,10 @@ class Leadership:
         return PartitionNodes(standing.leader_id, replicas, standing.in_sync, [each for each in replicas if each not in self.alive])
 
     def eligible(self, partition: Partition) -> EligibleLeaders:
-        """Who may lead besides, and who led last."""
+        """Who may lead besides, and who led last, where nobody is in sync."""
         standing = self.standing(partition)
-        last = standing.last_leader_id
-        return EligibleLeaders(list(standing.eligible), [] if last == NO_LEADER else [last])
+        is_known = not standing.in_sync and standing.last_leader_id != NO_LEADER
+        return EligibleLeaders(list(standing.eligible), [standing.last_leader_id] if is_known else [])
 
     def default_replication_factor(self, name: str) -> int:
         """Replicas of a topic whose creator does not say how many; never more than there are brokers."""
@@ -206,7 +207,7 @@ class Leadership:
 
     def take_away(self, partition: Partition) -> None:
         """Nobody leads it until `give_back`; harmless when it was taken already."""
-        self._change([partition], lambda before, _: before._replace(leader_id=NO_LEADER, is_taken=True))
+        self._change([partition], lambda before, _: taken(before))
 
     def give_back(self, partition: Partition) -> None:
         """Let it have a leader again: the preferred one if it can; harmless when nothing was taken."""

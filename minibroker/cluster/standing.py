@@ -26,7 +26,7 @@ class Standing(NamedTuple):
     leader_id: int  #: NO_LEADER
     is_taken: bool = False  #: it has no leader because somebody said so: no election gives it one
     eligible: tuple[int, ...] = ()  #: not in sync, and yet they may lead
-    last_leader_id: int = NO_LEADER  #: who led last, where nobody can
+    last_leader_id: int = NO_LEADER  #: who led last, where nobody does
 
 
 class Given(NamedTuple):
@@ -52,6 +52,11 @@ def elected(standing: Standing, given: Given) -> Standing:
     if not entitled and given.may_be_unclean:
         return _led(standing, there[0], given) if there else _led(standing, NO_LEADER, given)
     return _led(standing, entitled[0] if entitled else NO_LEADER, given)
+
+
+def taken(standing: Standing) -> Standing:
+    """Nobody leads it, whoever could."""
+    return standing._replace(leader_id=NO_LEADER, is_taken=True, last_leader_id=_last_leader_id(standing))
 
 
 def left_by(standing: Standing, node_id: int, given: Given) -> Standing:
@@ -121,7 +126,9 @@ def _led(before: Standing, leader_id: int, given: Given) -> Standing:
     is_unclean = leader_id != NO_LEADER and before.leader_id == NO_LEADER and not _may_lead(before, leader_id)
     if is_unclean or len(in_sync) >= min(given.in_sync_min, len(before.replicas)):
         eligible = ()
-    last_leader_id = NO_LEADER
-    if not is_led:
-        last_leader_id = before.last_leader_id if before.leader_id == NO_LEADER else before.leader_id
+    last_leader_id = NO_LEADER if leader_id != NO_LEADER else _last_leader_id(before)
     return Standing(before.replicas, in_sync, leader_id, before.is_taken, eligible, last_leader_id)
+
+
+def _last_leader_id(before: Standing) -> int:
+    return before.last_leader_id if before.leader_id == NO_LEADER else before.leader_id

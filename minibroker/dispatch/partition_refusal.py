@@ -3,9 +3,10 @@
     registry = wrapped(load(), lambda handler: handler.around(lambda ctx, request: serve(handler, ctx, request, error_of_this_node)))
 
 Most requests are split (partition_split.py). Fetch and ShareFetch go to their handlers whole, since these keep the sessions, and find
-partitions refused when they look them up: nothing is waited for then, and one that is refused later ends the wait, as in Kafka's
-DelayedFetch. A partition of a session counts whether the request names it or not. Where an error says that another leads, the answer names
-the leader as Apache Kafka 4.3.1 does, in the versions that can (KIP-951): Produce from 10 on, Fetch from 16 on, those of share groups.
+partitions refused when they look them up: nothing is waited for then. One that is refused later ends the wait of a Fetch, as in Kafka's
+DelayedFetch, and that of a ShareFetch once all are. A partition of a session counts whether the request names it or not. Where an error
+says that another leads, the answer names the leader as Apache Kafka 4.3.1 does, in the versions that can (KIP-951): Produce from 10 on,
+Fetch from 16 on, those of share groups.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ _TELLS_LEADER: Final = {
 def serve(handler: Handler, ctx: RequestContext, request: Any, error_of: ErrorOf) -> Any:
     """What the handler gives to the request without the places that `error_of` refuses, joined with their errors.
 
-    `error_of` gets a topic's name and its id where there is such a topic, however the request names it, and is to say the same each time.
+    `error_of` gets a topic's name and its id where there is such a topic, however the request names it, and is to say the same until
+    something changes: a Fetch that waits asks again whenever it looks.
     Where nothing is refused this is the handler's own answer.
     """
     named = by_both_names(ctx.cluster, error_of)

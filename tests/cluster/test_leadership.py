@@ -261,6 +261,20 @@ def test_a_broker_alone_opens_what_several_wrote(tmp_path: Path) -> None:
     assert alone.cluster.image.partition_record(alone.cluster.partition("orders", 0)).replicas == [1]
 
 
+def test_who_led_last_is_known_where_nobody_can() -> None:
+    nodes = NodesInMemory(2, {"orders": 1}, replication_factor=1)
+    leadership, partition = nodes.leadership, nodes.partition("orders")
+    leader_id = leadership.standing(partition).leader_id
+    leadership.take_away(partition)
+    leadership.take_away(partition)
+    assert leadership.eligible(partition) == ([], [])
+    leadership.stop(leader_id)
+    leadership.give_back(partition)
+    assert leadership.eligible(partition) == ([leader_id], [leader_id])
+    leadership.start(leader_id)
+    assert leadership.eligible(partition) == ([], [])
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_a_leader_is_always_alive_and_in_sync(seed: int) -> None:
     """Whatever happens; and what has another leader has another epoch."""

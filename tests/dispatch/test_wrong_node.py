@@ -344,7 +344,7 @@ def test_each_broker_tells_its_own_configs() -> None:
     (found,) = nodes.ask(k32_describe_configs.Request(resources=[resource]), at=3).results
 
     values = {config.name: config.value for config in found.configs}
-    assert (values["node.id"], values["broker.rack"]) == ("3", "c")
+    assert (values["node.id"], values["broker.id"], values["broker.rack"]) == ("3", "3", "c")
     assert (values["listeners"], values["advertised.listeners"]) == ("PLAINTEXT://:7002", "PLAINTEXT://somewhere:8002")
     (refused,) = nodes.ask(k32_describe_configs.Request(resources=[resource]), at=1).results
     assert refused.error_message.startswith("Unexpected broker id, expected 1")
