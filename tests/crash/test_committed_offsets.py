@@ -19,6 +19,7 @@ from minibroker.schemas import k09_offset_fetch as k09
 from minibroker.schemas import k10_find_coordinator as k10
 from tests.support.becoming import becomes
 from tests.support.broker_process import BrokerProcess
+from tests.support.giving_up import GivingUp
 from tests.support.soak import seed, times
 
 pytestmark = [pytest.mark.crash]
@@ -26,6 +27,7 @@ pytestmark = [pytest.mark.crash]
 KILLS = times(4, soak=8)
 GROUPS = [f"group-{index}" for index in range(4)]
 PARTITIONS = 3
+LIMIT_MS = 5_000
 TOPIC = "read"
 
 
@@ -63,7 +65,7 @@ class Committer:
 
     def _run(self) -> None:
         try:
-            with Client(self._bootstrap, timeout_ms=700) as client:
+            with GivingUp(self._bootstrap, timeout_ms=LIMIT_MS) as client:
                 while True:
                     self.tried += 1
                     assert commit(client, self._group, self.tried)
@@ -86,7 +88,7 @@ def test_acknowledged_offsets_survive(tmp_path: Path) -> None:
             assert ask(client, k10, k10.Request(coordinator_keys=GROUPS)).coordinators[0].error_code == 0
         for _ in range(KILLS):
             committers = {group: Committer(broker.bootstrap, group, last[group]) for group in GROUPS}
-            becomes(lambda: all(each.acknowledged > last[group] + 1 for group, each in committers.items()))  # noqa: B023  called here alone
+            assert becomes(lambda: all(each.acknowledged > last[group] + 1 for group, each in committers.items()))  # noqa: B023  called here alone
             time.sleep(moments.uniform(0.05, 0.3))  # the random moment itself
             broker.kill()
             for each in committers.values():
