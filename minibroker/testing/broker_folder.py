@@ -35,7 +35,7 @@ from minibroker.storage.log_file_names import (
 METADATA_TOPIC: Final = "__cluster_metadata"
 _NAMES: Final = (".lock", ".kafka_cleanshutdown", "meta.properties", "bootstrap.checkpoint", REPLICA_ASSIGNMENTS)
 _FILE: Final = re.compile(rf"({'|'.join(map(re.escape, _NAMES))}|[a-z-]+-offset-checkpoint)(\.tmp)?")
-_PASSING: Final = (DELETED, CLEANED)  #: the next start removes them
+_PASSING: Final = (DELETED, CLEANED, ".tmp")  #: of no use to who starts, and gone at any moment: a file gets its name when it is whole
 _AT_ONCE: Final = 1 << 20  #: bytes
 
 _numbers = count(1)
@@ -85,7 +85,7 @@ class BrokerFolder:
         self._known.clear()
 
     def copy(self, target: Path) -> FolderCopy:
-        """All files but those that are on their way out; nobody writes meanwhile."""
+        """All files but those that are on their way in or out; nobody writes meanwhile but threads that replace a checkpoint."""
         made = FolderCopy(target)
         self._copies[made.number] = made
         for folder in ("", *(each.name for each in _entries(self.path) if _is_log(each))):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -155,6 +155,36 @@ def test_what_was_written_at_the_moment_of_the_copy_proves_nothing(tmp_path: Pat
         restore(folder, copy)
     assert inodes(path)[old] == before[old]
     assert inodes(path)[new] != before[new]
+
+
+def test_a_checkpoint_that_is_being_replaced_is_copied_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, folder = tmp_path / "data", BrokerFolder(str(tmp_path / "data"))
+    checkpoints = ("recovery-point-offset-checkpoint", "orders-0/leader-epoch-checkpoint")
+    put(path, dict.fromkeys(checkpoints, b"old") | {f"{name}.tmp": b"n" for name in checkpoints} | FOREIGN)
+    (tmp_path / "copy").mkdir()
+    kept = folder.copy(tmp_path / "copy")
+    assert tree(tmp_path / "copy") == dict.fromkeys(checkpoints, b"old")
+    restore(folder, kept)
+    assert tree(path) == dict.fromkeys(checkpoints, b"old") | FOREIGN
+    put(path, {f"{name}.tmp": b"new" for name in checkpoints})
+    real = BrokerFolder._names
+
+    def names(self: BrokerFolder, of: str) -> Sequence[str]:
+        """A thread has written all of it just behind this look."""
+        found = real(self, of)
+        for half_written in (path / of).glob("*.tmp"):
+            half_written.replace(half_written.with_suffix(""))
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(BrokerFolder, "_names", names)
+        (tmp_path / "later").mkdir()
+        later = folder.copy(tmp_path / "later")
+    put(path, {f"{name}.tmp": b"n" for name in checkpoints})
+    folder.clear()
+    assert tree(path) == FOREIGN
+    restore(folder, later)
+    assert tree(path) == dict.fromkeys(checkpoints, b"new") | FOREIGN
 
 
 def reassign(broker: BrokerThread, topic: str, replicas: list[int]) -> None:
