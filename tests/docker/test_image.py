@@ -165,7 +165,7 @@ def test_health_is_asked_of_the_broker_itself(image: str) -> None:
 
 
 def test_any_user_on_a_read_only_root_with_old_names_and_a_wrong_setting(image: str) -> None:
-    options = ["--user", "12345:0", "--read-only"]
+    options = ["--user", "12345:0", "--read-only", "--read-only-tmpfs=false"]
     old = {"KAFKA_ADVERTISED_HOST_NAME": "localhost", "KAFKA_ADVERTISED_PORT": "9095"}
     with Container(image, "/etc/confluent/docker/run", environment=old, options=options, ports=[9095]) as container:
         found = check_health(Address("127.0.0.1", container.port(9095)), Deadline(30_000))
