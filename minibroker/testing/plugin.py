@@ -85,11 +85,23 @@ class _Session:
 
     def empty(self, seed: Seed | None) -> None:
         """Nothing is there but what the seed makes."""
-        if seed is None or self._is_given or id(seed) not in self._planted:
+        if seed is None or not self._restore(seed):
             self.broker.reset()
             self.plant(seed)
-        else:
-            self.broker.restore(self._planted[id(seed)][1])
+
+    def _restore(self, seed: Seed) -> bool:
+        """Have again what it made; False: it has made nothing yet, or a test has stopped and started a process that took it along."""
+        from minibroker.testing.errors import BrokerError  # noqa: PLC0415  see the module
+
+        _, made = self._planted.get(id(seed), (None, None))
+        if made is None:
+            return False
+        try:
+            self.broker.restore(made)
+        except BrokerError:
+            del self._planted[id(seed)]
+            return False
+        return True
 
     def plant(self, seed: Seed | None) -> None:
         """Let the seed make what it makes, and remember that."""

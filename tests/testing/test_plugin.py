@@ -199,6 +199,37 @@ def test_a_broker_that_a_test_has_stopped_is_there_for_the_next_one(suite: pytes
     suite.runpytest_inprocess().assert_outcomes(passed=5)
 
 
+@pytest.mark.parametrize("form", ["thread", "process"])
+def test_a_broker_that_a_test_has_started_again_has_the_seed_for_the_next_one(suite: pytest.Pytester, form: str) -> None:
+    with_ini(suite, f"minibroker_form = {form}")
+    suite.makepyfile(
+        """
+        import pytest
+
+        calls = []
+
+        @pytest.fixture(scope="session")
+        def minibroker_seed():
+            def fill(broker):
+                calls.append(broker)
+                broker.create_topic("prices")
+            return fill
+
+        @pytest.mark.parametrize("time", range(4))
+        def test_seed(minibroker, time):
+            assert minibroker.topics() == ["prices"]
+            minibroker.create_topic("orders")
+            if time == 1:
+                minibroker.stop()
+                minibroker.start()
+
+        def test_it_is_planted_once_for_each_process(minibroker):
+            assert len(calls) == (2 if type(minibroker).__name__ == "BrokerProcess" else 1)
+        """
+    )
+    suite.runpytest_inprocess().assert_outcomes(passed=5)
+
+
 SEED = """
 import pytest
 
