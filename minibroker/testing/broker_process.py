@@ -92,8 +92,9 @@ class BrokerProcess(Surface):
 
     def start(self) -> Self:
         """See Surface."""
-        if self._process is not None and self._process.poll() is None:
+        if self.is_running:
             raise BrokerError("the broker runs already")
+        self.kill()  # what is left of a process that others have killed: its pipes, its folder
         if self._options.data_dir is DataDir.TEMPORARY:
             self._data = TemporaryData()
             self._options.data_dir = self._data.log_dir

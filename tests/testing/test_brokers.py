@@ -413,6 +413,24 @@ def test_a_process_that_hangs_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         broker.kill()
 
 
+def test_behind_a_kill_from_outside_it_starts_again_and_nothing_is_left_of_the_process(tmp_path: Path) -> None:
+    with BrokerProcess(topics=["orders"], data_dir=tmp_path, port=free_port()) as broker:
+        broker.produce("orders", "one")
+        before, scratch = broker._running(), broker._scratch
+        assert scratch is not None
+        os.kill(broker.pid, signal.SIGKILL)
+        before.wait(60)
+        assert not broker.is_running
+        broker.start()
+        assert texts(broker, "orders") == ["one"]
+        assert before.stdin is not None
+        assert before.stdout is not None
+        assert (before.stdin.closed, before.stdout.closed) == (True, True)
+        assert not Path(scratch.name).exists()
+        assert broker._scratch is not None
+        assert Path(broker._scratch.name).exists()
+
+
 def test_a_process_that_dies_is_told() -> None:
     with BrokerProcess() as broker:
         broker._running().kill()
