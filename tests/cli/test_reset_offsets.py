@@ -103,7 +103,7 @@ def test_which_partitions(cli: Commands, topic: str, fresh: Callable[..., str]) 
     assert f"Warning: group {group}: offset 2 of {topic}-2 is after the log end: 0 instead\n" in ran.err
     ran = cli("groups", "reset-offsets", group, "-t", f"{topic}:0,7", "-t", "nowhere", "--to-latest", "-o", "name", code=1)
     assert ran.lines == [f"{topic}:0"]
-    assert f"topic {topic} has no partition 7: it has 3 [UNKNOWN_TOPIC_OR_PARTITION]" in ran.err
+    assert f"topic {topic}: there is no partition 7, it has 3 [UNKNOWN_TOPIC_OR_PARTITION]" in ran.err
     assert "Error: topic nowhere: " in ran.err
     ran = cli("groups", "reset-offsets", "nobody", "--all-topics", "--to-latest", code=1)
     assert ran.err == "Error: group nobody has no committed offsets; give --topic [UNKNOWN_TOPIC_OR_PARTITION]\n"

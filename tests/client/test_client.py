@@ -150,7 +150,7 @@ def test_what_does_not_exist_is_an_error_beside_the_others() -> None:
     broker.on(k02_list_offsets, found(7))
     answers = list_offsets(client_of(broker), {("orders", 0): LATEST, ("orders", 5): LATEST, ("nope", 0): LATEST})
     assert isinstance(answers["orders", 0], FoundOffset)
-    assert "has no partition 5" in str(answers["orders", 5])
+    assert "there is no partition 5, it has 1" in str(answers["orders", 5])
     assert isinstance(answers["nope", 0], UnknownTopicOrPartition)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from minibroker.cli.kafka_tools.arguments import UsageError, add_bootstrap, client_of, parser, words_of
 from minibroker.cli.kafka_tools.java_names import java_name
@@ -56,29 +56,39 @@ def offsets_of(text: str) -> dict[TopicPartition, int]:
         raise UsageError("Missing partitions field")
     found: dict[TopicPartition, int] = {}
     twice = []
-    for each in _checked(given["partitions"], list):
-        key = _field(each, "topic", str), _field(each, "partition", int)
+    for each in _checked(given["partitions"], _ARRAY):
+        key = _field(each, "topic", _STRING), _field(each, "partition", _INTEGER)
         if key in found:
             twice.append(f"{key[0]}-{key[1]}")
-        found[key] = _field(each, "offset", int)
+        found[key] = _field(each, "offset", _LONG)
     if twice:
         raise UsageError(f"Offset json file contains duplicate topic partitions: {','.join(twice)}")
     return found
 
 
-#: Kafka's names of JSON's types
-_NAMES: dict[type, str] = {str: "String", int: "Integer", list: "array", dict: "object"}
+class _Kind(NamedTuple):
+    """What a value of the file is to be."""
+
+    name: str  #: as Kafka names it
+    type: type
+    bits: int = 0  #: of a number, with its sign
 
 
-def _field(of: Any, name: str, kind: type) -> Any:
-    if name not in _checked(of, dict):
+_STRING = _Kind("`String` value", str)
+_INTEGER = _Kind("`Integer` value", int, 32)
+_LONG = _Kind("`Long` value", int, 64)
+_ARRAY = _Kind("JSON array", list)
+_OBJECT = _Kind("JSON object", dict)
+
+
+def _field(of: Any, name: str, kind: _Kind) -> Any:
+    if name not in _checked(of, _OBJECT):
         raise UsageError(f"No such field exists: `{name}`")
     return _checked(of[name], kind)
 
 
-def _checked(value: Any, kind: type) -> Any:
-    if not isinstance(value, kind) or isinstance(value, bool):
-        name = _NAMES[kind]
-        wanted = f"`{name}` value" if kind in {str, int} else f"JSON {name}"
-        raise UsageError(f"Expected {wanted}, received {json.dumps(value)}")
+def _checked(value: Any, kind: _Kind) -> Any:
+    is_one = isinstance(value, kind.type) and not isinstance(value, bool)
+    if not is_one or (kind.bits and not -(1 << kind.bits - 1) <= value < 1 << kind.bits - 1):
+        raise UsageError(f"Expected {kind.name}, received {json.dumps(value)}")
     return value
