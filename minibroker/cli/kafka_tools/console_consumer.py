@@ -15,12 +15,13 @@ from minibroker.client.group_member import GroupMember
 from minibroker.client.leaders import TopicPartition
 from minibroker.client.offsets import EARLIEST, ISOLATION_LEVELS, LATEST, list_offsets
 from minibroker.errors import KafkaError, UnknownTopicOrPartition
-from minibroker.records.batch import TimestampType
+from minibroker.records.batch import INT32_MAX, TimestampType
 
 POLL_MS = 200
 _TYPES = {TimestampType.CREATE_TIME: b"CreateTime", TimestampType.LOG_APPEND_TIME: b"LogAppendTime"}
 _NUMBER = re.compile(r"(Long|Integer|Short)Deserializer$")
 _BYTES = re.compile(r"(^|(String|ByteArray|ByteBuffer|Bytes)Deserializer)$")
+_INT = re.compile(r"[+-]?[0-9]{1,10}")
 _COMMIT_INTERVAL_MS = 5_000  #: Kafka's default of auto.commit.interval.ms
 
 
@@ -77,6 +78,7 @@ def run(arguments: Sequence[str]) -> int:
     if options.offset is not None and options.partition is None:
         raise UsageError("The partition is required when offset is specified.")
     settings = properties([*options.consumer_property, *options.command_property], options.command_config)
+    commit_interval_ms = _commit_interval_ms(settings)
     group = options.group or settings.get("group.id")
     formatter = Formatter(properties([*options.property, *options.formatter_property], options.formatter_config))
     count = 0
@@ -85,7 +87,7 @@ def run(arguments: Sequence[str]) -> int:
         isolation = ISOLATION_LEVELS[settings.get("isolation.level", options.isolation_level)]
         reset = EARLIEST if options.from_beginning or settings.get("auto.offset.reset") == "earliest" else LATEST
         if group and options.partition is None:
-            source: _Reading = _InGroup(client, group, topics, reset, isolation, _commit_interval_ms(settings))
+            source: _Reading = _InGroup(client, group, topics, reset, isolation, commit_interval_ms)
         else:
             source = _Alone(client, topics, options, reset, isolation)
         try:
@@ -227,10 +229,14 @@ class _InGroup(_Reading):
 
 
 def _commit_interval_ms(settings: dict[str, str]) -> int | None:
-    """Of the consumer's properties; None where it is to commit nothing."""
-    if settings.get("enable.auto.commit", "true").lower() == "false":
-        return None
-    return int(settings.get("auto.commit.interval.ms", _COMMIT_INTERVAL_MS))
+    """Of the consumer's properties; None where it is to commit nothing. UsageError, in Kafka's words, for what is no interval."""
+    name = "auto.commit.interval.ms"
+    text = settings.get(name, str(_COMMIT_INTERVAL_MS)).strip()
+    if _INT.fullmatch(text) is None or not -INT32_MAX - 1 <= int(text) <= INT32_MAX:
+        raise UsageError(f"Invalid value {text} for configuration {name}: Not a number of type INT")
+    if int(text) < 0:
+        raise UsageError(f"Invalid value {text} for configuration {name}: Value must be at least 0")
+    return None if settings.get("enable.auto.commit", "true").lower() == "false" else int(text)
 
 
 def _offsets(client: Client, wanted: dict[TopicPartition, int], isolation: int) -> dict[int, int]:
