@@ -15,6 +15,7 @@ from minibroker.client.group_member import GroupMember
 from minibroker.client.leaders import TopicPartition
 from minibroker.client.offsets import EARLIEST, ISOLATION_LEVELS, LATEST, list_offsets
 from minibroker.errors import KafkaError, UnknownTopicOrPartition
+from minibroker.log.log_config import LONG_MAX
 from minibroker.records.batch import INT32_MAX, TimestampType
 
 POLL_MS = 200
@@ -77,14 +78,15 @@ def run(arguments: Sequence[str]) -> int:
         raise UsageError("Exactly one of --include/--topic is required.")
     if options.offset is not None and options.partition is None:
         raise UsageError("The partition is required when offset is specified.")
+    _check_offset(options.offset)
     settings = properties([*options.consumer_property, *options.command_property], options.command_config)
     commit_interval_ms = _commit_interval_ms(settings)
+    isolation = _isolation(settings.get("isolation.level", options.isolation_level))
     group = options.group or settings.get("group.id")
     formatter = Formatter(properties([*options.property, *options.formatter_property], options.formatter_config))
     count = 0
     with client_of(options) as client:
         topics = _topics(client, options)
-        isolation = ISOLATION_LEVELS[settings.get("isolation.level", options.isolation_level)]
         reset = EARLIEST if options.from_beginning or settings.get("auto.offset.reset") == "earliest" else LATEST
         if group and options.partition is None:
             source: _Reading = _InGroup(client, group, topics, reset, isolation, commit_interval_ms)
@@ -237,6 +239,18 @@ def _commit_interval_ms(settings: dict[str, str]) -> int | None:
     if int(text) < 0:
         raise UsageError(f"Invalid value {text} for configuration {name}: Value must be at least 0")
     return None if settings.get("enable.auto.commit", "true").lower() == "false" else int(text)
+
+
+def _isolation(name: str) -> int:
+    if name not in ISOLATION_LEVELS:
+        raise UsageError(f"Invalid value {name} for configuration isolation.level: String must be one of: read_committed, read_uncommitted")
+    return ISOLATION_LEVELS[name]
+
+
+def _check_offset(text: str | None) -> None:
+    is_number = text is not None and text.isascii() and text.isdigit() and int(text) <= LONG_MAX
+    if text not in {None, "earliest", "latest"} and not is_number:
+        raise UsageError(f"The provided offset value '{text}' is incorrect. Valid values are 'earliest', 'latest', or a non-negative long.")
 
 
 def _offsets(client: Client, wanted: dict[TopicPartition, int], isolation: int) -> dict[int, int]:

@@ -22,3 +22,20 @@ def test_an_interval_of_commits_that_is_none(given: str, complaint: str, capsys:
     options = ["--bootstrap-server", "localhost:1", "--topic", "orders", "--group", "g"]
     assert run_tool("kafka-console-consumer", [*options, "--consumer-property", f"auto.commit.interval.ms={given}"]) == 1
     assert capsys.readouterr() == ("", f"Invalid value {complaint}\n")
+
+
+def test_an_isolation_level_that_is_none(capsys: pytest.CaptureFixture[str]) -> None:
+    """As above."""
+    options = ["--bootstrap-server", "localhost:1", "--topic", "orders", "--consumer-property", "isolation.level=foo"]
+    assert run_tool("kafka-console-consumer", options) == 1
+    words = "Invalid value foo for configuration isolation.level: String must be one of: read_committed, read_uncommitted\n"
+    assert capsys.readouterr() == ("", words)
+
+
+@pytest.mark.parametrize("given", ["abc", "-3", "99999999999999999999"])
+def test_an_offset_that_is_none(given: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """As above."""
+    options = ["--bootstrap-server", "localhost:1", "--topic", "orders", "--partition", "0", "--offset", given]
+    assert run_tool("kafka-console-consumer", options) == 1
+    words = f"The provided offset value '{given}' is incorrect. Valid values are 'earliest', 'latest', or a non-negative long.\n"
+    assert capsys.readouterr() == ("", words)
