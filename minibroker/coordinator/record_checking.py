@@ -41,8 +41,9 @@ def check_offset(partition: int, partition_count: int | None, record: Record) ->
         return f"no record of a group: {error}"
     if decoded is None:
         return None
-    group = str(getattr(decoded.key, "group", None) or decoded.key.group_id)
-    return _misplaced(f"group {group}", group, partition, partition_count)
+    key = decoded.key
+    group = str(key.group if hasattr(key, "group") else key.group_id)
+    return _misplaced(f"group {group or repr(group)}", group, partition, partition_count)
 
 
 def check_share_state(partition: int, partition_count: int | None, record: Record) -> str | None:

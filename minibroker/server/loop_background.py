@@ -44,9 +44,15 @@ class LoopBackground:
         self._has_processes = has_processes
         self._executor = ThreadPoolExecutor(thread_count, "minibroker-background")
         self._processes: WorkerProcesses | None = None
+        self._is_closed = False
 
     def submit(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
-        """Run `work` in a thread, then `done(result or exception)` on the loop."""
+        """Run `work` in a thread, then `done(result or exception)` on the loop.
+
+        After `close`, drop both: the timer of a removal may run in the last turns of the loop. The next start finishes such work.
+        """
+        if self._is_closed:
+            return
 
         def bring_back(future: Future[T]) -> None:
             error = future.exception()
@@ -57,7 +63,9 @@ class LoopBackground:
         self._executor.submit(work).add_done_callback(bring_back)
 
     def submit_process(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> Callable[[], None]:
-        """Run picklable `work` in another process; see server/worker_processes.py."""
+        """Run picklable `work` in another process; see server/worker_processes.py. After `close`, drop it as `submit` does."""
+        if self._is_closed:
+            return lambda: None
         if not self._has_processes:
             return self._submit_copy(work, done)
         if self._processes is None:
@@ -87,7 +95,8 @@ class LoopBackground:
         return give_up
 
     def close(self) -> None:
-        """Wait for what runs in threads; what runs in processes is lost."""
+        """Wait for the work in threads and give up the work in processes. Harmless if repeated."""
+        self._is_closed = True
         if self._processes is not None:
             self._processes.close()
         self._executor.shutdown(wait=True)

@@ -85,3 +85,12 @@ def test_records_of_groups() -> None:
     new = Record(0, 1, CONSUMER_OFFSETS.encode_key(new_key), new_value)
     assert check_offset(7, 50, new) is None
     assert "belongs in partition 7 of 50" in str(check_offset(0, 50, new))
+
+
+def test_an_offset_of_the_group_with_an_empty_name() -> None:
+    key = OffsetCommitKey(group="", topic="orders", partition=0)
+    value = OffsetCommitValue(offset=5, metadata="", commit_timestamp=1)
+    record = Record(0, 1, CONSUMER_OFFSETS.encode_key(key), CONSUMER_OFFSETS.encode_value(key, value, 4))
+    assert check_offset(0, 50, record) is None
+    assert check_offset(1, 50, record) == "group '' belongs in partition 0 of 50, where it is looked for"
+    assert check_offset(0, 50, record._replace(value=None)) is None
