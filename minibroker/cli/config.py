@@ -15,7 +15,7 @@ from minibroker.cli.options import output_option
 from minibroker.cli.output import FORMATS, emit
 from minibroker.config import sources
 from minibroker.config.broker_config import BrokerConfig
-from minibroker.config.broker_properties import BROKER_PROPERTIES, BROKER_SYNONYMS
+from minibroker.config.broker_properties import BROKER_PROPERTIES, BROKER_SYNONYMS, LIKE_KAFKA
 from minibroker.config.kafka_only import ignored
 from minibroker.config.reference import BROKER, CLUSTER_WIDE, KINDS, READ_ONLY, TOPIC, Entry, entries, named
 from minibroker.config.unknown import nearest, warnings_of
@@ -109,14 +109,15 @@ def check(file: Path, *, environment: bool, strict: bool) -> None:
     unknown = {name: text for name, text in given.items() if name not in BROKER_PROPERTIES}
     warnings = warnings_of(unknown)
     known = {name: text for name, text in given.items() if name in BROKER_PROPERTIES}
-    other = {name: text for name, text in sorted(known.items()) if text.strip() != (BROKER_PROPERTIES[name].default or "")}
+    in_force = BrokerConfig({LIKE_KAFKA: known.get(LIKE_KAFKA, "false")}) if not errors else BrokerConfig()
+    other = {name: text for name, text in sorted(known.items()) if text.strip() != (in_force.default(name) or "")}
     for line in errors:
         click.echo(f"error: {line}")
     for line in warnings:
         click.echo(f"warning: {line}")
     for name, text in other.items():
         shown = "[hidden]" if BROKER_PROPERTIES[name].is_sensitive else text
-        click.echo(f"set: {name}={shown} (default: {BROKER_PROPERTIES[name].default or 'none'})")
+        click.echo(f"set: {name}={shown} (default: {in_force.default(name) or 'none'})")
     counts = f"{_counted(len(errors), 'error')}, {_counted(len(warnings), 'warning')}, {len(other)} of {len(given)} not the default"
     click.echo(f"{file}: {counts}")
     if errors or (strict and warnings):
@@ -192,7 +193,9 @@ def _comparison(entry: Entry) -> str:
         return "does not document it, or has no such property"
     words = []
     if entry.has_other_default:
-        words.append(f"its default is {entry.kafka_default or 'none'}.")
+        words.append(
+            f"its default is {entry.kafka_default or 'none'}{', as here with minibroker.like.kafka' if entry.is_switched else ''}."
+        )
     if entry.difference:
         words.append(f"Here: {entry.difference}" if words else f"here: {entry.difference}")
     return " ".join(words) or "the same"

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from minibroker.config.broker_config import BrokerConfig
+from minibroker.config.broker_properties import LIKE_KAFKA
 from minibroker.config.listeners import NODES_MAX
 from minibroker.errors import ConfigurationError
 from minibroker.server import garbage, logs
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 _BROKERS_HELP = "Show so many brokers to clients, with ids and ports one after the other, to test clients with: nothing is replicated."
 _LAB_HELP = "Let tests change the broker over HTTP on this port, 0 for a free one: faults, time, data. See 'minibroker lab'."
+_LIKE_KAFKA_HELP = f"Behave as Apache Kafka does wherever minibroker deliberately differs: {LIKE_KAFKA}=true. See docs/differences.md."
 _LOOPBACK = "127.0.0.1"
 _IMPORTED = time.perf_counter()
 _DESCRIPTORS_MAX = 1 << 20
@@ -59,6 +61,7 @@ def _not_empty(_context: click.Context, _parameter: click.Parameter, path: str |
 @click.option(
     "--racks", metavar="RACK,...", default="", help="Racks of the brokers in turn: --brokers 3 --racks a,b puts them into a, b and a."
 )
+@click.option("--like-kafka", "is_like_kafka", is_flag=True, help=_LIKE_KAFKA_HELP)
 @click.option("--lab-port", type=click.IntRange(0, 65535), metavar="PORT", help=_LAB_HELP)
 @click.option("--lab-host", metavar="HOST", help=f"Address of the lab, if not {_LOOPBACK}; whoever reaches it rules the broker.")
 @click.option("--lab-name", "lab_names", multiple=True, metavar="NAME", help="A name by which others know --lab-host, if it has a dot.")
@@ -76,6 +79,8 @@ def serve(  # noqa: PLR0917  one for each option; click passes them by name
     lab_host: str | None,
     lab_names: tuple[str, ...],
     ready_lines: str,
+    *,
+    is_like_kafka: bool,
 ) -> None:
     """Run a broker.
 
@@ -93,6 +98,8 @@ def serve(  # noqa: PLR0917  one for each option; click passes them by name
         arguments["log.dirs"] = data_dir
     if port is not None:
         arguments["listeners"] = f"PLAINTEXT://:{port}"
+    if is_like_kafka:
+        arguments[LIKE_KAFKA] = "true"
     try:
         config = BrokerConfig.load(file=config_file, environment=os.environ, assignments=assignments, arguments=arguments)
         from minibroker.server.loop import run  # noqa: PLC0415  a wrong configuration is told without loading a broker

@@ -94,7 +94,7 @@ def broker_synonyms(config: BrokerConfig, name: str) -> list[ConfigSynonym]:
         for each in names
         if each in layer
     ]
-    defaults = ((each, BROKER_PROPERTIES[each].default) for each in names)
+    defaults = ((each, config.default(each)) for each in names)
     found += [ConfigSynonym(each, text, SOURCE_DEFAULT) for each, text in defaults if text is not None]
     while found and found[0].name != name:
         found.pop(0)

@@ -1,8 +1,9 @@
 """BrokerConfig: the broker's settings as typed attributes, named like Kafka's properties with `_` for `.`.
 
-Texts by source, weakest first: defaults < file < environment < arguments (together: static), then what AlterConfigs stored for
-all brokers and for this one (dynamic). A dynamic change rewrites the attributes in place, so whoever reads `config.message_max_bytes`
-at the moment of use sees it. Unknown properties are kept aside and warned of with the nearest known name; they never fail.
+Texts by source, weakest first: defaults (Kafka's with `minibroker.like.kafka`) < file < environment < arguments (together: static),
+then what AlterConfigs stored for all brokers and for this one (dynamic). A dynamic change rewrites the attributes in place, so code that
+reads `config.message_max_bytes` at the moment of use sees it. Unknown properties are kept aside, and a warning names the nearest known
+name; they never fail.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from minibroker.config import sources
-from minibroker.config.broker_properties import BROKER_PROPERTIES
+from minibroker.config.broker_properties import BROKER_PROPERTIES, LIKE_KAFKA
 from minibroker.config.definition import LONG_MAX, Value
 from minibroker.config.group_broker_properties import check_groups
 from minibroker.config.listeners import Listener, check_listeners, without_controllers
@@ -25,6 +26,7 @@ _LOG = logging.getLogger(__name__)
 class BrokerConfig:
     """Every setting; see config/broker_properties.py for what each means. Times are milliseconds unless the name says otherwise."""
 
+    minibroker_like_kafka: bool  #: read when objects are made, never by a request (docs/differences.md)
     node_id: int
     cluster_id: str | None
     broker_rack: str | None
@@ -191,6 +193,11 @@ class BrokerConfig:
         self.static: dict[str, str] = given  #: texts as the operator gave them
         self.dynamic_default: dict[str, str] = {}  #: texts stored for all brokers; Cluster writes it through `set_dynamic`
         self.dynamic_broker: dict[str, str] = {}  #: texts stored for this broker
+        self.defaults: dict[str, str | None] = {}  #: defaults that are not those of the tables
+        if given.get(LIKE_KAFKA, "").strip().lower() == "true":
+            from minibroker.config.differences import LIKE_KAFKA_DEFAULTS  # noqa: PLC0415  most brokers have their own defaults
+
+            self.defaults.update(LIKE_KAFKA_DEFAULTS)
         try:
             self._apply()
         except InvalidConfig as error:
@@ -259,7 +266,11 @@ class BrokerConfig:
         for layer in (self.dynamic_broker, self.dynamic_default, self.static):
             if name in layer:
                 return layer[name]
-        return BROKER_PROPERTIES[name].default
+        return self.default(name)
+
+    def default(self, name: str) -> str | None:
+        """The text in force for a property that no source sets."""
+        return self.defaults.get(name, BROKER_PROPERTIES[name].default)
 
     def value(self, name: str) -> Value:
         """The parsed value in force for a property, before units and synonyms are resolved."""

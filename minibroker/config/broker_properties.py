@@ -31,7 +31,16 @@ _INT_MAX = "2147483647"
 _LONG_MAX = "9223372036854775807"
 _RETENTION = "Age from which a segment is deleted, when {} is not set. -1: never."
 
+LIKE_KAFKA = "minibroker.like.kafka"
+
 _IDENTITY: tuple[Row, ...] = (
+    (
+        LIKE_KAFKA,
+        BOOLEAN,
+        "false",
+        None,
+        "Whether the broker behaves as Apache Kafka does where minibroker deliberately differs (differences.md). Not one of Kafka's.",
+    ),
     ("broker.id", INT, "1", at_least(-1), "The older name of node.id."),
     ("node.id", INT, "1", at_least(0), "Id of this node; written to meta.properties and checked there at each start."),
     ("cluster.id", STRING, None, None, "Cluster id of a new data directory; a random one when not set. Not one of Kafka's properties."),

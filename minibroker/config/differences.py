@@ -26,8 +26,14 @@ KAFKA_DEFAULTS: Final[dict[str, str | None]] = {
     **{f"group.{kind}.min.heartbeat.interval.ms": "5000" for kind in _KINDS},
 }
 
+#: Which node this is and where its data are: no behaviour of a broker, so `minibroker.like.kafka` leaves these defaults as they are.
+_PLACES: Final = frozenset({"broker.id", "node.id", "log.dir"})
+
+#: the defaults in force with `minibroker.like.kafka`
+LIKE_KAFKA_DEFAULTS: Final = {name: default for name, default in KAFKA_DEFAULTS.items() if name not in _PLACES}
+
 #: broker properties that Apache Kafka has not
-ONLY_OURS: Final = frozenset({"cluster.id", "topic.partition.count.map"})
+ONLY_OURS: Final = frozenset({"cluster.id", "minibroker.like.kafka", "topic.partition.count.map"})
 
 #: those that it has not, or knows and does not document
 NOT_KAFKAS: Final = ONLY_OURS | {

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from minibroker.config.broker_properties import BROKER_PROPERTIES
 from minibroker.config.client_metrics_properties import CLIENT_METRICS_PROPERTIES
 from minibroker.config.definition import DOUBLE, INT, LONG, SHORT, TYPE_NAMES, Property
-from minibroker.config.differences import EFFECTS, KAFKA_DEFAULTS, NO_EFFECT, NOT_KAFKAS
+from minibroker.config.differences import EFFECTS, KAFKA_DEFAULTS, LIKE_KAFKA_DEFAULTS, NO_EFFECT, NOT_KAFKAS
 from minibroker.config.group_properties import GROUP_PROPERTIES, GROUP_SYNONYMS
 from minibroker.config.topic_properties import SYNONYMS, TOPIC_PROPERTIES
 
@@ -58,6 +58,11 @@ class Entry(NamedTuple):
     def has_other_default(self) -> bool:
         """Whether Apache Kafka has another default."""
         return self.is_kafkas and self.default != self.kafka_default
+
+    @property
+    def is_switched(self) -> bool:
+        """Whether `minibroker.like.kafka` gives it Apache Kafka's default."""
+        return (self.behind[0] if self.kind == GROUP and self.behind else self.name) in LIKE_KAFKA_DEFAULTS
 
 
 def entries(kind: str) -> list[Entry]:

@@ -145,7 +145,7 @@ class Broker:
 
     def _open(self, clock: Clock, background: LoopBackground) -> list[Services]:
         """Everything that stands on the data: the parts of each node."""
-        if self._broker_count > 1:
+        if self._broker_count > 1 and not self.config.minibroker_like_kafka:
             usual = dict.fromkeys(REPLICATION_FACTORS, str(min(self._broker_count, _REPLICAS_USUAL)))
             self.config.static.update(usual | self.config.static)
         if self._racks:

@@ -21,6 +21,7 @@ from minibroker.server.loop_background import unawaited
 from minibroker.server.peer_watch import PeerWatch
 
 _BACKLOG: Final = 1024  #: Kafka's default of 50 lets a burst of connections wait a second for their second SYN
+_ONE_AT_A_TIME: Final = 1  #: Apache Kafka does not look at the next request of a connection before it has answered the one before
 
 
 class ServedNode:
@@ -64,7 +65,7 @@ class ServedNode:
             ConfigurationError: an address is taken or is none of ours; no listener is open then.
         """
         census, config = Census(), self.services.config
-        backlog = config.socket_listen_backlog_size if "socket.listen.backlog.size" in config.static else _BACKLOG
+        backlog = config.socket_listen_backlog_size if _holds(config, "socket.listen.backlog.size") else _BACKLOG
         for wanted in self.node.wanted:
             listener = Listener(
                 wanted.name, self._dispatcher, clock, lambda: limits_of(self.services.config), census, self._connection_throttle_ms
@@ -101,14 +102,22 @@ class ServedNode:
 
 
 def limits_of(config: BrokerConfig) -> Limits:
-    """What connections may ask for. Socket buffers are the system's own, which adapt, unless the operator sizes them."""
+    """What connections may ask for. Socket buffers are the system's own, which adapt, unless the operator sizes them.
+
+    With `minibroker.like.kafka` one request of a connection is served at a time: those after a Fetch that waits wait as long.
+    """
     return Limits(
         request_max_bytes=config.socket_request_max_bytes,
-        queued_max_requests=config.queued_max_requests,
+        queued_max_requests=_ONE_AT_A_TIME if config.minibroker_like_kafka else config.queued_max_requests,
         max_idle_ms=config.connections_max_idle_ms,
         max_connections=config.max_connections,
         max_connections_per_ip=config.max_connections_per_ip,
         max_connections_per_ip_overrides=config.max_connections_per_ip_overrides,
-        send_buffer_bytes=config.socket_send_buffer_bytes if "socket.send.buffer.bytes" in config.static else -1,
-        receive_buffer_bytes=config.socket_receive_buffer_bytes if "socket.receive.buffer.bytes" in config.static else -1,
+        send_buffer_bytes=config.socket_send_buffer_bytes if _holds(config, "socket.send.buffer.bytes") else -1,
+        receive_buffer_bytes=config.socket_receive_buffer_bytes if _holds(config, "socket.receive.buffer.bytes") else -1,
     )
+
+
+def _holds(config: BrokerConfig, name: str) -> bool:
+    """Whether a property of the network has its value, its default included; otherwise the server chooses."""
+    return config.minibroker_like_kafka or name in config.static

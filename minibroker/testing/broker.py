@@ -48,8 +48,11 @@ class Broker(AsyncLab):
         port: int = 0,
         brokers: int = 1,
         racks: Iterable[str] = (),
+        like_kafka: bool = False,
     ) -> None:
-        options = BrokerOptions(topics=topics, config=config, data_dir=data_dir, port=port, brokers=brokers, racks=racks)
+        options = BrokerOptions(
+            topics=topics, config=config, data_dir=data_dir, port=port, brokers=brokers, racks=racks, like_kafka=like_kafka
+        )
         self._hosted = HostedBroker(options)
         super().__init__(_HostedWire(self._hosted))
 

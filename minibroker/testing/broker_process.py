@@ -44,8 +44,11 @@ class BrokerProcess(Surface):
         port: int = 0,
         brokers: int = 1,
         racks: Iterable[str] = (),
+        like_kafka: bool = False,
     ) -> None:
-        self._options = BrokerOptions(topics=topics, config=config, data_dir=data_dir, port=port, brokers=brokers, racks=racks)
+        self._options = BrokerOptions(
+            topics=topics, config=config, data_dir=data_dir, port=port, brokers=brokers, racks=racks, like_kafka=like_kafka
+        )
         self._process: subprocess.Popen[bytes] | None = None
         self._said: IO[bytes] | None = None
         self._lock = threading.Lock()  #: one question at a time

@@ -35,6 +35,7 @@ class BrokerThread(Surface):
         brokers: how many brokers clients see (docs/several-brokers.md); topics have as many replicas, up to 3, unless `config` or who
             creates them says otherwise. Nothing is replicated.
         racks: theirs in turn.
+        like_kafka: Behave as Apache Kafka does wherever minibroker deliberately differs from it (docs/differences.md).
 
     Its data are in memory unless told otherwise, nothing is synced to a disk, and internal topics have 5 partitions instead of 50.
     """
@@ -48,8 +49,11 @@ class BrokerThread(Surface):
         port: int = 0,
         brokers: int = 1,
         racks: Iterable[str] = (),
+        like_kafka: bool = False,
     ) -> None:
-        options = BrokerOptions(topics=topics, config=config, data_dir=data_dir, port=port, brokers=brokers, racks=racks)
+        options = BrokerOptions(
+            topics=topics, config=config, data_dir=data_dir, port=port, brokers=brokers, racks=racks, like_kafka=like_kafka
+        )
         self._hosted = HostedBroker(options)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None

@@ -47,6 +47,7 @@ class BrokerOptions:
         brokers: int = 1,
         racks: Iterable[str] = (),
         ports: Iterable[int] = (),
+        like_kafka: bool = False,
     ) -> None:
         """`ports` are those of all brokers, where they are known from the start before."""
         if isinstance(topics, str):
@@ -60,7 +61,8 @@ class BrokerOptions:
             raise BrokerError(f"brokers={brokers}: give a number of 1 to {NODES_MAX}")
         if isinstance(racks, str):
             raise BrokerError(f"racks={racks!r} is one text: say racks=[{racks!r}, ...]")
-        self.config = TEST_CONFIG | {name: text_of(value) for name, value in (config or {}).items()}
+        usual = {"minibroker.like.kafka": "true"} if like_kafka else TEST_CONFIG
+        self.config = usual | {name: text_of(value) for name, value in (config or {}).items()}
         for name in ("log.dirs", "log.dir", "metadata.log.dir"):
             if name in self.config:
                 raise BrokerError(f"config: {name} is what data_dir is for: say data_dir={self.config[name]!r}")

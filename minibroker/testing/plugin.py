@@ -10,10 +10,12 @@
 
     --minibroker-bootstrap HOST:PORT    run the same tests against that Kafka; what only minibroker can do skips its test
     --minibroker-brokers N              clients see so many brokers
+    --minibroker-like-kafka             the broker behaves as Apache Kafka does wherever minibroker deliberately differs
     --minibroker-keep-data FOLDER       data in FOLDER/<xdist worker>, to be looked at when the run is over
 
     minibroker_form = thread | process          in pytest's ini file: where the broker runs
     minibroker_brokers = 1                      how many clients see; the option above and minibroker_options are stronger
+    minibroker_like_kafka = true                as the option above; minibroker_options are stronger
     minibroker_config = NAME=VALUE              a line for each of its properties; minibroker_options are stronger
     minibroker_request_lines = 50               of its request log in the report of a failed test; 0: none
 
@@ -65,6 +67,7 @@ class _Settings(NamedTuple):
     request_lines: int
     given: str | None
     kept: str | None
+    is_like_kafka: bool
 
 
 class _Session:
@@ -120,9 +123,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="run the tests against this Kafka instead of a minibroker; a cluster for tests alone: what they create is deleted",
     )
     group.addoption("--minibroker-brokers", metavar="N", type=int, help="show so many brokers to clients; nothing is replicated")
+    group.addoption(
+        "--minibroker-like-kafka", action="store_true", default=False, help="behave as Apache Kafka does, see docs/differences.md"
+    )
     group.addoption("--minibroker-keep-data", metavar="FOLDER", help="keep the broker's data in FOLDER/<xdist worker> instead of in memory")
     parser.addini("minibroker_form", "where the broker runs: thread (of the test process) or process", default="thread")
     parser.addini("minibroker_brokers", "how many brokers clients see", default="")
+    parser.addini("minibroker_like_kafka", "whether the broker behaves as Apache Kafka does", type="bool", default=False)
     parser.addini("minibroker_config", "properties of the broker: a line NAME=VALUE for each", type="linelist")
     parser.addini("minibroker_request_lines", "lines of the broker's request log in the report of a failed test", default="50")
 
@@ -158,7 +165,8 @@ def _settings(config: pytest.Config) -> _Settings:
     if brokers is not None and brokers < 1:
         raise pytest.UsageError(f"{brokers} brokers: one is the least")
     lines = _number("minibroker_request_lines", config.getini("minibroker_request_lines"))
-    return _Settings(form, brokers, wanted is not None, properties, lines, given, config.getoption("--minibroker-keep-data"))
+    is_like_kafka = config.getoption("--minibroker-like-kafka") or config.getini("minibroker_like_kafka")
+    return _Settings(form, brokers, wanted is not None, properties, lines, given, config.getoption("--minibroker-keep-data"), is_like_kafka)
 
 
 def _number(name: str, text: str) -> int:
@@ -261,6 +269,8 @@ def _own(settings: _Settings, options: dict[str, Any]) -> _Session:
     arguments = options | {"config": settings.config | dict(options.get("config") or {})}
     if settings.brokers is not None and (settings.are_brokers_wanted or "brokers" not in arguments):
         arguments["brokers"] = settings.brokers
+    if settings.is_like_kafka:
+        arguments.setdefault("like_kafka", True)
     if settings.kept:
         folder = Path(settings.kept).absolute() / os.environ.get("PYTEST_XDIST_WORKER", "main")
         folder.mkdir(parents=True, exist_ok=True)
