@@ -1,8 +1,8 @@
 """OffsetDelete (key 47): forget committed offsets of topics that a group does not read any more (KIP-496).
 
-Version: 0, not flexible. Partitions that do not exist are refused by themselves, and come first in the answer. Where a consumer of the
-group is subscribed to the topic: GROUP_SUBSCRIBED_TOPIC. The group as a whole: GROUP_ID_NOT_FOUND; NON_EMPTY_GROUP where it has members
-that are no consumers.
+Version: 0, not flexible. Partitions that do not exist are refused one by one, and come first in the answer. Where a consumer of the
+group is subscribed to the topic: GROUP_SUBSCRIBED_TOPIC. The group as a whole, whatever its topics: INVALID_GROUP_ID where it has no
+name, GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP where it has members that are not consumers.
 """
 
 from __future__ import annotations
@@ -32,8 +32,6 @@ def offset_delete(ctx: RequestContext, request: schema.Request) -> Any:
                 codes.setdefault(topic.name, {})[each.partition_index] = error.code
             else:
                 wanted.append((topic.name, each.partition_index))
-    if not wanted:
-        return _response(codes)
     errors, log = ctx.groups.delete_offsets(request.group_id, wanted)
     for (name, index), refusal in zip(wanted, errors, strict=True):
         codes.setdefault(name, {})[index] = 0 if refusal is None else refusal.code

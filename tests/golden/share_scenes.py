@@ -416,6 +416,38 @@ def deliveries(scene: Scene) -> None:
     scene.take("f", 0)
 
 
+def halves(scene: Scene) -> None:
+    """From half of the limit of deliveries on they are parts of the batch as it was at first, however far the start offset has moved."""
+    scene.topic()
+    scene.produce(100)
+    epochs = itertools.count(1)
+    scene.take("a", 0)
+    for _ in range(2):
+        scene.acknowledge("a", next(epochs), [(0, 99, [RELEASE])])
+        scene.take("a", next(epochs))
+    scene.acknowledge("a", next(epochs), [(0, 99, [RELEASE])])
+    scene.take("a", next(epochs))
+    scene.acknowledge("a", next(epochs), [(0, 49, [ACCEPT])])
+    scene.take("a", next(epochs))
+    scene.acknowledge("a", next(epochs), [(50, 99, [RELEASE])])
+    scene.take("a", next(epochs))
+    scene.acknowledge("a", next(epochs), [(50, 50, [ACCEPT])])
+    scene.take("a", next(epochs))
+
+
+def halves_of_less(scene: Scene) -> None:
+    """The log begins further on before the fourth delivery."""
+    scene.topic()
+    scene.produce(100)
+    scene.take("a", 0)
+    for epoch in (1, 3):
+        scene.acknowledge("a", epoch, [(0, 99, [RELEASE])])
+        scene.take("a", epoch + 1)
+    scene.acknowledge("a", 5, [(0, 99, [RELEASE])])
+    scene.delete_below(30)
+    scene.take_what_is_left("b")
+
+
 def locks(scene: Scene) -> None:
     scene.topic()
     scene.produce(4, 4)
@@ -532,7 +564,8 @@ def fenced(scene: Scene) -> None:
 
 
 SCENES: Final = (
-    sessions, unknown_partitions, limits, in_flight, acknowledgements, renewals, deliveries, locks, ends, log_starts, waits, states, fenced
+    sessions, unknown_partitions, limits, in_flight, acknowledgements, renewals, deliveries, halves, halves_of_less, locks, ends,
+    log_starts, waits, states, fenced,
 )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ What a group does when: tests/coordinator/group/classic.
 
 from __future__ import annotations
 
+from minibroker.coordinator.group.commits import Membership, NewOffset
 from minibroker.schemas import k47_offset_delete as schema
 from tests.support.broker_in_memory import BrokerInMemory
 from tests.support.committed_offsets import broker_with_groups, commit, fetch
@@ -53,13 +54,26 @@ def test_refused_as_a_whole() -> None:
     broker = broker_with_groups({"a": 1})
     assert delete(broker, "absent", ("a", 0)) == (69, [])
     assert delete(broker, "", ("a", 0)) == (24, [])
-    assert delete(broker, "absent", ("absent", 0)) == (0, [("absent", [(0, 3)])])
+    for group, code in (("absent", 69), ("", 24)):
+        assert delete(broker, group) == (code, [])
+        assert delete(broker, group, ("absent", 0)) == (code, [])
+        assert delete(broker, group, ("a", 0), ("a", 7), ("absent", 0)) == (code, [])
+    commit(broker, {("a", 0): 1})
+    assert delete(broker, "readers") == (0, [])
+    assert delete(broker, "readers", ("absent", 0)) == (0, [("absent", [(0, 3)])])
+    commit(broker, {("a", 0): 1}, group="")
+    assert delete(broker, "", ("a", 0)) == (24, [])
     assert delete(BrokerInMemory({"a": 1}), "readers", ("a", 0)) == (16, [])
     assert join(broker, group="workers", protocol_type="connect", version=3).error_code == 0
     assert delete(broker, "workers", ("a", 0)) == (68, [])
+    assert delete(broker, "workers", ("absent", 0)) == (68, [])
 
 
 def test_answered_when_it_is_synced() -> None:
     broker = broker_with_groups({"a": 1}, {"log.flush.interval.messages": "1"})
-    pending = broker.begin(schema.Request(group_id="readers", topics=[]), 0)
-    assert pending.answer().error_code == 0
+    broker.services.coordinators.groups.commit("readers", [NewOffset(("a", 0), 1)], Membership())
+    asked = [schema.Topic(name="a", partitions=[schema.Partition(partition_index=0)])]
+    pending = broker.begin(schema.Request(group_id="readers", topics=asked), 0)
+    assert not pending.is_done
+    broker.clock.advance(0)
+    assert pending.answer().topics[0].partitions[0].error_code == 0

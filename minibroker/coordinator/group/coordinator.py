@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from minibroker.coordinator.share.persister import Persister
 
 _MINUTE_MS = 60_000
+_INT64_MIDDLE = 1 << 63
 OFFSETS_A_TURN = 2_000  #: that retention looks at, or deletes: 20 ms
 EMPTY = "Empty"  #: the state of a group without members, as all kinds spell it
 
@@ -187,7 +188,7 @@ class GroupCoordinator(Memberships):
             check_commit = group.check_offset_commit(membership, is_transactional=False, has_member_epoch=has_member_epoch)
         else:
             check_commit = _check_stranger(stored, group_id, membership, GroupIdNotFound if has_member_epoch else IllegalGeneration)
-        expire_timestamp_ms = NO_TIMESTAMP if retention_ms == NO_TIMESTAMP else self.clock.now_ms() + retention_ms
+        expire_timestamp_ms = NO_TIMESTAMP if retention_ms == NO_TIMESTAMP else _wrapped(self.clock.now_ms() + retention_ms)
         return self._commit(stored, group_id, offsets, check_commit, expire_timestamp_ms=expire_timestamp_ms)
 
     def commit_in_transaction(self, group_id: str, offsets: Sequence[NewOffset], membership: Membership, ids: ProducerIdAndEpoch) -> Commit:
@@ -349,6 +350,11 @@ def _listed(group_id: str, known: Group, live: LiveGroup | None) -> ListedGroup:
     if live is not None:
         return ListedGroup(group_id, live.protocol_type, live.state.value, group_type)
     return ListedGroup(group_id, known.stored.protocol_type if known.stored else "", EMPTY, group_type)
+
+
+def _wrapped(number: int) -> int:
+    """The int64 that Java's addition gives: a retention time of 2^63-1 expires at once, as in Apache Kafka 4.3.1."""
+    return (number + _INT64_MIDDLE) % (2 * _INT64_MIDDLE) - _INT64_MIDDLE
 
 
 def _java_length(text: str) -> int:

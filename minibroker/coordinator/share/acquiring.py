@@ -6,7 +6,7 @@ no record more than it asked for (share_acquire_mode 1). New ones are given in r
 batch of the log does.
 
 Records that were delivered often may be what their readers die of. From half of the limit of deliveries on (from 2 on at least) a range
-is delivered alone, and of it only half, a quarter, ...; and each record alone at its last delivery.
+is delivered alone, and of it only half, a quarter, ... of its size at its first delivery; and each record alone at its last delivery.
 
     deliveries of a range of 500, of at most 5     1    2    3    4 (250 of them, alone)    5 (one by one)
 

@@ -77,10 +77,11 @@ class Run:
 class InFlightBatch:
     """Offsets that were delivered together."""
 
-    __slots__ = ("is_divided", "is_new", "runs")
+    __slots__ = ("is_divided", "is_new", "record_count", "runs")
 
     def __init__(self, run: Run, *, is_new: bool = False) -> None:
         self.runs = [run]  #: in order, without gaps
+        self.record_count = run.record_count  #: offsets as they were delivered: with those that are below the start offset since
         self.is_new = is_new  #: nobody knows of a delivery: it was in flight when the broker died, or between states that the log names
         self.is_divided = False  #: offsets were looked at one by one; decides the words of a refusal
 
@@ -93,11 +94,6 @@ class InFlightBatch:
     def last_offset(self) -> int:
         """Of its last run, inclusive."""
         return self.runs[-1].last_offset
-
-    @property
-    def record_count(self) -> int:
-        """Offsets."""
-        return self.last_offset - self.first_offset + 1
 
     def within(self, first_offset: int, last_offset: int) -> Iterator[Run]:
         """The runs of a range of offsets, cut at its ends where it must be."""

@@ -83,6 +83,21 @@ def test_a_retention_time_of_its_own(version: int, retention_ms: int, after_ms: 
     assert fetch(again) == {}
 
 
+@pytest.mark.parametrize(
+    ("retention_ms", "expires_after_ms"),
+    [(2**63 - 1, 2**63 - 1 - 2**64), (2**62, 2**62), (-2, -2), (0, 0), (-(2**63), -(2**63)), (10**12, 10**12)],
+)
+def test_the_time_of_expiry_is_what_kafka_writes(retention_ms: int, expires_after_ms: int) -> None:
+    """As Apache Kafka 4.3.1 wrote it for OffsetCommit v2 (DumpLogSegments): a sum above 2^63-1 wraps, and the offset expires at once."""
+    broker = broker_with_groups({"a": 1}, CONFIG)
+    assert commit(broker, {("a", 0): 1}, version=2, retention_ms=retention_ms) == [("a", [(0, 0)])]
+    (record,) = last_batch(broker)
+    assert record is not None
+    assert record.value.expire_timestamp - record.value.commit_timestamp == expires_after_ms
+    broker.clock.advance(1_000)
+    assert fetch(broker) == ({} if expires_after_ms <= 0 else {("a", 0): 1})
+
+
 def test_an_open_transaction_keeps_what_it_is_about() -> None:
     broker = broker_with_groups({"a": 2}, CONFIG)
     commit(broker, {("a", 0): 1, ("a", 1): 1})
