@@ -2,10 +2,14 @@
 
 What may be tried again: a broken connection to a broker that was reached before, and retriable error codes. A first
 connection that nobody accepts fails at once: the address is wrong more often than the broker is late.
+
+Every connection leads to the cluster that answered the first Metadata request. An address that another cluster serves is refused
+(WrongCluster) before any request is sent there: with a wrong `advertised.listeners` a command would change that cluster.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from types import ModuleType, TracebackType
 from typing import Any, Self, TypeVar
@@ -13,7 +17,7 @@ from typing import Any, Self, TypeVar
 from minibroker.client.address import Address, parse_bootstrap
 from minibroker.client.connection import Connect, Connection, connect
 from minibroker.client.deadline import Deadline
-from minibroker.client.errors import BrokerUnreachable, ClientError, TimedOut, check
+from minibroker.client.errors import BrokerUnreachable, ClientError, TimedOut, WrongCluster, check
 from minibroker.errors import BrokerNotAvailable, KafkaError, LeaderNotAvailable, UnknownTopicOrPartition
 from minibroker.schemas import k03_metadata
 
@@ -21,6 +25,7 @@ T = TypeVar("T")
 
 DEFAULT_TIMEOUT_MS = 30_000
 AUTO_CREATION_MS = 5_000  #: a broker that creates topics on first use has done so by then
+_CLUSTER_ID_SINCE = 2  #: version of Metadata
 
 
 class Client:
@@ -35,6 +40,8 @@ class Client:
         self.cluster_id: str | None = None
         self._connect = connect
         self._connections: dict[Address, Connection] = {}
+        self._members: set[Address] = set()  #: addresses at which this cluster answered
+        self._informant: Address | None = None  #: the address whose Metadata named the cluster
         self._reached = False
 
     def __enter__(self) -> Self:
@@ -54,12 +61,59 @@ class Client:
         return Deadline(self.timeout_ms)
 
     def to_address(self, address: Address, deadline: Deadline) -> Connection:
-        """The connection to an address, made when there is none."""
+        """Return the connection to an address; make one where there is none, and verify that it leads to this cluster.
+
+        Raises:
+            WrongCluster: another cluster answers there.
+        """
         connection = self._connections.get(address)
         if connection is None or connection.closed:
-            connection = self._connections[address] = self._connect(address, deadline)
+            connection = self._connect(address, deadline)
+            if self.cluster_id is not None and address not in self._members:
+                self._verify(connection, self.cluster_id, deadline)
+            self._connections[address] = connection
             self._reached = True
         return connection
+
+    def verify_brokers(self) -> None:
+        """Ask every broker that can be reached for its cluster, on behalf of other clients that will connect to them.
+
+        Raises:
+            WrongCluster: a broker advertises an address at which another cluster answers.
+        """
+        deadline = self.deadline()
+        self.metadata([], deadline)
+        for address in self.brokers.values():
+            with contextlib.suppress(BrokerUnreachable):
+                self.to_address(address, deadline)
+
+    def _verify(self, connection: Connection, cluster_id: str, deadline: Deadline) -> None:
+        """Ask the broker at a new address for its cluster: one small request for each address in the life of a client."""
+        other_id = None
+        try:
+            if connection.version_for(k03_metadata) >= _CLUSTER_ID_SINCE:
+                response: k03_metadata.Response = connection.ask(k03_metadata, k03_metadata.Request(topics=[]), deadline)
+                other_id = response.cluster_id
+        except BaseException:
+            connection.close()
+            raise
+        if other_id is not None and other_id != cluster_id:
+            connection.close()
+            raise WrongCluster(self._wrong_cluster(connection.address, other_id))
+        self._members.add(connection.address)
+
+    def _wrong_cluster(self, address: Address, other_id: str) -> str:
+        node_id = next((node_id for node_id, advertised in self.brokers.items() if advertised == address), None)
+        if node_id is None:
+            return (
+                f"{self._informant} belongs to cluster {self.cluster_id}, but {address} to cluster {other_id}: "
+                "give bootstrap servers of one cluster"
+            )
+        return (
+            f"broker {node_id} of cluster {self.cluster_id} (reached at {self._informant}) advertises {address}, "
+            f"but another cluster answers there, {other_id}: nothing was sent to it. Set advertised.listeners of broker {node_id} "
+            f"to an address that leads to it ('minibroker doctor -b {self._informant}' shows more)"
+        )
 
     def to_node(self, node_id: int, deadline: Deadline) -> Connection:
         """The connection to a broker by its node id."""
@@ -118,11 +172,18 @@ class Client:
             topics=None if topics is None else [k03_metadata.Topic(name=name) for name in topics],
             allow_auto_topic_creation=create,
         )
-        response: k03_metadata.Response = self.ask(k03_metadata, request, deadline)
+        deadline = deadline or self.deadline()
+
+        def ask() -> tuple[Address, k03_metadata.Response]:
+            connection = self.to_any(deadline)
+            return connection.address, connection.ask(k03_metadata, request, deadline)
+
+        address, response = self.retrying(ask, deadline)
         check(response.error_code, "metadata")
+        if response.cluster_id != self.cluster_id:  # the first answer, or the cluster at this address was replaced by another one
+            self.cluster_id, self._informant, self._members = response.cluster_id, address, {address}
         self.brokers = {broker.node_id: Address(broker.host, broker.port) for broker in response.brokers}
         self.controller_id = response.controller_id
-        self.cluster_id = response.cluster_id
         return response
 
     def topic(self, name: str, deadline: Deadline | None = None, *, create: bool = False) -> k03_metadata.TopicResult:

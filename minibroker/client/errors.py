@@ -23,6 +23,10 @@ class NotAKafkaBroker(ClientError):
     """Something answered, and not with Kafka's protocol."""
 
 
+class WrongCluster(ClientError):
+    """An address leads to another cluster than the one that was asked first."""
+
+
 class UnsupportedByBroker(ClientError):
     """The broker serves no version of an API that we know, or not the one that is needed."""
 

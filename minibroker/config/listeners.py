@@ -134,6 +134,13 @@ def is_loopback(host: str) -> bool:
     return host.lower().rstrip(".") in _LOCAL_NAMES if address is None else address.is_loopback
 
 
+def leads_to(advertised: Listener, bound: Listener) -> bool:
+    """Whether an advertised address is evidently the one that a listener of this machine is bound to, without any look-up."""
+    if advertised.port != bound.port:
+        return False
+    return advertised.host == bound.host or (is_loopback(advertised.host) and (bound.host in ANY_HOSTS or is_loopback(bound.host)))
+
+
 def is_private(host: str) -> bool:
     """Whether it is an address of a network of its own, such as those of containers."""
     address = ip_address_of(host)

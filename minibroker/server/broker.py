@@ -19,6 +19,7 @@ from minibroker.clock import Clock
 from minibroker.cluster.cluster import Cluster
 from minibroker.cluster.node import nodes_of
 from minibroker.config.broker_config import BrokerConfig
+from minibroker.config.listeners import leads_to
 from minibroker.dispatch import registry
 from minibroker.dispatch.context import Services
 from minibroker.dispatch.dispatcher import Dispatcher
@@ -106,8 +107,12 @@ class Broker:
 
     @property
     def addresses(self) -> list[str]:
-        """`NAME://host:port` as clients are told, one for each listener of each node."""
-        return [str(listener) for node in self.nodes for listener in node.node.listeners]
+        """`NAME://host:port` as clients are told, one for each listener of each node; with the bound address where that is another one."""
+        return [
+            str(told) if leads_to(told, bound) else f"{told} (listens on {bound})"
+            for node in self.nodes
+            for told, bound in zip(node.node.listeners, node.node.wanted, strict=True)
+        ]
 
     @property
     def leadership(self) -> Leadership:

@@ -15,6 +15,7 @@ from minibroker.config.broker_config import BrokerConfig
 from minibroker.dispatch.context import Services
 from minibroker.dispatch.dispatcher import Dispatcher
 from minibroker.errors import ConfigurationError
+from minibroker.server.advertised_probe import probe
 from minibroker.server.connection import Connection
 from minibroker.server.listener import Census, Limits, Listener
 from minibroker.server.loop_background import unawaited
@@ -79,6 +80,8 @@ class ServedNode:
             self.listeners.append(listener)
             self._ports[wanted.name] = listener.port
             self.node.set_bound_port(wanted.name, listener.port)
+        for bound, advertised in zip(self.node.wanted, self.node.listeners, strict=True):
+            probe(bound, advertised, lambda: self.services.cluster.cluster_id, unawaited)
 
     def _advertised(self, listener_name: str) -> tuple[str, int]:
         """What clients are told now; other data bring another node."""

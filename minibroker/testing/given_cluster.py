@@ -63,8 +63,14 @@ class GivenCluster(Surface):
         self._unsupported("request_log needs a minibroker: a given cluster does not tell what it was asked")
 
     def start(self) -> Self:
-        """Note what is there; once is enough."""
+        """Verify that every broker advertises an address of this cluster, and note what is there; once is enough.
+
+        Raises:
+            ClientError: no broker answers, or the clients of a test would be sent to another cluster.
+        """
         if not self._is_started:
+            with self._client() as client:
+                client.verify_brokers()
             self._is_started = True
             found = _read(self._baseline) or {"topics": self.topics(), "groups": self.groups()}
             if self._baseline is not None:

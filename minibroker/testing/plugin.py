@@ -290,6 +290,8 @@ def _form_of(name: str) -> Callable[..., Surface]:
 
 
 def _given(bootstrap_servers: str, options: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> _Session:
+    from minibroker.client.errors import ClientError, describe  # noqa: PLC0415  see the module
+    from minibroker.errors import KafkaError  # noqa: PLC0415  see the module
     from minibroker.testing.given_cluster import GivenCluster  # noqa: PLC0415  see the module
 
     is_worker = "PYTEST_XDIST_WORKER" in os.environ
@@ -303,9 +305,15 @@ def _given(bootstrap_servers: str, options: dict[str, Any], tmp_path_factory: py
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 
+    failure = ""
     with exclusively():
         broker = GivenCluster(bootstrap_servers, unsupported=_skip, baseline=shared / "minibroker-baseline.json")
-        broker.start()
+        try:
+            broker.start()
+        except (ClientError, KafkaError) as error:
+            failure = describe(error)
+    if failure:  # outside of the except: pytest would print the causes as well
+        pytest.fail(f"--minibroker-bootstrap={bootstrap_servers}: {failure}", pytrace=False)
     return _Session(broker, exclusively, options, is_given=True)
 
 

@@ -46,6 +46,8 @@ class FakeBroker:
         self.versions = {key: schema.VERSIONS for key, schema in SCHEMAS.items()} | dict(versions or {})
         self.topics = dict(topics or {})
         self.nodes = 1
+        self.advertised: Address | None = None  #: of its one node, where it is not fake:1
+        self.cluster_id: str | None = None
         self.requests: list[tuple[int, int, Any]] = []  #: api key, version, request
         self.addressees: list[tuple[int, Address]] = []  #: api key, and which address was asked
         self.connection_count = 0
@@ -100,10 +102,16 @@ class FakeBroker:
     def _metadata(self, request: k03_metadata.Request, version: int) -> k03_metadata.Response:
         asked = list(self.topics) if request.topics is None else [topic.name or "" for topic in request.topics]
         return k03_metadata.Response(
-            brokers=[k03_metadata.Broker(node_id=node, host="fake", port=node) for node in range(1, self.nodes + 1)],
+            brokers=[k03_metadata.Broker(node_id=node, host=host, port=port) for node, (host, port) in self._addresses().items()],
+            cluster_id=self.cluster_id,
             controller_id=1,
             topics=[self._topic(name) for name in asked],
         )
+
+    def _addresses(self) -> dict[int, Address]:
+        if self.advertised is not None:
+            return {1: self.advertised}
+        return {node: Address("fake", node) for node in range(1, self.nodes + 1)}
 
     def _topic(self, name: str) -> k03_metadata.TopicResult:
         if name not in self.topics:

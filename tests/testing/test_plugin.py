@@ -11,7 +11,9 @@ import pytest
 
 from minibroker.testing import BrokerThread, plugin
 from tests import conftest as own_conftest
+from tests.support.broker_process import BrokerProcess
 from tests.support.kafka_process import KafkaProcess
+from tests.support.ports import free_port
 from tests.testing.test_docs import INI, TESTS
 
 pytest_plugins = "pytester"
@@ -342,3 +344,27 @@ def test_the_same_tests_run_on_a_given_kafka(suite: pytest.Pytester, given: str)
     with pytest.raises(Unsupported, match=r"^snapshot\(\) needs a minibroker"):
         outside.snapshot()
     outside.delete_topic("of-others")
+
+
+def test_a_given_cluster_that_sends_clients_to_another_one_is_refused(suite: pytest.Pytester, tmp_path: Path) -> None:
+    suite.makepyfile("def test_one(minibroker): minibroker.create_topic('never')")
+    with BrokerThread() as other:
+        with BrokerProcess(tmp_path, "--set", f"advertised.listeners=PLAINTEXT://{other.bootstrap_servers}") as broker:
+            listens = re.search(r"\(listens on PLAINTEXT://:(\d+)\)", broker.output)
+            assert listens is not None
+            ran = suite.runpytest_inprocess("--minibroker-bootstrap", f"127.0.0.1:{listens[1]}")
+            ran.assert_outcomes(errors=1)
+            (line,) = [line for line in ran.outlines if line.startswith("--minibroker-bootstrap=")]
+            assert f"advertises {other.bootstrap_servers}, but another cluster answers there" in line
+        assert other.topics() == []
+
+
+def test_a_given_cluster_that_does_not_answer_is_one_line(suite: pytest.Pytester) -> None:
+    suite.makepyfile("def test_one(minibroker): pass")
+    port = free_port()
+    ran = suite.runpytest_inprocess("--minibroker-bootstrap", f"127.0.0.1:{port}", "-q")
+    ran.assert_outcomes(errors=1)
+    words = "Connection refused: does a broker listen there?"
+    heading = next(index for index, line in enumerate(ran.outlines) if "ERROR at setup" in line)
+    assert ran.outlines[heading + 1] == f"--minibroker-bootstrap=127.0.0.1:{port}: no connection to 127.0.0.1:{port}: {words}"
+    assert "short test summary" in ran.outlines[heading + 2]
