@@ -17,6 +17,7 @@ from minibroker.dispatch.coordinators import Coordinators
 from minibroker.dispatch.flush_queue import FlushQueue
 from minibroker.dispatch.purgatory import Purgatory
 from minibroker.dispatch.registry import Registry
+from minibroker.dispatch.slices import Slices
 
 if TYPE_CHECKING:
     from minibroker.coordinator.group.coordinator import GroupCoordinator
@@ -60,7 +61,8 @@ class Services:
     """The parts of a broker, put together once; each request's context points at them."""
 
     __slots__ = (
-        "background", "clock", "cluster", "config", "coordinators", "flush_queue", "nodes", "purgatory", "quotas", "registry", "sessions"
+        "background", "clock", "cluster", "config", "coordinators", "flush_queue", "nodes", "purgatory", "quotas", "registry", "sessions",
+        "slices",
     )  # fmt: skip
 
     def __init__(self, *, config: BrokerConfig, cluster: Cluster, clock: Clock, background: Background, registry: Registry) -> None:
@@ -71,6 +73,7 @@ class Services:
         self.background = background
         self.registry = registry
         self.purgatory = Purgatory(clock)
+        self.slices = Slices(clock)
         self.sessions = FetchSessionCache(clock, config.max_incremental_fetch_session_cache_slots)
         self.flush_queue = FlushQueue(clock, background)
         self.coordinators = Coordinators(cluster, config, clock, self.flush_queue)
@@ -149,6 +152,11 @@ class RequestContext:
     def purgatory(self) -> Purgatory:
         """Where a request waits for partitions to move."""
         return self.services.purgatory
+
+    @property
+    def slices(self) -> Slices:
+        """Where work goes that takes longer than one turn of the loop may."""
+        return self.services.slices
 
     @property
     def sessions(self) -> FetchSessionCache:

@@ -38,6 +38,8 @@ class Delayed:
 
     __slots__ = ("_owner", "_work", "done")
 
+    keeps_frame = False  #: whether the bytes of the request are still read; its connection serves nothing else meanwhile
+
     def __init__(self) -> None:
         self.done = False  #: answered or cancelled; written by the owner and by cancel
         self._owner: Owner | None = None

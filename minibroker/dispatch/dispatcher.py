@@ -36,7 +36,7 @@ Answer = list[Buffer]  #: chunks with the size prefix in front; empty: the proto
 class InFlight:
     """A request whose answer is not there yet; the connection keeps its place in the order of answers."""
 
-    __slots__ = ("_ctx", "_delayed", "_dispatcher", "_on_done", "_plan", "_request", "answer", "is_done", "last_words")
+    __slots__ = ("_ctx", "_delayed", "_dispatcher", "_on_done", "_plan", "_request", "answer", "is_done", "keeps_frame", "last_words")
 
     last_words: bytes  #: sent before the connection is closed; only there when `answer` is None and `is_done`
 
@@ -48,6 +48,7 @@ class InFlight:
         self._ctx = ctx
         self._request = request
         self._delayed = delayed
+        self.keeps_frame = delayed.keeps_frame  #: the request's bytes are read until it is done
         self._on_done: Callable[[], None] | None = None
         delayed.bind(self)
 

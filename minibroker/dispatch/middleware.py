@@ -104,6 +104,11 @@ class _Then(Delayed):
         if work is not None:
             self.run(work)
 
+    @property
+    def keeps_frame(self) -> bool:  # type: ignore[override]  # of a Delayed a constant of its class
+        """As long as the inner one does."""
+        return self._inner.keeps_frame
+
     def run(self, work: Work) -> None:
         """Owner of the inner one: its work is done within ours, whose errors become the answer."""
         self.resolve(partial(self._step, work))

@@ -8,6 +8,7 @@ and no queue unless an answer has to wait. All answers of one call leave with on
               `queued.max.requests`. A Fetch that waits steps aside as soon as a request arrives behind it.
     held      the client does not read its answers (pause_writing), or too many requests wait: frames stay in the buffer and
               the socket is not read, so what a client can make us keep is bounded by one buffer and one answer.
+    sliced    held until a large request, which is worked on in slices (dispatch/slices.py), is done: its bytes are in the buffer
     muted     held for a time because of a quota (dispatch/quotas.py), as the answer says that was sent. Nobody would notice that the
               client is gone: it may be closed as idle meanwhile, as by Apache Kafka
     closing   nothing is read any more; answers that are due are still sent
@@ -42,8 +43,24 @@ class Connection(asyncio.BufferedProtocol):
     """Server side of one connection."""
 
     __slots__ = (
-        "_buffer", "_dispatcher", "_gathered", "_goes_on", "_in_turn", "_is_closing", "_is_paused", "_is_reading", "_listener", "_mutes",
-        "_out", "_queue", "_queued_max", "_queued_size", "_transport", "info", "is_active", "silent_ms",
+        "_buffer",
+        "_dispatcher",
+        "_gathered",
+        "_goes_on",
+        "_holds",
+        "_in_turn",
+        "_is_closing",
+        "_is_paused",
+        "_is_reading",
+        "_listener",
+        "_out",
+        "_queue",
+        "_queued_max",
+        "_queued_size",
+        "_transport",
+        "info",
+        "is_active",
+        "silent_ms",
     )  # fmt: skip
 
     def __init__(self, listener: Listener) -> None:
@@ -63,7 +80,7 @@ class Connection(asyncio.BufferedProtocol):
         self._goes_on = False  #: frames are to be served when others had their turn
         self._in_turn = False  #: `_serve` runs: it writes, answers that complete meanwhile do not
         self._is_paused = False  #: the client does not take its answers; written by pause_writing, resume_writing
-        self._mutes: list[Timer] = []  #: quotas that hold the client for a time
+        self._holds: list[Timer | InFlight] = []  #: what holds the client: quotas for a time, a request that is worked on in slices
         self._is_reading = True
         self._is_closing = False
 
@@ -91,9 +108,9 @@ class Connection(asyncio.BufferedProtocol):
                 answer.cancel()
         self._queue.clear()
         self._out.clear()
-        for timer in self._mutes:
-            timer.cancel()
-        self._mutes.clear()
+        for hold in self._holds:
+            hold.cancel()
+        self._holds.clear()
         self.info.closed()
         self._listener.forget(self)
 
@@ -133,7 +150,7 @@ class Connection(asyncio.BufferedProtocol):
         left = _TURN_MAX
         try:
             while not self._is_closing:
-                if (queue or self._is_paused or self._mutes) and self._is_held():
+                if (queue or self._is_paused or self._holds) and self._is_held():
                     self._hold()
                     break
                 frame = next_frame()
@@ -175,18 +192,37 @@ class Connection(asyncio.BufferedProtocol):
             self._serve()
 
     def _is_held(self) -> bool:
-        return self._is_paused or bool(self._mutes) or len(self._queue) >= self._queued_max or self._queued_size >= WRITE_HIGH_WATER
+        return self._is_paused or bool(self._holds) or len(self._queue) >= self._queued_max or self._queued_size >= WRITE_HIGH_WATER
 
     def _enqueue(self, answer: InFlight | list[Buffer]) -> None:
         """Give an answer its place in the order: at once when nothing waits before it."""
         if isinstance(answer, InFlight):
             self._queue.append(answer)
-            answer.on_done(lambda: self._completed(answer))
+            if answer.keeps_frame and not answer.is_done:
+                self._keep_frame_of(answer)
+            else:
+                answer.on_done(lambda: self._completed(answer))
         elif self._queue:
             self._queue.append(answer)
             self._queued_size += size_of(answer)
         else:
             self._gather(answer)
+
+    def _keep_frame_of(self, answer: InFlight) -> None:
+        """Serve and read nothing until the request is done: its bytes are in the buffer and are still used."""
+
+        def is_over() -> None:
+            self._holds.remove(answer)
+            self._completed(answer)
+
+        if self._buffer.keep_frames():
+            self._listener.exchange_read_area()
+        self._holds.append(answer)
+        answer.on_done(is_over)
+
+    def exchange_read_area(self, read_area: memoryview) -> None:
+        """Called by the listener: the area that all connections share is another one."""
+        self._buffer.exchange_read_area(read_area)
 
     def _step_aside(self) -> None:
         """A request came behind the last one: if that is a parked Fetch, it answers now."""
@@ -292,13 +328,13 @@ class Connection(asyncio.BufferedProtocol):
         throttle_ms, self.info.throttle_ms = self.info.throttle_ms, 0
 
         def is_over() -> None:
-            self._mutes.remove(timer)
+            self._holds.remove(timer)
             self.is_active = True
             if not self._in_turn and not self._is_held():
                 self._serve()
 
         timer = self._listener.after(throttle_ms, is_over)
-        self._mutes.append(timer)
+        self._holds.append(timer)
         self._hold()
 
     def _unhold(self) -> None:

@@ -139,6 +139,12 @@ class Listener:
             connection.refuse_in(throttle_ms)
         return True
 
+    def exchange_read_area(self) -> None:
+        """Leave the area to the connection whose frame is in it, and give all others a new one."""
+        self.read_area = new_read_area()
+        for connection in self.connections:
+            connection.exchange_read_area(self.read_area)
+
     def forget(self, connection: Connection) -> None:
         """The connection is gone."""
         if connection in self.connections:

@@ -6,7 +6,7 @@
 A frame is `int32 size` and `size` bytes. A connection has no memory of its own until a frame is torn: it reads into the area that all
 connections share, and what is not served in that call is moved to a buffer of its own (`settle`), which is read into from then on. That one
 doubles only when it is full of bytes that did arrive: what a size field claims takes no memory. Frames are memoryviews and end their life
-at `settle`.
+at `settle`, unless `keep_frames` says otherwise.
 """
 
 from __future__ import annotations
@@ -78,6 +78,22 @@ class ReceiveBuffer:
             self._start = self._end = 0
         else:
             self._grow(max(INITIAL_SIZE, 2 * (self._end - self._start)))
+
+    def keep_frames(self) -> bool:
+        """Keep what was read where it is, so that frames stay valid after `settle`, until more is read.
+
+        Returns whether that is the shared area, which all connections must then exchange for another one.
+        """
+        is_shared = self._buffer is self._read_area
+        if is_shared:
+            self._read_area = _EMPTY[:]
+        return is_shared
+
+    def exchange_read_area(self, read_area: memoryview) -> None:
+        """Read into another shared area from now on."""
+        if self._buffer is self._read_area:  # a read that brought no bytes
+            self._buffer = _EMPTY
+        self._read_area = read_area
 
     def next_frame(self) -> memoryview | None:
         """The next whole frame without its size, or None until more has arrived.

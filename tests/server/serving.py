@@ -26,12 +26,15 @@ def frame(body: bytes) -> bytes:
 class Waiting(InFlight):
     """An answer that a test gives when it likes."""
 
-    __slots__ = ("body", "is_cancelled", "steps_aside")
+    __slots__ = ("body", "is_cancelled", "request", "steps_aside")
+
+    request: memoryview  #: of one that keeps its frame
 
     def __init__(self, body: bytes, *, steps_aside: bool) -> None:
         self.answer = None
         self.is_done = False
         self.is_cancelled = False
+        self.keeps_frame = False
         self._on_done = None
         self.body = body
         self.steps_aside = steps_aside
@@ -54,7 +57,8 @@ class Waiting(InFlight):
 class Script:
     """A dispatcher that does what frames say.
 
-    `park` and `fsync` wait, `silent` has no answer, `bad` is no request, `big N` has N bytes of answer; others are echoed.
+    `park` and `fsync` wait, `slice` waits and keeps its frame.
+    `silent` has no answer, `bad` is no request, `big N` has N bytes of answer; others are echoed.
     """
 
     def __init__(self) -> None:
@@ -70,6 +74,12 @@ class Script:
         self.seen.append(body)
         if body.startswith((b"park", b"fsync")):
             waiting = Waiting(body, steps_aside=body.startswith(b"park"))
+            self.waiting.append(waiting)
+            return waiting
+        if body.startswith(b"slice"):
+            waiting = Waiting(body, steps_aside=False)
+            waiting.keeps_frame = True
+            waiting.request = request
             self.waiting.append(waiting)
             return waiting
         if body == b"silent":

@@ -71,6 +71,48 @@ def test_answers_wait_behind_one_that_is_not_there_yet(on_loop: OnLoop) -> None:
     on_loop(main())
 
 
+@pytest.mark.parametrize("size", [100, 100_000, 1_000_000])
+def test_a_request_in_slices_keeps_its_bytes_and_its_connection_serves_nothing_else(on_loop: OnLoop, size: int) -> None:
+    """Small frames are in the area that all connections share."""
+
+    async def main() -> None:
+        script = Script()
+        async with listening(script) as listener:
+            clients = [await Client.connect(listener) for _ in range(3)]
+            bodies = [b"slice %d" % number + b"x" * size for number in range(3)]
+            for client, body in zip(clients, bodies, strict=True):
+                client.send(body, b"second")
+            await until(lambda: len(script.waiting) == 3)
+            other = await Client.connect(listener)
+            for number in range(3):
+                other.send(b"%d" % number * size)
+                await other.receive()
+            assert b"second" not in script.seen
+            for waiting in script.waiting:
+                waiting.finish([frame(bytes(waiting.request))])
+            for client, body in zip(clients, bodies, strict=True):
+                number = int(body[6:7])
+                assert await client.receive() == body, number
+                assert await client.receive() == b"second"
+
+    on_loop(main())
+
+
+def test_a_request_in_slices_is_cancelled_with_its_connection(on_loop: OnLoop) -> None:
+    async def main() -> None:
+        script = Script()
+        async with listening(script) as listener:
+            client = await Client.connect(listener)
+            client.send(b"slice")
+            await until(lambda: script.waiting)
+            for connection in listener.connections:
+                connection.abort()
+            await until(lambda: not listener.connections)
+            assert script.waiting[0].is_cancelled
+
+    on_loop(main())
+
+
 def test_a_parked_request_steps_aside_for_the_one_behind_it(on_loop: OnLoop) -> None:
     async def main() -> None:
         script = Script()

@@ -124,6 +124,7 @@ class BrokerInMemory:
             config=self.config, cluster=self.cluster, clock=self.clock, background=self.background, registry=registry.load()
         )
         self.services.coordinators.start()
+        self.services.slices.now_s = lambda: 0.0  # no slice ends: a request is answered at once, unless a test has another clock
         self.dispatcher = Dispatcher(self.services)
         self.connection = ConnectionInfo(LISTENER, "127.0.0.1")
         for name, partition_count in (topics or {}).items():

@@ -1,0 +1,180 @@
+"""Work that grows with a request, done a slice at a time so that other clients are served in between.
+
+A handler whose work may take more than a few milliseconds writes it as a generator and returns what `ctx.slices.run` returns:
+
+    @handles(schema)
+    def produce(ctx, request):
+        if is_small(request):
+            return _produce(ctx, request)                 # no generator: small requests pay nothing
+        return ctx.slices.run(_produce_much(ctx, request))
+
+    def _produce_much(ctx, request):
+        for batch in ...:
+            validate(batch)
+            yield                                         # a pause: other clients may be served here
+        appended = yield flushed(...)                     # a Delayed: go on with its response when it is there
+        return schema.Response(...)                       # the answer; a KafkaError that is raised is the answer as well
+
+    started --it ends within SLICE_S--> its response, at once: the caller gets no Delayed
+            --otherwise--> a Sliced: a Delayed that goes on at the end of each turn of the loop
+
+Rules for the generator:
+- Yield at least once per millisecond of work. Between two yields nothing else runs, so an invariant holds there as in any handler.
+- Other requests run at a yield: topics may be deleted, groups may change. Look things up again after it. What must be atomic is done
+  between two yields: validate in slices, then commit at once.
+- The request and the bytes of its frame stay valid until the generator ends; its connection serves no other request meanwhile.
+- When the connection is gone, the generator is closed at its yield (GeneratorExit).
+
+Of all sliced work of a broker together one slice runs in each turn. At most ACTIVE_MAX works take turns and the others queue, so that
+the memory of many large requests is not held at the same time.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Generator
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from minibroker.dispatch.delayed import Delayed, Work
+
+if TYPE_CHECKING:
+    from minibroker.clock import Clock
+
+SLICE_S: Final = 0.005  #: after this long sliced work lets others run
+ACTIVE_MAX: Final = 4  #: works that take turns
+
+Steps = Generator[Delayed | None, Any, Any]  #: yields None to pause or a Delayed to wait for; returns the response
+
+
+class Slices:
+    """All sliced work of a broker."""
+
+    def __init__(self, clock: Clock, now_s: Callable[[], float] = time.perf_counter) -> None:
+        self.now_s = now_s
+        self._clock = clock
+        self._queue: deque[Sliced] = deque()  #: the first ACTIVE_MAX take turns
+        self._is_due = False
+
+    def __len__(self) -> int:
+        """Count the works that have something to do; those that wait for a Delayed are not among them."""
+        return len(self._queue)
+
+    def run(self, steps: Steps) -> Any:
+        """Do the first slice. Returns the response if that was all of it, else a Delayed that does the rest."""
+        sliced = Sliced(self, steps)
+        response = sliced.proceed(self.now_s() + SLICE_S)
+        if response is not None:
+            return response
+        if sliced.is_ready:
+            self._queue.append(sliced)
+            self._schedule()
+        return sliced
+
+    def resume(self, sliced: Sliced) -> None:
+        """Give work that was started its next slice, before those that did not have their second one yet."""
+        self._queue.insert(min(ACTIVE_MAX - 1, len(self._queue)), sliced)
+        self._schedule()
+
+    def _schedule(self) -> None:
+        if not self._is_due:
+            self._is_due = True
+            self._clock.call_later_ms(0, self._turn)
+
+    def _turn(self) -> None:
+        self._is_due = False
+        deadline_s = self.now_s() + SLICE_S
+        while self._queue:
+            sliced = self._queue.popleft()
+            sliced.go_on(deadline_s)
+            if sliced.is_ready and not sliced.done:
+                self.resume(sliced)
+            if self.now_s() >= deadline_s:
+                break
+        if self._queue:
+            self._schedule()
+
+
+class Sliced(Delayed):
+    """An answer that is worked on."""
+
+    __slots__ = ("_awaited", "_slices", "_steps", "_wake_up", "is_ready")
+
+    keeps_frame = True
+
+    def __init__(self, slices: Slices, steps: Steps) -> None:
+        super().__init__()
+        self.is_ready = True  #: the generator can go on
+        self._slices = slices
+        self._steps: Any = steps
+        self._awaited: Delayed | None = None  #: the Delayed that the generator waits for
+        self._wake_up: Work | None = None  #: what makes its response
+
+    def go_on(self, deadline_s: float) -> None:
+        """Do the next slice; its errors become the answer."""
+        self.resolve(lambda: self.proceed(deadline_s))
+
+    def run(self, work: Work) -> None:
+        """Owner of the awaited Delayed: its response is made in the next slice, with the errors that this may raise."""
+        self._wake_up = work
+        if not self.is_ready:
+            self.is_ready = True
+            self._slices.resume(self)
+
+    def proceed(self, deadline_s: float) -> Any:
+        """Run until the end, until something is to be waited for, or until `deadline_s`; None in the last two cases."""
+        now_s = self._slices.now_s
+        while True:
+            step = self._steps.__next__ if self._awaited is None else self._step_with_response()
+            if step is None:
+                self.is_ready = False
+                return None
+            try:
+                awaited = step()
+            except StopIteration as end:
+                return end.value
+            if awaited is not None:
+                self._awaited = awaited
+                self._wake_up = awaited.adopt(self)
+            elif now_s() >= deadline_s:
+                return None
+
+    def _step_with_response(self) -> Callable[[], Any] | None:
+        """What gives the generator the response that it waits for, or raises its error there; None while there is no response."""
+        awaited, work, self._wake_up = self._awaited, self._wake_up, None
+        if awaited is None or work is None:
+            return None
+        try:
+            response = work()
+        except Exception as error:  # noqa: BLE001  the generator gets it
+            step = partial(self._steps.throw, error.with_traceback(None))
+        else:
+            if response is None:
+                return None
+            step = partial(self._steps.send, response)
+        self._awaited = None
+        if not awaited.done:
+            awaited.finished()
+        return step
+
+    def step_aside(self) -> None:
+        """Another request waits after this one."""
+        if self._awaited is not None:
+            self._awaited.step_aside()
+
+    def finished(self) -> None:
+        """Close the generator, wherever it is."""
+        super().finished()
+        awaited, self._awaited = self._awaited, None
+        if awaited is not None and not awaited.done:
+            awaited.finished()
+        if not self._steps.gi_running:
+            self._steps.close()
+
+    def cancel(self) -> None:
+        """The connection is gone."""
+        if not self.done:
+            if self._awaited is not None:
+                self._awaited.cancel()
+            self.finished()
