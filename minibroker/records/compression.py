@@ -12,7 +12,9 @@ block. The header may stand again between blocks, where streams were joined. Wit
 
 A payload that breaks its codec's rules, ends early, goes on after its end or would become larger than the bound raises InvalidRecord:
 its CRC was right, so its producer made it so, and sending it again will not help (CORRUPT_MESSAGE would ask for that).
-Memory: at most twice the bound beside copies of the input, whatever sizes the payload claims.
+So does one that consists of more parts (gzip members, zstd frames and blocks, Xerial's blocks) than `parts_max`: each costs a call.
+A payload that is large or has several parts is decompressed by pieces.py. Memory: the bound and an eighth of it beside a copy of the
+input, whatever sizes the payload claims. Time is linear in the sizes of payload and content.
 
 Each library is imported at the first use of its codec. Sources: org.apache.kafka.common.compress, xerial's SnappyInputStream.
 """
@@ -20,6 +22,7 @@ Each library is imported at the first use of its codec. Sources: org.apache.kafk
 from __future__ import annotations
 
 from enum import IntEnum
+from io import BytesIO
 from typing import TYPE_CHECKING
 
 from minibroker.errors import InvalidRecord, UnsupportedCompressionType
@@ -31,6 +34,12 @@ if TYPE_CHECKING:
     from zstandard import ZstdDecompressor
 
 MAX_DECOMPRESSED_BYTES = 100 * 1024 * 1024  #: the default bound of one batch, as large as the largest request
+AT_ONCE_BYTES = 64 * 1024  #: of a payload in gzip or lz4 that is given to its library in one call
+
+MIN_PARTS = 4096  #: members, frames and blocks that any payload may have
+PART_BYTES = 512  #: ... and one more for each so many bytes of it
+
+_AT_ONCE_CONTENT = 1024 * 1024  #: of a small payload: what becomes larger is done in pieces
 
 XERIAL_MAGIC = b"\x82SNAPPY\0"
 XERIAL_HEADER = XERIAL_MAGIC + b"\0\0\0\1\0\0\0\1"
@@ -87,11 +96,18 @@ def decompress(kind: Compression, data: Buffer, *, max_bytes: int = MAX_DECOMPRE
     return _DECOMPRESS[kind](memoryview(data), max_bytes)
 
 
-def _too_large(kind: Compression, max_bytes: int) -> InvalidRecord:
+def parts_max(size: int) -> int:
+    """How many members, frames and blocks a payload of `size` bytes may have."""
+    return MIN_PARTS + size // PART_BYTES
+
+
+def too_large(kind: Compression, max_bytes: int) -> InvalidRecord:
+    """The answer to a payload beyond its bound."""
     return InvalidRecord(f"a {kind.name.lower()} payload of more than {max_bytes} bytes when decompressed")
 
 
-def _broken(kind: Compression, reason: object) -> InvalidRecord:
+def broken(kind: Compression, reason: object) -> InvalidRecord:
+    """The answer to a payload that breaks the rules of its codec."""
     return InvalidRecord(f"a broken {kind.name.lower()} payload: {reason}")
 
 
@@ -101,7 +117,7 @@ def _copy(data: Buffer, level: int | None) -> bytes:  # noqa: ARG001  one signat
 
 def _copy_back(data: memoryview, max_bytes: int) -> bytes:
     if len(data) > max_bytes:
-        raise _too_large(Compression.NONE, max_bytes)
+        raise too_large(Compression.NONE, max_bytes)
     return bytes(data)
 
 
@@ -115,23 +131,21 @@ def _gzip(data: Buffer, level: int | None) -> bytes:
 def _gunzip(data: memoryview, max_bytes: int) -> bytes:
     import zlib  # noqa: PLC0415
 
-    members = []
-    left = max_bytes
-    while True:
+    if len(data) <= AT_ONCE_BYTES:
         stream = zlib.decompressobj(GZIP_WINDOW_BITS)
         try:
-            member = stream.decompress(data, left + 1)
+            content = stream.decompress(data, min(max_bytes, _AT_ONCE_CONTENT) + 1)
         except zlib.error as error:
-            raise _broken(Compression.GZIP, error) from None
-        left -= len(member)
-        if left < 0:
-            raise _too_large(Compression.GZIP, max_bytes)
-        if not stream.eof:
-            raise _broken(Compression.GZIP, "it ends early")
-        members.append(member)
-        if not stream.unused_data:
-            return b"".join(members) if len(members) > 1 else member
-        data = memoryview(stream.unused_data)
+            raise broken(Compression.GZIP, error) from None
+        if stream.eof and not stream.unused_data and len(content) <= max_bytes:
+            return content
+    return _in_pieces(Compression.GZIP, data, max_bytes)
+
+
+def _in_pieces(kind: Compression, data: memoryview, max_bytes: int) -> bytes:
+    from minibroker.records.pieces import decompressed_pieces, joined  # noqa: PLC0415  it imports this module, and is seldom needed
+
+    return joined(decompressed_pieces(kind, data, max_bytes=max_bytes))
 
 
 def _snappy(data: Buffer, level: int | None) -> bytes:  # noqa: ARG001  snappy has no levels
@@ -147,39 +161,34 @@ def _snappy(data: Buffer, level: int | None) -> bytes:  # noqa: ARG001  snappy h
 
 
 def _unsnappy(data: memoryview, max_bytes: int) -> bytes:
-    if data[: len(XERIAL_MAGIC)] != XERIAL_MAGIC:
-        return _unsnappy_block(data, max_bytes, max_bytes)
-    out = bytearray()
-    position, end = 0, len(data)
-    while position < end:
-        if data[position : position + len(XERIAL_MAGIC)] == XERIAL_MAGIC:
-            if data[position : position + len(XERIAL_HEADER)] != XERIAL_HEADER:
-                raise _broken(Compression.SNAPPY, "a framing of another version")
-            position += len(XERIAL_HEADER)
-            continue
-        size = int.from_bytes(data[position : position + 4])
-        position += 4
-        if size > end - position:
-            raise _broken(Compression.SNAPPY, f"a block of {size} bytes where {max(end - position, 0)} remain")
-        out += _unsnappy_block(data[position : position + size], max_bytes - len(out), max_bytes)
-        position += size
-    return bytes(out)
+    if not is_xerial(data):
+        return snappy_block(data, max_bytes, max_bytes)
+    return _in_pieces(Compression.SNAPPY, data, max_bytes)
 
 
-def _unsnappy_block(block: memoryview, left: int, max_bytes: int) -> bytes:
-    """One raw block, of at most `left` bytes; its claim is judged before any memory is taken."""
+def is_xerial(data: memoryview) -> bool:
+    """Whether Xerial's framing begins here."""
+    return data[: len(XERIAL_MAGIC)] == XERIAL_MAGIC
+
+
+def snappy_block(block: memoryview, left: int, max_bytes: int) -> bytes:
+    """One raw block, which may become `left` of `max_bytes`; its claim is judged before any memory is taken."""
     from cramjam import DecompressionError, snappy  # noqa: PLC0415
 
-    compressed = bytes(block)
     try:
-        size: int = snappy.decompress_raw_len(compressed)
+        size: int = snappy.decompress_raw_len(block)
         if size > left:
-            raise _too_large(Compression.SNAPPY, max_bytes)
-        if size > SNAPPY_MAX_RATIO * len(compressed):
-            raise _broken(Compression.SNAPPY, f"{len(compressed)} bytes claim to be {size}")
-        return bytes(snappy.decompress_raw(compressed, output_len=size))
+            raise too_large(Compression.SNAPPY, max_bytes)
+        if size > SNAPPY_MAX_RATIO * len(block):
+            raise broken(Compression.SNAPPY, f"{len(block)} bytes claim to be {size}")
+        if size <= _AT_ONCE_CONTENT:
+            return bytes(snappy.decompress_raw(block, output_len=size))
+        out = BytesIO(bytes(size))  # decompressed in place: a large block is not copied
+        with out.getbuffer() as view:
+            snappy.decompress_raw_into(block, view)
+        return out.getvalue()
     except (DecompressionError, ValueError) as error:
-        raise _broken(Compression.SNAPPY, error) from None
+        raise broken(Compression.SNAPPY, error) from None
 
 
 def _lz4(data: Buffer, level: int | None) -> bytes:
@@ -193,28 +202,15 @@ def _lz4(data: Buffer, level: int | None) -> bytes:
 def _unlz4(data: memoryview, max_bytes: int) -> bytes:
     from lz4 import frame  # noqa: PLC0415
 
-    stream = frame.LZ4FrameDecompressor()
-    chunks = []
-    left = max_bytes + 1
-    chunk_bytes = max(4 * len(data), LZ4_CHUNK_BYTES)  # most payloads fit into one
-    try:
-        chunk = stream.decompress(data, max_length=min(left, chunk_bytes))
-        while not stream.eof and not stream.needs_input and left > len(chunk):
-            chunks.append(chunk)
-            left -= len(chunk)
-            chunk = stream.decompress(b"", max_length=min(left, chunk_bytes))
-    except RuntimeError as error:
-        raise _broken(Compression.LZ4, error) from None
-    if left <= len(chunk):
-        raise _too_large(Compression.LZ4, max_bytes)
-    if not stream.eof:
-        raise _broken(Compression.LZ4, "it ends early")
-    if stream.unused_data:
-        raise _broken(Compression.LZ4, "it goes on after its end")
-    if not chunks:
-        return bytes(chunk)
-    chunks.append(chunk)
-    return b"".join(chunks)
+    if len(data) <= AT_ONCE_BYTES:
+        stream = frame.LZ4FrameDecompressor()
+        try:
+            content: bytes = stream.decompress(data, max_length=min(max_bytes, 4 * len(data) + LZ4_CHUNK_BYTES) + 1)
+        except RuntimeError as error:
+            raise broken(Compression.LZ4, error) from None
+        if stream.eof and not stream.unused_data and len(content) <= max_bytes:
+            return content
+    return _in_pieces(Compression.LZ4, data, max_bytes)
 
 
 def _zstd(data: Buffer, level: int | None) -> bytes:
@@ -233,24 +229,18 @@ def _unzstd(data: memoryview, max_bytes: int) -> bytes:
     from minibroker.records.zstd_frame import measure_frame  # noqa: PLC0415
 
     decompressor = _idle_zstd.pop() if _idle_zstd else zstandard.ZstdDecompressor()
-    contents = []
-    position, left = 0, max_bytes
-    while position < len(data):
-        try:
-            end, size_bound, is_exact = measure_frame(data, position)
-            if is_exact and size_bound > left:
-                raise _too_large(Compression.ZSTD, max_bytes)
-            # The library trusts a size in the header and fails behind `max_output_size` where there is none.
-            content = decompressor.decompress(data[position:end], max_output_size=min(size_bound, left)) if size_bound else b""
-        except (ValueError, IndexError, zstandard.ZstdError) as error:
-            raise _broken(Compression.ZSTD, f"{error}, with a bound of {max_bytes} bytes") from None
-        left -= len(content)
-        contents.append(content)
-        position = end
-    if not contents:
-        raise _broken(Compression.ZSTD, "it is empty")
+    try:
+        end, size_bound, is_exact, _ = measure_frame(data, 0, parts_max(len(data)))
+        if end < len(data):
+            return _in_pieces(Compression.ZSTD, data, max_bytes)
+        if is_exact and size_bound > max_bytes:
+            raise too_large(Compression.ZSTD, max_bytes)
+        # The library trusts a size in the header and fails behind `max_output_size` where there is none.
+        content = decompressor.decompress(data, max_output_size=min(size_bound, max_bytes)) if size_bound else b""
+    except (ValueError, IndexError, zstandard.ZstdError) as error:
+        raise broken(Compression.ZSTD, f"{error}, with a bound of {max_bytes} bytes") from None
     _idle_zstd.append(decompressor)
-    return contents[0] if len(contents) == 1 else b"".join(contents)
+    return content
 
 
 _COMPRESS: dict[Compression, Callable[[Buffer, int | None], bytes]] = {

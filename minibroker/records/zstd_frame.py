@@ -21,7 +21,6 @@ MAX_BLOCK_BYTES = 128 * 1024
 MAX_WINDOW_BYTES = 128 * 1024 * 1024  #: what the Java client's zstd accepts (a window log of 27)
 CONTENT_SIZE_BYTES = (0, 2, 4, 8)
 DICTIONARY_ID_BYTES = (0, 1, 2, 4)
-MAX_BLOCKS = 1 << 20
 
 RAW, RLE, COMPRESSED = 0, 1, 2
 
@@ -32,13 +31,17 @@ class ZstdFrame(NamedTuple):
     end: int
     size_bound: int
     is_exact: bool
+    part_count: int  #: the frame itself and its blocks
 
 
-def measure_frame(data: memoryview, position: int) -> ZstdFrame:
-    """The frame at `position`. A skippable one holds 0 bytes. ValueError, IndexError: it is broken or ends early."""
+def measure_frame(data: memoryview, position: int, max_parts: int) -> ZstdFrame:
+    """The frame at `position`. A skippable one holds 0 bytes.
+
+    Raises ValueError or IndexError when it is broken, ends early, or has more than `max_parts` parts.
+    """
     magic = bytes(data[position : position + 4])
     if len(magic) == 4 and magic[1:] == SKIPPABLE_MAGIC_TAIL and magic[0] & 0xF0 == 0x50:
-        return ZstdFrame(_within(data, position + 8 + _little(data, position + 4, 4)), 0, True)
+        return ZstdFrame(_within(data, position + 8 + _little(data, position + 4, 4)), 0, True, 1)
     if magic != FRAME_MAGIC:
         raise ValueError("no frame where one should start")
     descriptor = data[position + 4]
@@ -57,19 +60,19 @@ def measure_frame(data: memoryview, position: int) -> ZstdFrame:
         window_bytes = content_bytes
     if window_bytes > MAX_WINDOW_BYTES:
         raise ValueError(f"a window of {window_bytes} bytes")
-    position, size_bound = _walk_blocks(data, position, min(window_bytes, MAX_BLOCK_BYTES))
+    position, size_bound, block_count = _walk_blocks(data, position, min(window_bytes, MAX_BLOCK_BYTES), max_parts)
     end = _within(data, position + (4 if descriptor & 4 else 0))
     if width:
         if content_bytes > size_bound:
             raise ValueError(f"a frame of at most {size_bound} bytes claims {content_bytes}")
         size_bound = content_bytes
-    return ZstdFrame(end, size_bound, width > 0)
+    return ZstdFrame(end, size_bound, width > 0, block_count + 1)
 
 
-def _walk_blocks(data: memoryview, position: int, max_block_bytes: int) -> tuple[int, int]:
-    """Where the last block ends, and how much all of them can hold."""
+def _walk_blocks(data: memoryview, position: int, max_block_bytes: int, max_count: int) -> tuple[int, int, int]:
+    """Where the last block ends, how much all of them can hold, and how many there are."""
     size_bound = 0
-    for _ in range(MAX_BLOCKS):
+    for count in range(1, max_count + 1):
         header = _little(data, position, 3)
         kind, size = header >> 1 & 3, header >> 3
         if kind > COMPRESSED or size > max_block_bytes:
@@ -77,8 +80,8 @@ def _walk_blocks(data: memoryview, position: int, max_block_bytes: int) -> tuple
         size_bound += max_block_bytes if kind == COMPRESSED else size
         position += 3 + (1 if kind == RLE else size)
         if header & 1:
-            return position, size_bound
-    raise ValueError(f"more than {MAX_BLOCKS} blocks")
+            return position, size_bound, count
+    raise ValueError(f"more than {max_count} blocks")
 
 
 def _little(data: memoryview, position: int, width: int) -> int:
