@@ -1,9 +1,9 @@
-# minibroker: make setup | demo | test | lint | prepare | bench | bench-quick
+# minibroker: make setup | demo | test | soak | lint | prepare | bench | bench-quick
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup test lint prepare demo bench bench-quick lock
+.PHONY: setup test soak lint prepare demo bench bench-quick lock
 
 setup: $(VENV)/.ready
 
@@ -15,6 +15,12 @@ $(VENV)/.ready: requirements.lock pyproject.toml
 
 test: setup  ## each file in one process, several files at a time, those that take long first
 	$(BIN)/pytest -n 4 --dist loadfile --no-loadscope-reorder
+
+soak: setup  ## hours, on a quiet machine: a million frames of the fuzzer, then random tests two to four times as often and with new seeds
+	$(BIN)/python -m tests.fuzz run --frames 1000000 --assert-latency
+	MINIBROKER_SOAK=1 $(BIN)/pytest tests/crash tests/cluster tests/coordinator tests/faults tests/fuzz tests/golden tests/log tests/model \
+		tests/records tests/server tests/storage tests/wire tests/testing tests/clients/test_differential.py \
+		--ignore tests/testing/test_fault_mutations.py
 
 lint: setup
 	$(BIN)/ruff format --check .

@@ -48,6 +48,16 @@ class BrokerProcess:
         return self._process.pid
 
     @property
+    def output_path(self) -> Path:
+        """The file of what it printed and logged."""
+        return self._output
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it was started and has not ended."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
     def output(self) -> str:
         """What it printed and logged since its last start."""
         return self._output.read_text(errors="replace")
