@@ -51,18 +51,22 @@ class BrokerConfigs:
         return image.config_of(BROKER_RESOURCE, ALL_BROKERS), image.config_of(BROKER_RESOURCE, str(config.node_id))
 
     def alter(self, name: str, overrides: Mapping[str, str], *, validate_only: bool = False) -> bool:
-        """Replace those of a broker (its id) or of all brokers (""); whether that was done. The caller checks what may change.
+        """Replace those of a broker (its id) or of all brokers (""); return whether that was done. The caller checks what may change.
 
         Raises:
             InvalidConfig: a value is not valid; nothing was changed.
             KafkaStorageError: the metadata log cannot be written; nothing was changed.
         """
+        from minibroker.cluster.broker_config_rules import check_thread_counts, thread_counts  # noqa: PLC0415  reads a large table
+
         configs = list(self._of.values()) if name == ALL_BROKERS else [self._of[int(name)]]
         before = [(config, config.dynamic_default, config.dynamic_broker) for config in configs]
         is_done = False
         try:
             for config in configs:
+                threads = thread_counts(config)
                 self._set(config, name, overrides)
+                check_thread_counts(threads, thread_counts(config))
             if not validate_only:
                 self._store.commit_config(BROKER_RESOURCE, name, overrides)
                 is_done = True

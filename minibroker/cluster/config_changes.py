@@ -1,7 +1,7 @@
 """What AlterConfigs and IncrementalAlterConfigs may do to a topic, the broker asked, a group or client metrics, and what becomes of them.
 
-Checks and messages are those of Apache Kafka 4.3.1 (ConfigAdminManager, ConfigurationControlManager). Where this differs: a broker config
-that nobody here reads is refused with INVALID_CONFIG, where Kafka stores it for plugins.
+Checks and messages are those of Apache Kafka 4.3.1 (ConfigAdminManager, ConfigurationControlManager); those of a broker's configs are in
+`broker_config_rules.py`, which is imported when a broker is first altered.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from minibroker.cluster.metadata_image import (
 from minibroker.cluster.topic_rules import check_name
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.config.broker_properties import BROKER_PROPERTIES
-from minibroker.config.definition import LIST
+from minibroker.config.definition import LIST, TYPE_NAMES, Property
 from minibroker.config.topic_properties import TOPIC_PROPERTIES
 from minibroker.errors import InvalidConfig, InvalidRequest, KafkaError, UnknownTopicOrPartition
 
@@ -117,12 +117,12 @@ def _alter_loggers(node_id: int, name: str, changes: Sequence[Change], *, valida
 def _alter(cluster: Cluster, resource_type: int, name: str, changes: Sequence[Change], *, is_full: bool, validate_only: bool) -> None:
     _check_changes(changes)
     if resource_type == BROKER_RESOURCE:
-        _check_dynamic(changes)
         name = name and str(_number(name))
     before = {} if is_full else dict(cluster.image.config_of(resource_type, name))
     config = cluster.config_of(int(name)) if resource_type == BROKER_RESOURCE and name else cluster.config
     after = _apply(config, resource_type, before, changes)
     if resource_type == BROKER_RESOURCE:
+        _check_broker(config, name, {change.name: after[change.name] for change in changes if change.operation != DELETE})
         unsaid = [_IN_SYNC] if is_full and _IN_SYNC in cluster.image.config_of(resource_type, name) else []
         _check_replicas_in_sync(cluster, name, [*changes, *(Change(each, DELETE, None) for each in unsaid if each not in after)])
     if resource_type == TOPIC_RESOURCE:
@@ -153,14 +153,13 @@ def _check_changes(changes: Sequence[Change]) -> None:
         raise InvalidRequest("Unknown config operation: 0 sets, 1 deletes, 2 appends, 3 subtracts")
 
 
-def _check_dynamic(changes: Sequence[Change]) -> None:
-    for change in changes:
-        if change.name not in BROKER_PROPERTIES and change.operation == SET:
-            raise InvalidConfig(f"Unknown broker config name: {change.name}")
-    wanted = [change.name for change in changes if change.operation != DELETE]
-    fixed = [name for name in wanted if name in BROKER_PROPERTIES and not BROKER_PROPERTIES[name].is_dynamic]
-    if fixed:
-        raise InvalidRequest(f"Cannot update these configs dynamically: [{', '.join(fixed)}]")
+def _check_broker(config: BrokerConfig, name: str, values: Mapping[str, str]) -> None:
+    from minibroker.cluster.broker_config_rules import check_changes  # noqa: PLC0415  reads a table of all of Kafka's configs
+
+    try:
+        check_changes(config, name, values)
+    except InvalidConfig as error:
+        raise InvalidRequest(str(error)) from error
 
 
 def _check_replicas_in_sync(cluster: Cluster, name: str, changes: Sequence[Change]) -> None:
@@ -175,7 +174,6 @@ def _check_replicas_in_sync(cluster: Cluster, name: str, changes: Sequence[Chang
 
 
 def _apply(config: BrokerConfig, resource_type: int, overrides: dict[str, str], changes: Sequence[Change]) -> dict[str, str]:
-    properties = {TOPIC_RESOURCE: TOPIC_PROPERTIES, BROKER_RESOURCE: BROKER_PROPERTIES}.get(resource_type, {})
     for name, operation, value in changes:
         if operation == DELETE:
             overrides.pop(name, None)
@@ -183,8 +181,7 @@ def _apply(config: BrokerConfig, resource_type: int, overrides: dict[str, str], 
         if operation == SET:
             overrides[name] = value or ""
             continue
-        prop = properties.get(name)
-        if prop is None or prop.type != LIST:
+        if not _is_list(resource_type, name):
             raise InvalidConfig(_not_a_list(resource_type, operation, name))
         items = _current_items(config, resource_type, overrides, name)
         wanted = [item for item in (value or "").split(",") if item]
@@ -196,11 +193,23 @@ def _apply(config: BrokerConfig, resource_type: int, overrides: dict[str, str], 
     return overrides
 
 
+def _is_list(resource_type: int, name: str) -> bool:
+    if resource_type == TOPIC_RESOURCE:
+        return name in TOPIC_PROPERTIES and TOPIC_PROPERTIES[name].type == LIST
+    return resource_type == BROKER_RESOURCE and _broker_property(name).type == LIST
+
+
+def _broker_property(name: str) -> Property:
+    from minibroker.config.kafka_table import property_of  # noqa: PLC0415  reads a table of all of Kafka's configs
+
+    return property_of(name)
+
+
 def _not_a_list(resource_type: int, operation: int, name: str) -> str:
     word = "APPEND" if operation == APPEND else "SUBTRACT"
     if resource_type != BROKER_RESOURCE:
         return f"Can't {word} to key {name} because its type is not LIST."
-    if name not in BROKER_PROPERTIES:
+    if _broker_property(name).type not in TYPE_NAMES:
         return f"Unknown config name: {name}"
     return f"Config value {word.lower()} is not allowed for config key: {name}"
 
@@ -212,5 +221,5 @@ def _current_items(config: BrokerConfig, resource_type: int, overrides: Mapping[
     elif resource_type == TOPIC_RESOURCE:
         text = next((entry.value for entry in topic_entries(config, {}) if entry.prop.name == name), None)
     else:
-        text = config.text(name)
+        text = config.text(name) if name in BROKER_PROPERTIES else _broker_property(name).default
     return [item.strip() for item in (text or "").split(",") if item.strip()]

@@ -3,6 +3,7 @@
 Rules are ConfigHelper's of Apache Kafka 4.3.1. A topic config's synonyms are its override, then the broker property behind it: dynamic
 for this broker, dynamic for all, static, default. Names that answer the same question (log.retention.ms, .minutes, .hours)
 follow each other within each of these; what stands before the first mention of the name itself is left out, as Kafka does.
+Those of brokers are in broker_entries.py, which knows all of Kafka's configs.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import NamedTuple
 
 from minibroker.cluster.topic_config import topic_value
 from minibroker.config.broker_config import BrokerConfig
-from minibroker.config.broker_properties import BROKER_PROPERTIES, BROKER_SYNONYMS, DYNAMIC_ONLY
+from minibroker.config.broker_properties import BROKER_PROPERTIES, BROKER_SYNONYMS
 from minibroker.config.definition import (
     SOURCE_DEFAULT,
     SOURCE_DYNAMIC_BROKER,
@@ -46,29 +47,6 @@ class ConfigEntry(NamedTuple):
 def topic_entries(config: BrokerConfig, overrides: Mapping[str, str]) -> list[ConfigEntry]:
     """All configs of a topic, by name."""
     return [_topic_entry(config, overrides, prop) for prop in TOPIC_PROPERTIES.values()]
-
-
-def broker_entries(config: BrokerConfig) -> list[ConfigEntry]:
-    """All configs of this broker."""
-    entries = []
-    for name, prop in BROKER_PROPERTIES.items():
-        synonyms = broker_synonyms(config, name)
-        if name in DYNAMIC_ONLY and source_of(synonyms) == SOURCE_DEFAULT:
-            continue
-        value = None if prop.is_sensitive else format_value(config.value(name))
-        entries.append(ConfigEntry(prop, value, source_of(synonyms), not prop.is_dynamic, synonyms))
-    return entries
-
-
-def default_broker_entries(config: BrokerConfig) -> list[ConfigEntry]:
-    """What is stored for all brokers."""
-    entries = []
-    for name, text in config.dynamic_default.items():
-        prop = BROKER_PROPERTIES.get(name)
-        if prop is not None:
-            synonyms = [each for each in broker_synonyms(config, name) if each.source == SOURCE_DYNAMIC_DEFAULT_BROKER]
-            entries.append(ConfigEntry(prop, None if prop.is_sensitive else text, source_of(synonyms), not prop.is_dynamic, synonyms))
-    return entries
 
 
 def _topic_entry(config: BrokerConfig, overrides: Mapping[str, str], prop: Property) -> ConfigEntry:

@@ -202,6 +202,7 @@ class BrokerConfig:
             self._apply()
         except InvalidConfig as error:
             raise ConfigurationError(f"{error} ({_unit_and_default(str(error))})") from error
+        self.static = _with_both_ids(given)
 
     @classmethod
     def load(
@@ -311,19 +312,38 @@ class BrokerConfig:
         self.log_flush_interval_ms = _first(values, (("log.flush.interval.ms", 1), ("log.flush.scheduler.interval.ms", 1)))
 
     def _apply_listeners(self, values: Mapping[str, Value]) -> None:
-        protocol_map, controllers = _items(values["listener.security.protocol.map"]), _items(values["controller.listener.names"])
+        pairs = str(values["listener.security.protocol.map"] or "").split(",")
+        protocol_map = tuple(each for each in map(str.strip, pairs) if each)
+        controllers = _items(values["controller.listener.names"])
         self.listeners = without_controllers("listeners", _items(values["listeners"]), protocol_map, controllers)
         advertised = _items(values["advertised.listeners"])
         self.advertised_listeners = without_controllers("advertised.listeners", advertised, protocol_map, controllers)
         check_listeners(self.listeners, self.advertised_listeners)
 
 
+def _with_both_ids(given: dict[str, str]) -> dict[str, str]:
+    """Each of node.id and broker.id stands for the other where only one is set, as in Kafka."""
+    for name, other in (("node.id", "broker.id"), ("broker.id", "node.id")):
+        text = given.get(name, "").strip()
+        if text and not text.startswith("-") and not given.get(other, "").strip():
+            return {**given, other: text}
+    return given
+
+
 def _alterable(stored: Mapping[str, str]) -> dict[str, str]:
-    """Of what is stored, what may change while the broker runs."""
-    found = {name: text for name, text in stored.items() if name in BROKER_PROPERTIES and BROKER_PROPERTIES[name].is_dynamic}
-    for name in stored.keys() - found.keys():
+    """Of what is stored, what may change while the broker runs, and what Kafka stores for plugins."""
+    fixed = {name for name in stored if _is_fixed(name)}
+    for name in sorted(fixed):
         _LOG.warning("the stored broker config %s is ignored: it cannot be altered while minibroker runs", name)
-    return found
+    return {name: text for name, text in stored.items() if name not in fixed}
+
+
+def _is_fixed(name: str) -> bool:
+    if name in BROKER_PROPERTIES:
+        return not BROKER_PROPERTIES[name].is_dynamic
+    from minibroker.config import kafka_table  # noqa: PLC0415  only a config without effect needs it
+
+    return kafka_table.is_fixed(name) or name in kafka_table.ONLY_OF_A_LISTENER
 
 
 def _first(values: Mapping[str, Value], choices: tuple[tuple[str, int], ...]) -> int:

@@ -67,7 +67,7 @@ _NETWORK: tuple[Row, ...] = (
     ("advertised.listeners", LIST, None, None, "Addresses told to clients, NAME://HOST:PORT; like listeners when not set."),
     (
         "listener.security.protocol.map",
-        LIST,
+        STRING,
         DEFAULT_PROTOCOL_MAP,
         None,
         "Security protocol of each listener name, NAME:PROTOCOL. Only PLAINTEXT is served.",

@@ -32,6 +32,9 @@ _PLACES: Final = frozenset({"broker.id", "node.id", "log.dir"})
 #: the defaults in force with `minibroker.like.kafka`
 LIKE_KAFKA_DEFAULTS: Final = {name: default for name, default in KAFKA_DEFAULTS.items() if name not in _PLACES}
 
+#: broker properties that Apache Kafka changes while it runs, and minibroker does not: sockets are opened once
+READ_ONLY_HERE: Final = frozenset({"listeners", "listener.security.protocol.map"})
+
 #: broker properties that Apache Kafka has not
 ONLY_OURS: Final = frozenset({"cluster.id", "minibroker.like.kafka", "topic.partition.count.map"})
 

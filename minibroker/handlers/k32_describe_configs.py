@@ -2,13 +2,13 @@
 
 Versions: 0 to 4; 3 answers with type and documentation, 4 is flexible.
 Version 0 says is_default instead of where a value comes from. Apache Kafka 3.9 says it of nothing; here it is said of defaults.
-Resources: 2 a topic, 4 a broker (its id; "" shows what is stored for all brokers), 8 a broker's loggers, 16 client metrics, 32 a group; the
-last two have their defaults whatever their name. `configuration_keys` null or empty asks for all.
+Resources: 2 a topic, 4 a broker (its id, with all of Kafka's configs; "" shows what is stored for all brokers), 8 a broker's loggers,
+16 client metrics, 32 a group; the last two have their defaults whatever their name. `configuration_keys` null or empty asks for all.
 """
 
 from __future__ import annotations
 
-from minibroker.cluster.config_entries import ConfigEntry, broker_entries, default_broker_entries, topic_entries
+from minibroker.cluster.config_entries import ConfigEntry, topic_entries
 from minibroker.cluster.metadata_image import (
     ALL_BROKERS,
     BROKER_LOGGER_RESOURCE,
@@ -27,19 +27,26 @@ from minibroker.schemas import k32_describe_configs as schema
 
 @handles(schema)
 def describe_configs(ctx: RequestContext, request: schema.Request) -> schema.Response:
-    """Answer each resource on its own."""
-    return schema.Response(results=[_describe(ctx, request, resource) for resource in request.resources])
+    """Answer each resource on its own; one that is named again has the same answer, which is not made twice."""
+    described: dict[tuple[int, str, tuple[str, ...]], schema.Result] = {}
+    results = []
+    for resource in request.resources:
+        key = resource.resource_type, resource.resource_name, tuple(resource.configuration_keys or ())
+        if key not in described:
+            described[key] = _describe(ctx, request, resource)
+        results.append(described[key])
+    return schema.Response(results=results)
 
 
 def _describe(ctx: RequestContext, request: schema.Request, resource: schema.Resource) -> schema.Result:
     error_code, message, entries = 0, "", []
+    keys = set(resource.configuration_keys or ())
     try:
-        entries = _entries(ctx, resource)
+        entries = _entries(ctx, resource, keys)
     except UnknownTopicOrPartition as error:
         error_code = error.code
     except KafkaError as error:
         error_code, message = error.code, str(error)
-    keys = set(resource.configuration_keys or ())
     return schema.Result(
         error_code=error_code,
         error_message=message,
@@ -49,7 +56,7 @@ def _describe(ctx: RequestContext, request: schema.Request, resource: schema.Res
     )
 
 
-def _entries(ctx: RequestContext, resource: schema.Resource) -> list[ConfigEntry]:
+def _entries(ctx: RequestContext, resource: schema.Resource, keys: set[str]) -> list[ConfigEntry]:
     name = resource.resource_name
     if resource.resource_type == TOPIC_RESOURCE:
         check_name(name)
@@ -58,7 +65,7 @@ def _entries(ctx: RequestContext, resource: schema.Resource) -> list[ConfigEntry
         return _other_entries(ctx, resource.resource_type, name)
     if resource.resource_type != BROKER_RESOURCE:
         raise InvalidRequest(f"configs of resource type {resource.resource_type} are not served")
-    return _broker_entries(ctx, name)
+    return _broker_entries(ctx, name, keys)
 
 
 def _other_entries(ctx: RequestContext, resource_type: int, name: str) -> list[ConfigEntry]:
@@ -78,11 +85,13 @@ def _other_entries(ctx: RequestContext, resource_type: int, name: str) -> list[C
     return others.logger_entries()
 
 
-def _broker_entries(ctx: RequestContext, name: str) -> list[ConfigEntry]:
+def _broker_entries(ctx: RequestContext, name: str, keys: set[str]) -> list[ConfigEntry]:
+    from minibroker.cluster import broker_entries as brokers  # noqa: PLC0415  reads a table of all of Kafka's configs
+
     if name == ALL_BROKERS:
-        return default_broker_entries(ctx.config)
+        return brokers.default_broker_entries(ctx.config, keys)
     _check_node_id(ctx, name, or_empty=" or empty string,")
-    return broker_entries(ctx.config)
+    return brokers.broker_entries(ctx.config, keys)
 
 
 def _check_node_id(ctx: RequestContext, name: str, *, or_empty: str = "") -> None:
@@ -107,5 +116,10 @@ def _config(entry: ConfigEntry, request: schema.Request) -> schema.Config:
         is_sensitive=entry.prop.is_sensitive,
         synonyms=[schema.Synonym(name=each.name, value=each.value, source=each.source) for each in synonyms],
         config_type=entry.prop.type,
-        documentation=entry.prop.documentation if request.include_documentation else None,
+        documentation=_documentation(entry) if request.include_documentation else None,
     )
+
+
+def _documentation(entry: ConfigEntry) -> str | None:
+    """Kafka's answer for a logger is empty, and null for a broker's config that it does not know, whose value is hidden."""
+    return entry.prop.documentation or (None if entry.prop.is_sensitive else "")

@@ -12,7 +12,7 @@ from minibroker.config import sources
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.config.broker_properties import BROKER_PROPERTIES, DYNAMIC_ONLY
 from minibroker.config.definition import LONG_MAX
-from minibroker.config.differences import NOT_KAFKAS
+from minibroker.config.differences import NOT_KAFKAS, READ_ONLY_HERE
 from minibroker.config.listeners import Listener
 from minibroker.errors import ConfigurationError, InvalidConfig
 from tests.config.kafka_configs import BROKER_CONFIGS
@@ -20,13 +20,11 @@ from tests.config.kafka_configs import BROKER_CONFIGS
 
 def test_names_types_and_modes_are_what_a_running_kafka_answers() -> None:
     """Defaults and valid values: test_reference.py."""
-    static_here = {"listeners", "listener.security.protocol.map"}  # sockets are opened once
     for name in sorted((set(BROKER_PROPERTIES) - NOT_KAFKAS - DYNAMIC_ONLY) & set(BROKER_CONFIGS)):
         _, kind, is_read_only, is_sensitive = BROKER_CONFIGS[name]
         prop = BROKER_PROPERTIES[name]
-        if name != "listener.security.protocol.map":  # a list here, a text there
-            assert (name, prop.type) == (name, kind)
-        if name not in static_here:
+        assert (name, prop.type) == (name, kind)
+        if name not in READ_ONLY_HERE:
             assert (name, prop.is_dynamic) == (name, not is_read_only)
         assert (name, prop.is_sensitive) == (name, is_sensitive)
     assert set(BROKER_PROPERTIES) - NOT_KAFKAS - DYNAMIC_ONLY <= set(BROKER_CONFIGS)

@@ -68,6 +68,6 @@ def test_doubles_are_printed_as_java_prints_them(number: float, text: str) -> No
 def test_configuration_imports_nothing_heavy() -> None:
     code = "import minibroker.config.broker_config as b, sys; b.BrokerConfig(); print(*sys.modules)"
     modules = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True).stdout.split()
-    for_users = {f"minibroker.config.{name}" for name in ("reference", "differences", "kafka_only", "unknown")}
+    for_users = {f"minibroker.config.{name}" for name in ("reference", "differences", "kafka_only", "kafka_table", "unknown")}
     assert not for_users & set(modules)
     assert not {"javaproperties", "difflib", "yaml", "asyncio", "inspect", "dataclasses", "minibroker.wire"} & set(modules)

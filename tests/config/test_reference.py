@@ -9,7 +9,7 @@ import pytest
 
 from minibroker.config.broker_properties import BROKER_PROPERTIES
 from minibroker.config.definition import TYPE_NAMES
-from minibroker.config.differences import EFFECTS, KAFKA_DEFAULTS, NO_EFFECT, NOT_KAFKAS, ONLY_OURS
+from minibroker.config.differences import EFFECTS, KAFKA_DEFAULTS, NO_EFFECT, NOT_KAFKAS, ONLY_OURS, READ_ONLY_HERE
 from minibroker.config.group_properties import GROUP_LIMITS, GROUP_PROPERTIES, GROUP_SYNONYMS
 from minibroker.config.reference import BROKER, GROUP, KINDS, TOPIC, Entry, entries, named
 from minibroker.config.topic_properties import SYNONYMS, TOPIC_PROPERTIES
@@ -31,9 +31,6 @@ OTHER_VALID_VALUES = {
     "socket.receive.buffer.bytes": ("[-1,...]", ""),
     "socket.send.buffer.bytes": ("[-1,...]", ""),
 }
-#: sockets are opened once
-READ_ONLY_HERE = {"listeners", "listener.security.protocol.map"}
-OTHER_TYPES = {"listener.security.protocol.map": ("list", "string")}
 
 READ_BY_CONFIG = {"listener.security.protocol.map", "controller.listener.names", "log.dir", "broker.id"}
 
@@ -44,7 +41,7 @@ def test_what_it_says_of_kafka_is_true(kind: str) -> None:
     for name, entry in documented.items():
         kind_text, default, valid, *last = DOCS[kind][name]
         assert (name, entry.kafka_default) == (name, default)
-        assert (name, entry.type, kind_text) == (name, *OTHER_TYPES.get(name, (kind_text, kind_text)))
+        assert (name, entry.type) == (name, kind_text)
         assert (name, entry.valid_values, valid) == (name, *OTHER_VALID_VALUES.get(name, (valid, valid)))
         if kind == BROKER:
             assert (name, entry.update_mode) == (name, "read-only" if name in READ_ONLY_HERE else last[0])

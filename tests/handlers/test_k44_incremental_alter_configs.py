@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from minibroker.errors import InvalidConfig
 from minibroker.schemas import k44_incremental_alter_configs as schema
 from tests.handlers.kafka_answers import answered_versions, differences
 from tests.support.broker_in_memory import BrokerInMemory
@@ -45,9 +44,3 @@ def test_a_broker_change_reaches_logs_without_an_override() -> None:
     assert broker.config.message_max_bytes == 6000
     assert broker.cluster.partition("orders", 0).log.config.max_message_bytes == 6000
     assert broker.cluster.partition("small", 0).log.config.max_message_bytes == 100
-
-
-def test_a_broker_config_that_nobody_reads_is_refused() -> None:
-    answer = BrokerInMemory().ask(change(BROKER, "1", "my.plugin.key", "x")).responses[0]
-    assert answer.error_code == InvalidConfig.code
-    assert "my.plugin.key" in answer.error_message

@@ -1,0 +1,112 @@
+"""Describing and altering brokers, compared with Apache Kafka 4.3.1 (tests/golden/capture_broker_configs.py), config by config."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from minibroker.config.broker_config import BrokerConfig
+from minibroker.config.broker_properties import BROKER_PROPERTIES, DYNAMIC_ONLY
+from minibroker.config.definition import SOURCE_DEFAULT, SOURCE_STATIC_BROKER
+from minibroker.config.differences import KAFKA_DEFAULTS, NOT_KAFKAS, READ_ONLY_HERE
+from minibroker.schemas import k32_describe_configs as k32
+from tests.config.kafka_configs import ATTEMPTS, DESCRIBED, DOCUMENTATION, STEPS
+from tests.golden import broker_config_scenes as scenes
+from tests.golden.broker_config_scenes import ALL, NODE, SEEN, SET, change, describe, refusal, replace, rows, step
+from tests.support.broker_in_memory import BrokerInMemory
+
+#: what the properties file of the Kafka that was asked sets; its log directory was a temporary one
+STATIC = {
+    name: synonyms[0][1]
+    for name, (_, _, source, _, _, synonyms) in DESCRIBED.items()
+    if source == SOURCE_STATIC_BROKER and name not in {"log.dirs", "broker.id"}
+}
+
+
+def broker() -> BrokerInMemory:
+    return BrokerInMemory(config=STATIC)
+
+
+def deliberate(name: str, row: list[Any]) -> list[Any]:
+    """Kafka's row of a config with the differences that minibroker/config/differences.py lists."""
+    value, kind, source, is_read_only, is_sensitive, synonyms = row
+    if name in KAFKA_DEFAULTS:
+        default = BROKER_PROPERTIES[name].default
+        kept = [each for each in synonyms if each[2] != SOURCE_DEFAULT]
+        synonyms = kept + ([[name, default, SOURCE_DEFAULT]] if default is not None else [])
+        value = value if kept else default
+    return [value, kind, source, is_read_only or name in READ_ONLY_HERE, is_sensitive, synonyms]
+
+
+def test_every_config_of_kafkas_is_described_as_kafka_describes_it() -> None:
+    asked = broker()
+    asked.ask(change(ALL, [("min.insync.replicas", SET, "1")]))  # which Kafka stores when it formats its directory
+    ours = rows(asked.ask(describe(NODE)))
+    assert set(DESCRIBED) - set(ours) == set()
+    assert set(ours) - set(DESCRIBED) == NOT_KAFKAS
+    own = asked.config.static.keys() - STATIC.keys() - {"broker.id"}  # what every broker in memory sets
+    assert "log.dirs" in own < set(DESCRIBED)
+    assert len(own) < 10
+    for name in set(DESCRIBED) - own:
+        assert (name, ours[name]) == (name, deliberate(name, DESCRIBED[name]))
+
+
+def test_documentation_is_kafkas_for_what_has_no_effect_here_and_ours_for_the_rest() -> None:
+    found = {each.name: each.documentation for each in broker().ask(describe(NODE, documentation=True)).results[0].configs}
+    assert {name: found[name] for name in DOCUMENTATION if name not in BROKER_PROPERTIES} == {
+        name: text for name, text in DOCUMENTATION.items() if name not in BROKER_PROPERTIES
+    }
+    assert [name for name in found if name in BROKER_PROPERTIES and found[name] != BROKER_PROPERTIES[name].documentation] == []
+
+
+@pytest.mark.parametrize(("name", "value", "for_one", "for_all", "whole"), ATTEMPTS, ids=lambda each: str(each)[:40])
+def test_a_change_is_taken_or_refused_as_kafka_does(
+    name: str, value: str, for_one: list[Any], for_all: list[Any], whole: list[Any]
+) -> None:
+    asked = broker()
+    assert refusal(asked.ask(change(NODE, [(name, SET, value)], validate_only=True))) == for_one
+    assert refusal(asked.ask(change(ALL, [(name, SET, value)], validate_only=True))) == for_all
+    assert refusal(asked.ask(replace(NODE, {name: value}, validate_only=True))) == whole
+
+
+def test_what_is_stored_is_shown_as_kafka_shows_it_and_survives_a_restart() -> None:
+    asked = broker()
+    for request, (answer, of_one, of_all) in zip(scenes.STEPS, STEPS, strict=True):
+        assert refusal(asked.ask(step(*request))) == answer
+        for _ in range(2):
+            assert rows(asked.ask(describe(NODE, SEEN))) == of_one
+            assert rows(asked.ask(describe(ALL, SEEN))) == of_all
+            asked = asked.restart(clean=False)
+
+
+def test_what_the_properties_file_sets_is_shown_without_an_effect_too() -> None:
+    asked = BrokerInMemory(
+        config={"sasl.enabled.mechanisms": "PLAIN", "ssl.key.password": "secret", "my.plugin": "x", "replica.fetch.max.bytes": "x"}
+    )
+    names = ["sasl.enabled.mechanisms", "ssl.key.password", "my.plugin", "replica.fetch.max.bytes"]
+    found = {each.name: each for each in asked.ask(describe(NODE, names)).results[0].configs}
+    assert {name: (each.value, each.config_source, each.is_sensitive) for name, each in found.items()} == {
+        "sasl.enabled.mechanisms": ("PLAIN", SOURCE_STATIC_BROKER, False),
+        "ssl.key.password": (None, SOURCE_STATIC_BROKER, True),
+        "my.plugin": (None, SOURCE_STATIC_BROKER, True),
+        "replica.fetch.max.bytes": ("x", SOURCE_STATIC_BROKER, False),
+    }
+
+
+@pytest.mark.parametrize("properties", [{"node.id": "7"}, {"broker.id": "7"}, {"node.id": "7", "broker.id": "7"}])
+def test_node_id_and_broker_id_stand_for_each_other(properties: dict[str, str]) -> None:
+    config = BrokerConfig(properties)
+    config.set_dynamic({}, {"message.max.bytes": "5000"})
+    assert config.node_id == 7
+    assert [(config.text(name), config.value(name)) for name in ("node.id", "broker.id")] == [("7", 7), ("7", 7)]
+
+
+def test_a_resource_that_is_named_often_is_described_once() -> None:
+    resource = k32.Resource(resource_type=scenes.BROKER, resource_name=NODE, configuration_keys=None)
+    request = k32.Request(resources=[resource] * 100, include_synonyms=True)
+    results = broker().ask(request).results
+    assert len(results) == 100
+    assert all(result == results[0] for result in results)
+    assert len(results[0].configs) >= len(DESCRIBED)
+    assert not DYNAMIC_ONLY & {each.name for each in results[0].configs}
