@@ -24,12 +24,21 @@ from tests.support.capture_proxy import Captured, CaptureProxy
 TRANSACTION_KEYS = {8, 9, 10, 24, 25, 26, 27, 28, 61, 65, 66}
 #: APIs of groups with members, and of administration beside topics and configs: capture_groups takes their frames.
 GROUP_KEYS = {11, 12, 13, 14, 15, 16, 42, 43, 45, 46, 47, 48, 49, 50, 51, 55, 57, 68, 69, 74, 76, 77, 78, 79, 90, 91, 92}
+#: APIs of access control entries: capture_acls takes their frames.
+ACL_KEYS = {29, 30, 31}
 #: APIs of streams groups: capture_streams takes their frames.
 STREAMS_KEYS = {88, 89}
 #: APIs of share groups' state, which brokers alone use.
 BROKER_KEYS = {83, 84, 85, 86, 87}
 #: Frames of APIs for which there is no schema are not kept.
-KEYS = {int(file.stem[1:3]) for file in SCHEMAS.glob("k[0-9][0-9]_*.py")} - TRANSACTION_KEYS - GROUP_KEYS - STREAMS_KEYS - BROKER_KEYS
+KEYS = (
+    {int(file.stem[1:3]) for file in SCHEMAS.glob("k[0-9][0-9]_*.py")}
+    - TRANSACTION_KEYS
+    - GROUP_KEYS
+    - STREAMS_KEYS
+    - ACL_KEYS
+    - BROKER_KEYS
+)
 BROKER = "Apache Kafka 4.3.1"
 LARGEST = 4096
 HERE = Path(__file__).parent

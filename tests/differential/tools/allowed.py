@@ -27,7 +27,7 @@ class Rule(NamedTuple):
 
 
 _UNSERVED: Final = (
-    "SaslHandshake|SaslAuthenticate|DescribeAcls|CreateAcls|DeleteAcls|(Create|Renew|Expire|Describe)DelegationToken"
+    "SaslHandshake|SaslAuthenticate|(Create|Renew|Expire|Describe)DelegationToken"
     "|AlterReplicaLogDirs|UnregisterBroker|AddRaftVoter|RemoveRaftVoter"
 )
 
@@ -41,8 +41,6 @@ RULES: Final = (
     Rule(
         "delegation tokens are not served; neither are they on Kafka's plain listeners", r"^DelegationToken", r"Unsupported", r"Unsupported"
     ),
-    Rule("ACLs are not served; Kafka has no authorizer", r"^AclCommand", r"UnsupportedVersion", r"No Authorizer"),
-    Rule("ACLs are not served", r"^ClientCompatibilityTest", r"SUCCESS|exit 0", r"describeAclsSupported|out:\s*$|exit 1"),
     Rule("replicas are not moved between log directories", r"^ReassignPartitions.*folder", r"", r"started moving|LogDirNotFound|exit 0"),
     Rule("the quorum has one voter for good", r"remove-controller", r"REMOVE_RAFT_VOTER", r"Cannot remove voter"),
     Rule("the one broker cannot be unregistered, so nobody can", r"^ClusterTool unregister", r"does not support|exit 0", r""),

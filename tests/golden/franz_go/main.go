@@ -241,6 +241,10 @@ func main() {
 		shareStates()
 		return
 	}
+	if len(os.Args) > 2 && os.Args[2] == "acls" { // tests/golden/capture_acls.py
+		acls()
+		return
+	}
 	if len(os.Args) > 2 {
 		groupOf(os.Args[2])
 		return

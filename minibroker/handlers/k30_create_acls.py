@@ -1,0 +1,22 @@
+"""CreateAcls (key 30): add access control entries.
+
+Versions: 1 to 3; 2 is flexible; 3 allows resources of the type USER.
+Not done: an authorizer. Without one each entry is refused with SECURITY_DISABLED, as in Apache Kafka 4.3.1.
+"""
+
+from __future__ import annotations
+
+from minibroker.dispatch.acls import NO_AUTHORIZER, check_known
+from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.registry import handles
+from minibroker.errors import SecurityDisabled
+from minibroker.schemas import k30_create_acls as schema
+
+
+@handles(schema)
+def create_acls(_ctx: RequestContext, request: schema.Request) -> schema.Response:
+    """Refuse each entry."""
+    for each in request.creations:
+        check_known(each.resource_type, each.resource_pattern_type, each.operation, each.permission_type)
+    refused = schema.AclCreationResult(error_code=SecurityDisabled.code, error_message=NO_AUTHORIZER)
+    return schema.Response(results=[refused] * len(request.creations))

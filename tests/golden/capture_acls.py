@@ -1,0 +1,116 @@
+"""Take the golden frames of DescribeAcls, CreateAcls and DeleteAcls from an Apache Kafka without an authorizer.
+
+    python -m tests.golden.capture_acls
+
+It starts the broker behind a proxy and asks with kafka-python, librdkafka, Kafka's AclCommand and franz-go (each version). Needs Java with
+Maven, Go, and the dev extra.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.golden import FRAMES
+from tests.golden.capture import ACL_KEYS, HERE, keep
+from tests.support import java
+from tests.support.capture_proxy import CaptureProxy
+from tests.support.kafka_process import KafkaProcess
+from tests.support.ports import free_port
+
+ACL_COMMAND = "org.apache.kafka.tools.AclCommand"
+
+
+def kafka_python(bootstrap: str) -> None:
+    from kafka.admin import (
+        ACL,
+        ACLFilter,
+        ACLOperation,
+        ACLPermissionType,
+        KafkaAdminClient,
+        ResourcePattern,
+        ResourcePatternFilter,
+        ResourceType,
+    )
+    from kafka.admin import ACLResourcePatternType as PatternType
+    from kafka.errors import KafkaError
+
+    admin: Any = KafkaAdminClient(bootstrap_servers=bootstrap)  # untyped
+    topic = ResourcePattern(ResourceType.TOPIC, "kafka-python")
+    entry = ACL("User:anna", "*", ACLOperation.READ, ACLPermissionType.ALLOW, topic)
+    anything = ResourcePatternFilter(ResourceType.ANY, None, PatternType.ANY)
+    every = ACLFilter(None, None, ACLOperation.ANY, ACLPermissionType.ANY, anything)
+    for call in (lambda: admin.create_acls([entry]), lambda: admin.describe_acls(every), lambda: admin.delete_acls([every])):
+        with contextlib.suppress(KafkaError):
+            call()
+    admin.close()
+
+
+def librdkafka(bootstrap: str) -> None:
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import (
+        AclBinding,
+        AclBindingFilter,
+        AclOperation,
+        AclPermissionType,
+        AdminClient,
+        ResourcePatternType,
+        ResourceType,
+    )
+
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    rights = ("*", AclOperation.READ, AclPermissionType.ALLOW)
+    entry = AclBinding(ResourceType.TOPIC, "librdkafka", ResourcePatternType.LITERAL, "User:anna", *rights)
+    any_right = (None, AclOperation.ANY, AclPermissionType.ANY)
+    every = AclBindingFilter(ResourceType.ANY, None, ResourcePatternType.ANY, None, *any_right)
+    answers = [*admin.create_acls([entry]).values(), admin.describe_acls(every), *admin.delete_acls([every]).values()]
+    for answer in answers:
+        with contextlib.suppress(KafkaException):
+            answer.result(30)
+
+
+def java_tool(bootstrap: str) -> None:
+    at = ("--bootstrap-server", bootstrap)
+    entry = ("--allow-principal", "User:anna", "--operation", "Read", "--topic", "java")
+    for options in (("--list",), ("--list", "--topic", "java"), ("--add", *entry, "--force"), ("--remove", *entry, "--force")):
+        java.run_tool(ACL_COMMAND, *at, *options, check=False)
+
+
+def franz_go(bootstrap: str) -> None:
+    subprocess.run(["go", "run", ".", bootstrap, "acls"], cwd=HERE / "franz_go", check=True)
+
+
+def clients() -> dict[str, tuple[Callable[[str], None], str, str]]:
+    """Label of a frame -> what drives the client, its name and version for people, the command."""
+    return {
+        "kafka_python_3.0.12_acls": (kafka_python, "kafka-python 3.0.12", "capture_acls.kafka_python"),
+        "librdkafka_2.16.1_acls": (librdkafka, "confluent-kafka 2.16.1 (librdkafka)", "capture_acls.librdkafka"),
+        f"java_{java.KAFKA_VERSION}_acls": (java_tool, f"Apache Kafka's AclCommand {java.KAFKA_VERSION}", "capture_acls.java_tool"),
+        "franz_go_1.22.2_acls": (franz_go, "franz-go 1.22.2", "tests/golden/franz_go acls, each version pinned"),
+    }
+
+
+def main() -> None:
+    proxy_port = free_port()
+    catalogue = clients()
+    with tempfile.TemporaryDirectory() as folder:
+        settings = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{proxy_port}"}
+        with KafkaProcess(Path(folder), settings=settings) as kafka:
+            proxy = CaptureProxy(proxy_port, ("127.0.0.1", kafka.port))
+            for label, (drive, client, _) in catalogue.items():
+                proxy.label = label
+                before = len(proxy.frames)
+                drive(f"127.0.0.1:{proxy_port}")
+                print(f"{client}: {len(proxy.frames) - before} frames", flush=True)
+            proxy.close()
+    for stem, entries in keep(proxy.frames, catalogue, ACL_KEYS).items():
+        (FRAMES / f"{stem}.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in entries))
+
+
+if __name__ == "__main__":
+    main()
