@@ -34,6 +34,8 @@ Why this is safe on any bytes: a number read beyond the end raises (IndexError, 
 short and leaves `pos` beyond it, so that the next read, the next count or the last line refuses; no count is believed
 before it is held against the bytes that remain.
 
+A sliced decoder is the same code as a generator, for large frames: it pauses after some hundred elements and has a budget.
+
 An encoder collects packed runs, lengths and strings in a list and joins it once; record batches stay out of the join.
 
 Rare things are left to the codec: complaints, tagged fields that are present (decoding) or differ from their
@@ -46,7 +48,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from minibroker.errors import WireError
-from minibroker.wire.compiled_decoder import compile_decoder
+from minibroker.wire.compiled_decoder import SlicedDecoder, compile_decoder, compile_sliced_decoder
 from minibroker.wire.compiled_encoder import compile_encoder
 from minibroker.wire.schema import Buffer
 
@@ -55,6 +57,7 @@ Decoder = Callable[[Buffer, int], tuple[S, int]]
 Encoder = Callable[[S], list[Buffer]]
 
 _decoders: dict[tuple[type[Any], int, bool], Decoder[Any]] = {}
+_sliced_decoders: dict[tuple[type[Any], int, bool], SlicedDecoder] = {}
 _encoders: dict[tuple[type[Any], int, bool], Encoder[Any]] = {}
 
 
@@ -64,6 +67,17 @@ def decoder(struct_type: type[S], version: int, flexible: bool) -> Decoder[S]:
     if key not in _decoders:
         _decoders[key] = compile_decoder(*key)
     return _decoders[key]
+
+
+def sliced_decoder(struct_type: type[Any], version: int, flexible: bool) -> SlicedDecoder:
+    """A function (data, position, budget) -> generator that pauses and returns (value, position after it).
+
+    It raises WireError, and nothing else, on bad bytes, and OverBudgetError before it makes more than `budget` bytes of objects.
+    """
+    key = (struct_type, version, flexible)
+    if key not in _sliced_decoders:
+        _sliced_decoders[key] = compile_sliced_decoder(*key)
+    return _sliced_decoders[key]
 
 
 def decode_all(struct_type: type[S], data: Buffer, position: int, version: int, flexible: bool) -> S:

@@ -1,17 +1,23 @@
-"""Writes the decoder of one (struct, version, flexible); see `wire/compiled.py` for what comes out and why it is safe."""
+"""Writes the decoder of one (struct, version, flexible); see `wire/compiled.py` for what comes out and why it is safe.
+
+A sliced decoder is the same code as a generator: it pauses after so many elements, and subtracts what it makes from a budget before
+it makes it (`wire/weight.py`).
+"""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, nullcontext
-from typing import Any
+from typing import Any, Final
 
 from minibroker.errors import WireError
 from minibroker.wire import codec
 from minibroker.wire.primitives import MAX_STRING_SIZE, NUMBERS, Reader, read_unsigned_varint, uuid_of
 from minibroker.wire.schema import Buffer, Field, default_of, fields_of
 from minibroker.wire.source import Source
+from minibroker.wire.weight import REFERENCE, SHORT, OverBudgetError, weight_of, weight_of_element
 
 
 class MalformedError(Exception):
@@ -20,6 +26,13 @@ class MalformedError(Exception):
 
 #: everything that bytes from outside can make generated code raise
 FAILURES = (struct.error, IndexError, UnicodeDecodeError, WireError, MalformedError)
+
+#: (data, start, budget) -> (value, position after it), by way of pauses
+SlicedDecoder = Callable[[Buffer, int, int], Generator[None, None, tuple[Any, int]]]
+
+_PAUSE_EVERY: Final = 256  #: elements
+_NUMBERS_AT_ONCE: Final = 8192
+_WEIGHT_OF_TAGS: Final = 256  #: of the tagged fields of one struct besides their bytes
 
 _CONTENT_OF_BYTES = {"string": "data[begin:pos].decode()", "bytes": "data[begin:pos]"}
 _CONTENT_OF_VIEW = {"string": "data[begin:pos].tobytes().decode()", "bytes": "bytes(data[begin:pos])", "records": "data[begin:pos]"}
@@ -58,11 +71,54 @@ def compile_decoder(struct_type: type[Any], version: int, flexible: bool) -> Cal
     return made
 
 
+def compile_sliced_decoder(struct_type: type[Any], version: int, flexible: bool) -> SlicedDecoder:
+    """Generate `decode(data, start, budget)`, a generator that pauses and returns (value, position after it).
+
+    What it raises does not say which field is wrong: the codec, which could, does not pause.
+    """
+    source = Source("def decode(data, start, budget):")
+    writer = _DecoderWriter(source, version, flexible, _CONTENT_OF_VIEW, sliced=True)
+
+    def refuse(position: int) -> None:
+        raise WireError(f"{struct_type.__name__} version {version}: malformed before byte {position}") from None
+
+    source.names.update(
+        FAILURES=FAILURES,
+        MalformedError=MalformedError,
+        OverBudgetError=OverBudgetError,
+        getsizeof=sys.getsizeof,
+        new=object.__new__,
+        read_tagged=writer.read_tagged,
+        read_unsigned_varint=read_unsigned_varint,
+        refuse=refuse,
+        unpack_from=struct.unpack_from,
+        uuid_of=uuid_of,
+    )
+    source.line("end = len(data)")
+    source.line("pos = start")
+    source.line("step = 0")
+    with source.block("try:"):
+        writer.spend(str(weight_of(struct_type, version)))
+        writer.struct(struct_type, "value")
+        writer.flush()
+        with source.block("if pos <= end:"):
+            source.line("return value, pos")
+    with source.block("except OverBudgetError:"):
+        source.line("raise")
+    with source.block("except FAILURES:"):
+        source.line("pass")
+    source.line("refuse(min(pos, end))")
+    source.line("yield")
+    made: SlicedDecoder = source.function("decode", f"sliced decoder of {struct_type.__name__} v{version}")
+    return made
+
+
 class _DecoderWriter:
     """Writes statements field by field; numbers wait in a run until something of unknown length must be read."""
 
-    def __init__(self, source: Source, version: int, flexible: bool, content: dict[str, str]) -> None:
+    def __init__(self, source: Source, version: int, flexible: bool, content: dict[str, str], *, sliced: bool = False) -> None:
         self.source = source
+        self.sliced = sliced
         self.content = content
         self.version = version
         self.flexible = flexible
@@ -101,7 +157,11 @@ class _DecoderWriter:
             self.run.append(("B", count))
             self.flush()
             with self.source.block(f"if {count}:"):
+                if self.sliced:
+                    self.source.line(f"budget += pos - {_WEIGHT_OF_TAGS}")
                 self.source.line(f"pos = read_tagged({value}, data, pos - 1)")
+                if self.sliced:
+                    self.spend("pos")
 
     def default(self, field: Field) -> str:
         """An expression for the value of a field that is not sent."""
@@ -144,13 +204,35 @@ class _DecoderWriter:
             with self.present(field.kind, store, null_allowed) as size:
                 self.source.line("begin = pos")
                 self.source.line(f"pos += {size}")
-                self.source.line(store.format(self.content[field.kind]))
+                if self.sliced:
+                    self.long_content(field.kind, size, store)
+                else:
+                    self.source.line(store.format(self.content[field.kind]))
+
+    def long_content(self, kind: str, size: str, store: str) -> None:
+        """Store a text or bytes, which count by their own size if they are long: a text takes up to four bytes for each character."""
+        if kind == "records":
+            self.source.line(store.format(self.content[kind]))
+            return
+        with self.source.block(f"if {size} > {SHORT}:"):
+            self.spend(size)
+            self.source.line(f"content = {self.content[kind]}")
+            if kind == "string":
+                self.spend(f"getsizeof(content) - {size}")
+            self.source.line(store.format("content"))
+        with self.source.block("else:"):
+            self.source.line(store.format(self.content[kind]))
 
     def array(self, field: Field, store: str, null_allowed: bool) -> None:
         """Read an array: numbers in one call, others in a loop."""
         with self.present("array", store, null_allowed) as count:
             size = codec.min_element_size(field, self.version, self.flexible)
             self.refuse(f"{count} * {size} > end - pos")
+            if self.sliced:
+                self.spend(f"{count} * {REFERENCE + weight_of_element(field, self.version)}")
+            if field.kind in NUMBERS and self.sliced:
+                self.many_numbers(field, store, count, size)
+                return
             if field.kind in NUMBERS:
                 self.source.line(store.format(f'list(unpack_from(f">{{{count}}}{NUMBERS[field.kind]}", data, pos))'))
                 self.source.line(f"pos += {count} * {size}")
@@ -160,8 +242,36 @@ class _DecoderWriter:
             self.source.line(store.format(items))
             with self.source.block(f"while {count}:"):  # most arrays are short: a range costs more than it saves
                 self.source.line(f"{count} -= 1")
+                if self.sliced:
+                    self.pause()
                 self.element(field, f"{items}.append({{}})", null_allowed=False)
                 self.flush()
+
+    def many_numbers(self, field: Field, store: str, count: str, size: int) -> None:
+        """Read an array of numbers, a part at a time."""
+        items, part = self.source.variable("items"), self.source.variable("part")
+        self.source.line(f"{items} = []")
+        self.source.line(store.format(items))
+        with self.source.block(f"while {count}:"):
+            self.source.line(f"{part} = min({count}, {_NUMBERS_AT_ONCE})")
+            self.source.line(f'{items} += unpack_from(f">{{{part}}}{NUMBERS[field.kind]}", data, pos)')
+            self.source.line(f"pos += {part} * {size}")
+            self.source.line(f"{count} -= {part}")
+            with self.source.block(f"if {count}:"):
+                self.source.line("yield")
+
+    def pause(self) -> None:
+        """Pause after so many elements."""
+        self.source.line("step += 1")
+        with self.source.block(f"if step == {_PAUSE_EVERY}:"):
+            self.source.line("step = 0")
+            self.source.line("yield")
+
+    def spend(self, weight: str) -> None:
+        """Subtract from the budget what is about to be made."""
+        self.source.line(f"budget -= {weight}")
+        with self.source.block("if budget < 0:"):
+            self.source.line("raise OverBudgetError")
 
     def marked_struct(self, struct_type: type[Any], store: str) -> None:
         """Read a struct that may be null."""

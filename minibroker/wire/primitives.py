@@ -30,6 +30,7 @@ NUMBERS: Final = {"int8": "b", "int16": "h", "int32": "i", "int64": "q", "uint16
 NUMBER_STRUCTS: Final = {kind: Struct(">" + character) for kind, character in NUMBERS.items()}
 UUID_SIZE: Final = 16
 MAX_STRING_SIZE: Final = 32767  #: in both forms, as in Kafka
+TAGGED_FIELDS_MAX: Final = 1000  #: of one struct or header; those that we do not know are skipped one by one, and Kafka has a few
 MAX_VARINT_BYTES: Final = 5
 MAX_VARLONG_BYTES: Final = 10
 
@@ -179,7 +180,10 @@ class Reader:
     def tagged_fields(self) -> Iterator[tuple[int, Reader]]:
         """Tagged fields that are present, as (tag, its bytes); tags must ascend."""
         previous = -1
-        for _ in range(self.count(self.unsigned_varint(), 2)):
+        count = self.count(self.unsigned_varint(), 2)
+        if count > TAGGED_FIELDS_MAX:
+            raise WireError(f"{count} tagged fields, and no message has more than {TAGGED_FIELDS_MAX}")
+        for _ in range(count):
             tag, size = self.unsigned_varint(), self.unsigned_varint()
             if tag <= previous:
                 raise WireError(f"tag {tag} after tag {previous}")

@@ -140,11 +140,12 @@ def test_an_error_of_what_is_awaited_is_raised_where_it_is_awaited(bench: Bench)
         raise InvalidRequest("inner")
 
     def steps() -> Steps:
+        caught = ""
         try:
-            response = yield inner
+            yield inner
         except InvalidRequest as error:
-            response = str(error)
-        return response
+            caught = str(error)
+        return caught
 
     owner = Owner(bench.slices.run(steps()))
     inner.resolve(fail)
@@ -154,8 +155,7 @@ def test_an_error_of_what_is_awaited_is_raised_where_it_is_awaited(bench: Bench)
 
 def test_an_error_is_the_answer(bench: Bench) -> None:
     def steps() -> Steps:
-        for _ in range(50):
-            yield
+        yield from [None] * 50
         raise InvalidRequest("late")
 
     owner = Owner(bench.slices.run(steps()))
@@ -200,8 +200,7 @@ def test_through_the_dispatcher() -> None:
 
     def handle(ctx: Any, request: schema.Request) -> Any:
         def steps() -> Steps:
-            for _ in range(50):
-                yield None
+            yield from [None] * 50
             if request.member_id == "bad":
                 raise InvalidRequest
             return schema.Response(error_code=0, throttle_time_ms=7)

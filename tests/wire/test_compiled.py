@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import tracemalloc
+from collections.abc import Callable, Generator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -13,7 +15,9 @@ from minibroker.errors import WireError
 from minibroker.schemas import k00_produce, k01_fetch, k03_metadata, k18_api_versions, k19_create_topics
 from minibroker.wire import codec, compiled
 from minibroker.wire.primitives import EncodeError
+from minibroker.wire.weight import OverBudgetError
 from tests.golden import Golden, all_golden
+from tests.support.worst_frames import schemas, worst_bodies
 from tests.wire.declarations import VERSIONS, declarations, values
 
 # Of many frames of the same version one is enough to mutate; the longest are slow to.
@@ -70,6 +74,74 @@ def test_any_bytes_for_any_declaration(data: st.DataObject, version: int, flexib
             lambda noise=noise: codec.decode_from(struct, noise, 0, version, flexible=flexible), version=version, flexible=flexible
         )
         assert outcome(decoder, noise, 0, version=version, flexible=flexible) == defined
+
+
+def sliced(struct: Any, version: int, flexible: bool, budget: int = 1 << 40) -> Callable[..., Any]:
+    """The sliced decoder as a function of bytes and position."""
+    decode = compiled.sliced_decoder(struct, version, flexible)
+    return lambda data, position: to_the_end(decode(memoryview(data), position, budget))[0]
+
+
+def to_the_end(steps: Generator[None, None, Any]) -> tuple[Any, int]:
+    """What a generator returns, and how often it paused."""
+    pauses = 0
+    while True:
+        try:
+            next(steps)
+            pauses += 1
+        except StopIteration as end:
+            return end.value, pauses
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data(), st.sampled_from(VERSIONS), st.booleans())
+def test_in_slices_any_value_of_any_declaration(data: st.DataObject, version: int, flexible: bool) -> None:
+    struct = data.draw(declarations())
+    value = data.draw(values(struct, version, flexible))
+    encoded = codec.encode(value, version, flexible=flexible)
+    assert sliced(struct, version, flexible)(encoded, 0) == (value, len(encoded))
+    assert sliced(struct, version, flexible)(b"ab" + encoded, 2) == (value, 2 + len(encoded))
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data(), st.sampled_from(VERSIONS), st.booleans())
+def test_in_slices_any_bytes_for_any_declaration(data: st.DataObject, version: int, flexible: bool) -> None:
+    """The same as at once, but for the complaint, which does not name the field."""
+    struct = data.draw(declarations())
+    message = codec.encode(data.draw(values(struct, version, flexible)), version, flexible=flexible)
+    for noise in (data.draw(st.binary(max_size=40)), mutated(data.draw, message), mutated(data.draw, message)):
+        defined = outcome(compiled.decoder(struct, version, flexible), noise, 0, version=version, flexible=flexible)
+        found = outcome(sliced(struct, version, flexible), noise, 0, version=version, flexible=flexible)
+        assert found == defined or (isinstance(found, str) and isinstance(defined, str))
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.sampled_from(SEEDS))
+def test_in_slices_frames_of_real_clients(golden: Golden) -> None:
+    value, end = compiled.decoder(golden.struct, golden.version, golden.flexible)(golden.body, 0)
+    assert sliced(golden.struct, golden.version, golden.flexible)(golden.body, 0) == (value, end)
+
+
+@pytest.mark.parametrize("key", sorted(schemas))
+def test_a_budget_bounds_memory_before_anything_is_made(key: int) -> None:
+    """What the worst frame of each API takes is at most its weight, and what is refused takes no more than the budget."""
+    size, budget = 50_000, 400_000
+    schema = schemas[key]
+    for version in schema.VERSIONS:
+        flexible = schema.FLEXIBLE_SINCE is not None and version >= schema.FLEXIBLE_SINCE
+        decode = compiled.sliced_decoder(schema.Request, version, flexible)
+        for body in worst_bodies(schema, version, size):
+            data = memoryview(body)
+            with suppress(OverBudgetError):
+                to_the_end(decode(data, 0, 1000))  # what is made once
+            tracemalloc.start()
+            try:
+                with suppress(OverBudgetError):
+                    to_the_end(decode(data, 0, budget))
+                _, peak = tracemalloc.get_traced_memory()
+            finally:
+                tracemalloc.stop()
+            assert peak <= 1.1 * budget + 200_000, (version, peak)
 
 
 @settings(max_examples=100, deadline=None)
