@@ -8,9 +8,12 @@ Codes, names and `retriable` are those of org.apache.kafka.common.protocol.Error
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 NONE = 0  #: the code of success; it is no exception
+
+#: Of the message of a KafkaError; what is longer is cut. Messages repeat names, which may have 32,767 bytes, as an answer's strings may.
+MAX_MESSAGE_LETTERS: Final = 4096
 
 BY_CODE: dict[int, type[KafkaError]] = {}
 
@@ -44,7 +47,10 @@ class KafkaError(Exception):
         BY_CODE[code] = cls
 
     def __str__(self) -> str:
-        return super().__str__() if self.args else self.__doc__ or self.name
+        if not self.args:
+            return self.__doc__ or self.name
+        message = super().__str__()
+        return message if len(message) <= MAX_MESSAGE_LETTERS else f"{message[:MAX_MESSAGE_LETTERS]}..."
 
     @property
     def given_message(self) -> str | None:

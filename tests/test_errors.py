@@ -35,6 +35,14 @@ def test_message_is_the_given_one_else_kafkas(error: errors.KafkaError, text: st
     assert str(error) == text
 
 
+def test_a_message_fits_into_a_string_of_an_answer() -> None:
+    short = "é" * errors.MAX_MESSAGE_LETTERS
+    assert str(errors.GroupIdNotFound(short)) == short
+    message = str(errors.GroupIdNotFound("\U0001f600" * 32767))
+    assert (len(message), message[-3:]) == (errors.MAX_MESSAGE_LETTERS + 3, "...")
+    assert len(message.encode()) <= 32767
+
+
 def test_what_is_no_answer_has_no_code() -> None:
     for kind in (errors.WireError, errors.CorruptLogError, errors.ConfigurationError):
         assert not issubclass(kind, errors.KafkaError)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import random
 import socket
 import struct
 import time
@@ -20,10 +19,9 @@ from minibroker.records.lz4_header import with_old_checksum
 from minibroker.records.record import Record
 from minibroker.schemas import k00_produce, k03_metadata, k18_api_versions, k19_create_topics, k21_delete_records
 from minibroker.wire import codec
-from tests.golden import all_golden, golden
+from tests.golden import golden
 from tests.records import lies
 from tests.support.broker_process import BrokerProcess
-from tests.support.soak import seed, times
 
 MEGABYTE = 1 << 20
 API_VERSIONS = golden("k18_api_versions_v3_request_franz_go_1.22.2")
@@ -280,50 +278,3 @@ def test_a_decompression_bomb_of_an_old_client(broker: BrokerProcess, kind: Comp
     assert [p.error_code for topic in answer.responses for p in topic.partition_responses] == [code]
     assert peak_bytes(broker) - before < 3 * MAX_DECOMPRESSED_BYTES
     assert sum(file.stat().st_size for file in (broker.data_dir / "bombed-by-the-old-0").glob("*.log")) == 0
-
-
-LAST = 0x7A7A7A7A  #: correlation id of the request behind a mutated one
-
-
-def mutated(frame: bytes, chance: random.Random) -> bytes:
-    """A frame with some bytes changed, cut, repeated or put in; its key and version mostly kept."""
-    data = bytearray(frame)
-    for _ in range(chance.randint(1, 4)):
-        if len(data) < 8:
-            break
-        at = chance.randrange(4 if chance.random() < 0.9 else 0, len(data))
-        match chance.randrange(5):
-            case 0:
-                data[at] = chance.randrange(256)
-            case 1:
-                data[at : at + 4] = chance.choice([b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff", b"\x80\0\0\0", b"\0\0\0\0"])
-            case 2:
-                del data[at : at + chance.randint(1, 20)]
-            case 3:
-                data[at:at] = data[at : at + chance.randint(1, 20)]
-            case _:
-                data[at:at] = chance.randbytes(chance.randint(1, 20))
-    return bytes(data)
-
-
-REQUESTS = times(1000, soak=3000)
-
-
-@pytest.mark.timeout(600)
-def test_mutated_requests_of_real_clients(broker: BrokerProcess) -> None:
-    chance = random.Random(seed("FUZZ_SEED"))
-    requests = sorted((g for g in all_golden().values() if g.direction == "request"), key=lambda g: g.name)
-    bystander = Peer(broker)
-    last = struct.pack(">hhi", 18, 0, LAST) + b"\xff\xff"
-    answered = 0
-    for number in range(REQUESTS):
-        frame = mutated(chance.choice(requests).frame, chance)
-        peer = Peer(broker)
-        peer.send(struct.pack(">i", len(frame)) + frame + struct.pack(">i", len(last)) + last)
-        # Answers in order and then the last one's, or the connection is closed: never silence.
-        while (answer := peer.receive()) and answer[:4] != struct.pack(">i", LAST):
-            answered += 1
-        peer.close()
-        if number % 10 == 0:
-            assert bystander.is_served()
-    assert REQUESTS // 30 < answered < REQUESTS  # some mutations leave a request sound

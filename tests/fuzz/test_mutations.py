@@ -97,6 +97,6 @@ def test_a_sequence_ends_when_its_connection_is_closed(make: Callable[[World, Ra
 
 
 def test_a_finding_is_read_back(tmp_path: Path) -> None:
-    frames = (SentFrame(1, b"\0\0\0\1a"), SentFrame(2, b"\0\0\0\2bc"))
+    frames = (SentFrame(1, b"\0\0\0\1a"), SentFrame(2, b"\0\0\0\2bc"), SentFrame(2, bytes(5000)))
     path = save(Finding("a kind: of it", "all of it", frames), tmp_path, 7, 1)
     assert tuple(load(path)) == frames

@@ -35,6 +35,7 @@ Source: GroupMetadataManager of Apache Kafka 4.3.1; KIP-62, KIP-345, KIP-394, KI
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Final
 from uuid import uuid4
 
 from minibroker.clock import Clock
@@ -60,10 +61,14 @@ from minibroker.errors import (
 )
 from minibroker.schemas.internal.offset_records import GroupMetadataValue
 
+#: Of a client id or an instance id in a member id: a longer one would not fit into an answer's string. Kafka's clients allow as much.
+MAX_MEMBER_NAME_LETTERS: Final = 249
+
 
 def new_member_id(join: Join) -> str:
     """An id that nobody had before: behind the instance of a static member, the client id of others."""
-    return f"{join.group_instance_id if join.group_instance_id is not None else join.client_id}-{uuid4()}"
+    begins_with = join.group_instance_id if join.group_instance_id is not None else join.client_id
+    return f"{begins_with[:MAX_MEMBER_NAME_LETTERS]}-{uuid4()}"
 
 
 class ClassicGroup(Rebalance):
@@ -99,7 +104,7 @@ class ClassicGroup(Rebalance):
             return
         if join.member_id == UNKNOWN_MEMBER_ID:
             self._join_new(join, joined)
-        elif join.member_id in self._pending:
+        elif join.member_id in self._pending and join.group_instance_id is None:  # only dynamic members are given an id first
             self._add(join.member_id, join, joined)
         else:
             self._join_again(join, joined)

@@ -88,6 +88,8 @@ def test_ids_of_members() -> None:
     assert new_member_id(join).startswith("client-")
     assert new_member_id(join._replace(group_instance_id="instance")).startswith("instance-")
     assert new_member_id(join) != new_member_id(join)
+    assert len(new_member_id(join._replace(client_id="c" * 32767)).encode()) <= 32767
+    assert len(new_member_id(join._replace(group_instance_id="i" * 32767)).encode()) <= 32767
 
 
 # Several members
@@ -346,6 +348,19 @@ def test_two_of_one_instance() -> None:
     assert second[0].member_id == "a-2"
     third = world.join("a", group_instance_id="one")
     assert (third[0].generation_id, world.generation) == (2, 2)
+
+
+def test_an_id_that_was_given_to_a_dynamic_member_is_not_a_static_ones() -> None:
+    world = World()
+    (refused,) = world.join("a")
+    assert refused.error is MemberIdRequired
+    (told,) = world.join("a", refused.member_id, group_instance_id="one")
+    assert told.error is UnknownMemberId  # the client joins again without an id, as static members do
+    world.join("b", group_instance_id="one")
+    (fenced,) = world.join("a", refused.member_id, group_instance_id="one")
+    assert fenced.error is FencedInstanceId
+    world.let_pass(10 * SESSION_MS)
+    assert len(world.group.members) == 0  # the session of each ended, and no other member took the instance
 
 
 def test_an_administrator_removes_a_static_member() -> None:
