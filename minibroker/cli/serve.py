@@ -2,6 +2,9 @@
 
 Prints one line when it serves. SIGTERM or Ctrl-C stops it: requests are answered, logs closed cleanly; a second one
 ends it at once, as a crash would, and the next start recovers.
+
+When the last log directory goes offline the process exits with code 1, as Apache Kafka does. With a lab it goes on, so that a test
+can let disks fail.
 """
 
 from __future__ import annotations
@@ -12,8 +15,9 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 import click
 
@@ -152,14 +156,18 @@ def _raise_descriptor_limit() -> None:
 
 
 async def _serve(config: BrokerConfig, broker_count: int, racks: list[str], lab: _LabPlace | None, *, says_it_like_kafka: bool) -> None:
-    stop = asyncio.Event()
+    stop, all_offline = asyncio.Event(), asyncio.Event()
+
+    def exit_without_disks() -> None:
+        all_offline.set()
+        stop.set()
 
     def told_to_stop() -> None:
         if stop.is_set():
             os._exit(130)
         stop.set()
 
-    broker = _make_broker(config, broker_count, racks, lab)
+    broker = _make_broker(config, broker_count, racks, lab, exit_without_disks)
     await broker.start()
     garbage.settle()
     loop = asyncio.get_running_loop()
@@ -171,17 +179,32 @@ async def _serve(config: BrokerConfig, broker_count: int, racks: list[str], lab:
 
         click.echo("\n".join(kafka_ready_lines(config.node_id)))
     await stop.wait()
+    if all_offline.is_set():
+        _exit_without_disks(config.log_dirs)
     await broker.stop()
 
 
-def _make_broker(config: BrokerConfig, broker_count: int, racks: list[str], lab: _LabPlace | None) -> Broker | LabServer:
+def _exit_without_disks(log_dirs: tuple[str, ...]) -> NoReturn:
+    """Exit at once: an orderly stop would wait for disks that may hang, and has nothing to write to them."""
+    click.echo(
+        f"Error: every log directory is offline ({', '.join(log_dirs)}), so minibroker exits. The log above says what failed: "
+        "repair the disk or put the directory back, then start it again",
+        err=True,
+    )
+    sys.stderr.flush()
+    os._exit(1)
+
+
+def _make_broker(
+    config: BrokerConfig, broker_count: int, racks: list[str], lab: _LabPlace | None, on_all_offline: Callable[[], None]
+) -> Broker | LabServer:
     if lab is not None:
         from minibroker.testing.lab.lab_server import LabServer  # noqa: PLC0415  for tests alone
 
         return LabServer(config, host=lab.host, port=lab.port, names=lab.names, broker_count=broker_count, racks=racks)
     from minibroker.server.broker import Broker  # noqa: PLC0415  a wrong configuration is told without it
 
-    return Broker(config, broker_count=broker_count, racks=racks)
+    return Broker(config, broker_count=broker_count, racks=racks, on_all_offline=on_all_offline)
 
 
 def _say_ready(broker: Broker | LabServer, log_dirs: tuple[str, ...], broker_count: int) -> None:

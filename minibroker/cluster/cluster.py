@@ -94,13 +94,17 @@ class Cluster:
         self.image = self._store.image
         self.topics: Mapping[str, Topic] = self.image.topics
         self.on_topic_deleted: list[Callable[[str], None]] = []  #: told the name of each topic that is gone
+        self.on_all_offline: Callable[[], None] | None = None  #: called when the last log directory goes offline
         self.on_quotas_changed: list[Callable[[], None]] = []  #: told when quotas of clients were altered
         self._broker_configs = BrokerConfigs(config, self._store)
         self.own_configs = OwnConfigs(config, self._store)  #: of groups and of client metrics
         self.clock = clock
         self._all_directories = directories
         self._files = files
-        self._logs = PartitionLogs(config, self._store, self.log_directories, files=files, clock=clock, background=background)
+        self._logs = PartitionLogs(
+            config, self._store, self.log_directories, files=files, clock=clock, background=background, all_directories=directories
+        )
+        self._logs.on_all_offline = self._tell_all_offline
         self.cleaner = self._logs.cleaner
 
     @classmethod
@@ -154,6 +158,10 @@ class Cluster:
         self._logs.close(clean=clean)
         self._store.log.close()
         _release(self._all_directories)
+
+    def _tell_all_offline(self) -> None:
+        if self.on_all_offline is not None:
+            self.on_all_offline()
 
     # Look-ups
 

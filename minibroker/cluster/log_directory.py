@@ -5,15 +5,15 @@ meta.properties                    cluster.id, node.id, directory.id
 .kafka_cleanshutdown               there only while no broker runs and the last one stopped in order
 recovery-point-offset-checkpoint   recovery of a log begins here after an unclean stop
 log-start-offset-checkpoint        log start offsets (DeleteRecords; behind retention the first segment tells)
-replication-offset-checkpoint      high watermarks; written for Apache Kafka, on one node it is the log end
+replication-offset-checkpoint      high watermarks; written for Apache Kafka, and to say how much is missing where a log is gone
 cleaner-offset-checkpoint          how far compaction has come (cleaner_offsets.py)
 topic-partition/                   logs
 topic-partition.<id>-delete/       logs of deleted topics: removed at start
 
 When a disk fails a call on one log, nobody trusts it with the others: the directory goes offline with all its partitions until the broker
-starts again, as in Apache Kafka, and other directories go on. Errors that are none of the disk's (too few descriptors, a file that somebody
-removed) fail the call alone. When the last directory is gone the broker lives on and says so to whoever asks, where Kafka halts:
-its log and its answers (KAFKA_STORAGE_ERROR, LEADER_NOT_AVAILABLE) tell more than a port that is closed.
+starts again, as in Apache Kafka, and other directories go on. The same happens when the directory is removed (removal_watch.py). Errors
+that are not the disk's (too few descriptors) fail the call alone. When the last directory is offline, `minibroker serve` exits as Kafka
+does; a broker under test answers KAFKA_STORAGE_ERROR and LEADER_NOT_AVAILABLE instead.
 One that cannot be used at start is offline in the same way, unless it holds the metadata log or is the only one: then the broker refuses.
 """
 
@@ -81,6 +81,7 @@ class LogDirectory:
         self.was_clean = False  #: the last broker on it stopped in order
         self.recovery_points: Offsets = {}  #: as they were at start, of partitions that are not open
         self.log_start_offsets: Offsets = {}
+        self.high_watermarks: Offsets = {}
         self.cleaner_offsets = CleanerOffsets(files, path)
         self.logs: dict[tuple[str, int], PartitionLog] = {}  #: open ones; written by Cluster
         self._checkpointed: set[tuple[str, int]] = set()  #: partitions that the files may speak of
@@ -132,6 +133,7 @@ class LogDirectory:
         self.was_clean = take_clean_shutdown(self.files, f"{self.path}/{CLEAN_SHUTDOWN}")
         self.recovery_points = self._read(RECOVERY_POINT)
         self.log_start_offsets = self._read(LOG_START_OFFSET)
+        self.high_watermarks = self._read(REPLICATION_OFFSET, is_trusted=False)
         self._checkpointed = {*self.recovery_points, *self.log_start_offsets}
         self.cleaner_offsets.load()
 
@@ -142,6 +144,7 @@ class LogDirectory:
         """
         self.recovery_points.pop(key, None)
         self.log_start_offsets.pop(key, None)
+        self.high_watermarks.pop(key, None)
         self.cleaner_offsets.forget(key)
         if key in self._checkpointed:
             self.write_checkpoints(self.checkpoint())
@@ -152,12 +155,31 @@ class LogDirectory:
         self.logs[key] = log
         self._is_behind |= log.recovery_point < self.recovery_points.pop(key, 0)
         self.log_start_offsets.pop(key, None)
+        self.high_watermarks.pop(key, None)
         self.cleaner_offsets.check(key, log.log_end_offset)
+
+    def lose(self, key: tuple[str, int], log: PartitionLog) -> None:
+        """The files of an open log are gone: close it, and keep what the checkpoints say of it for the next start."""
+        del self.logs[key]
+        self.recovery_points[key] = log.recovery_point
+        self.high_watermarks[key] = log.high_watermark
+        if log.log_start_offset > 0:
+            self.log_start_offsets[key] = log.log_start_offset
+        with suppress(OSError):
+            log.close(clean=False)
+        try:
+            self.write_checkpoints(self.checkpoint())
+        except OSError as error:
+            _LOG.warning("checkpoints could not be written: %s", error)
+
+    def expected_offset(self, key: tuple[str, int]) -> int:
+        """The end that a log must have had at least when the last broker stopped; 0 where the checkpoints do not say."""
+        return max(self.recovery_points.get(key, 0), self.high_watermarks.get(key, 0))
 
     def remove(self, key: tuple[str, int]) -> None:
         """A partition of a deleted topic; the files may speak of it until there is another one of that name."""
         self._has_removed |= key in self.logs
-        for known in (self.logs, self.recovery_points, self.log_start_offsets):
+        for known in (self.logs, self.recovery_points, self.log_start_offsets, self.high_watermarks):
             known.pop(key, None)
         self.cleaner_offsets.remove(key)
 
@@ -178,7 +200,7 @@ class LogDirectory:
 
         A log that lost its end must not be taken for synced up to where it ended once. OSError.
         """
-        for offsets in (self.recovery_points, self.log_start_offsets):
+        for offsets in (self.recovery_points, self.log_start_offsets, self.high_watermarks):
             for key in [key for key in offsets if key not in known]:
                 del offsets[key]
         self.cleaner_offsets.settle(known)
@@ -186,12 +208,12 @@ class LogDirectory:
             self._is_behind = False
             self.write_checkpoints(self.checkpoint())
 
-    def _read(self, name: str) -> Offsets:
+    def _read(self, name: str, *, is_trusted: bool = True) -> Offsets:
         try:
             return OffsetCheckpoint(self.files, f"{self.path}/{name}").read()
         except CorruptLogError as error:
             _LOG.warning("%s; it is written anew", error)
-            self.was_clean = False
+            self.was_clean &= not is_trusted
             return {}
 
     def checkpoint(self, names: Container[str] = CHECKPOINTS) -> Checkpoint:
@@ -205,7 +227,7 @@ class LogDirectory:
             self._checkpoint_count,
             points,
             None if starts is None else self.log_start_offsets | starts,
-            None if REPLICATION_OFFSET not in names else {key: log.high_watermark for key, log in logs},
+            None if REPLICATION_OFFSET not in names else self.high_watermarks | {key: log.high_watermark for key, log in logs},
         )
 
     def write_checkpoints(self, checkpoint: Checkpoint, *, is_last: bool = False) -> None:

@@ -96,8 +96,8 @@ class LogOpener:
         path = f"{directory.path}/{name}"
         try:
             key = partition.topic, partition.index
-            if directory.recovery_points.get(key) and not self._files.exists(path):
-                _LOG.warning("%s is gone, with %d offsets or more: the partition begins anew", path, directory.recovery_points[key])
+            if (expected := directory.expected_offset(key)) and not self._files.exists(path):
+                _LOG.warning("%s is gone, its log ended at offset %d or later: partition %s starts again, empty", path, expected, name)
             is_new = home is None and self._begun.get(path) != partition.topic_id
             if not self._own(path, partition.topic_id, removed_topic_ids, is_new=is_new):
                 directory.forget(key)

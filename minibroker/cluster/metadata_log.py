@@ -155,6 +155,10 @@ class MetadataLog:
         self.segments.append(self.log_end_offset)
         self.roll_next = False
 
+    def take_offline(self, cause: OSError) -> None:
+        """Append nothing more until the next start: its files are gone."""
+        self._failure = cause
+
     def close(self) -> None:
         """Close the file; everything in it is on the disk already."""
         if self._descriptor >= 0:

@@ -3,7 +3,7 @@
     opened       all of them at a start; those of new partitions a few in each turn (late_opening.py)
     configured   by the broker's configs and their topic's, anew whenever one of them was altered
     kept         by retention, checkpoints (maintenance.py) and compaction (cleaner.py)
-    lost         one by one, or a whole directory with the disk that failed (log_directory.py)
+    lost         one by one (removal_watch.py), or a whole directory with the disk that failed (log_directory.py)
 
 Which partitions there are says the metadata log alone (`MetadataStore.image`); nothing here writes to it but new leader epochs.
 """
@@ -11,7 +11,7 @@ Which partitions there are says the metadata log alone (`MetadataStore.image`); 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from uuid import UUID
 
 from minibroker.background import Background
@@ -24,6 +24,7 @@ from minibroker.cluster.log_opening import LogOpener
 from minibroker.cluster.maintenance import Maintenance
 from minibroker.cluster.metadata_store import MetadataStore
 from minibroker.cluster.partition import Partition
+from minibroker.cluster.removal_watch import RemovalWatch
 from minibroker.cluster.topic import Topic
 from minibroker.cluster.topic_config import broker_log_config, log_config
 from minibroker.config.broker_config import BrokerConfig
@@ -46,8 +47,11 @@ class PartitionLogs:
         files: Files,
         clock: Clock,
         background: Background,
+        all_directories: Sequence[LogDirectory] | None = None,
     ) -> None:
+        """`all_directories`: those and the one of the metadata log, where that has its own."""
         self.directories = directories
+        self.on_all_offline: Callable[[], None] | None = None  #: called when the last log directory goes offline
         self._config = config
         self._store = store
         self._log_config = broker_log_config(config)  #: of a topic without overrides
@@ -63,6 +67,14 @@ class PartitionLogs:
             clock=clock,
             background=background,
             is_busy=lambda log: log in self.cleaner.running,
+        )
+        self._removal_watch = RemovalWatch(
+            directories if all_directories is None else all_directories,
+            store.log.folder,
+            files=files,
+            clock=clock,
+            on_directory_lost=self._on_directory_lost,
+            on_log_lost=self._on_log_lost,
         )
 
     def partitions(self) -> list[Partition]:
@@ -88,7 +100,8 @@ class PartitionLogs:
             directory.settle(known)
 
     def start(self) -> None:
-        """Retention, checkpoints and compaction begin."""
+        """Retention, checkpoints, compaction and the watch for removed files begin."""
+        self._removal_watch.start()
         self.maintenance.start()
         self.cleaner.start()
 
@@ -171,6 +184,23 @@ class PartitionLogs:
                 if partition.online_log is log:
                     partition.wake()  # its readers are to hear of it
             return
+        self._take_offline(directory, error)
+
+    def _on_directory_lost(self, directory: LogDirectory, error: OSError) -> None:
+        """A directory, or the folder of the metadata log in it, was removed."""
+        if self._store.log.folder.startswith(f"{directory.path}/"):
+            self._store.log.take_offline(error)
+        self._take_offline(directory, error)
+
+    def _on_log_lost(self, directory: LogDirectory, log: PartitionLog, error: OSError) -> None:
+        """The files of one log were removed; the other logs of the directory go on."""
+        _LOG.error("%s is offline until the next start, its log ended at offset %d: %s", log.name, log.log_end_offset, error)
+        key = log.topic, log.partition
+        self.cleaner.give_up(log)
+        directory.lose(key, log)
+        self._store.image.topics[log.topic].partitions[log.partition].take_offline(KafkaStorageError(f"{log.name} is offline: {error}"))
+
+    def _take_offline(self, directory: LogDirectory, error: OSError) -> None:
         _LOG.error("%s is offline with its %d partitions until the next start: %s", directory.path, len(directory.logs), error)
         topics = self._store.image.topics
         lost = [topics[topic].partitions[index] for topic, index in directory.logs]
@@ -181,11 +211,14 @@ class PartitionLogs:
             partition.take_offline(KafkaStorageError(f"{directory.path} is offline: {error}"))
         if all(each.offline_cause is not None for each in self.directories):
             _LOG.error("every log directory is offline: nothing can be served before a restart")
+            if self.on_all_offline is not None:
+                self.on_all_offline()
 
     # The end
 
     def close(self, *, clean: bool) -> None:
         """Close all; in order (`clean`) with checkpoints and the clean-shutdown markers."""
+        self._removal_watch.stop()
         self.maintenance.stop()
         self.cleaner.stop()
         if clean:

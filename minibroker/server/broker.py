@@ -63,16 +63,19 @@ class Broker:
         broker_count: int = 1,
         racks: Sequence[str] = (),
         ports: Sequence[int] = (),
+        on_all_offline: Callable[[], None] | None = None,
     ) -> None:
         """A broker that does not run yet.
 
         `make_registry`: handlers with something around them (dispatch/middleware.py); asked whenever data are opened.
         `broker_count`: how many brokers clients see; `racks`: theirs in turn; `ports`: where the first listener of each is to be.
+        `on_all_offline`: called when the last log directory goes offline; without it the broker goes on and answers with errors.
         """
         self.config = config
         self._broker_count = broker_count
         self._racks = racks
         self._ports = ports
+        self._on_all_offline = on_all_offline
         self._make_clock = make_clock
         self._make_dispatcher = make_dispatcher
         self._make_registry = make_registry
@@ -156,6 +159,7 @@ class Broker:
         if self._racks:
             self.config.static["broker.rack"] = self._racks[0]
         self._cluster = Cluster.open(self.config, self._files, clock, background)
+        self._cluster.on_all_offline = self._on_all_offline
         services = Services(config=self.config, cluster=self._cluster, clock=clock, background=background, registry=self._make_registry())
         self._services = services
         all_services = [services]

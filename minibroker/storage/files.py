@@ -68,6 +68,9 @@ class Files(Protocol):
     def size(self, path: str) -> int:
         """Bytes in a file; FileNotFoundError when there is none."""
 
+    def identity(self, place: str | int) -> tuple[int, int]:
+        """Device and inode of what a path or a descriptor means now; FileNotFoundError when there is none."""
+
     def modified_ms(self, path: str) -> int:
         """When a file was last written, in epoch milliseconds."""
 
@@ -150,6 +153,11 @@ class RealFiles:
     def size(self, path: str) -> int:
         """Bytes in a file."""
         return os.stat(path).st_size
+
+    def identity(self, place: str | int) -> tuple[int, int]:
+        """Device and inode of a path or a descriptor."""
+        found = os.stat(place)
+        return found.st_dev, found.st_ino
 
     def modified_ms(self, path: str) -> int:
         """When a file was last written."""

@@ -209,6 +209,11 @@ class MemoryFiles:
         """Bytes in a file."""
         return len(self._found_file(path).data)
 
+    def identity(self, place: str | int) -> tuple[int, int]:
+        """The file system, and what a path or a descriptor means in it."""
+        found = self._file(place) if isinstance(place, int) else self._found(place)
+        return self._tree.number, id(found)
+
     def modified_ms(self, path: str) -> int:
         """When a file was last written."""
         return self._found_file(path).modified_ms

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import resource
+import shutil
 import signal
 import socket
 import struct
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.becoming import becomes
 from tests.support.broker_process import BrokerProcess
 
 
@@ -73,6 +75,29 @@ def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
         os.kill(broker.pid, signal.SIGINT)
         assert broker._process is not None
         assert broker._process.wait(timeout=60) == 130  # 0 once it has cut that client
+
+
+def test_it_exits_when_its_only_log_directory_is_gone(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path) as broker:
+        shutil.rmtree(broker.data_dir)
+        assert broker._process is not None
+        assert broker._process.wait(timeout=60) == 1
+        *_, directory, all_of_them, last = broker.output.splitlines()
+    assert f"{broker.data_dir} was removed while the broker was running" in directory
+    assert "every log directory is offline" in all_of_them
+    assert last == (
+        f"Error: every log directory is offline ({broker.data_dir}), so minibroker exits. The log above says what failed: "
+        "repair the disk or put the directory back, then start it again"
+    )
+
+
+def test_with_a_lab_it_lives_on_without_a_log_directory(tmp_path: Path) -> None:
+    """Its tests let disks fail, and heal them."""
+    with BrokerProcess(tmp_path, "--lab-port", "0") as broker:
+        shutil.rmtree(broker.data_dir)
+        becomes(lambda: "every log directory is offline" in broker.output)
+        assert api_versions(broker.port) == 0
+        assert broker.stop() == 0
 
 
 def test_it_takes_as_many_descriptors_as_it_may_have(tmp_path: Path) -> None:

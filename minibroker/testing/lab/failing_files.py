@@ -81,6 +81,7 @@ class FailingFiles:
         self.lock = beneath.lock
         self.next_data = beneath.next_data
         self.size = beneath.size
+        self.identity = beneath.identity
         self.modified_ms = beneath.modified_ms
         self.set_modified_ms = beneath.set_modified_ms
         self.names = beneath.names
