@@ -1,119 +1,96 @@
-"""Regular expressions of clients, in RE2's syntax, matched in linear time: no expression makes the broker hang.
+r"""Regular expressions of clients: RE2's syntax, as in Kafka (RE2/J), matched by Google's RE2 in linear time.
 
-Python's `re` backtracks: `(a+)+b` takes it for ever on thirty letters. Here an expression is a machine that is in several states at once;
-sets of states that were met are kept with where each character leads from them, so that a match is mostly one look-up a character.
+Linear time alone is no bound: an expression of 30 letters can have 10,000 instructions, each of which may run for each byte of a text.
 
-The syntax is RE2's, which Kafka uses (RE2/J) for filters (KIP-1152) and subscriptions (KIP-848): regular_expression_syntax.py.
+    limit                 bounds
+    MAX_MEMORY_BYTES      the instructions of one expression (about 10,000), and the states that matching keeps
+    MAX_UNICODE_CLASSES   the time to compile: a class such as \pL takes 35 us, an expression of 32,767 bytes holds 10,000 of them
+    MAX_STEPS             the time to match one text, at 10 ns a step: about 40 ms
+
+Callers that match many texts add up `Regex.steps`, and let the event loop run after STEPS_A_SLICE of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final
+import re
+from functools import cache
+from typing import Any, Final
 
-from minibroker.coordinator.regular_expression_syntax import Choice, Look, Node, Repeat, Sequence, Test, parse
 from minibroker.errors import InvalidRegularExpression
 
-MAX_STATES: Final = 5_000
-_MAX_KEPT: Final = 2_000  #: sets of states
+MAX_MEMORY_BYTES: Final = 256 * 1024
+MAX_UNICODE_CLASSES: Final = 500
+MAX_STEPS: Final = 4_000_000
+STEPS_A_SLICE: Final = 500_000  #: at most 5 ms
+_STEPS_A_CALL: Final = 1_000  #: what a call costs whatever the expression: 8 us
+
+_QUOTED: Final = re.compile(r"\\Q.*?(?:\\E|\Z)", re.DOTALL)
+_ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
+_HUGE_COUNT: Final = re.compile(r"\{(?:[0-9]+,)?[0-9]{9,}(?:,[0-9]*)?\}")
 
 
 class Regex:
-    """An expression; `matches` asks for the whole text."""
+    """A compiled expression."""
 
-    def __init__(self, pattern: str) -> None:
-        """InvalidRegularExpression: it is none, or too large."""
-        self._states: list[_State] = []
-        tree = parse(pattern)
-        self._start = self._add(tree, self._state(_State(is_end=True)))
-        self._has_looks = any(each.look is not None for each in self._states)
-        self._kept: dict[tuple[frozenset[int], str], frozenset[int]] = {}
+    __slots__ = ("_compiled", "_program_size")
+
+    def __init__(self, pattern: str, *, longest_text_bytes: int = 0) -> None:
+        """Compile `pattern` for texts of up to `longest_text_bytes`.
+
+        Raises:
+            InvalidRegularExpression: the pattern breaks RE2's syntax or is too large.
+        """
+        import re2  # noqa: PLC0415  a broker without expressions does not need it
+
+        _check(pattern)
+        try:
+            self._compiled: Any = re2.compile(pattern, options=_options())
+        except re2.error as error:
+            reason = error.args[0]
+            raise InvalidRegularExpression(reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)) from None
+        self._program_size: int = self._compiled.programsize
+        if self._program_size * longest_text_bytes > MAX_STEPS:
+            raise InvalidRegularExpression(f"the expression is too large: it has {self._program_size} instructions")
+
+    def steps(self, text: str) -> int:
+        """Return an upper bound of the work of `matches`."""
+        return _STEPS_A_CALL + self._program_size * _bytes_at_most(text)
 
     def matches(self, text: str) -> bool:
-        """Whether the whole of `text` is what the expression describes."""
-        current = self._closure((self._start,), text, 0)
-        for position, character in enumerate(text, 1):
-            if not current:
-                return False
-            current = self._step(current, character, text, position)
-        return any(self._states[each].is_end for each in current)
+        """Return whether the expression matches the whole of `text`.
 
-    def _step(self, current: frozenset[int], character: str, text: str, position: int) -> frozenset[int]:
-        if self._has_looks:
-            return self._closure(self._after(current, character), text, position)
-        key = (current, character)
-        following = self._kept.get(key)
-        if following is None:
-            if len(self._kept) >= _MAX_KEPT:
-                self._kept.clear()
-            following = self._kept[key] = self._closure(self._after(current, character), text, position)
-        return following
-
-    def _after(self, current: frozenset[int], character: str) -> Iterable[int]:
-        for index in current:
-            state = self._states[index]
-            if state.test is not None and state.test(character):
-                yield state.targets[0]
-
-    def _closure(self, states: Iterable[int], text: str, position: int) -> frozenset[int]:
-        """With all that is reached without a character."""
-        found: set[int] = set()
-        waiting = list(states)
-        while waiting:
-            index = waiting.pop()
-            if index in found:
-                continue
-            state = self._states[index]
-            if state.look is not None and not state.look(text, position):
-                continue
-            found.add(index)
-            if state.test is None:
-                waiting += state.targets
-        return frozenset(found)
-
-    # The machine
-
-    def _state(self, state: _State) -> int:
-        if len(self._states) >= MAX_STATES:
-            raise InvalidRegularExpression("the expression is too large")
-        self._states.append(state)
-        return len(self._states) - 1
-
-    def _add(self, node: Node, target: int) -> int:
-        """The states of `node`, which lead to `target`; the first of them."""
-        if isinstance(node, Sequence):
-            for each in reversed(node.nodes):
-                target = self._add(each, target)
-            return target
-        if isinstance(node, Choice):
-            return self._state(_State(targets=[self._add(each, target) for each in node.nodes]))
-        if isinstance(node, Repeat):
-            return self._add_repeat(node, target)
-        return self._state(_State(targets=[target], test=node.test, look=node.look))
-
-    def _add_repeat(self, node: Repeat, target: int) -> int:
-        if node.most is None:
-            loop = self._state(_State(targets=[target]))
-            self._states[loop].targets.append(self._add(node.node, loop))
-            first = loop
-        else:
-            first = target
-            for _ in range(node.most - node.least):
-                first = self._state(_State(targets=[target, self._add(node.node, first)]))
-        for _ in range(node.least):
-            first = self._add(node.node, first)
-        return first
+        Raises:
+            InvalidRegularExpression: the expression is too large for a text of this size.
+        """
+        if self.steps(text) > MAX_STEPS:
+            raise InvalidRegularExpression(
+                f"the expression has {self._program_size} instructions: too large for a text of {len(text)} characters"
+            )
+        return self._compiled.fullmatch(text) is not None
 
 
-class _State:
-    """With `test` it takes a character; with `look` it is passed where that is true; else it is passed."""
+def _check(pattern: str) -> None:
+    """Refuse what RE2 takes and RE2/J does not, and what takes long to compile."""
+    unquoted = _QUOTED.sub("", pattern)
+    escapes = _ESCAPE.findall(unquoted)
+    if "C" in escapes:
+        raise InvalidRegularExpression(r"\C is not supported")
+    if _HUGE_COUNT.search(_ESCAPE.sub("", unquoted)):
+        raise InvalidRegularExpression("invalid repetition size")  # RE2 takes it for a literal
+    if escapes.count("p") + escapes.count("P") > MAX_UNICODE_CLASSES:
+        raise InvalidRegularExpression(f"the expression has more than {MAX_UNICODE_CLASSES} Unicode classes")
 
-    __slots__ = ("is_end", "look", "targets", "test")
 
-    def __init__(
-        self, *, targets: list[int] | None = None, test: Test | None = None, look: Look | None = None, is_end: bool = False
-    ) -> None:
-        self.targets = targets or []
-        self.test = test
-        self.look = look
-        self.is_end = is_end
+def _bytes_at_most(text: str) -> int:
+    return len(text) if text.isascii() else 4 * len(text)
+
+
+@cache
+def _options() -> Any:
+    import re2  # noqa: PLC0415  as above
+
+    options = re2.Options()
+    options.log_errors = False  # RE2 would write them to standard error
+    options.never_capture = True  # without groups RE2 matches a thousand times faster in the worst case
+    options.max_mem = MAX_MEMORY_BYTES
+    return options

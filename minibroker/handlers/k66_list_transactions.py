@@ -1,15 +1,15 @@
 """ListTransactions (key 66): the transactional ids that this broker coordinates (KIP-664), those that pass every filter.
 
 Versions: 0 to 2, flexible; 1 adds duration_filter (KIP-994), 2 transactional_id_pattern (KIP-1152).
-States that nobody knows are told in unknown_state_filters, names are case-sensitive; with none that is known nothing passes.
-transactional_id_pattern must match the whole id; INVALID_REGULAR_EXPRESSION when it is none.
-A transaction that lasts `duration_filter` or less does not pass; an id whose transaction never began lasts since 1970, as in Kafka.
+Unknown states are returned in unknown_state_filters; state names are case-sensitive. If no state filter is known, no transaction passes.
+transactional_id_pattern must match the whole id. INVALID_REGULAR_EXPRESSION: the pattern is invalid, or too large for one of the ids.
+A transaction that lasts `duration_filter` or less does not pass. As in Kafka, an id whose transaction never began lasts since 1970.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.registry import handles
@@ -17,31 +17,36 @@ from minibroker.schemas import k66_list_transactions as schema
 
 if TYPE_CHECKING:
     from minibroker.coordinator.transaction.metadata import TransactionMetadata
+    from minibroker.dispatch.slices import Steps
 
 Passes = Callable[["TransactionMetadata"], bool]
 
 
 @handles(schema)
-def list_transactions(ctx: RequestContext, request: schema.Request) -> schema.Response:
-    """By partition of `__transaction_state`, in which order is nobody's business."""
-    from minibroker.coordinator.transaction.metadata import TransactionState  # noqa: PLC0415  a start does without
+def list_transactions(ctx: RequestContext, request: schema.Request) -> Any:
+    """List transactions in slices, in the order of the partitions of `__transaction_state`."""
+    return ctx.slices.run(_list(ctx, request))
+
+
+def _list(ctx: RequestContext, request: schema.Request) -> Steps:
+    from minibroker.coordinator.transaction.metadata import TransactionState  # noqa: PLC0415  a start does not need it
 
     names = {each.kafka_name for each in TransactionState}
     filters = _filters(ctx, request)
-    return schema.Response(
-        error_code=0,
-        unknown_state_filters=[each for each in dict.fromkeys(request.state_filters) if each not in names],
-        transaction_states=[
-            schema.TransactionState(
-                transactional_id=each.transactional_id, producer_id=each.producer_id, transaction_state=each.state.kafka_name
+    found: list[schema.TransactionState] = []
+    for each in list(ctx.transactions.all()):
+        if all(passes(each) for passes in filters):
+            found.append(
+                schema.TransactionState(
+                    transactional_id=each.transactional_id, producer_id=each.producer_id, transaction_state=each.state.kafka_name
+                )
             )
-            for each in ctx.transactions.all()
-            if all(passes(each) for passes in filters)
-        ],
-    )
+        yield None
+    unknown = [each for each in dict.fromkeys(request.state_filters) if each not in names]
+    return schema.Response(error_code=0, unknown_state_filters=unknown, transaction_states=found)
 
 
-def _filters(ctx: RequestContext, request: schema.Request) -> Iterable[Passes]:
+def _filters(ctx: RequestContext, request: schema.Request) -> list[Passes]:
     filters: list[Passes] = []
     if request.state_filters:
         names = set(request.state_filters)
@@ -53,7 +58,7 @@ def _filters(ctx: RequestContext, request: schema.Request) -> Iterable[Passes]:
         begun_before_ms = ctx.clock.now_ms() - request.duration_filter
         filters.append(lambda each: each.start_timestamp_ms < begun_before_ms)
     if request.transactional_id_pattern:
-        from minibroker.coordinator.regular_expression import Regex  # noqa: PLC0415  a start does without
+        from minibroker.coordinator.regular_expression import Regex  # noqa: PLC0415  a start does not need it
 
         pattern = Regex(request.transactional_id_pattern)
         filters.append(lambda each: pattern.matches(each.transactional_id))

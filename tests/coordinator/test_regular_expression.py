@@ -1,4 +1,4 @@
-"""Regular expressions: as Apache Kafka 4.3.1 (RE2/J) took them, as Python does where the syntax is the same, and in linear time."""
+"""Regular expressions: accepted and matched as by Apache Kafka 4.3.1 (RE2/J) and by Python, at a bounded cost."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minibroker.coordinator.regular_expression import Regex
+from minibroker.coordinator.regular_expression import MAX_STEPS, MAX_UNICODE_CLASSES, Regex
 from minibroker.errors import InvalidRegularExpression
 
 TEXTS = ["golden-1", "xgolden-2", "GOLDEN", "a.b", "gol\nden", "golden-1x"]
@@ -50,6 +50,9 @@ OURS = {
     r"(?i-s:A.)b": ("axb", "axB"),
     r"(?m)a$\n^b": ("a\nb", "ab"),
     r"\bword\b": ("word", "words"),
+    r"\p{Greek}+": ("λόγος", "logos"),
+    r"\\C": ("\\C", "C"),
+    r"\Q\C\E": ("\\C", "C"),
     r"wor\Bd": ("word", "wor"),
     r"\x41\x{1F600}\101\0\t": ("A\U0001f600A\0\t", "A"),
     r"x{2,3}?y{0}z{1,}": ("xxzz", "xyz"),
@@ -66,13 +69,18 @@ REFUSED = [
     "a{,2}{2}{3}",
     "[b-a]",
     "[[:nonsense:]]",
-    r"\p{Greek}",
     r"\x{110000}",
     r"\xg0",
     "(?z)",
     "(?P<>a)",
     "\\",
-    "(" * 200,
+    "(" * 2000,
+    "(((){1000}){1000}){1000}",
+    "((((){1000}){1000}){1000}){1000}",
+    "a{" + "9" * 5000 + "}",
+    r"\pL" * (MAX_UNICODE_CLASSES + 1),
+    r"x\\\C",
+    r"\Q\C\E\C",
 ]
 REFUSED += ["(?", "(?<=a)b", "((((a{100}){100}){100}){100})", r"\8", "(?i", "[a"]
 
@@ -96,11 +104,26 @@ def test_no_expressions(pattern: str) -> None:
         Regex(pattern)
 
 
-@pytest.mark.parametrize("pattern", ["(a+)+b", "(a|aa)*b", "(.*)(.*)(.*)(.*)(.*)(.*)b", "(a?){500}a{500}b"])
-def test_no_expression_makes_it_hang(pattern: str) -> None:
+@pytest.mark.parametrize("pattern", ["(a+)+b", "(a|aa)*b", "(.*)(.*)(.*)(.*)(.*)(.*)b", "(a?){500}a{500}b", "(a|b|c|d|e|f)?" * 1000])
+def test_expressions_that_backtracking_never_finishes(pattern: str) -> None:
     regex = Regex(pattern)
-    assert not regex.matches("a" * 600 + "c")
+    assert not regex.matches("a" * 600 + "g")
     assert regex.matches("a" * 600 + "b")
+
+
+def test_steps_bound_the_work_for_one_text() -> None:
+    regex = Regex(r"(\b?a?){800}")
+    longest = MAX_STEPS // 3204 - 1  # it has 3204 instructions
+    assert not regex.matches("b" * longest)
+    with pytest.raises(InvalidRegularExpression, match="too large for a text of 30000 characters"):
+        regex.matches("a" * 30_000)
+    with pytest.raises(InvalidRegularExpression, match="too large for a text"):
+        regex.matches("é" * longest)  # bytes count, not characters
+
+
+def test_the_longest_text_is_checked_at_once() -> None:
+    with pytest.raises(InvalidRegularExpression, match="it has 3204 instructions"):
+        Regex(r"(\b?a?){800}", longest_text_bytes=2000)
 
 
 ATOMS = st.sampled_from(["a", "b", ".", "[ab]", "[^a]", r"\w", r"\n", "c"])

@@ -108,10 +108,29 @@ def test_states_that_nobody_knows() -> None:
     assert ask(broker, state_filters=["Nonsense"]).transaction_states == []
 
 
-@pytest.mark.parametrize("pattern", ["(", "(?=a)", "a**"])
-def test_a_pattern_that_is_none(pattern: str) -> None:
+@pytest.mark.parametrize("pattern", ["(", "(?=a)", "a**", "(((){1000}){1000}){1000}", "a{" + "9" * 5000 + "}", r"\pL" * 10_000])
+def test_an_invalid_pattern(pattern: str) -> None:
     answer = ask(with_ids(), transactional_id_pattern=pattern)
     assert (answer.error_code, answer.transaction_states) == (128, [])
+
+
+def test_a_pattern_that_is_too_large_for_an_id() -> None:
+    states = [TransactionMetadata("a" * 30_000, 10, 0, 60_000, TransactionState.EMPTY, NOW_MS)]
+    broker = broker_that_knows(BrokerInMemory(topics={"a": 1}), states)
+    answer = ask(broker, transactional_id_pattern=r"(\b?a?){800}")
+    assert (answer.error_code, answer.transaction_states) == (128, [])
+    assert listed(broker, transactional_id_pattern="a*") == {"a" * 30_000}
+
+
+def test_many_ids_are_listed_in_slices() -> None:
+    states = [TransactionMetadata(f"id-{number}", number, 0, 60_000, TransactionState.EMPTY, NOW_MS) for number in range(5)]
+    broker = broker_that_knows(BrokerInMemory(topics={"a": 1}), states)
+    times = iter(range(100))
+    broker.services.slices.now_s = lambda: float(next(times))  # each look at the clock finds that a slice is over
+    waiting = broker.begin(schema.Request(state_filters=[], producer_id_filters=[]), 2)
+    assert not waiting.is_done
+    broker.clock.advance(0)
+    assert len(waiting.answer().transaction_states) == 5
 
 
 def test_what_is_told_of_an_id() -> None:

@@ -93,7 +93,7 @@ REFUSED: list[tuple[dict[str, Any], int, str | None]] = [
     (
         {"subscribed_topic_regex": "a["},
         128,
-        "SubscribedTopicRegex `a[` is not a valid regular expression: the end comes too early, at 2 of 'a['.",
+        "SubscribedTopicRegex `a[` is not a valid regular expression: missing ]: [.",
     ),
 ]
 

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
+from minibroker.clock import Clock
 from minibroker.cluster.cluster import Cluster
+from minibroker.coordinator.group.topic_expressions import MatchingTopics, TopicExpressions
 from minibroker.coordinator.group.topics import KnownTopic
 
 
 class ClusterTopics:
     """Always as they are now."""
 
-    __slots__ = ("_cluster",)
+    __slots__ = ("_cluster", "_expressions")
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, clock: Clock) -> None:
         self._cluster = cluster
+        self._expressions = TopicExpressions(clock, lambda: cluster.topics, lambda: self.version)
 
     @property
     def version(self) -> int:
         """Grows with each change of a topic, and with other changes of the metadata log: Kafka's offset of the metadata image."""
         return self._cluster.metadata_offset
 
-    def names(self) -> Iterable[str]:
-        """Of all that an expression may stand for."""
-        return self._cluster.topics.keys()
+    def matching(self, pattern: str) -> MatchingTopics | None:
+        """Return the topics that a regular expression matches; None while that is not known yet."""
+        return self._expressions.matching(pattern)
 
     def find(self, name: str) -> KnownTopic | None:
         """The topic; None where there is none."""

@@ -57,7 +57,7 @@ class LiveGroups:
         self.cluster = cluster
         self.config = config
         self.clock = clock
-        self.topics = ClusterTopics(cluster)
+        self.topics = ClusterTopics(cluster, clock)
         self.share_persister = share_persister
         self.on_share_member_gone: list[Callable[[str, str], None]] = []  #: told group and member ids of who left, or was too late
         self._sync_logs = sync

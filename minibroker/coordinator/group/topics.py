@@ -18,6 +18,8 @@ from functools import lru_cache
 from typing import Final, NamedTuple, Protocol
 from uuid import UUID
 
+from minibroker.coordinator.group.topic_expressions import MatchingTopics
+
 _MAGIC: Final = b"\0"
 _CACHED_TOPICS: Final = 1_024
 _SIGN: Final = 2**63
@@ -38,8 +40,8 @@ class Topics(Protocol):
     def version(self) -> int:
         """Grows with each change of a topic."""
 
-    def names(self) -> Iterable[str]:
-        """Of all that an expression may stand for."""
+    def matching(self, pattern: str) -> MatchingTopics | None:
+        """Return the topics that a regular expression matches; None while that is not known yet."""
 
     def find(self, name: str) -> KnownTopic | None:
         """The topic; None where there is none."""

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from minibroker.clock import ManualClock
 from minibroker.coordinator.group.modern import ModernImage
+from minibroker.coordinator.group.topic_expressions import MatchingTopics, TopicExpressions
 from minibroker.coordinator.group.topics import KnownTopic
 from minibroker.coordinator.record_frame import CONSUMER_OFFSETS, CoordinatorRecord
 from minibroker.errors import KafkaError, NotCoordinator
@@ -28,6 +29,8 @@ class KnownTopics:
     def __init__(self, **partition_counts: int) -> None:
         self.version = 0
         self._known: dict[str, KnownTopic] = {}
+        self.clock = ManualClock()
+        self._expressions = TopicExpressions(self.clock, lambda: self._known, lambda: self.version)
         self._last = 0
         for name, count in partition_counts.items():
             self.create(name, count)
@@ -45,8 +48,8 @@ class KnownTopics:
         del self._known[name]
         self.version += 1
 
-    def names(self) -> Iterable[str]:
-        return list(self._known)
+    def matching(self, pattern: str) -> MatchingTopics | None:
+        return self._expressions.matching(pattern)
 
     def find(self, name: str) -> KnownTopic | None:
         return self._known.get(name)

@@ -1,12 +1,12 @@
-"""The metadata hash of a group, held against Utils.computeTopicHash and computeGroupHash of Apache Kafka 4.3.1."""
+"""The metadata hash of a group, compared with Utils.computeTopicHash and computeGroupHash of Apache Kafka 4.3.1."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from uuid import UUID
 
 import pytest
 
+from minibroker.coordinator.group.topic_expressions import MatchingTopics
 from minibroker.coordinator.group.topics import KnownTopic, metadata_hash
 
 Counts = dict[str, int]
@@ -23,8 +23,8 @@ class SomeTopics:
             for index, (name, count) in enumerate(partition_counts.items())
         }
 
-    def names(self) -> Iterable[str]:
-        return self._known
+    def matching(self, pattern: str) -> MatchingTopics:
+        raise NotImplementedError
 
     def find(self, name: str) -> KnownTopic | None:
         return self._known.get(name)

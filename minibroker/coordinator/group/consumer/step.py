@@ -79,7 +79,7 @@ class Step(ModernStep[GroupImage]):
     # Subscriptions
 
     def resolve_regexes(self) -> bool:
-        """Look up expressions that are new, and all when topics changed; forget unused ones. Whether one stands for other topics now."""
+        """Resolve new expressions, and all when topics changed; forget unused ones. Return whether one matches other topics now."""
         known = self.image.regexes
         wanted = {member.topic_regex for member in self.image.members.values()} - {""}
         for pattern in known.keys() - wanted:
@@ -90,6 +90,8 @@ class Step(ModernStep[GroupImage]):
             if before is not None and not self._is_stale(before.version, before.timestamp_ms):
                 continue
             resolved = resolve(pattern, self._topics, self._now_ms)
+            if resolved is None or (before is not None and before.version == resolved.version):
+                continue  # the work goes on: a later heartbeat finds the result
             self._write(records.regex_record(self._group_id, pattern, resolved))
             has_changed = has_changed or before is None or before.topics != resolved.topics
         return has_changed

@@ -1,8 +1,8 @@
-"""What members subscribed to: topics by name, and by expressions, which are resolved against the topics that there are.
+"""What members subscribe to: topics by name, and by regular expressions, which are resolved to the topics that exist.
 
-An expression that is new is resolved at once, by the request that brings it: it takes linear time. Known ones are resolved anew when the
-topics of the cluster changed, but not more often than every second. (Apache Kafka waits ten seconds, for it looks at all topics of a big
-cluster; and it resolves them behind the request, so that the first member of a group is told nothing at first.)
+The request that brings a new expression resolves it, unless that is much work (topic_expressions.py): then a later heartbeat finds the
+result. Known expressions are resolved again when the topics of the cluster changed, but at most once a second. Apache Kafka waits ten
+seconds, and always resolves an expression after the request, so its answer to the first member of a group has no partitions.
 
 Source: GroupMetadataManager, ResolvedRegularExpression of Apache Kafka 4.3.1; KIP-848, KIP-1043.
 """
@@ -14,15 +14,15 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from minibroker.coordinator.group.consumer.members import Member
+from minibroker.coordinator.group.topic_expressions import check_topic_expression
 from minibroker.coordinator.group.topics import Topics
-from minibroker.coordinator.regular_expression import Regex
 from minibroker.errors import InvalidRegularExpression
 
 REFRESH_INTERVAL_MS: Final = 1_000
 
 
 class ResolvedRegex(NamedTuple):
-    """The topics that an expression stood for."""
+    """The topics that an expression matched."""
 
     topics: tuple[str, ...]
     version: int  #: of the topics
@@ -30,18 +30,18 @@ class ResolvedRegex(NamedTuple):
 
 
 def check_regex(pattern: str | None) -> None:
-    """InvalidRegularExpression where a member sends what is none."""
+    """Raise InvalidRegularExpression if a member sends an expression that is invalid or too large."""
     if pattern:
         try:
-            Regex(pattern)
+            check_topic_expression(pattern)
         except InvalidRegularExpression as error:
             raise InvalidRegularExpression(f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {error}.") from None
 
 
-def resolve(pattern: str, topics: Topics, now_ms: int) -> ResolvedRegex:
-    """Look which topics it stands for."""
-    regex = Regex(pattern)
-    return ResolvedRegex(tuple(sorted(name for name in topics.names() if regex.matches(name))), topics.version, now_ms)
+def resolve(pattern: str, topics: Topics, now_ms: int) -> ResolvedRegex | None:
+    """Return the topics that the expression matches; None while that is not known yet."""
+    matching = topics.matching(pattern)
+    return None if matching is None else ResolvedRegex(matching.names, matching.version, now_ms)
 
 
 def names_of(member: Member, regexes: Mapping[str, ResolvedRegex]) -> set[str]:

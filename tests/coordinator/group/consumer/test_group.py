@@ -277,6 +277,17 @@ def test_subscription_by_expression() -> None:
     assert world.replayed().regexes == {}
 
 
+def test_an_expression_that_is_much_work_is_resolved_by_a_later_heartbeat() -> None:
+    names = [f"{'a' * 245}{number}" for number in range(10)]
+    world = World(topics=KnownTopics(**dict.fromkeys(names, 1)))
+    large = r"(\b?[a-z]?){400}[0-9]+"
+    assert world.join("m", topic_names=(), topic_regex=large) == (2, {})
+    assert world.replayed().regexes == {}
+    world.topics.clock.advance(0)
+    assert world.beat("m", 2) == (3, {name: [0] for name in names})
+    assert list(world.replayed().regexes) == [large]
+
+
 def test_names_and_expression_together() -> None:
     world = World(topics=KnownTopics(a=1, b=1))
     assert world.join("m", "b", topic_regex="a") == (2, {"a": [0], "b": [0]})
