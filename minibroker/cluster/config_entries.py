@@ -23,7 +23,7 @@ from minibroker.config.definition import (
     Property,
     format_value,
 )
-from minibroker.config.topic_properties import SYNONYMS, TOPIC_PROPERTIES
+from minibroker.config.topic_properties import INTERNAL_TOPIC_PROPERTIES, SYNONYMS, TOPIC_PROPERTIES
 
 
 class ConfigSynonym(NamedTuple):
@@ -45,8 +45,9 @@ class ConfigEntry(NamedTuple):
 
 
 def topic_entries(config: BrokerConfig, overrides: Mapping[str, str]) -> list[ConfigEntry]:
-    """All configs of a topic, by name."""
-    return [_topic_entry(config, overrides, prop) for prop in TOPIC_PROPERTIES.values()]
+    """All configs of a topic, by name; undocumented ones where they are set."""
+    props = [*TOPIC_PROPERTIES.values(), *(prop for name, prop in INTERNAL_TOPIC_PROPERTIES.items() if name in overrides)]
+    return [_topic_entry(config, overrides, prop) for prop in props]
 
 
 def _topic_entry(config: BrokerConfig, overrides: Mapping[str, str], prop: Property) -> ConfigEntry:

@@ -14,7 +14,7 @@ ZkMigrationStateRecord                                forgotten: Kafka 4 leaves 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 from uuid import UUID
 
@@ -22,6 +22,7 @@ from minibroker.cluster.kept_records import KeptRecords
 from minibroker.cluster.metadata_frame import METADATA_VERSION_FEATURE
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.topic import Topic
+from minibroker.config.topic_properties import INTERNAL_SEGMENT_BYTES, SEGMENT_BYTES
 from minibroker.errors import ConfigurationError
 from minibroker.schemas.internal.setting_records import ConfigRecord, FeatureLevelRecord, ProducerIdsRecord
 from minibroker.schemas.internal.topic_records import (
@@ -39,10 +40,12 @@ BROKER_LOGGER_RESOURCE = 8  #: of no record: levels of loggers are not kept
 CLIENT_METRICS_RESOURCE = 16
 GROUP_RESOURCE = 32
 ALL_BROKERS = ""  #: resource name of configs that hold for every broker
-SEGMENT_BYTES = "segment.bytes"
-#: Apache Kafka does not start on a log that has segment.bytes below a megabyte (KIP-1030); its own tests say it under this name
-SMALL_SEGMENT_BYTES = "internal.segment.bytes"
-_KAFKAS_SEGMENT_BYTES_MIN = 1 << 20
+
+# Apache Kafka does not start on a topic whose segment.bytes is below a megabyte (KIP-1030). Its own tests use internal.segment.bytes, which
+# goes before segment.bytes and has no limit. A smaller segment.bytes is stored under that name, marked by a sign in front of the number,
+# which Kafka reads over. Where a topic has both, internal.segment.bytes is in force, and segment.bytes becomes Kafka's minimum.
+_KAFKAS_MINIMUM = 1 << 20
+_MARK = "+"
 
 UNCHANGED_LEADER = -2  #: PartitionChangeRecord's default
 _UNCHANGED_RECOVERY_STATE = -1
@@ -108,8 +111,7 @@ class MetadataImage:
             records.append(TopicRecord(name=topic.name, topic_id=topic.topic_id))
             records += self._partitions[topic.topic_id].values()
         for (resource_type, resource_name), config in self.configs.items():
-            for name, value in config.items():
-                records += config_records(resource_type, resource_name, name, None, value)
+            records += config_records(resource_type, resource_name, {}, config)
         records += self.kept.quotas.values()
         if self._last_producer_ids is not None:
             records.append(self._last_producer_ids)
@@ -169,11 +171,7 @@ class MetadataImage:
 
     def _apply_config(self, record: ConfigRecord) -> None:
         config = self.configs.setdefault((record.resource_type, record.resource_name), {})
-        name = SEGMENT_BYTES if record.name == SMALL_SEGMENT_BYTES else record.name
-        if record.value is None:
-            config.pop(name, None)
-        else:
-            config[name] = record.value
+        _apply_to(config, record)
 
     def _apply_producer_ids(self, record: ProducerIdsRecord) -> None:
         self.next_producer_id = record.next_producer_id
@@ -193,20 +191,43 @@ class MetadataImage:
                 partitions[index] = replace(known, eligible_leader_replicas=None, last_known_elr=None)
 
 
-def config_records(resource_type: int, resource_name: str, name: str, before: str | None, value: str | None) -> list[ConfigRecord]:
-    """What makes one override of `before` into `value`; None is no override."""
-    old = None if before is None else _stored_name(resource_type, name, before)
-    new = None if value is None else _stored_name(resource_type, name, value)
-    written: list[tuple[str, str | None]] = [(old, None)] if old is not None and old != new else []
-    if new is not None:
-        written.append((new, value))
-    return [ConfigRecord(resource_type=resource_type, resource_name=resource_name, name=key, value=each) for key, each in written]
+def config_records(resource_type: int, resource_name: str, before: Mapping[str, str], after: Mapping[str, str]) -> list[ConfigRecord]:
+    """The records that make the overrides `before` into `after`; removals come first."""
+    if resource_type == TOPIC_RESOURCE:
+        before, after = _stored(before), _stored(after)
+    changes: dict[str, str | None] = {name: None for name in before if name not in after}
+    changes |= {name: value for name, value in after.items() if before.get(name) != value}
+    return [
+        ConfigRecord(resource_type=resource_type, resource_name=resource_name, name=name, value=value) for name, value in changes.items()
+    ]
 
 
-def _stored_name(resource_type: int, name: str, value: str) -> str:
-    if resource_type == TOPIC_RESOURCE and name == SEGMENT_BYTES and int(value) < _KAFKAS_SEGMENT_BYTES_MIN:
-        return SMALL_SEGMENT_BYTES
-    return name
+def _apply_to(config: dict[str, str], record: ConfigRecord) -> None:
+    """Change overrides as a record says."""
+    name, value = record.name, record.value
+    if record.resource_type == TOPIC_RESOURCE and name == INTERNAL_SEGMENT_BYTES:
+        config.pop(INTERNAL_SEGMENT_BYTES, None)
+        if _is_small(config):
+            del config[SEGMENT_BYTES]  # its record was of this name
+        if value is not None and value.startswith(_MARK):
+            name, value = SEGMENT_BYTES, value.removeprefix(_MARK)
+    if value is None:
+        config.pop(name, None)
+    else:
+        config[name] = value
+
+
+def _stored(config: Mapping[str, str]) -> Mapping[str, str]:
+    if not _is_small(config):
+        return config
+    if INTERNAL_SEGMENT_BYTES in config:
+        return {**config, SEGMENT_BYTES: str(_KAFKAS_MINIMUM)}
+    others = {name: value for name, value in config.items() if name != SEGMENT_BYTES}
+    return {**others, INTERNAL_SEGMENT_BYTES: _MARK + str(int(config[SEGMENT_BYTES]))}
+
+
+def _is_small(config: Mapping[str, str]) -> bool:
+    return SEGMENT_BYTES in config and int(config[SEGMENT_BYTES]) < _KAFKAS_MINIMUM
 
 
 def _changed(before: PartitionRecord, change: PartitionChangeRecord) -> PartitionRecord:

@@ -105,10 +105,9 @@ class MetadataStore:
 
     def commit_config(self, resource_type: int, name: str, wanted: Mapping[str, str]) -> None:
         """Make a resource's overrides what is wanted, writing only what differs."""
-        current = self.image.config_of(resource_type, name)
-        keys = [key for key, value in wanted.items() if current.get(key) != value] + [key for key in current if key not in wanted]
-        if keys:
-            self.commit([each for key in keys for each in config_records(resource_type, name, key, current.get(key), wanted.get(key))])
+        records = config_records(resource_type, name, self.image.config_of(resource_type, name), wanted)
+        if records:
+            self.commit(records)
 
     def raise_leader_epochs(self, partitions: Sequence[Partition]) -> None:
         """After an unclean stop the end of a log may be gone: a new leader epoch tells clients to check theirs (KIP-320)."""

@@ -32,10 +32,7 @@ class NewTopic(NamedTuple):
 
 def topic_records(name: str, topic_id: UUID, overrides: Mapping[str, str]) -> list[Any]:
     """A new topic with its configs, without partitions."""
-    records: list[Any] = [TopicRecord(name=name, topic_id=topic_id)]
-    for key, value in overrides.items():
-        records += config_records(TOPIC_RESOURCE, name, key, None, value)
-    return records
+    return [TopicRecord(name=name, topic_id=topic_id), *config_records(TOPIC_RESOURCE, name, {}, overrides)]
 
 
 def partition_records(topic_id: UUID, indexes: range, node_id: int, choose_directory: Callable[[], UUID]) -> list[PartitionRecord]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.config.definition import Value
-from minibroker.config.topic_properties import SYNONYMS, TOPIC_PROPERTIES
+from minibroker.config.topic_properties import INTERNAL_SEGMENT_BYTES, INTERNAL_TOPIC_PROPERTIES, SYNONYMS, TOPIC_PROPERTIES, topic_property
 from minibroker.errors import InvalidConfig
 from minibroker.log.log_config import LogConfig
 
@@ -25,17 +25,17 @@ def check_overrides(configs: Mapping[str, str | None]) -> dict[str, str]:
     if missing:
         raise InvalidConfig(f"Null value not supported for topic configs: {','.join(missing)}")
     for name, value in configs.items():
-        prop = TOPIC_PROPERTIES.get(name)
+        prop = topic_property(name)
         if prop is None:
             raise InvalidConfig(f"Unknown topic config name: {name}")
-        prop.parse(value)
-        checked[name] = (value or "").strip()
+        parsed = prop.parse(value)
+        checked[name] = str(parsed) if name == INTERNAL_SEGMENT_BYTES else (value or "").strip()
     _check_together(checked)
     return checked
 
 
 def _check_together(configs: Mapping[str, str]) -> None:
-    values = {name: TOPIC_PROPERTIES[name].parse(text) for name, text in configs.items()}
+    values = {name: TOPIC_PROPERTIES[name].parse(text) for name, text in configs.items() if name in TOPIC_PROPERTIES}
     minimum, maximum = (values.get(name) for name in ("min.compaction.lag.ms", "max.compaction.lag.ms"))
     if isinstance(minimum, int) and isinstance(maximum, int) and minimum > maximum:
         raise InvalidConfig(f"conflict topic config setting min.compaction.lag.ms ({minimum}) > max.compaction.lag.ms ({maximum})")
@@ -45,7 +45,7 @@ def _check_together(configs: Mapping[str, str]) -> None:
 
 def topic_value(config: BrokerConfig, overrides: Mapping[str, str], name: str) -> Value:
     """The parsed value of one topic config."""
-    prop = TOPIC_PROPERTIES[name]
+    prop = TOPIC_PROPERTIES.get(name) or INTERNAL_TOPIC_PROPERTIES[name]
     if name in overrides:
         return prop.parse(overrides[name])
     for broker_name, factor in SYNONYMS.get(name, ()):
@@ -71,6 +71,9 @@ def _overridden(base: LogConfig, overrides: tuple[tuple[str, str], ...]) -> LogC
     changed: dict[str, Any] = {
         _LOG_FIELDS[name]: _log_value(name, TOPIC_PROPERTIES[name].parse(text)) for name, text in overrides if name in _LOG_FIELDS
     }
+    internal = dict(overrides).get(INTERNAL_SEGMENT_BYTES)
+    if internal is not None:
+        changed["segment_bytes"] = int(internal)
     return base._replace(**changed) if changed else base
 
 

@@ -24,6 +24,8 @@ from minibroker.config.definition import (
 )
 
 COMPRESSION_TYPES = one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
+SEGMENT_BYTES = "segment.bytes"
+INTERNAL_SEGMENT_BYTES = "internal.segment.bytes"  #: goes before segment.bytes
 SEGMENT_BYTES_MIN = 14  # Kafka 3's own lower limit; 4.x asks for 1 MiB
 HOUR_MS = 3_600_000
 MINUTE_MS = 60_000
@@ -106,6 +108,20 @@ _ROWS: tuple[Row, ...] = (
 )
 
 TOPIC_PROPERTIES: dict[str, Property] = {row[0]: Property(row, is_dynamic=True) for row in _ROWS}
+
+#: Apache Kafka takes these, shows them where they are set, and documents none of them: its own tests make small segments with them
+INTERNAL_TOPIC_PROPERTIES: dict[str, Property] = {
+    INTERNAL_SEGMENT_BYTES: Property(
+        (INTERNAL_SEGMENT_BYTES, INT, None, None, "Size at which a new segment begins, whatever segment.bytes says. For tests only."),
+        is_dynamic=True,
+    )
+}
+
+
+def topic_property(name: str) -> Property | None:
+    """The config of a topic of this name, whether it is documented or not."""
+    return TOPIC_PROPERTIES.get(name) or INTERNAL_TOPIC_PROPERTIES.get(name)
+
 
 # Broker properties that stand behind a topic config, strongest first, with the factor that turns their unit into the topic's
 # (ServerTopicConfigSynonyms). A topic config that is missing here has no broker-wide default.

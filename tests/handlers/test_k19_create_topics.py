@@ -8,6 +8,7 @@ import pytest
 
 from minibroker.errors import InvalidConfig, InvalidTopicException, KafkaError, KafkaStorageError, PolicyViolation, TopicAlreadyExists
 from minibroker.schemas import k19_create_topics as schema
+from minibroker.schemas import k32_describe_configs as k32
 from minibroker.wire.schema import NIL_UUID
 from tests.handlers.kafka_answers import answered_versions, differences
 from tests.support.broker_in_memory import BrokerInMemory, records
@@ -130,3 +131,30 @@ def test_a_name_as_long_as_a_string_can_be(version: int) -> None:
     (answer,) = BrokerInMemory().ask(request("x" * 32_700), version).topics
     assert answer.error_code == InvalidTopicException.code
     assert answer.error_message.startswith("Topic name is invalid: the length of 'xxx")
+
+
+def test_internal_segment_bytes_is_taken_and_shown_as_apache_kafka_does() -> None:
+    broker = BrokerInMemory()
+    name = "internal.segment.bytes"
+
+    for value, message in (
+        ("x", f"Invalid value x for configuration {name}: Not a number of type INT"),
+        ("", f"Invalid value  for configuration {name}: Not a number of type INT"),
+    ):
+        (answer,) = broker.ask(request("bad", internal_segment_bytes=value)).topics
+        assert (answer.error_code, answer.error_message) == (InvalidConfig.code, message)
+    (small,) = broker.ask(request("small", internal_segment_bytes="100", segment_bytes="2000000")).topics
+    broker.ask(request("plain"))
+
+    assert {each.name: each.value for each in small.configs if "segment.bytes" in each.name} == {name: "100", "segment.bytes": "2000000"}
+    for _ in range(2):
+        for topic, wanted in (("small", [(name, "100", 1, False, 3)]), ("plain", [])):
+            resource = k32.Resource(resource_type=2, resource_name=topic, configuration_keys=[name])
+            configs = broker.ask(k32.Request(resources=[resource])).results[0].configs
+            assert [(each.name, each.value, each.config_source, each.read_only, each.config_type) for each in configs] == wanted
+        assert broker.cluster.partition("small", 0).log.config.segment_bytes == 100
+        assert broker.cluster.partition("plain", 0).log.config.segment_bytes == 1 << 30
+        broker = broker.restart(clean=False)
+    for _ in range(3):
+        broker.append("small", 0, records(1))
+    assert len(broker.cluster.partition("small", 0).log.segments) == 3
