@@ -116,7 +116,7 @@ class Members:
 
     def of_instance(self, group_instance_id: str | None) -> Member | None:
         """The static member of that instance."""
-        member_id = self._by_instance.get(group_instance_id or "")
+        member_id = None if group_instance_id is None else self._by_instance.get(group_instance_id)
         return None if member_id is None else self._by_id[member_id]
 
     def check(self, member_id: str, group_instance_id: str | None) -> Member:
@@ -155,7 +155,8 @@ class Members:
         self._by_id = {
             (new.member_id if member is old else member_id): (new if member is old else member) for member_id, member in self._by_id.items()
         }
-        self._by_instance[new.group_instance_id or ""] = new.member_id
+        if new.group_instance_id is not None:
+            self._by_instance[new.group_instance_id] = new.member_id
         if self.leader_id == old.member_id:
             self.leader_id = new.member_id
 

@@ -363,6 +363,16 @@ def test_an_id_that_was_given_to_a_dynamic_member_is_not_a_static_ones() -> None
     assert len(world.group.members) == 0  # the session of each ended, and no other member took the instance
 
 
+def test_an_instance_without_a_name_is_not_every_dynamic_member() -> None:
+    world = World()
+    world.join("a", group_instance_id="")
+    world.join("b", version=3)
+    assert [member.member_id for member in world.group.members] == ["a-1", "b-2"]
+    world.let_pass(10 * SESSION_MS)
+    assert len(world.group.members) == 0
+    assert world.join("c", group_instance_id="") == []  # waits for its generation
+
+
 def test_an_administrator_removes_a_static_member() -> None:
     world = World()
     world.join("a", group_instance_id="one")
