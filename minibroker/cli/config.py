@@ -133,7 +133,7 @@ def _errors(given: dict[str, str]) -> Iterator[str]:
                 BROKER_PROPERTIES[name].parse(text)
         except InvalidConfig as error:
             is_good = False
-            yield str(error)
+            yield sources.with_origins(str(error), given)
     if is_good:
         try:
             BrokerConfig(given)

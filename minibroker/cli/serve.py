@@ -24,6 +24,7 @@ import click
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.config.broker_properties import LIKE_KAFKA
 from minibroker.config.listeners import NODES_MAX
+from minibroker.config.sources import Setting
 from minibroker.errors import ConfigurationError
 from minibroker.server import garbage, logs
 
@@ -97,11 +98,11 @@ def serve(  # noqa: PLR0917  one for each option; click passes them by name
     sys.setswitchinterval(_THREAD_SWITCH_S)
     logs.set_up(log_format, log_level)
     _raise_descriptor_limit()
-    arguments = {}
+    arguments: dict[str, str] = {}
     if data_dir is not None:
-        arguments["log.dirs"] = data_dir
+        arguments["log.dirs"] = Setting(data_dir, "--data-dir")
     if port is not None:
-        arguments["listeners"] = f"PLAINTEXT://:{port}"
+        arguments["listeners"] = Setting(f"PLAINTEXT://:{port}", "--port")
     if is_like_kafka:
         arguments[LIKE_KAFKA] = "true"
     try:

@@ -201,7 +201,9 @@ class BrokerConfig:
         try:
             self._apply()
         except InvalidConfig as error:
-            raise ConfigurationError(f"{error} ({_unit_and_default(str(error))})") from error
+            raise ConfigurationError(sources.with_origins(f"{error} ({_unit_and_default(str(error))})", given)) from error
+        except ConfigurationError as error:
+            raise ConfigurationError(sources.with_origins(str(error), given)) from error
         self.static = _with_both_ids(given)
 
     @classmethod
@@ -303,9 +305,11 @@ class BrokerConfig:
             raise ConfigurationError(f"log.dirs: {','.join(self.log_dirs)!r} has an empty or a doubled directory")
 
     def _apply_times(self, values: Mapping[str, Value]) -> None:
-        retention_ms = _first(values, (("log.retention.ms", 1), ("log.retention.minutes", MINUTE_MS), ("log.retention.hours", HOUR_MS)))
+        retention = (("log.retention.ms", 1), ("log.retention.minutes", MINUTE_MS), ("log.retention.hours", HOUR_MS))
+        retention_ms = _first(values, retention)
         if retention_ms == 0:
-            raise ConfigurationError("log.retention.ms, .minutes and .hours: 0 is not a time: use -1 to keep everything, or 1 or more")
+            name = next(each for each, _ in retention if values[each] is not None)
+            raise ConfigurationError(f"{name}: 0 is not a time: use -1 to keep everything, or 1 or more")
         self.log_retention_ms = max(retention_ms, -1)
         self.log_roll_ms = _first(values, (("log.roll.ms", 1), ("log.roll.hours", HOUR_MS)))
         self.log_roll_jitter_ms = _first(values, (("log.roll.jitter.ms", 1), ("log.roll.jitter.hours", HOUR_MS)))

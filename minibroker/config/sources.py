@@ -2,13 +2,15 @@
 
 Environment (as Kafka's container images do it): KAFKA_A_B means a.b, `__` means `_`, `___` means `-`; KAFKA_CFG_A_B means the same;
 CLUSTER_ID means cluster.id. Variables that steer the JVM or the image are not properties, nor those that Kubernetes sets for a service.
+
+Each value is a `Setting`, which remembers its place: a line of the file, a variable, an option. Errors name it.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from minibroker.errors import ConfigurationError
 
@@ -38,13 +40,43 @@ NOT_PROPERTY_PREFIXES = ("KAFKA_LOG4J_",)
 _OF_LINKS = re.compile(r"KAFKA_(SERVICE_(HOST|PORT)(_.*)?|PORT_\d+_(TCP|UDP)(_.*)?)")
 
 
+class Setting(str):
+    """The text of a property, and the place that sets it, e.g. `server.properties, line 3`; empty where that is not known."""
+
+    __slots__ = ("origin",)
+
+    origin: str
+
+    def __new__(cls, text: str, origin: str = "") -> Self:
+        """A text; without an origin, for what copies texts."""
+        setting = super().__new__(cls, text)
+        setting.origin = origin
+        return setting
+
+
+def with_origins(message: str, given: Mapping[str, str]) -> str:
+    """A message about bad properties, with the places where those that it names are to be changed."""
+    places = []
+    for name, text in given.items():
+        origin = getattr(text, "origin", "")
+        if origin and re.search(rf"(?<![\w.]){re.escape(name)}(?![\w-]|\.\w)", message):
+            places.append(f"{name} in {origin}")
+    return f"{message.removesuffix('.')}. Change {' or '.join(places)}" if places else message
+
+
 def from_file(path: Path) -> dict[str, str]:
     """Properties of a Java .properties file; raises ConfigurationError when it cannot be read."""
     import javaproperties  # noqa: PLC0415  start-up without a file must not pay for it
 
+    found: dict[str, str] = {}
+    line = 1
     try:
         with path.open("rb") as file:
-            return dict(javaproperties.load(file))
+            for item in javaproperties.parse(file):
+                if isinstance(item, javaproperties.KeyValue):
+                    found[item.key] = Setting(item.value, f"{path}, line {line}")
+                line += len(item.source.splitlines())
+            return found
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise ConfigurationError(f"config file {path}: {reason}") from error
@@ -52,7 +84,7 @@ def from_file(path: Path) -> dict[str, str]:
 
 def from_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """Properties of the environment; KAFKA_A_B wins over KAFKA_CFG_A_B."""
-    return {name: environment[variable] for name, variable in variables(environment).items()}
+    return {name: Setting(environment[variable], f"environment variable {variable}") for name, variable in variables(environment).items()}
 
 
 def variables(environment: Mapping[str, str]) -> dict[str, str]:
@@ -86,5 +118,5 @@ def from_arguments(assignments: Iterable[str]) -> dict[str, str]:
         name, equals, value = assignment.partition("=")
         if not equals or not name.strip():
             raise ConfigurationError(f"--set {assignment}: write it as name=value, e.g. --set num.partitions=3")
-        found[name.strip()] = value.strip()
+        found[name.strip()] = Setting(value.strip(), f"--set {name.strip()}")
     return found

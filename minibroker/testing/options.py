@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any, Final
 
+from minibroker.config import sources
 from minibroker.config.listeners import NODES_MAX
 from minibroker.testing.errors import BrokerError
 
@@ -62,7 +63,7 @@ class BrokerOptions:
         if isinstance(racks, str):
             raise BrokerError(f"racks={racks!r} is one text: say racks=[{racks!r}, ...]")
         usual = {"minibroker.like.kafka": "true"} if like_kafka else TEST_CONFIG
-        self.config = usual | {name: text_of(value) for name, value in (config or {}).items()}
+        self.config: dict[str, str] = usual | {name: sources.Setting(text_of(value), "config=") for name, value in (config or {}).items()}
         for name in ("log.dirs", "log.dir", "metadata.log.dir"):
             if name in self.config:
                 raise BrokerError(f"config: {name} is what data_dir is for: say data_dir={self.config[name]!r}")

@@ -105,8 +105,11 @@ def test_all_that_is_wrong_with_a_file(offline: Commands, tmp_path: Path, monkey
     why = ignored("ssl.keystore.location")
     assert why is not None
     assert said == [
-        "error: Invalid value shred for configuration log.cleanup.policy: String must be one of: compact, delete",
-        "error: Invalid value many for configuration num.partitions: Not a number of type INT",
+        (
+            "error: Invalid value shred for configuration log.cleanup.policy: String must be one of: compact, delete. "
+            f"Change log.cleanup.policy in {file}, line 2"
+        ),
+        f"error: Invalid value many for configuration num.partitions: Not a number of type INT. Change num.partitions in {file}, line 1",
         "warning: unknown property num.partition is ignored: did you mean num.partitions?",
         f"warning: ssl.keystore.location has no effect: {why.reason}",
         "set: log.cleanup.policy=shred (default: delete)",
