@@ -79,6 +79,10 @@ class Services:
         self.coordinators = Coordinators(cluster, config, clock, self.flush_queue)
         self.quotas: Quotas | None = None  #: None while no client has one
         self.follow_quotas()
+        if config.minibroker_like_kafka:
+            from minibroker.dispatch.like_kafka import like_kafka  # noqa: PLC0415  most brokers do not need it
+
+            self.registry = like_kafka(registry, self)
 
     def seen_from(self, nodes: Nodes) -> Services:
         """The same parts for another of several brokers, which has its own configs, its own sessions and its own quotas."""

@@ -2,6 +2,8 @@
 
     Prepare* is followed by the markers (marking.py), and those by Complete*:
 
+    With minibroker.like.kafka the answer comes when Prepare* is safe, as from Apache Kafka, and readers see the end a little later.
+
     record of Prepare*, its sync -> markers, their syncs -> record of Complete* -> done
                                            |--a partition is offline--> done; the markers, and Complete*, when it is back
 
@@ -13,6 +15,7 @@ Invariants
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from minibroker.clock import Clock, Timer
 from minibroker.cluster.cluster import Cluster
@@ -23,12 +26,15 @@ from minibroker.coordinator.transaction.store import StatePartition
 from minibroker.errors import KafkaError, NotCoordinator
 from minibroker.log.partition_log import PartitionLog
 
+MARKERS_AFTER_MS: Final = 10  #: with minibroker.like.kafka; Apache Kafka needs 3 to 30 ms from its answer to its last marker
+
 
 class Steps:
     """The steps under way, and the ends of transactions that take their time."""
 
     def __init__(self, cluster: Cluster, clock: Clock, sync: Sync) -> None:
         self._cluster = cluster
+        self._ends_later = cluster.config.minibroker_like_kafka  #: the answer does not wait for the markers
         self._clock = clock
         self._sync = sync
         self._markings: dict[str, Marking] = {}  #: by transactional id
@@ -53,8 +59,16 @@ class Steps:
         kept.transactions.apply(after.transactional_id)
         return log
 
-    def finish(self, kept: StatePartition, prepared: TransactionMetadata, done: Callable[[], None], *, is_resumed: bool = False) -> None:
-        """Write the markers and Complete*; `done` is called once, then or as soon as something holds it up."""
+    def finish(
+        self,
+        kept: StatePartition,
+        prepared: TransactionMetadata,
+        done: Callable[[], None],
+        *,
+        is_resumed: bool = False,
+        delay_ms: int = 0,
+    ) -> None:
+        """Write the markers and Complete*, after `delay_ms`; `done` is called once, then or as soon as something holds it up."""
         waiting = [done]
 
         def on_progress(is_done: bool) -> None:
@@ -73,7 +87,15 @@ class Steps:
             on_progress=on_progress,
             is_resumed=is_resumed,
         )
-        marking.start()
+        if not delay_ms:
+            marking.start()
+            return
+
+        def start() -> None:
+            if self._markings.get(prepared.transactional_id) is marking:
+                marking.start()
+
+        self._clock.call_later_ms(delay_ms, start)
 
     def is_ending(self, transactional_id: str) -> bool:
         """Whether markers of the id, or Complete*, are still to be written here."""
@@ -107,7 +129,10 @@ class Steps:
             done(NotCoordinator())
             return
         kept.transactions.apply(after.transactional_id)
-        if after.state.is_prepared:
+        if after.state.is_prepared and self._ends_later:
+            self.finish(kept, after, lambda: None, delay_ms=MARKERS_AFTER_MS)
+            done(None)
+        elif after.state.is_prepared:
             self.finish(kept, after, lambda: done(None))
         else:
             done(None)

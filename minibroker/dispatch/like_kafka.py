@@ -1,0 +1,206 @@
+"""Handlers that answer as Apache Kafka's brokers do, where minibroker's own deliberately do not: with `minibroker.like.kafka`.
+
+    registry = like_kafka(registry, services)      once, when the services are made; without the property nothing here is imported
+
+In Apache Kafka another node creates topics, and a broker learns of them later. A client meets this as follows:
+
+    Metadata          a topic that it is to create is UNKNOWN_TOPIC_OR_PARTITION; it is there some time later
+    FindCoordinator   COORDINATOR_NOT_AVAILABLE until the internal topic is there
+    CreateTopics      brokers do not know the topic yet when this answers: Metadata and DescribeTopicPartitions leave it out
+    old versions      those that Kafka 4 dropped (KIP-896) are not served. Produce 0 to 2 are still listed: librdkafka looks for them
+
+Source: seen with Apache Kafka 4.3.1; AutoTopicCreationManager, ApiKeys.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from copy import copy
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Protocol
+from uuid import UUID
+
+from minibroker.cluster.topic import CONSUMER_OFFSETS_TOPIC, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC
+from minibroker.dispatch.middleware import after, wrapped
+from minibroker.dispatch.registry import Handler, Registry
+from minibroker.errors import CoordinatorNotAvailable, KafkaError, UnknownTopicOrPartition, WireError
+from minibroker.schemas import (
+    k00_produce,
+    k01_fetch,
+    k02_list_offsets,
+    k03_metadata,
+    k10_find_coordinator,
+    k19_create_topics,
+    k32_describe_configs,
+    k35_describe_log_dirs,
+    k75_describe_topic_partitions,
+)
+from minibroker.wire.schema import NIL_UUID
+
+if TYPE_CHECKING:
+    from minibroker.dispatch.context import RequestContext, Services
+
+CREATION_MS: Final = 50  #: until a topic that was asked for is created; 30 to 200 ms in an Apache Kafka that has nothing else to do
+PROPAGATION_MS: Final = 20  #: until brokers know of a topic that was created; 5 to 100 ms there
+
+#: API key -> the lowest version that Apache Kafka 4 serves, where minibroker serves older ones
+LEAST_VERSIONS: Final = {
+    k01_fetch.API_KEY: 4,
+    k02_list_offsets.API_KEY: 1,
+    k32_describe_configs.API_KEY: 1,
+    k35_describe_log_dirs.API_KEY: 1,
+}
+_PRODUCE_SINCE: Final = 3
+
+_LOG = logging.getLogger(__name__)
+
+
+def like_kafka(registry: Registry, services: Services) -> Registry:
+    """The same APIs, answered as Apache Kafka does. One call serves all brokers of a cluster, which share what it remembers."""
+    late = LateTopics(services)
+    around: dict[int, Callable[[Handler, Any, Any], Any]] = {
+        k00_produce.API_KEY: _produced,
+        k03_metadata.API_KEY: late.metadata,
+        k10_find_coordinator.API_KEY: late.find_coordinator,
+        k19_create_topics.API_KEY: late.create_topics,
+        k75_describe_topic_partitions.API_KEY: late.describe_topic_partitions,
+    }
+
+    def wrap(handler: Handler) -> Handler:
+        key = handler.api.key
+        if key in around:
+            handler = handler.around(partial(around[key], handler))
+        if key in LEAST_VERSIONS:
+            api = copy(handler.api)
+            api.min_version = LEAST_VERSIONS[key]
+            handler = Handler(api, handler.handle, handler.module)
+        return handler
+
+    return wrapped(registry, wrap)
+
+
+def _produced(handler: Handler, ctx: RequestContext, request: k00_produce.Request) -> Any:
+    if ctx.api_version < _PRODUCE_SINCE:
+        raise WireError(f"Produce version {ctx.api_version} is not served: Apache Kafka 4 lists it and closes the connection")
+    return handler.handle(ctx, request)
+
+
+class _Coordinator(Protocol):
+    def ensure_topic(self) -> None:
+        """Create its topic if there is none; KafkaError."""
+
+
+class LateTopics:
+    """Topics that are to be created, and topics of which brokers are to hear."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._to_create: dict[str, Callable[[], object]] = {}  #: by name, in the order in which they were asked for
+        self._unheard_of: dict[str, UUID] = {}  #: created, and not known to brokers yet
+
+    # Topics that do not exist yet
+
+    def metadata(self, handler: Handler, ctx: RequestContext, request: k03_metadata.Request) -> Any:
+        """Create later what is to be created."""
+        if request.allow_auto_topic_creation and ctx.config.auto_create_topics_enable:
+            for topic in request.topics or ():
+                if topic.name and topic.topic_id == NIL_UUID and topic.name not in ctx.cluster.topics:
+                    self._create_later(topic.name, partial(ctx.cluster.auto_create_topic, topic.name))
+        asked = k03_metadata.Request(
+            topics=request.topics,
+            allow_auto_topic_creation=False,
+            include_cluster_authorized_operations=request.include_cluster_authorized_operations,
+            include_topic_authorized_operations=request.include_topic_authorized_operations,
+        )
+        are_all_asked_for = request.topics is None or (ctx.api_version == 0 and not request.topics)
+        return after(handler.handle(ctx, asked), partial(self._without_news, are_all_asked_for, _unknown_in_metadata))
+
+    def find_coordinator(self, handler: Handler, ctx: RequestContext, request: k10_find_coordinator.Request) -> Any:
+        """CoordinatorNotAvailable until the topic is there in which the coordinator keeps what it knows."""
+        coordinators = ctx.services.coordinators
+        ways: dict[int, tuple[str, Callable[[], _Coordinator]]] = {
+            k10_find_coordinator.GROUP: (CONSUMER_OFFSETS_TOPIC, lambda: coordinators.groups),
+            k10_find_coordinator.TRANSACTION: (TRANSACTION_STATE_TOPIC, lambda: coordinators.transactions),
+            k10_find_coordinator.SHARE: (SHARE_GROUP_STATE_TOPIC, lambda: coordinators.share_persister),
+        }
+        name, coordinator = ways.get(request.key_type, ("", None))
+        if coordinator is not None and name not in ctx.cluster.topics:
+            self._create_later(name, coordinator().ensure_topic)
+            raise CoordinatorNotAvailable
+        return handler.handle(ctx, request)
+
+    def _create_later(self, name: str, create: Callable[[], object]) -> None:
+        if not self._to_create:
+            self._services.clock.call_later_ms(CREATION_MS, self._create_next)
+        self._to_create.setdefault(name, create)
+
+    def _create_next(self) -> None:
+        """One in a turn of the loop."""
+        if not self._to_create:
+            return
+        name = next(iter(self._to_create))
+        create = self._to_create.pop(name)
+        try:
+            create()
+        except KafkaError as error:
+            _LOG.info("could not create topic %s, which a client asked for: %s", name, error)
+        if self._to_create:
+            self._services.clock.call_later_ms(0, self._create_next)
+
+    # Topics of which brokers do not know yet
+
+    def create_topics(self, handler: Handler, ctx: RequestContext, request: k19_create_topics.Request) -> Any:
+        """Remember what is new."""
+
+        def remember(response: k19_create_topics.Response) -> k19_create_topics.Response:
+            if not request.validate_only:
+                self._hide([topic.name for topic in response.topics if topic.error_code == 0])
+            return response
+
+        return after(handler.handle(ctx, request), remember)
+
+    def _hide(self, names: Iterable[str]) -> None:
+        topics = self._services.cluster.topics
+        new = {name: topics[name].topic_id for name in names if name in topics}
+        self._unheard_of.update(new)
+
+        def show() -> None:
+            for name, topic_id in new.items():
+                if self._unheard_of.get(name) == topic_id:
+                    del self._unheard_of[name]
+
+        if new:
+            self._services.clock.call_later_ms(PROPAGATION_MS, show)
+
+    def describe_topic_partitions(self, handler: Handler, ctx: RequestContext, request: k75_describe_topic_partitions.Request) -> Any:
+        """Without what is new."""
+        return after(handler.handle(ctx, request), partial(self._without_news, not request.topics, _unknown_in_description))
+
+    def _without_news(self, are_all_asked_for: bool, unknown: Callable[[Any], Any], response: Any) -> Any:
+        if self._unheard_of:
+            found = [topic if not self._is_new(topic) else unknown(topic) for topic in response.topics]
+            response.topics = [topic for topic in found if topic.error_code == 0 or not are_all_asked_for]
+        return response
+
+    def _is_new(self, topic: Any) -> bool:
+        return bool(topic.error_code == 0 and self._unheard_of.get(topic.name) == topic.topic_id)
+
+
+def _unknown_in_metadata(topic: k03_metadata.TopicResult) -> k03_metadata.TopicResult:
+    return k03_metadata.TopicResult(
+        error_code=UnknownTopicOrPartition.code,
+        name=topic.name,
+        topic_id=NIL_UUID,
+        partitions=[],
+        topic_authorized_operations=topic.topic_authorized_operations,
+    )
+
+
+def _unknown_in_description(topic: k75_describe_topic_partitions.TopicResult) -> k75_describe_topic_partitions.TopicResult:
+    return k75_describe_topic_partitions.TopicResult(
+        error_code=UnknownTopicOrPartition.code,
+        name=topic.name,
+        partitions=[],
+        topic_authorized_operations=topic.topic_authorized_operations,
+    )
