@@ -7,7 +7,8 @@ and no queue unless an answer has to wait. All answers of one call leave with on
     waiting   an answer is not there yet: later answers queue behind it (`_queue`); more requests are still served, up to
               `queued.max.requests`. A Fetch that waits steps aside as soon as a request arrives behind it.
     held      the client does not read its answers (pause_writing), or too many requests wait: frames stay in the buffer and
-              the socket is not read, so what a client can make us keep is bounded by one buffer and one answer.
+              the socket is not read, so what a client can make us keep is bounded by one buffer and one answer. An answer that
+              is in a file stays there (file_output.py).
     sliced    held until a large request, which is worked on in slices (dispatch/slices.py), is done: its bytes are in the buffer
     muted     held for a time because of a quota (dispatch/quotas.py), as the answer says that was sent. Nobody would notice that the
               client is gone: it may be closed as idle meanwhile, as by Apache Kafka
@@ -24,6 +25,7 @@ from minibroker.clock import Timer
 from minibroker.dispatch.context import ConnectionInfo
 from minibroker.dispatch.dispatcher import InFlight
 from minibroker.errors import WireError
+from minibroker.server.file_output import FileOutput
 from minibroker.server.receive_buffer import ReceiveBuffer
 from minibroker.storage.file_slice import FileSlice
 from minibroker.wire.schema import Buffer
@@ -57,6 +59,7 @@ class Connection(asyncio.BufferedProtocol):
         "_queue",
         "_queued_max",
         "_queued_size",
+        "_rest",
         "_transport",
         "info",
         "is_active",
@@ -77,9 +80,10 @@ class Connection(asyncio.BufferedProtocol):
         self._queued_size = 0  #: bytes of answers in _queue
         self._out: list[Buffer] = []  #: chunks to be written at the end of this turn
         self._gathered = 0  #: bytes in _out
+        self._rest: FileOutput | None = None  #: answers with slices of files that the client has not taken; later ones queue here
         self._goes_on = False  #: frames are to be served when others had their turn
         self._in_turn = False  #: `_serve` runs: it writes, answers that complete meanwhile do not
-        self._is_paused = False  #: the client does not take its answers; written by pause_writing, resume_writing
+        self._is_paused = False  #: the client does not take its answers; written by pause_writing, resume_writing, _send_rest
         self._holds: list[Timer | InFlight] = []  #: what holds the client: quotas for a time, a request that is worked on in slices
         self._is_reading = True
         self._is_closing = False
@@ -108,6 +112,7 @@ class Connection(asyncio.BufferedProtocol):
                 answer.cancel()
         self._queue.clear()
         self._out.clear()
+        self._rest = None
         for hold in self._holds:
             hold.cancel()
         self._holds.clear()
@@ -134,10 +139,18 @@ class Connection(asyncio.BufferedProtocol):
         self._hold()
 
     def resume_writing(self) -> None:
-        """The client has read: go on with the requests that were held."""
+        """The client has read: go on at the end of this turn, since asyncio's transport must not be closed in this call."""
         self._is_paused = False
         self.is_active = True
-        if not self._in_turn:
+        self._listener.at_end_of_turn(self._resume)
+
+    def _resume(self) -> None:
+        """Send what is left of the answers, then serve the requests that were held."""
+        if self._transport is None or self._is_paused:
+            return
+        if self._rest is not None:
+            self._send_rest()
+        if not self._is_paused:
             self._serve()
 
     # -- serving ----------------------------------------------------------------------------------------------------
@@ -275,7 +288,7 @@ class Connection(asyncio.BufferedProtocol):
         """What was gathered leaves; a connection that is closing does so once nothing waits."""
         if self._out:
             self._write()
-        if self._is_closing and not self._queue and self._transport is not None:
+        if self._is_closing and not self._queue and self._rest is None and self._transport is not None:
             self._transport.close()
 
     def _write(self) -> None:
@@ -283,7 +296,9 @@ class Connection(asyncio.BufferedProtocol):
         self._out, self._gathered = [], 0
         if self._transport is None:
             return
-        if len(out) == 1:
+        if self._rest is not None:
+            self._rest.add(out)
+        elif len(out) == 1:
             self._transport.write(out[0])
         elif size <= _JOIN:
             self._transport.write(b"".join(out))
@@ -291,26 +306,37 @@ class Connection(asyncio.BufferedProtocol):
             self._write_large(self._transport, out)
 
     def _write_large(self, transport: asyncio.Transport, out: list[Buffer]) -> None:
-        """Slices of files go by sendfile, as far as the socket takes them at once; the rest is read and waits as all else does."""
-        waiting: list[Buffer] = []
-        for chunk in cast("list[Buffer | FileSlice]", out):
-            if not isinstance(chunk, FileSlice):
-                waiting.append(chunk)
-                continue
-            transport.writelines(waiting)
-            waiting = []
-            is_next = not transport.get_write_buffer_size() and not transport.is_closing()
-            sent = chunk.send_to(transport.get_extra_info("socket").fileno()) if is_next else 0
-            if sent < len(chunk):
-                try:
-                    waiting.append(chunk.read(sent))
-                except OSError as error:
-                    log.warning("closing the connection of %s: %s", self.info.client_host, error)
-                    if chunk.on_failure is not None:
-                        chunk.on_failure(error)
-                    self.abort()
-                    return
-        transport.writelines(waiting)
+        if any(isinstance(chunk, FileSlice) for chunk in cast("list[Buffer | FileSlice]", out)):
+            transport.set_write_buffer_limits(high=0)
+            self._rest = FileOutput(transport, out)
+            self._send_rest()
+        else:
+            transport.writelines(out)
+
+    def _send_rest(self) -> None:
+        """Send answers with slices of files, as much as the client takes now."""
+        rest, transport = self._rest, self._transport
+        if rest is None or transport is None:
+            return
+        try:
+            is_sent = rest.send()
+        except OSError as error:
+            log.warning("closing the connection of %s: %s", self.info.client_host, str(error))  # whose traceback has the slice
+            self.abort()
+            return
+        if is_sent:
+            self._rest = None
+            if not transport.is_closing():
+                transport.set_write_buffer_limits(high=WRITE_HIGH_WATER)
+        elif not self._is_paused:
+            self._is_paused = True
+            self._hold()
+            self._listener.at_end_of_turn(self._send_on)
+
+    def _send_on(self) -> None:
+        """Other connections had their turn."""
+        self._is_paused = False
+        self._resume()
 
     def _hold(self) -> None:
         if self._is_reading and self._transport is not None and not self._transport.is_closing():

@@ -1,11 +1,14 @@
-"""Bytes of a log file that nobody has read yet: an answer's records that go from the page cache to the socket without a copy (sendfile).
+"""Unread bytes of a log file: records of an answer that go from the page cache to the socket without a copy (sendfile).
 
-They lie below the size of their segment, where nothing is written any more, and a slice has a descriptor of its own. So it says the same
-whatever becomes of the segment before the client has taken the answer: deleted, renamed, replaced by compaction.
+The bytes are below the size of their segment, where nothing is written any more, and a slice has its own descriptor. Therefore the
+bytes stay the same until the client has taken them, even if the segment is deleted, renamed or replaced by compaction.
 
-Its first and its last byte are read when it is made: a disk that is gone, and a file that was cut, are found while the answer can still
-say KAFKA_STORAGE_ERROR. A disk that fails in the middle is found when the head of the answer has left: the connection is closed, as by
-Apache Kafka, and the next Fetch is told.
+A slice is consumed from its front while it is sent (`send_to`, `take`), so the rest of an answer costs no memory, however slowly its
+client reads.
+
+The constructor reads the first and the last byte: a failed disk or a truncated file is found while the answer can still be
+KAFKA_STORAGE_ERROR. If the disk fails later, the head of the answer has been sent already: the connection is closed, as by Apache
+Kafka, and the next Fetch gets the error.
 """
 
 from __future__ import annotations
@@ -17,19 +20,22 @@ from typing import Final
 from minibroker.storage.files import FileHandle, Files
 
 LEAST_SIZE: Final = 256 * 1024  #: bytes from which on a slice is cheaper than reading: it costs two system calls, and one to send the rest
+PIECE_SIZE: Final = 4 * 1024  #: bytes that wait in memory until the socket is writable again
+_READ_SIZE: Final = 256 * 1024  #: bytes that are read at a time where sendfile does not work
 
 
 class FileSlice:
     """`size` bytes, one at least, from `position`; they are there, or the disk fails (OSError, also from the constructor)."""
 
-    __slots__ = ("_descriptor", "_files", "_position", "_size", "on_failure")
+    __slots__ = ("_descriptor", "_files", "_piece_size", "_position", "_size", "on_failure")
 
     def __init__(self, files: Files, handle: FileHandle, position: int, size: int) -> None:
         self._descriptor = -1
         self._files = files
         self._position = position
         self._size = size
-        self.on_failure: Callable[[OSError], object] | None = None  #: told by who cannot answer because the disk fails
+        self._piece_size = PIECE_SIZE
+        self.on_failure: Callable[[OSError], object] | None = None  #: called by the connection when the disk fails while it sends
         self._descriptor = files.handles.duplicate(handle)
         if not files.read_at(self._descriptor, 1, position + size - 1):
             raise _too_short()
@@ -45,19 +51,42 @@ class FileSlice:
     def __bytes__(self) -> bytes:
         return self.read()
 
-    def read(self, start: int = 0) -> bytes:
-        """The bytes behind the first `start`."""
-        data = self._files.read_at(self._descriptor, self._size - start, self._position + start)
-        if len(data) != self._size - start:
+    def read(self) -> bytes:
+        """All of the bytes that were not consumed."""
+        return self._read(self._size)
+
+    def send_to(self, socket_descriptor: int) -> int:
+        """Send as many bytes as the socket takes now, and consume them.
+
+        Returns:
+            The number of bytes; 0 if the socket takes none or sendfile fails. The caller then writes what `take` returns, which finds
+            out why: the socket takes it later, the socket is closed, or the disk fails.
+        """
+        try:
+            sent = self._files.send(socket_descriptor, self._descriptor, self._position, self._size)
+        except BlockingIOError:
+            return 0
+        except OSError:
+            self._piece_size = _READ_SIZE
+            return 0
+        self._consume(sent)
+        return sent
+
+    def take(self) -> bytes:
+        """Read the next bytes, a few kilobytes, and consume them; OSError if the disk fails."""
+        piece = self._read(min(self._size, self._piece_size))
+        self._consume(len(piece))
+        return piece
+
+    def _read(self, size: int) -> bytes:
+        data = self._files.read_at(self._descriptor, size, self._position)
+        if len(data) != size:
             raise _too_short()
         return data
 
-    def send_to(self, socket_descriptor: int) -> int:
-        """Send as much as the socket takes now, and say how much; 0 when it takes nothing, or when the socket or the disk fails."""
-        try:
-            return self._files.send(socket_descriptor, self._descriptor, self._position, self._size)
-        except OSError:
-            return 0  # who reads the rest and writes it finds out why
+    def _consume(self, size: int) -> None:
+        self._position += size
+        self._size -= size
 
 
 def _too_short() -> OSError:

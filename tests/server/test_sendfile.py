@@ -1,4 +1,7 @@
-"""Answers with slices of files, over a real socket, on both loops: every byte arrives, in order, whatever the client and the files do."""
+"""Answers with slices of files, over a real socket, on both loops: every byte arrives, in order, whatever the client and the files do.
+
+A client that does not read its answers costs no memory for them: they stay in their files.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,10 @@ import pytest
 
 from minibroker.dispatch.context import ConnectionInfo
 from minibroker.dispatch.dispatcher import InFlight
-from minibroker.storage.file_slice import FileSlice
+from minibroker.server import file_output
+from minibroker.server.connection import Connection
+from minibroker.server.listener import Limits, Listener
+from minibroker.storage.file_slice import PIECE_SIZE, FileSlice
 from minibroker.storage.files import APPEND, RealFiles
 from minibroker.wire.schema import Buffer
 from tests.server.serving import Client, OnLoop, Script, frame, listening, until
@@ -22,13 +28,22 @@ DATA = random.Random(1).randbytes(SIZE)
 
 
 class Counting(RealFiles):
-    """Knows how many bytes sendfile took."""
+    """Counts the bytes that sendfile took, and those that were read into memory."""
 
     def __init__(self) -> None:
         super().__init__()
         self.sent = 0
+        self.read = 0
+        self.can_send = True
+
+    def read_at(self, descriptor: int, size: int, position: int, /) -> bytes:
+        data = os.pread(descriptor, size, position)
+        self.read += len(data)
+        return data
 
     def send(self, socket_descriptor: int, descriptor: int, position: int, size: int, /) -> int:  # type: ignore[override]  # as RealFiles
+        if not self.can_send:
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
         sent = os.sendfile(socket_descriptor, descriptor, position, size)
         self.sent += sent
         return sent
@@ -76,21 +91,171 @@ def test_pipelined_slices_arrive_in_order(on_loop: OnLoop, tmp_path: Path) -> No
     on_loop(main())
 
 
-def test_a_client_that_does_not_read_gets_the_rest_later(on_loop: OnLoop, tmp_path: Path) -> None:
-    """More than the socket takes: what is left was read when the answer was given, and the file may be gone by then."""
+def pause(client: Client) -> None:
+    client.writer.transport.pause_reading()  # type: ignore[attr-defined]  # a stream's transport reads
+
+
+def resume(client: Client) -> None:
+    client.writer.transport.resume_reading()  # type: ignore[attr-defined]  # as above
+
+
+async def stall(listener: Listener, client: Client, *requests: bytes) -> Connection:
+    """Send requests whose answers the client does not read, until the broker holds the client."""
+    pause(client)
+    client.send(*requests)
+    await until(lambda: len(listener.connections) == 1)
+    (connection,) = listener.connections
+    await until(lambda: connection._rest is not None and not connection._is_reading)
+    return connection
+
+
+def open_descriptors(path: Path) -> int:
+    return sum(link.resolve() == path for link in Path("/proc/self/fd").iterdir())
+
+
+def test_what_a_client_does_not_read_stays_in_the_file(on_loop: OnLoop, tmp_path: Path) -> None:
+    async def main() -> None:
+        script = Slices(tmp_path)
+        async with listening(script) as listener:
+            client = await Client.connect(listener)
+            connection = await stall(listener, client, *[b"slice 0 %d" % SIZE] * 20)
+            transport, rest = connection._transport, connection._rest
+            assert transport is not None
+            assert rest is not None
+            assert transport.get_write_buffer_size() + rest.memory_size <= PIECE_SIZE + 100
+            assert script.files.read <= 20 * PIECE_SIZE  # the first and the last byte of each slice, and a piece for each time it stalled
+            assert len(script.seen) < 5
+            script.path.unlink()
+            resume(client)
+            for _ in range(20):
+                assert await client.receive() == expected(0, SIZE)
+            assert script.files.sent > script.files.read
+            assert connection._rest is None
+
+    on_loop(main())
+
+
+def test_a_slow_reader_gets_every_byte_in_order(on_loop: OnLoop, tmp_path: Path) -> None:
+    """Answers that complete while the client does not read queue after the rest of the slice."""
+
+    async def main() -> None:
+        script = Slices(tmp_path)
+        async with listening(script, Limits(send_buffer_bytes=16_384)) as listener:
+            client = await Client.connect(listener)
+            pause(client)
+            client.send(b"fsync", b"slice 1 500000", b"fsync", b"small", b"slice 2 300000")
+            await until(lambda: len(script.seen) >= 4)
+            (connection,) = listener.connections
+            script.waiting[0].finish([frame(b"first")])
+            await until(lambda: connection._rest is not None)
+            script.waiting[1].finish([frame(b"second")])
+            wanted = b"".join(map(frame, [b"first", expected(1, 500_000), b"second", b"small", expected(2, 300_000)]))
+            received = bytearray()
+            resume(client)
+            while len(received) < len(wanted):
+                received += await client.reader.read(10_000)
+            assert received == wanted
+
+    on_loop(main())
+
+
+def test_a_client_that_keeps_up_lets_others_have_their_turn(on_loop: OnLoop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_output, "TURN_SIZE", 1)
 
     async def main() -> None:
         script = Slices(tmp_path)
         async with listening(script) as listener:
             client = await Client.connect(listener)
-            client.writer.transport.pause_reading()  # type: ignore[attr-defined]  # a stream's transport reads
-            client.send(*[b"slice 0 %d" % SIZE] * 3)
-            await until(lambda: script.seen)
-            script.handle.close()
-            os.truncate(script.path, 0)
-            client.writer.transport.resume_reading()  # type: ignore[attr-defined]
+            client.send(*[b"slice 0 300000"] * 3, b"bye")
+            for _ in range(3):
+                assert await client.receive() == expected(0, 300_000)
+            assert await client.receive() == b"bye"
+
+    on_loop(main())
+
+
+def test_where_sendfile_does_not_work_the_file_is_read_in_pieces(on_loop: OnLoop, tmp_path: Path) -> None:
+    async def main() -> None:
+        script = Slices(tmp_path)
+        script.files.can_send = False
+        async with listening(script) as listener:
+            client = await Client.connect(listener)
+            connection = await stall(listener, client, b"slice 0 %d" % SIZE, b"bye")
+            transport = connection._transport
+            assert transport is not None
+            assert transport.get_write_buffer_size() <= 256 * 1024
+            resume(client)
             assert await client.receive() == expected(0, SIZE)
-            assert script.files.sent < SIZE
+            assert await client.receive() == b"bye"
+
+    on_loop(main())
+
+
+def test_a_file_that_was_cut_while_the_client_did_not_read_closes_the_connection(
+    on_loop: OnLoop, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    script = Slices(tmp_path)
+
+    async def main() -> None:
+        async with listening(script) as listener:
+            client = await Client.connect(listener)
+            await stall(listener, client, b"slice 0 %d" % SIZE)
+            os.truncate(script.path, SIZE - 1)
+            resume(client)
+            assert await client.is_closed()
+            await until(lambda: not listener.connections)
+
+    on_loop(main())
+    assert [record.getMessage() for record in caplog.records] == [
+        "closing the connection of 127.0.0.1: [Errno 61] A log file is shorter than it was"
+    ]
+    assert [error.errno for error in script.errors] == [errno.ENODATA]
+    script.errors.clear()  # their tracebacks have the slice
+    script.handle.close()
+    assert not open_descriptors(script.path)
+
+
+def test_a_client_that_stalls_and_leaves_releases_its_slices(on_loop: OnLoop, tmp_path: Path) -> None:
+    script = Slices(tmp_path)
+
+    async def main() -> None:
+        async with listening(script) as listener:
+            client = await Client.connect(listener)
+            await stall(listener, client, *[b"slice 0 %d" % SIZE] * 3)
+            assert open_descriptors(script.path) > 1
+            client.writer.transport.abort()
+            await until(lambda: not listener.connections)
+            script.handle.close()
+            assert not open_descriptors(script.path)
+
+    on_loop(main())
+
+
+def test_a_connection_that_closes_sends_the_rest_first(on_loop: OnLoop, tmp_path: Path) -> None:
+    async def main() -> None:
+        script = Slices(tmp_path)
+        async with listening(script) as listener:
+            client = await Client.connect(listener)
+            connection = await stall(listener, client, b"slice 0 %d" % SIZE)
+            connection.close()
+            resume(client)
+            assert await client.receive() == expected(0, SIZE)
+            assert await client.is_closed()
+
+    on_loop(main())
+
+
+def test_a_client_that_stalls_is_closed_as_idle(on_loop: OnLoop, tmp_path: Path) -> None:
+    async def main() -> None:
+        script = Slices(tmp_path)
+        async with listening(script, Limits(max_idle_ms=1000)) as listener:
+            client = await Client.connect(listener)
+            await stall(listener, client, b"slice 0 %d" % SIZE)
+            for _ in range(6):  # the first two find what the client did before, and the last four are the time
+                listener.sweep()
+            await until(lambda: not listener.connections)
+            resume(client)
+            assert await client.is_closed()
 
     on_loop(main())
 
@@ -147,4 +312,4 @@ def test_a_client_that_leaves_takes_its_slices_along(on_loop: OnLoop, tmp_path: 
         script.handle.close()
 
     on_loop(main())
-    assert not any(link.resolve() == script.path for link in Path("/proc/self/fd").iterdir())
+    assert not open_descriptors(script.path)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from minibroker.storage.file_slice import FileSlice
+from minibroker.storage.file_slice import PIECE_SIZE, FileSlice
 from minibroker.storage.files import APPEND, RealFiles
 from tests.support.faulty_files import FaultyFiles
 
@@ -20,7 +20,19 @@ def test_its_bytes(tmp_path: Path) -> None:
     piece = FileSlice(files, handle, 2, 5)
     handle.close()
     (tmp_path / "file").unlink()
-    assert (len(piece), bytes(piece), piece.read(3)) == (5, b"23456", b"56")
+    assert (len(piece), bytes(piece)) == (5, b"23456")
+
+
+def test_it_is_consumed_from_its_front(tmp_path: Path) -> None:
+    data = bytes(range(256)) * 64
+    (tmp_path / "file").write_bytes(data)
+    files = RealFiles()
+    piece = FileSlice(files, files.handles.handle(str(tmp_path / "file"), APPEND), 100, 10_000)
+    taken = [piece.take(), piece.take()]
+    assert list(map(len, taken)) == [PIECE_SIZE, PIECE_SIZE]
+    assert len(piece) == 10_000 - 2 * PIECE_SIZE
+    assert b"".join([*taken, piece.take()]) == data[100:10_100]
+    assert not len(piece)
 
 
 def test_it_goes_to_a_socket(tmp_path: Path) -> None:
@@ -30,9 +42,12 @@ def test_it_goes_to_a_socket(tmp_path: Path) -> None:
     with ours, theirs:
         piece = FileSlice(files, files.handles.handle(str(tmp_path / "file"), APPEND), 2, 5)
         assert piece.send_to(ours.fileno()) == 5
+        assert len(piece) == 0
         assert theirs.recv(100) == b"23456"
+        piece = FileSlice(files, files.handles.handle(str(tmp_path / "file"), APPEND), 2, 5)
         theirs.close()
         assert piece.send_to(ours.fileno()) == 0
+        assert len(piece) == 5
 
 
 def test_a_disk_that_fails(tmp_path: Path) -> None:
