@@ -228,7 +228,7 @@ DYNAMIC_ONLY = frozenset(row[0] for row in _ACCEPTED_DYNAMIC[-3:])
 _COORDINATORS: tuple[Row, ...] = (
     ("group.initial.rebalance.delay.ms", INT, "0", at_least(0), "How long a new group waits for more members."),
     ("group.max.session.timeout.ms", INT, "1800000", None, "Longest session time-out that a member may ask for."),
-    ("group.max.size", INT, _INT_MAX, at_least(1), "Most members of a group."),
+    ("group.max.size", INT, "5000", at_least(1), "Most members of a classic group, and most ids of members that have not joined yet."),
     ("group.min.session.timeout.ms", INT, "6000", None, "Shortest session time-out that a member may ask for."),
     ("offset.metadata.max.bytes", INT, "4096", None, "Longest metadata of a committed offset."),
     ("offsets.retention.check.interval.ms", LONG, "600000", at_least(1), "How often expired offsets are looked for."),

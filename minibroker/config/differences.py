@@ -7,13 +7,17 @@ from __future__ import annotations
 
 from typing import Final
 
+_INT_MAX: Final = str(2**31 - 1)
 _KINDS: Final = ("consumer", "share", "streams")
 
 #: broker property -> Apache Kafka's default, where it is another one
 KAFKA_DEFAULTS: Final[dict[str, str | None]] = {
     "broker.id": "-1",
+    "group.consumer.max.size": _INT_MAX,
     "group.initial.rebalance.delay.ms": "3000",
+    "group.max.size": _INT_MAX,
     "group.streams.initial.rebalance.delay.ms": "3000",
+    "group.streams.max.size": _INT_MAX,
     "log.dir": "/tmp/kafka-logs",  # noqa: S108  Kafka's own
     "node.id": None,
     "offsets.topic.replication.factor": "3",
@@ -60,6 +64,7 @@ NO_EFFECT: Final = frozenset(
 
 _ONE_REPLICA: Final = "There is one replica of everything; with several brokers more are told to clients, and nothing is replicated."
 _SEVERAL: Final = "Counts with several brokers alone: one broker's replica is always in sync."
+_GROUP_SIZE: Final = "Kafka sets no limit. The work of one heartbeat or JoinGroup grows with the group: about 25 ms at 5,000 members."
 _AT_ONCE: Final = "Nobody waits for members that may come: tests of one consumer begin at once."
 
 #: broker property -> how its effect differs
@@ -69,8 +74,11 @@ EFFECTS: Final[dict[str, str]] = {
     "connections.max.idle.ms": "Closed between one and one and a quarter of that time, by one look at all connections.",
     "default.replication.factor": _ONE_REPLICA,
     "delete.topic.enable": "The name is free when the answer comes; Kafka deletes behind it.",
+    "group.consumer.max.size": _GROUP_SIZE,
     "group.initial.rebalance.delay.ms": _AT_ONCE,
+    "group.max.size": _GROUP_SIZE,
     "group.streams.initial.rebalance.delay.ms": _AT_ONCE,
+    "group.streams.max.size": _GROUP_SIZE,
     "listeners": "PLAINTEXT alone is served, and what is open stays: read-only, where Kafka opens and closes listeners as it runs.",
     "listener.security.protocol.map": "PLAINTEXT alone is served. Read-only.",
     "log.cleaner.threads": "Each is a process of its own beside the broker.",

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NoReturn
 
-from minibroker.config.definition import INT, INT_MAX, LIST, STRING, Check, Row, Value, at_least, between, one_of, one_of_any_case
+from minibroker.config.definition import INT, LIST, STRING, Check, Row, Value, at_least, between, one_of, one_of_any_case
 from minibroker.errors import ConfigurationError
 
 _PROTOCOLS = "group.coordinator.rebalance.protocols"
@@ -58,7 +58,7 @@ def _assignment(kind: str) -> tuple[Row, Row, Row]:
 _CONSUMER: tuple[Row, ...] = (
     *_of_kind("consumer"),
     *_assignment("consumer")[1:],
-    ("group.consumer.max.size", INT, str(INT_MAX), at_least(1), "Most members of a consumer group."),
+    ("group.consumer.max.size", INT, "5000", at_least(1), "Most members of a consumer group."),
     (
         "group.consumer.assignors",
         LIST,
@@ -107,7 +107,7 @@ _SHARE: tuple[Row, ...] = (
 _STREAMS: tuple[Row, ...] = (
     *_of_kind("streams"),
     *_assignment("streams")[1:],
-    ("group.streams.max.size", INT, str(INT_MAX), at_least(1), "Most members of a streams group."),
+    ("group.streams.max.size", INT, "5000", at_least(1), "Most members of a streams group."),
     ("group.streams.num.standby.replicas", INT, "0", at_least(0), "Standby replicas of each task of a streams group."),
     ("group.streams.max.standby.replicas", INT, "2", at_least(0), "Most that a group's streams.num.standby.replicas may be."),
     (

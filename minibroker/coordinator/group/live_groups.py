@@ -27,6 +27,7 @@ from minibroker.coordinator.group.classic.rebalance import Limits
 from minibroker.coordinator.group.classic.records import never_stored
 from minibroker.coordinator.group.cluster_topics import ClusterTopics
 from minibroker.coordinator.group.kinds import GroupType, LiveGroup, Persist, load_kind
+from minibroker.coordinator.group.member_memory import MemberMemory
 from minibroker.coordinator.group.membership_log import telling
 from minibroker.coordinator.group.records import group_record
 from minibroker.coordinator.group.shard import Group
@@ -58,6 +59,7 @@ class LiveGroups:
         self.config = config
         self.clock = clock
         self.topics = ClusterTopics(cluster, clock)
+        self.member_memory = MemberMemory()
         self.share_persister = share_persister
         self.on_share_member_gone: list[Callable[[str, str], None]] = []  #: told group and member ids of who left, or was too late
         self._sync_logs = sync

@@ -66,6 +66,8 @@ class Memberships(LiveGroups):
 
         try:
             self._check_join(group_id, join)
+            size = sum(len(each.name) + len(each.metadata) for each in join.protocols)
+            join = join._replace(charge=self.member_memory.charge(size))
             stored = self.shard_of(group_id)
             group = self._group_to_join(stored, group_id, join.member_id)
         except InconsistentGroupProtocol as error:

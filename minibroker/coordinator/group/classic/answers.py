@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from minibroker.coordinator.group.member_memory import Charge
 from minibroker.errors import KafkaError
 
 UNKNOWN_MEMBER_ID = ""  #: of a client that is no member yet
@@ -19,7 +20,7 @@ class Protocol(NamedTuple):
 
 
 class Join(NamedTuple):
-    """JoinGroup. The two last fields say what the version of the request can."""
+    """JoinGroup."""
 
     client_id: str
     client_host: str
@@ -31,6 +32,7 @@ class Join(NamedTuple):
     group_instance_id: str | None = None
     requires_known_member_id: bool = True  #: from version 4 on a new member is given its id before it may join (KIP-394)
     supports_skipping_assignment: bool = True  #: from version 9 on (KIP-814)
+    charge: Charge | None = None  #: the memory of `protocols`; None for members that were read from the log
 
 
 class Sync(NamedTuple):

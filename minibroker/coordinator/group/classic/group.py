@@ -138,6 +138,9 @@ class ClassicGroup(Rebalance):
         if before is not None:
             self._replace(before, Member(member_id, join), join, joined)
         elif join.group_instance_id is None and join.requires_known_member_id:
+            if len(self._pending) >= self._limits.max_size:
+                joined(JoinAnswer(UNKNOWN_MEMBER_ID, error=GroupMaxSizeReached))
+                return
             self._give_out(member_id, join.session_timeout_ms)
             joined(JoinAnswer(member_id, error=MemberIdRequired))
         else:

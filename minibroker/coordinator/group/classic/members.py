@@ -23,6 +23,7 @@ class Member:
 
     __slots__ = (
         "assignment",
+        "charge",
         "client_host",
         "client_id",
         "group_instance_id",
@@ -51,6 +52,7 @@ class Member:
     def update(self, join: Join) -> None:
         """Take what the member says of itself now."""
         self.protocols = join.protocols
+        self.charge = join.charge
         self.rebalance_timeout_ms = join.rebalance_timeout_ms
         self.session_timeout_ms = join.session_timeout_ms
 

@@ -272,6 +272,14 @@ def test_the_protocol_with_most_votes() -> None:
     assert world.group.protocol_name == "range"  # the one that d can
 
 
+def test_ids_of_members_that_have_not_joined_are_limited() -> None:
+    world = World(limits=Limits(max_size=2))
+    answers = [world.join(f"c{number}")[0] for number in range(4)]
+    assert [each.error for each in answers] == [MemberIdRequired] * 2 + [GroupMaxSizeReached] * 2
+    world.join("c0", answers[0].member_id)
+    assert world.join("c4")[0].error is MemberIdRequired
+
+
 def test_a_full_group() -> None:
     world, (a, _) = stable("a", "b", limits=Limits(max_size=2))
     (refused,) = world.join("c")
