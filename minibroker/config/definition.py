@@ -7,7 +7,7 @@ value is reported as `Invalid value V for configuration NAME: WHY`, so that a cl
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NoReturn
+from typing import Final, NoReturn
 
 from minibroker.errors import InvalidConfig
 
@@ -92,9 +92,13 @@ class Property:
         return value
 
 
+_SHOWN_LETTERS: Final = 1_000  #: of a value in an error
+
+
 def refuse(name: str, value: str | None, problem: str) -> NoReturn:
-    """Raise InvalidConfig in the words of Kafka's ConfigException."""
-    raise InvalidConfig(f"Invalid value {'null' if value is None else value} for configuration {name}: {problem}")
+    """Raise InvalidConfig in the words of Kafka's ConfigException; a long value is cut, so that the problem is not."""
+    shown = "null" if value is None else value if len(value) <= _SHOWN_LETTERS else f"{value[:_SHOWN_LETTERS]}..."
+    raise InvalidConfig(f"Invalid value {shown} for configuration {name}: {problem}")
 
 
 def format_value(value: Value) -> str | None:
