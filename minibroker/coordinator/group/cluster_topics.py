@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from minibroker.clock import Clock
 from minibroker.cluster.cluster import Cluster
 from minibroker.coordinator.group.topic_expressions import MatchingTopics, TopicExpressions
 from minibroker.coordinator.group.topics import KnownTopic
 
+REFRESH_INTERVAL_MS: Final = 1_000
+KAFKAS_REFRESH_INTERVAL_MS: Final = 10_000  #: with minibroker.like.kafka
+
 
 class ClusterTopics:
     """Always as they are now."""
 
-    __slots__ = ("_cluster", "_expressions")
+    __slots__ = ("_cluster", "_expressions", "refresh_interval_ms")
 
     def __init__(self, cluster: Cluster, clock: Clock) -> None:
         self._cluster = cluster
-        self._expressions = TopicExpressions(clock, lambda: cluster.topics, lambda: self.version)
+        self.refresh_interval_ms = KAFKAS_REFRESH_INTERVAL_MS if cluster.config.minibroker_like_kafka else REFRESH_INTERVAL_MS
+        self._expressions = TopicExpressions(
+            clock, lambda: cluster.topics, lambda: self.version, resolves_later=cluster.config.minibroker_like_kafka
+        )
 
     @property
     def version(self) -> int:

@@ -42,8 +42,12 @@ def check_topic_expression(pattern: str) -> None:
 class TopicExpressions:
     """The expressions of all groups."""
 
-    def __init__(self, clock: Clock, names: Callable[[], Iterable[str]], version: Callable[[], int]) -> None:
+    def __init__(
+        self, clock: Clock, names: Callable[[], Iterable[str]], version: Callable[[], int], *, resolves_later: bool = False
+    ) -> None:
+        """`resolves_later`: all work is large work, as in Apache Kafka."""
         self._clock = clock
+        self._resolves_later = resolves_later
         self._names = names
         self._version = version
         self._snapshot: tuple[int, frozenset[str]] = (-1, frozenset())  #: the topic names at a version; results share it
@@ -59,7 +63,7 @@ class TopicExpressions:
                 return result.topics
         if pattern not in self._unfinished and len(self._unfinished) < MAX_EXPRESSIONS:
             resolution = _Resolution(pattern, result, self._current_names(), self._version())
-            if resolution.advance():
+            if not self._resolves_later and resolution.advance():
                 return self._keep(resolution)
             if not self._unfinished:
                 self._clock.call_later_ms(0, self._go_on)

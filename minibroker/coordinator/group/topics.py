@@ -40,6 +40,10 @@ class Topics(Protocol):
     def version(self) -> int:
         """Grows with each change of a topic."""
 
+    @property
+    def refresh_interval_ms(self) -> int:
+        """How long an expression keeps its result though topics changed."""
+
     def matching(self, pattern: str) -> MatchingTopics | None:
         """Return the topics that a regular expression matches; None while that is not known yet."""
 

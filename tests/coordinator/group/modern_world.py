@@ -7,6 +7,7 @@ from typing import Any, Generic, TypeVar
 from uuid import UUID
 
 from minibroker.clock import ManualClock
+from minibroker.coordinator.group.cluster_topics import REFRESH_INTERVAL_MS
 from minibroker.coordinator.group.modern import ModernImage
 from minibroker.coordinator.group.topic_expressions import MatchingTopics, TopicExpressions
 from minibroker.coordinator.group.topics import KnownTopic
@@ -28,6 +29,7 @@ class KnownTopics:
 
     def __init__(self, **partition_counts: int) -> None:
         self.version = 0
+        self.refresh_interval_ms = REFRESH_INTERVAL_MS
         self._known: dict[str, KnownTopic] = {}
         self.clock = ManualClock()
         self._expressions = TopicExpressions(self.clock, lambda: self._known, lambda: self.version)

@@ -16,6 +16,7 @@ class SomeTopics:
     """Topics whose ids are 0x0123456789abcdef and, behind it, -3, -2, ... in the order in which they are given."""
 
     version = 1
+    refresh_interval_ms = 0
 
     def __init__(self, partition_counts: Counts, rack: str | None) -> None:
         self._known = {

@@ -258,9 +258,16 @@ class ConsumerGroup:
     def _follow(self, step: Step, member: Member) -> None:
         """The member says this of itself now, and topics are as they are now: the group may have a new epoch."""
         has_changed = step.subscribe(member)
-        has_changed = step.resolve_regexes() or has_changed
+        has_changed = step.resolve_regexes() or (has_changed and not self._waits_for_regex(step, member))
         if has_changed or self._topics_version != self._topics.version:
             step.follow_subscriptions(has_changed=has_changed)
+
+    def _waits_for_regex(self, step: Step, member: Member) -> bool:
+        """Whether all that is new of its subscription is an expression without a result: the group's epoch grows with the result."""
+        if not member.topic_regex or member.topic_regex in step.image.regexes:
+            return False
+        before = self.image.members.get(member.member_id)
+        return member.topic_names == (before.topic_names if before is not None else ())
 
     def _commit(self, step: Step) -> None:
         """Store a step that followed the topics. Who is not there any more has no time-outs."""

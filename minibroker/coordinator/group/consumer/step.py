@@ -20,7 +20,6 @@ from minibroker.coordinator.group.consumer.image import GroupImage
 from minibroker.coordinator.group.consumer.members import Member
 from minibroker.coordinator.group.consumer.reconciliation import Goal, reconcile
 from minibroker.coordinator.group.consumer.subscriptions import (
-    REFRESH_INTERVAL_MS,
     found,
     names_of,
     resolve,
@@ -97,7 +96,7 @@ class Step(ModernStep[GroupImage]):
         return has_changed
 
     def _is_stale(self, version: int, timestamp_ms: int) -> bool:
-        return version != self._topics.version and not 0 <= self._now_ms - timestamp_ms < REFRESH_INTERVAL_MS
+        return version != self._topics.version and not 0 <= self._now_ms - timestamp_ms < self._topics.refresh_interval_ms
 
     def follow_subscriptions(self, *, has_changed: bool) -> None:
         """A new epoch when subscriptions changed, or topics that somebody is subscribed to."""

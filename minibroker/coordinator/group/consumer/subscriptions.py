@@ -2,7 +2,8 @@
 
 The request that brings a new expression resolves it, unless that is much work (topic_expressions.py): then a later heartbeat finds the
 result. Known expressions are resolved again when the topics of the cluster changed, but at most once a second. Apache Kafka waits ten
-seconds, and always resolves an expression after the request, so its answer to the first member of a group has no partitions.
+seconds, and always resolves an expression after the request, so its answer to the first member of a group has no partitions; so does
+minibroker with minibroker.like.kafka.
 
 Source: GroupMetadataManager, ResolvedRegularExpression of Apache Kafka 4.3.1; KIP-848, KIP-1043.
 """
@@ -10,15 +11,13 @@ Source: GroupMetadataManager, ResolvedRegularExpression of Apache Kafka 4.3.1; K
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 from minibroker.coordinator.group.consumer.members import Member
 from minibroker.coordinator.group.topic_expressions import check_topic_expression
 from minibroker.coordinator.group.topics import Topics
 from minibroker.errors import InvalidRegularExpression
-
-REFRESH_INTERVAL_MS: Final = 1_000
 
 
 class ResolvedRegex(NamedTuple):

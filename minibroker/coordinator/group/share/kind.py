@@ -23,6 +23,7 @@ def _make(groups: LiveGroups, group_id: str, image: GroupImage, persist: Persist
         image=image,
         limits=partial(_limits, groups, group_id),
         on_member_gone=partial(_tell_gone, groups, group_id),
+        initializes_later=groups.config.minibroker_like_kafka,
     )
 
 
