@@ -16,7 +16,7 @@ from uuid import UUID
 from minibroker.background import Background
 from minibroker.clock import Clock
 from minibroker.cluster.broker_configs import BrokerConfigs
-from minibroker.cluster.features import TRANSACTION_VERSION_FEATURE, Update, check_updates
+from minibroker.cluster.features import KRAFT_VERSION_FEATURE, TRANSACTION_VERSION_FEATURE, Update, check_updates
 from minibroker.cluster.log_directory import LogDirectory, open_directories, random_uuid
 from minibroker.cluster.metadata_image import TOPIC_RESOURCE
 from minibroker.cluster.metadata_log import RECORDS_IN_BATCH_MAX, MetadataLog
@@ -48,7 +48,7 @@ from minibroker.errors import (
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
-from minibroker.schemas.internal.setting_records import ClientQuotaRecord, FeatureLevelRecord
+from minibroker.schemas.internal.setting_records import ClientQuotaRecord
 from minibroker.schemas.internal.topic_records import PartitionRecord, RemoveTopicRecord
 from minibroker.storage.files import Files
 
@@ -90,6 +90,7 @@ class Cluster:
                 config.metadata_max_retention_bytes,
                 config.metadata_max_retention_ms,
             ),
+            in_sync_min=config.min_insync_replicas,
         )
         self.image = self._store.image
         self.topics: Mapping[str, Topic] = self.image.topics
@@ -152,6 +153,12 @@ class Cluster:
     def feature_level(self, name: str) -> int:
         """The finalized level of a feature; 0 where there is none."""
         return self.image.features.get(name, 0)
+
+    @property
+    def features(self) -> dict[str, int]:
+        """The finalized level of each feature, with kraft.version, which is not in the image."""
+        kraft_version = self._store.log.quorum.kraft_version
+        return self.image.features | ({KRAFT_VERSION_FEATURE: kraft_version} if kraft_version else {})
 
     def close(self, *, clean: bool = True) -> None:
         """Close logs, write checkpoints and the clean-shutdown markers, release the locks."""
@@ -384,9 +391,14 @@ class Cluster:
 
     def update_features(self, updates: Sequence[Update], *, validate_only: bool = False) -> None:
         """Finalize features at other levels, all or none, with effect from the next request on; InvalidUpdateVersion."""
-        levels = check_updates(self.image.features, updates, node_id=self.node.node_id)
-        if levels and not validate_only:
-            self._store.commit([FeatureLevelRecord(name=name, feature_level=level) for name, level in levels.items()])
+        levels = check_updates(self.features, updates, node_id=self.node.node_id)
+        if validate_only:
+            return
+        if levels.pop(KRAFT_VERSION_FEATURE, None) is not None:
+            self._store.log.record_voters()
+        if levels:
+            self._store.update_features(levels)
+            self._broker_configs.load()
 
     def keep(self, records: Sequence[Any]) -> None:
         """Write records of quotas and credentials (kept_records.py) that were checked, all or none; PolicyViolation: too many."""

@@ -13,12 +13,14 @@ from typing import NamedTuple
 from minibroker.cluster.broker_loggers import change_levels
 from minibroker.cluster.cluster import Cluster
 from minibroker.cluster.config_entries import topic_entries
+from minibroker.cluster.features import ELIGIBLE_LEADERS_FEATURE
 from minibroker.cluster.metadata_image import (
     ALL_BROKERS,
     BROKER_LOGGER_RESOURCE,
     BROKER_RESOURCE,
     CLIENT_METRICS_RESOURCE,
     GROUP_RESOURCE,
+    IN_SYNC_MIN,
     TOPIC_RESOURCE,
 )
 from minibroker.cluster.topic_rules import check_name
@@ -29,9 +31,6 @@ from minibroker.config.topic_properties import TOPIC_PROPERTIES
 from minibroker.errors import InvalidConfig, InvalidRequest, KafkaError, UnknownTopicOrPartition
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
-
-_IN_SYNC = "min.insync.replicas"
-_ELIGIBLE_LEADERS_FEATURE = "eligible.leader.replicas.version"
 
 
 class Change(NamedTuple):
@@ -123,7 +122,7 @@ def _alter(cluster: Cluster, resource_type: int, name: str, changes: Sequence[Ch
     after = _apply(config, resource_type, before, changes)
     if resource_type == BROKER_RESOURCE:
         _check_broker(config, name, {change.name: after[change.name] for change in changes if change.operation != DELETE})
-        unsaid = [_IN_SYNC] if is_full and _IN_SYNC in cluster.image.config_of(resource_type, name) else []
+        unsaid = [IN_SYNC_MIN] if is_full and IN_SYNC_MIN in cluster.image.config_of(resource_type, name) else []
         _check_replicas_in_sync(cluster, name, [*changes, *(Change(each, DELETE, None) for each in unsaid if each not in after)])
     if resource_type == TOPIC_RESOURCE:
         cluster.alter_topic_config(name, after, validate_only=validate_only)
@@ -164,13 +163,13 @@ def _check_broker(config: BrokerConfig, name: str, values: Mapping[str, str]) ->
 
 def _check_replicas_in_sync(cluster: Cluster, name: str, changes: Sequence[Change]) -> None:
     """Where replicas may be eligible to lead that are not in sync (KIP-966), how many must be in sync is one number for the cluster."""
-    operations = {change.operation for change in changes if change.name == _IN_SYNC}
-    if not operations or not cluster.image.features.get(_ELIGIBLE_LEADERS_FEATURE):
+    operations = {change.operation for change in changes if change.name == IN_SYNC_MIN}
+    if not operations or not cluster.feature_level(ELIGIBLE_LEADERS_FEATURE):
         return
     if name != ALL_BROKERS:
-        raise InvalidConfig(f"Broker-level {_IN_SYNC} cannot be altered while ELR is enabled.")
+        raise InvalidConfig(f"Broker-level {IN_SYNC_MIN} cannot be altered while ELR is enabled.")
     if DELETE in operations:
-        raise InvalidConfig(f"Cluster-level {_IN_SYNC} cannot be removed while ELR is enabled.")
+        raise InvalidConfig(f"Cluster-level {IN_SYNC_MIN} cannot be removed while ELR is enabled.")
 
 
 def _apply(config: BrokerConfig, resource_type: int, overrides: dict[str, str], changes: Sequence[Change]) -> dict[str, str]:

@@ -1,15 +1,18 @@
 """Features: levels of behaviour that a cluster has agreed on, as records of its metadata log (KIP-584).
 
     metadata.version      how records of the metadata log are written
+    kraft.version         0 the voters are in the configuration; 1 they are in the metadata log (KIP-853). No FeatureLevelRecord: a control
+                          record of the metadata log has it (quorum.py)
     transaction.version   0 as before KIP-890; 1 the same with the tagged fields of TransactionLogValue v1; 2 Produce and
                           TxnOffsetCommit add their partitions themselves, and the end of each transaction bumps the producer epoch
     group.version         0 classic groups only; 1 consumer groups of KIP-848
     share.version         0 no share groups; 1 those of KIP-932
     streams.version       0 no streams groups; 1 those of KIP-1071
+    eligible.leader.replicas.version   0 the last replica in sync stays in the in-sync set; 1 it becomes eligible to lead (KIP-966)
 
 A new metadata log begins with the newest level of each; one that Apache Kafka or an older minibroker began keeps its levels, and a feature
 that it does not name is at level 0. Clients act upon the levels that ApiVersions tells them, so it tells of these features only.
-Sources: KIP-584, MetadataVersion, TransactionVersion of Apache Kafka.
+Sources: KIP-584, MetadataVersion, TransactionVersion, EligibleLeaderReplicasVersion, FeatureControlManager of Apache Kafka.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from minibroker.cluster.metadata_frame import METADATA_VERSION, METADATA_VERSION_FEATURE, MIN_METADATA_VERSION
+from minibroker.cluster.quorum import KRAFT_VERSION_MAX
 from minibroker.errors import ConfigurationError, InvalidUpdateVersion
 
 TRANSACTION_VERSION_FEATURE: Final = "transaction.version"
@@ -28,8 +32,18 @@ SHARE_VERSION_FEATURE: Final = "share.version"
 SHARE_VERSION: Final = 1
 STREAMS_VERSION_FEATURE: Final = "streams.version"
 STREAMS_VERSION: Final = 1
-#: metadata.versions (4.0-IV2, 4.0-IV0, 4.2-IV0, 4.2-IV1): in older clusters Kafka finalizes no level of these features by itself
-_SINCE: Final = {TRANSACTION_VERSION_FEATURE: 24, GROUP_VERSION_FEATURE: 22, SHARE_VERSION_FEATURE: 28, STREAMS_VERSION_FEATURE: 29}
+ELIGIBLE_LEADERS_FEATURE: Final = "eligible.leader.replicas.version"
+ELIGIBLE_LEADERS_VERSION: Final = 1
+KRAFT_VERSION_FEATURE: Final = "kraft.version"
+#: metadata.versions (4.1-IV0, 4.0-IV0, 4.2-IV0, 4.2-IV1, 4.0-IV2): in older clusters Kafka finalizes no level of these features by itself.
+#: The order is that of Kafka's formatter.
+_SINCE: Final = {
+    ELIGIBLE_LEADERS_FEATURE: 26,
+    GROUP_VERSION_FEATURE: 22,
+    SHARE_VERSION_FEATURE: 28,
+    STREAMS_VERSION_FEATURE: 29,
+    TRANSACTION_VERSION_FEATURE: 24,
+}
 
 UPGRADE: Final = 1
 SAFE_DOWNGRADE: Final = 2
@@ -54,24 +68,27 @@ class Levels(NamedTuple):
     highest: int
 
 
-SERVED: Final = {
+#: features that records of the metadata log finalize
+RECORDED: Final = {
     METADATA_VERSION_FEATURE: Levels(MIN_METADATA_VERSION, METADATA_VERSION),
     TRANSACTION_VERSION_FEATURE: Levels(0, TRANSACTION_VERSION),
     GROUP_VERSION_FEATURE: Levels(0, GROUP_VERSION),
     SHARE_VERSION_FEATURE: Levels(0, SHARE_VERSION),
     STREAMS_VERSION_FEATURE: Levels(0, STREAMS_VERSION),
+    ELIGIBLE_LEADERS_FEATURE: Levels(0, ELIGIBLE_LEADERS_VERSION),
 }
+SERVED: Final = RECORDED | {KRAFT_VERSION_FEATURE: Levels(0, KRAFT_VERSION_MAX)}
 
 
 def default_levels(metadata_version: int = METADATA_VERSION) -> dict[str, int]:
     """With what a new metadata log begins; metadata.version first, as Kafka wants it."""
-    newer = {name: SERVED[name].highest for name, since in _SINCE.items() if metadata_version >= since}
+    newer = {name: RECORDED[name].highest for name, since in _SINCE.items() if metadata_version >= since}
     return {METADATA_VERSION_FEATURE: metadata_version} | newer
 
 
 def problems_of(features: Mapping[str, int]) -> list[str]:
     """Features that are at a level which cannot be served, each in a few words."""
-    found = [(name, features.get(name, 0), levels) for name, levels in SERVED.items()]
+    found = [(name, features.get(name, 0), levels) for name, levels in RECORDED.items()]
     return [
         f"{name} {level}: {levels.lowest} to {levels.highest} can be served"
         for name, level, levels in found
@@ -114,6 +131,8 @@ def _refusal(features: Mapping[str, int], update: Update, node_id: int) -> str |
         reason = "Can't downgrade the version of this feature without setting the upgrade type to either safe or unsafe downgrade."
     elif update.level > current and update.upgrade_type != UPGRADE:
         reason = "Can't downgrade to a newer version."
+    elif update.name == KRAFT_VERSION_FEATURE and update.level < current:
+        reason = "Can't downgrade the version of this feature."
     elif update.name == METADATA_VERSION_FEATURE and any(update.level < each <= current for each in _CHANGES_OF_RECORDS):
         why = (
             "Unsafe metadata downgrade is not supported in this version."

@@ -19,6 +19,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
+from minibroker.cluster.features import ELIGIBLE_LEADERS_FEATURE
+from minibroker.cluster.metadata_image import IN_SYNC_MIN
 from minibroker.cluster.nodes import NO_LEADER, EligibleLeaders, PartitionNodes
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.replica_placement import spread
@@ -44,7 +46,6 @@ if TYPE_CHECKING:
     from minibroker.cluster.replica_assignments import ReplicaAssignments
 
 _UNCLEAN: Final = "unclean.leader.election.enable"
-_IN_SYNC_MIN: Final = "min.insync.replicas"
 _FACTORS: Final = {
     CONSUMER_OFFSETS_TOPIC: "offsets_topic_replication_factor",
     TRANSACTION_STATE_TOPIC: "transaction_state_log_replication_factor",
@@ -88,7 +89,7 @@ class Leadership:
     def eligible(self, partition: Partition) -> EligibleLeaders:
         """Who may lead besides, and who led last, where nobody is in sync."""
         standing = self.standing(partition)
-        is_known = not standing.in_sync and standing.last_leader_id != NO_LEADER
+        is_known = standing.last_leader_id != NO_LEADER and not (standing.is_taken and standing.in_sync)
         return EligibleLeaders(list(standing.eligible), [standing.last_leader_id] if is_known else [])
 
     def default_replication_factor(self, name: str) -> int:
@@ -174,11 +175,12 @@ class Leadership:
 
     def _given(self, topic: Topic) -> Given:
         config = self._cluster.config
-        unclean, in_sync_min = topic.config.get(_UNCLEAN), topic.config.get(_IN_SYNC_MIN)
+        unclean, in_sync_min = topic.config.get(_UNCLEAN), topic.config.get(IN_SYNC_MIN)
         return Given(
             self.alive,
             config.min_insync_replicas if in_sync_min is None else int(in_sync_min),
             config.unclean_leader_election_enable if unclean is None else unclean == "true",
+            self._cluster.feature_level(ELIGIBLE_LEADERS_FEATURE) > 0,
         )
 
     # Elections, moves

@@ -39,6 +39,7 @@ BROKER_RESOURCE = 4
 BROKER_LOGGER_RESOURCE = 8  #: of no record: levels of loggers are not kept
 CLIENT_METRICS_RESOURCE = 16
 GROUP_RESOURCE = 32
+IN_SYNC_MIN = "min.insync.replicas"
 ALL_BROKERS = ""  #: resource name of configs that hold for every broker
 
 # Apache Kafka does not start on a topic whose segment.bytes is below a megabyte (KIP-1030). Its own tests use internal.segment.bytes, which

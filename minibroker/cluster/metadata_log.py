@@ -106,6 +106,23 @@ class MetadataLog:
 
     def append_all(self, operations: Sequence[Sequence[Any]]) -> int:
         """As `append`, with a batch for the records of each operation, all in one write and one fsync."""
+        return self._append(operations, [])
+
+    def record_voters(self) -> None:
+        """Raise kraft.version to 1: write the one voter, this node, which was in the configuration, into the log.
+
+        KafkaStorageError: nothing was written.
+        """
+        before = self.quorum, self._tells_voters
+        self.quorum, self._tells_voters = quorum_of(self._node_id, self._directory_id), not self._leads
+        try:
+            self._append([], self.quorum.control_records(self._clock.now_ms()) if self._leads else [])
+        except KafkaStorageError:
+            self.quorum, self._tells_voters = before
+            raise
+
+    def _append(self, operations: Sequence[Sequence[Any]], controls: Sequence[Record]) -> int:
+        """Write a batch of control records, if any, and one for each operation. A leader without an epoch begins it first."""
         if self._failure is not None:
             raise KafkaStorageError(f"the metadata log is offline: {self._failure}")
         now_ms = self._clock.now_ms()
@@ -116,6 +133,9 @@ class MetadataLog:
             epoch += 1
             first, end_offset = self._first_batches(end_offset, epoch, now_ms)
             data += first
+        if controls:
+            data += build_batch(controls, base_offset=end_offset, is_control=True, partition_leader_epoch=epoch)
+            end_offset += len(controls)
         for records in operations:
             frames = [Record(0, now_ms, None, encode_frame(record, self.metadata_version), ()) for record in records]
             data += build_batch(frames, base_offset=end_offset, partition_leader_epoch=epoch)

@@ -1,6 +1,6 @@
 """The metadata log and the image of it, moved together: a record is in the image exactly when it is on the disk.
 
-Also here, because they are nothing but records: which configs change, and blocks of producer ids.
+Also here, because they are nothing but records: which configs and features change, and blocks of producer ids.
 
 A log without records begins with those of `bootstrap.checkpoint` in the same directory, which `kafka-storage format` and
 `minibroker storage format` leave there, else with the newest level of each feature.
@@ -15,9 +15,9 @@ from uuid import UUID
 
 from minibroker.background import Background
 from minibroker.clock import Clock
-from minibroker.cluster.features import check_levels, default_levels
+from minibroker.cluster.features import ELIGIBLE_LEADERS_FEATURE, check_levels, default_levels
 from minibroker.cluster.metadata_frame import METADATA_VERSION, METADATA_VERSION_FEATURE
-from minibroker.cluster.metadata_image import MetadataImage, config_records
+from minibroker.cluster.metadata_image import ALL_BROKERS, BROKER_RESOURCE, IN_SYNC_MIN, MetadataImage, config_records
 from minibroker.cluster.metadata_log import RECORDS_IN_BATCH_MAX, SEGMENT_BYTES, MetadataLog
 from minibroker.cluster.metadata_reader import FOLDER
 from minibroker.cluster.metadata_snapshot import BOOTSTRAP, read_snapshot
@@ -46,7 +46,9 @@ class MetadataStore:
         background: Background,
         segment_bytes: int = SEGMENT_BYTES,
         limits: TrimmingLimits | None = None,
+        in_sync_min: int = 1,
     ) -> None:
+        """`in_sync_min` is the static min.insync.replicas."""
         self.image = MetadataImage(node_id)
         folder = f"{directory}/{FOLDER}"
         self.log = MetadataLog(files, folder, node_id=node_id, directory_id=directory_id, clock=clock, segment_bytes=segment_bytes)
@@ -55,6 +57,7 @@ class MetadataStore:
         self._files = files
         self._directory = directory
         self._node_id = node_id
+        self._in_sync_min = in_sync_min
         self._producer_ids: Iterator[int] = iter(())
 
     def load(self) -> None:
@@ -101,6 +104,28 @@ class MetadataStore:
         for record in records:
             if isinstance(record, FeatureLevelRecord) and record.name == METADATA_VERSION_FEATURE:
                 self.log.metadata_version = record.feature_level
+        levels = {record.name: record.feature_level for record in records if isinstance(record, FeatureLevelRecord)}
+        return records + self._records_of_one_minimum(levels)
+
+    def update_features(self, levels: Mapping[str, int]) -> None:
+        """Finalize features at other levels, all or none; KafkaStorageError."""
+        features = [FeatureLevelRecord(name=name, feature_level=level) for name, level in levels.items()]
+        self.commit(self._records_of_one_minimum(levels) + features)
+
+    def _records_of_one_minimum(self, levels: Mapping[str, int]) -> list[Any]:
+        """With eligible leader replicas min.insync.replicas is one number for the whole cluster.
+
+        As Apache Kafka 4.3.1 does (maybeGenerateElrSafetyRecords): the static value becomes that of all brokers, unless they have one, and
+        those of single brokers go.
+        """
+        if not levels.get(ELIGIBLE_LEADERS_FEATURE):
+            return []
+        before = {name: config.get(IN_SYNC_MIN) for (kind, name), config in self.image.configs.items() if kind == BROKER_RESOURCE}
+        after = {ALL_BROKERS: before.get(ALL_BROKERS) or str(self._in_sync_min)}
+        records = []
+        for name in {ALL_BROKERS: None} | before:
+            if before.get(name) != after.get(name):
+                records += config_records(BROKER_RESOURCE, name, IN_SYNC_MIN, before.get(name), after.get(name))
         return records
 
     def commit_config(self, resource_type: int, name: str, wanted: Mapping[str, str]) -> None:

@@ -1,11 +1,14 @@
 """Replicas, in-sync set and leader of one partition, and what becomes of them: rules that change nothing and know nobody.
 
-They are those of Apache Kafka's controller (PartitionChangeBuilder of 4.3.1) for replicas that are never behind:
+They are those of Apache Kafka's controller (PartitionChangeBuilder of 4.3.1) for replicas that have every record at once:
 
     somebody leads   all replicas that are alive are in sync
     nobody leads     none is, and it is known who was: the replicas that are eligible may lead when they are back, whoever comes first
     eligible         those that left while fewer than min.insync.replicas (or than there are replicas) were in sync behind them: nothing
                      can have been committed without them (KIP-966). The last one in sync always is; an unclean leader ends all claims
+
+At level 0 of eligible.leader.replicas.version no replica becomes eligible. The last ones in sync stay in sync instead while there is no
+leader, and may lead when they are back. Replicas that were eligible before lose that with the next change.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ class Standing(NamedTuple):
     """Of one partition."""
 
     replicas: list[int]  #: the preferred leader first
-    in_sync: list[int]  #: in the order of the replicas; all of them alive
+    in_sync: list[int]  #: in the order of the replicas; all of them alive while there is a leader
     leader_id: int  #: NO_LEADER
     is_taken: bool = False  #: it has no leader because somebody said so: no election gives it one
     eligible: tuple[int, ...] = ()  #: not in sync, and yet they may lead
@@ -35,6 +38,7 @@ class Given(NamedTuple):
     alive: AbstractSet[int]  #: ids of the brokers that run
     in_sync_min: int  #: min.insync.replicas of the topic
     may_be_unclean: bool  #: unclean.leader.election.enable of the topic
+    has_eligible: bool = True  #: level 1 of eligible.leader.replicas.version
 
 
 def first_standing(replicas: list[int], alive: AbstractSet[int]) -> Standing:
@@ -80,7 +84,7 @@ def led_by_preferred(standing: Standing, given: Given) -> Standing:
         raise PreferredLeaderNotAvailable
     if standing.leader_id == preferred:
         raise ElectionNotNeeded
-    if preferred not in standing.in_sync:
+    if preferred not in standing.in_sync or preferred not in given.alive:
         raise PreferredLeaderNotAvailable
     return _led(standing, preferred, given)
 
@@ -121,12 +125,15 @@ def _led(before: Standing, leader_id: int, given: Given) -> Standing:
     """The same replicas with this leader, or NO_LEADER: who is in sync then, and who is eligible."""
     alive = [each for each in before.replicas if each in given.alive]
     is_led = leader_id != NO_LEADER or (before.is_taken and any(_may_lead(before, each) for each in alive))
-    in_sync = alive if is_led else []
+    last_in_sync = [] if given.has_eligible else [each for each in before.in_sync if each in before.replicas]
+    in_sync = alive if is_led else last_in_sync
     eligible = tuple(sorted({*before.in_sync, *before.eligible}.intersection(before.replicas).difference(in_sync)))
     is_unclean = leader_id != NO_LEADER and before.leader_id == NO_LEADER and not _may_lead(before, leader_id)
-    if is_unclean or len(in_sync) >= min(given.in_sync_min, len(before.replicas)):
+    if is_unclean or not given.has_eligible or len(in_sync) >= min(given.in_sync_min, len(before.replicas)):
         eligible = ()
-    last_leader_id = NO_LEADER if leader_id != NO_LEADER else _last_leader_id(before)
+    last_leader_id = before.last_leader_id
+    if given.has_eligible:
+        last_leader_id = NO_LEADER if leader_id != NO_LEADER else _last_leader_id(before)
     return Standing(before.replicas, in_sync, leader_id, before.is_taken, eligible, last_leader_id)
 
 

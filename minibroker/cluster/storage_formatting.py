@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from minibroker.cluster.features import TRANSACTION_VERSION, TRANSACTION_VERSION_FEATURE, default_levels
+from minibroker.cluster.features import RECORDED, default_levels
 from minibroker.cluster.log_directory import random_uuid
-from minibroker.cluster.metadata_frame import METADATA_VERSION, METADATA_VERSION_FEATURE, MIN_METADATA_VERSION
+from minibroker.cluster.metadata_frame import METADATA_VERSION, METADATA_VERSION_FEATURE
 from minibroker.cluster.metadata_reader import FOLDER
 from minibroker.cluster.metadata_snapshot import BOOTSTRAP, Snapshot, SnapshotId, snapshot_batches, write_snapshot
 from minibroker.cluster.quorum import Quorum, quorum_of
@@ -26,15 +26,6 @@ from minibroker.storage.meta_properties import NAME as META_PROPERTIES
 from minibroker.storage.meta_properties import MetaProperties, check_owner, read_meta_properties, write_meta_properties
 from minibroker.storage.partition_metadata import format_uuid, parse_uuid
 
-#: name -> highest level of Apache Kafka 4.3.1
-FEATURES = {
-    "eligible.leader.replicas.version": 1,
-    "group.version": 1,
-    METADATA_VERSION_FEATURE: METADATA_VERSION,
-    "share.version": 1,
-    "streams.version": 1,
-    TRANSACTION_VERSION_FEATURE: TRANSACTION_VERSION,
-}
 _DYNAMIC_VOTERS_SINCE = 21  #: metadata.version 3.9-IV0: older brokers know of no kraft.version
 
 
@@ -102,11 +93,11 @@ def _format(files: Files, path: str, owner: MetaProperties, levels: Mapping[str,
 def _checked(features: Mapping[str, int]) -> dict[str, int]:
     """With those that a new metadata log has anyway; metadata.version comes first, as Kafka wants it."""
     for name, level in features.items():
-        if name not in FEATURES:
-            raise ConfigurationError(f"there is no feature {name}; there are {', '.join(FEATURES)}")
-        lowest = MIN_METADATA_VERSION if name == METADATA_VERSION_FEATURE else 0
-        if not lowest <= level <= FEATURES[name]:
-            raise ConfigurationError(f"{name} {level}: {lowest} to {FEATURES[name]} are known")
+        if name not in RECORDED:
+            raise ConfigurationError(f"there is no feature {name}; there are {', '.join(sorted(RECORDED))}")
+        lowest, highest = RECORDED[name]
+        if not lowest <= level <= highest:
+            raise ConfigurationError(f"{name} {level}: {lowest} to {highest} are known")
     levels = default_levels(features.get(METADATA_VERSION_FEATURE, METADATA_VERSION)) | dict(features)
     return dict(sorted(((name, level) for name, level in levels.items() if level), key=lambda each: each[0] != METADATA_VERSION_FEATURE))
 

@@ -33,7 +33,7 @@ def api_versions(ctx: RequestContext, request: schema.Request) -> schema.Respons
             return schema.Response(error_code=InvalidRequest.code, api_keys=[])
         ctx.connection.client_software_name = request.client_software_name
         ctx.connection.client_software_version = request.client_software_version
-    levels = ctx.cluster.image.features
+    levels = ctx.cluster.features
     return schema.Response(
         error_code=0,
         api_keys=[

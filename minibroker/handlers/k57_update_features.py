@@ -5,9 +5,8 @@ All features are updated or none: the first one that may not be is told as INVAL
 are: cluster/features.py. A new level holds from the next request on; a client acts upon it when it asks ApiVersions again.
 As in Apache Kafka 4.3.1, allow_downgrade of version 0 allows nothing, the message of each update that went well is "NONE", and
 metadata.version cannot go below one that changed the records of the metadata log, not even by an unsafe downgrade.
+kraft.version 1 is a control record of the metadata log; no downgrade leads below it.
 `timeout_ms` is never used.
-Not done: kraft.version and eligible.leader.replicas.version, which are for more nodes than one. Where Apache Kafka left the latter in the
-metadata log, it can be taken away.
 """
 
 from __future__ import annotations

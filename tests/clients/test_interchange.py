@@ -444,6 +444,7 @@ def test_what_storage_format_prepares_kafka_begins_with(tmp_path: Path) -> None:
     report = json.loads(CliRunner().invoke(main, ["storage", "info", str(data_dir), "-o", "json"]).stdout)
     assert report["features"] == {
         "metadata.version": 30,
+        "eligible.leader.replicas.version": 1,
         "group.version": 1,
         "share.version": 1,
         "streams.version": 1,

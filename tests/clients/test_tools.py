@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.differential.tools.allowed import allowed
-from tests.differential.tools.brokers import FEATURES, SETTINGS
+from tests.differential.tools.brokers import SETTINGS
 from tests.differential.tools.chapters import cluster, configs, groups, load, records, share, streams, topics, transactions
 from tests.differential.tools.transcript import CLUSTER_ID, Side, differences
 from tests.support.broker_process import BrokerProcess
@@ -35,7 +35,7 @@ def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sides]:
     words = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
     with (
         BrokerProcess(folders[0], *words) as ours,
-        KafkaProcess(folders[1], settings=SETTINGS, features=FEATURES) as kafka,
+        KafkaProcess(folders[1], settings=SETTINGS) as kafka,
         KafkaTools(folders[4]) as tools,
     ):
 

@@ -48,11 +48,6 @@ CONFIGS: Final = (k19_create_topics.API_KEY, k32_describe_configs.API_KEY)
 ALTERING: Final = (k33_alter_configs.API_KEY, k44_incremental_alter_configs.API_KEY)
 
 RULES: Final = (
-    Rule(
-        "Kafka with eligible leader replicas writes min.insync.replicas=1 into its cluster-wide configs at its first start",
-        CONFIGS,
-        r"config_source: ours 5, Kafka's 3$|synonyms: ours \(1\) .*min\.insync\.replicas.*, Kafka's \(2\)",
-    ),
     Rule("a number is kept without the blanks around it", CONFIGS, r"\.value: ours '7', Kafka's ' 7 '$"),
     Rule(
         "why a batch was refused is said in words, Kafka leaves them out",

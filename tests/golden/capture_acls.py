@@ -45,7 +45,12 @@ def kafka_python(bootstrap: str) -> None:
     entry = ACL("User:anna", "*", ACLOperation.READ, ACLPermissionType.ALLOW, topic)
     anything = ResourcePatternFilter(ResourceType.ANY, None, PatternType.ANY)
     every = ACLFilter(None, None, ACLOperation.ANY, ACLPermissionType.ANY, anything)
-    for call in (lambda: admin.create_acls([entry]), lambda: admin.describe_acls(every), lambda: admin.delete_acls([every])):
+    calls: list[Callable[[], Any]] = [
+        lambda: admin.create_acls([entry]),
+        lambda: admin.describe_acls(every),
+        lambda: admin.delete_acls([every]),
+    ]
+    for call in calls:
         with contextlib.suppress(KafkaError):
             call()
     admin.close()

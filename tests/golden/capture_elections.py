@@ -18,11 +18,13 @@ from typing import Any
 from minibroker.schemas import (
     k01_fetch,
     k03_metadata,
+    k18_api_versions,
     k32_describe_configs,
     k37_create_partitions,
     k43_elect_leaders,
     k44_incremental_alter_configs,
     k55_describe_quorum,
+    k57_update_features,
     k75_describe_topic_partitions,
 )
 from tests.golden.capture_several_brokers import Cluster, create
@@ -44,6 +46,8 @@ TOPICS: dict[str, tuple[list[int], dict[str, str]]] = {
     "unclean": ([3, 2], {"min_insync_replicas": "1", "unclean_leader_election_enable": "true"}),
     "single": ([3], {"min_insync_replicas": "2"}),
 }
+ELIGIBLE_LEADERS = "eligible.leader.replicas.version"
+_UPGRADE, _SAFE_DOWNGRADE = 1, 2
 _BROKER = 4
 _SET, _DELETE = 0, 1
 
@@ -98,6 +102,19 @@ class Elections(Cluster):
         for name, told in self.partitions():
             self.note(f"{what}: {name}", told)
 
+    def finalize(self, level: int) -> None:
+        """Take eligible leader replicas to a level."""
+        kind = _UPGRADE if level else _SAFE_DOWNGRADE
+        update = k57_update_features.FeatureUpdate(feature=ELIGIBLE_LEADERS, max_version_level=level, upgrade_type=kind)
+        answer = self.ask(1, k57_update_features.Request(feature_updates=[update]))
+        self.note(f"{ELIGIBLE_LEADERS} {level}", (answer.error_code, answer.error_message))
+
+        def finalized() -> int:
+            told = self.ask(1, k18_api_versions.Request(client_software_name="a", client_software_version="1")).finalized_features
+            return next((each.max_version_level for each in told if each.name == ELIGIBLE_LEADERS), 0)
+
+        self.until(finalized, lambda found: found == level)
+
     def elect(self, election_type: int) -> Any:
         asked = [k43_elect_leaders.Topic(topic=name, partitions=[0]) for name in TOPICS]
         found = self.ask(1, k43_elect_leaders.Request(election_type=election_type, topic_partitions=asked, timeout_ms=10_000))
@@ -110,10 +127,7 @@ class Elections(Cluster):
 
 def converse(cluster: Elections) -> dict[str, Any]:
     """Everything that is asked, with what was answered."""
-    for name, (replicas, configs) in TOPICS.items():
-        made = create(cluster, name, replicas=[replicas], **configs)  # type: ignore[arg-type]  # names of configs are none of its own
-        assert not made.error_code, made
-    cluster.until(lambda: [told["leader"] for _, told in cluster.partitions()], lambda found: len(found) == len(TOPICS) and min(found) > 0)
+    make_topics(cluster)
     ask_quorum(cluster)
     ask_configs(cluster)
     ask_session(cluster)
@@ -142,6 +156,50 @@ def converse(cluster: Elections) -> dict[str, Any]:
     cluster.come_back(3)
     cluster.note_partitions("3 is back again")
     return cluster.said
+
+
+def converse_without_eligible(cluster: Elections) -> dict[str, Any]:
+    """The same at level 0 of the feature, then at level 1 again, and at level 0 while the replicas that may lead are away."""
+    cluster.finalize(0)
+    make_topics(cluster)
+    cluster.note_partitions("at first")
+    for node in (3, 2):
+        cluster.leave(node)
+        cluster.note_partitions(f"{node} left")
+    cluster.note("elect preferred, without 2 and 3", cluster.elect(0))
+    cluster.note("elect uncleanly, without 2 and 3", cluster.elect(1))
+    cluster.come_back(3)
+    cluster.note_partitions("3 is back")
+    cluster.note("elect preferred, without 2", cluster.elect(0))
+    cluster.note("elect uncleanly, without 2", cluster.elect(1))
+    cluster.note_partitions("3 was elected uncleanly")
+    cluster.come_back(2)
+    cluster.note_partitions("2 is back, too")
+    cluster.note("elect preferred, with all", cluster.elect(0))
+    cluster.note_partitions("preferred ones lead")
+    for node in (2, 3):
+        cluster.leave(node)
+    for node in (2, 3):
+        cluster.come_back(node)
+        cluster.note_partitions(f"{node} is back again")
+    cluster.finalize(1)
+    for node in (3, 2):
+        cluster.leave(node)
+    cluster.note_partitions("both left at level 1")
+    cluster.finalize(0)
+    cluster.note_partitions("at level 0 without 2 and 3")
+    for node in (3, 2):
+        cluster.come_back(node)
+        cluster.note_partitions(f"{node} is back at level 0")
+    return cluster.said
+
+
+def make_topics(cluster: Elections) -> None:
+    """All of TOPICS, each with a leader."""
+    for name, (replicas, configs) in TOPICS.items():
+        made = create(cluster, name, replicas=[replicas], **configs)  # type: ignore[arg-type]  # names of configs are none of its own
+        assert not made.error_code, made
+    cluster.until(lambda: [told["leader"] for _, told in cluster.partitions()], lambda found: len(found) == len(TOPICS) and min(found) > 0)
 
 
 def ask_quorum(cluster: Elections) -> None:
@@ -234,10 +292,12 @@ def ask_session(cluster: Elections) -> None:
 
 def main() -> None:
     """Ask three Kafkas, and write down what they say."""
-    with KafkaCluster(SETTINGS, voters=(1,)) as kafka:
-        said = converse(Elections(kafka.addresses, kafka.stop, kafka.start))
+    said = {}
+    for what, talk in (("answers", converse), ("without_eligible", converse_without_eligible)):
+        with KafkaCluster(SETTINGS, voters=(1,)) as kafka:
+            said[what] = talk(Elections(kafka.addresses, kafka.stop, kafka.start))
     provenance = f"Apache Kafka {KAFKA_VERSION}, three brokers, tests/golden/capture_elections.py"
-    GOLDEN.write_text(json.dumps({"provenance": provenance, "answers": said}, indent=1) + "\n")
+    GOLDEN.write_text(json.dumps({"provenance": provenance} | said, indent=1) + "\n")
 
 
 if __name__ == "__main__":

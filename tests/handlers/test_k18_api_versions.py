@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from minibroker.cluster.features import SERVED
 from minibroker.errors import InvalidRequest
 from minibroker.schemas import k18_api_versions as schema
 from tests.golden import golden
@@ -44,7 +43,7 @@ def test_features_are_told_as_kafka_tells_them(broker: BrokerInMemory, version: 
         (response.supported_features, kafka.supported_features),
         (response.finalized_features, kafka.finalized_features),
     ):
-        assert sorted(told, key=by_name) == sorted((feature for feature in all_of_kafka if feature.name in SERVED), key=by_name)
+        assert sorted(told, key=by_name) == sorted(all_of_kafka, key=by_name)
     assert response.finalized_features_epoch == broker.cluster.metadata_offset
 
 
@@ -53,7 +52,7 @@ def test_an_older_cluster_tells_its_own_levels(monkeypatch: pytest.MonkeyPatch) 
     for levels in ({"metadata.version": 25, "transaction.version": 1, "group.version": 1}, {"metadata.version": 30}):
         monkeypatch.setattr(broker.cluster.image, "features", levels)
         told = {feature.name: (feature.min_version_level, feature.max_version_level) for feature in broker.ask(NAMED).finalized_features}
-        assert told == {name: (level, level) for name, level in levels.items() if name in SERVED}
+        assert told == {name: (level, level) for name, level in (levels | {"kraft.version": 1}).items()}
 
 
 def test_the_client_s_software_is_remembered(broker: BrokerInMemory) -> None:

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import errno
+from functools import partial
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from minibroker.cluster.features import default_levels
+from minibroker.cluster.metadata_frame import decode_frame
+from minibroker.cluster.metadata_reader import FOLDER
+from minibroker.cluster.quorum_state import NAME as QUORUM_STATE
+from minibroker.cluster.quorum_state import write_quorum_state
+from minibroker.errors import KafkaStorageError
 from minibroker.records.batch import split_batches
+from minibroker.records.control import ControlType, control_key
 from minibroker.records.record import decode_records
 from minibroker.schemas import k18_api_versions as k18
 from minibroker.schemas import k57_update_features as schema
-from minibroker.schemas.internal.setting_records import FeatureLevelRecord
+from minibroker.schemas.internal.setting_records import ConfigRecord, FeatureLevelRecord
+from minibroker.storage.files import RealFiles
 from tests.golden import all_golden, golden
 from tests.support.broker_in_memory import BrokerInMemory
+from tests.support.faulty_files import FaultyFiles
 from tests.support.golden_exchange import kafka_answers, kafka_like, serve
 from tests.support.transactional_ids import TOPIC, init_producer
 
@@ -23,7 +36,8 @@ REQUESTS = sorted(
     if frame.stem == STEM and frame.direction == "request" and not name.endswith("franz_go_1.22.2_groups_small")
 )
 METADATA, TRANSACTION = "metadata.version", "transaction.version"
-NOT_SERVED = "eligible.leader.replicas.version"
+NOT_SERVED = "feature.to.come"
+ELIGIBLE, KRAFT = "eligible.leader.replicas.version", "kraft.version"
 UPGRADE, SAFE, UNSAFE = 1, 2, 3
 FAILED = "The update failed for all features since the following feature had an error: "
 NO_TYPE = "The controller does not support the given upgrade type."
@@ -31,6 +45,7 @@ NO_DOWNGRADE = "Can't downgrade the version of this feature without setting the 
 REFUSING = "Refusing to perform the requested downgrade because it might delete metadata information."
 UNSAFE_NOT = "Unsafe metadata downgrade is not supported in this version."
 ONLY_METADATA, ONLY_TRANSACTION = "Local controller 1 only supports versions 7-30", "Local controller 1 only supports versions 0-2"
+ONLY_0_AND_1 = "Local controller 1 only supports versions 0-1"
 Asked = tuple[str, int, int]  #: feature, level, upgrade type
 
 
@@ -74,6 +89,11 @@ REFUSED = [
     *[((METADATA, level, kind), ONLY_METADATA) for level in (0, 1, 6, 31) for kind in (SAFE, UNSAFE)],
     ((METADATA, 31, UPGRADE), ONLY_METADATA),
     ((METADATA, 29, UPGRADE), NO_DOWNGRADE),
+    *[((name, -1, kind), "A feature version cannot be less than 0.") for name in (ELIGIBLE, KRAFT) for kind in (UPGRADE, SAFE, UNSAFE)],
+    *[((name, 2, kind), ONLY_0_AND_1) for name in (ELIGIBLE, KRAFT) for kind in (UPGRADE, SAFE, UNSAFE)],
+    *[((name, 0, UPGRADE), NO_DOWNGRADE) for name in (ELIGIBLE, KRAFT)],
+    *[((KRAFT, level, kind), NO_TYPE) for level in (-1, 0, 1, 2) for kind in (0, 4)],
+    *[((KRAFT, 0, kind), "Can't downgrade the version of this feature.") for kind in (SAFE, UNSAFE)],
 ]
 
 
@@ -115,7 +135,7 @@ def test_an_older_log_is_raised() -> None:
     assert broker.cluster.metadata_log.metadata_version == 30
     broker.cluster.create_topic("new")
     broker = broker.restart(clean=False)
-    assert finalized(broker) == default_levels()
+    assert finalized(broker) == default_levels() | {KRAFT: 1}
     assert list(broker.cluster.topics) == ["old", "new"]
 
 
@@ -127,7 +147,7 @@ def test_a_dry_run_changes_nothing(version: int) -> None:
         assert ask(broker, update, version=version, validate_only=True) == (0, None)
     assert ask(broker, version=version) == (0, None)
     assert broker.cluster.metadata_offset == end
-    assert finalized(broker) == default_levels()
+    assert finalized(broker) == default_levels() | {KRAFT: 1}
 
 
 def test_allow_downgrade_of_version_0_allows_nothing() -> None:
@@ -173,3 +193,91 @@ def test_a_feature_that_is_not_served_can_only_go() -> None:
     assert ask(broker, (NOT_SERVED, 0, UPGRADE))[0] == 95
     assert ask(broker, (NOT_SERVED, 0, SAFE)) == (0, None)
     assert NOT_SERVED not in broker.cluster.image.features
+
+
+def test_the_features_of_a_release() -> None:
+    """As `kafka-features upgrade --release-version 4.3` asks for them."""
+    broker = BrokerInMemory()
+    wanted = default_levels() | {KRAFT: 1}
+    end = broker.cluster.metadata_offset
+    for kind in (UPGRADE, SAFE):
+        assert ask(broker, *((name, level, kind) for name, level in wanted.items())) == (0, None)
+    assert (finalized(broker), broker.cluster.metadata_offset) == (wanted, end)
+    older = [(METADATA, 25, SAFE), (ELIGIBLE, 0, SAFE), (KRAFT, 1, SAFE)]
+    refused = f"{FAILED}Unsupported metadata.version downgrade from 30 to 25. {REFUSING}"
+    assert ask(broker, *older) == (95, refused)
+
+
+def written_since(broker: BrokerInMemory, offset: int) -> list[Any]:
+    """The records of the metadata log, of control records their keys."""
+    data = Path(f"{broker.cluster.metadata_log.folder}/00000000000000000000.log").read_bytes()
+    found = [(batch, record) for batch in split_batches(data) for record in decode_records(batch) if record.offset >= offset]
+    return [record.key if batch.is_control else decode_frame(record.value or b"") for batch, record in found]
+
+
+def test_eligible_leader_replicas_make_one_minimum_of_replicas_in_sync() -> None:
+    """The records that Apache Kafka 4.3.1 wrote for the same requests, in its order (DumpLogSegments)."""
+    broker = BrokerInMemory(config={"min.insync.replicas": "1"})
+    feature = partial(FeatureLevelRecord, name=ELIGIBLE)
+
+    def minimum(name: str, value: str | None) -> ConfigRecord:
+        return ConfigRecord(resource_type=4, resource_name=name, name="min.insync.replicas", value=value)
+
+    assert minimum("", "1") in written_since(broker, 0)
+    end = broker.cluster.metadata_offset + 1
+    assert ask(broker, (ELIGIBLE, 0, SAFE)) == (0, None)
+    assert broker.cluster.config.dynamic_default == {"min.insync.replicas": "1"}
+    broker.cluster.alter_broker_config("1", {"min.insync.replicas": "1"})
+    broker.cluster.alter_broker_config("", {})
+    assert written_since(broker, end) == [feature(feature_level=0), minimum("1", "1"), minimum("", None)]
+    end = broker.cluster.metadata_offset + 1
+    assert ask(broker, (ELIGIBLE, 1, UPGRADE)) == (0, None)
+    assert written_since(broker, end) == [minimum("", "1"), minimum("1", None), feature(feature_level=1)]
+    assert (broker.cluster.config.dynamic_default, broker.cluster.config.dynamic_broker) == ({"min.insync.replicas": "1"}, {})
+    end = broker.cluster.metadata_offset + 1
+    assert ask(broker, (ELIGIBLE, 0, UNSAFE)) == ask(broker, (ELIGIBLE, 1, UPGRADE)) == (0, None)
+    assert written_since(broker, end) == [feature(feature_level=0), feature(feature_level=1)]
+    again = broker.restart(clean=False)
+    assert (again.cluster.features, again.cluster.config.dynamic_default) == (finalized(again), {"min.insync.replicas": "1"})
+
+
+def with_static_voters(folder: Path) -> BrokerInMemory:
+    """A broker whose log was begun with the voters in the configuration, as Apache Kafka leaves it."""
+    metadata = folder / FOLDER
+    metadata.mkdir(parents=True)
+    write_quorum_state(RealFiles(), str(metadata / QUORUM_STATE), node_id=1, leader_epoch=1, data_version=0)
+    return BrokerInMemory(folder=folder)
+
+
+@pytest.mark.parametrize("leads", [True, False])
+def test_voters_go_into_the_log(leads: bool, tmp_path: Path) -> None:
+    """kraft.version 0 to 1: Apache Kafka 4.3.1 writes KRaftVersion and KRaftVoters as one batch, and quorum-state with the next epoch."""
+    broker = with_static_voters(tmp_path)
+    assert KRAFT not in finalized(broker)
+    if not leads:
+        broker = broker.restart()
+    for update in ((KRAFT, 0, SAFE), (KRAFT, 0, UPGRADE), (KRAFT, 1, UPGRADE)):
+        assert ask(broker, update, validate_only=True) == (0, None)
+    assert ask(broker, (KRAFT, 1, SAFE))[1] == f"{FAILED}Invalid update version 1 for feature {KRAFT}. Can't downgrade to a newer version."
+    end = broker.cluster.metadata_offset + 1
+    assert ask(broker, (KRAFT, 1, UPGRADE)) == (0, None)
+    controls = [control_key(ControlType.KRAFT_VERSION), control_key(ControlType.KRAFT_VOTERS)]
+    assert written_since(broker, end) == ([] if leads else [control_key(ControlType.LEADER_CHANGE)]) + controls
+    assert ask(broker, (KRAFT, 1, UPGRADE)) == (0, None)
+    broker.cluster.create_topic("behind")
+    for _ in range(2):
+        assert finalized(broker)[KRAFT] == 1
+        assert ask(broker, (KRAFT, 0, UNSAFE))[0] == 95
+        broker = broker.restart(clean=False)
+        assert set(broker.cluster.topics) == {"behind"}
+    assert broker.cluster.metadata_log.quorum.voter_ids == {1}
+
+
+def test_voters_that_cannot_be_written_stay_in_the_configuration(tmp_path: Path) -> None:
+    files = FaultyFiles()
+    with_static_voters(tmp_path)
+    broker = BrokerInMemory(folder=tmp_path, files=files)
+    broker.cluster.create_topic("before")
+    files.fail("sync", errno.EIO)
+    assert ask(broker, (KRAFT, 1, UPGRADE))[0] == KafkaStorageError.code
+    assert KRAFT not in finalized(broker)

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
 
 from minibroker.testing import BrokerThread
-from tests.golden.capture_elections import GOLDEN, Elections, converse
+from tests.golden.capture_elections import GOLDEN, Elections, converse, converse_without_eligible
 from tests.support.kafka_cluster import RACKS
 
 
-def test_brokers_leave_and_come_back_as_three_kafkas_do() -> None:
+@pytest.mark.parametrize(("what", "talk"), [("answers", converse), ("without_eligible", converse_without_eligible)])
+def test_brokers_leave_and_come_back_as_three_kafkas_do(what: str, talk: Callable[[Elections], dict[str, Any]]) -> None:
     with BrokerThread(brokers=3, racks=RACKS) as broker:
-        said = converse(Elections([*broker.nodes.addresses.values()], broker.nodes.stop, broker.nodes.start))
+        said = talk(Elections([*broker.nodes.addresses.values()], broker.nodes.stop, broker.nodes.start))
 
-    expected = json.loads(GOLDEN.read_text())["answers"]
+    expected = json.loads(GOLDEN.read_text())[what]
     assert said.keys() == expected.keys()
     assert {what: (answer, expected[what]) for what, answer in said.items() if answer != expected[what]} == {}

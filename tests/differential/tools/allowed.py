@@ -44,18 +44,6 @@ RULES: Final = (
     Rule("replicas are not moved between log directories", r"^ReassignPartitions.*folder", r"", r"started moving|LogDirNotFound|exit 0"),
     Rule("the quorum has one voter for good", r"remove-controller", r"REMOVE_RAFT_VOTER", r"Cannot remove voter"),
     Rule("the one broker cannot be unregistered, so nobody can", r"^ClusterTool unregister", r"does not support|exit 0", r""),
-    Rule(
-        "what is for more nodes than one is no feature of ours",
-        r"^FeatureCommand .*describe",
-        r"$^",
-        r"(eligible\.leader\.replicas|kraft)\.version",
-    ),
-    Rule(
-        "what is for more nodes than one is no feature of ours, and an update is refused as a whole",
-        r"^FeatureCommand .*--release-version",
-        r"feature (eligible\.leader\.replicas|kraft)\.version|exit 1|operation\(s\) failed",
-        r"can be upgraded to|exit 0|Refusing to perform",
-    ),
     Rule("a misspelt broker config is refused; Kafka keeps it", r"^ConfigCommand .*brokers.*no\.such\.config", r"", r"Completed|exit 0"),
     Rule(
         "the order is that of Kafka's map",

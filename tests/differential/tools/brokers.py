@@ -16,5 +16,3 @@ SETTINGS: Final = {
     **{f"group.{kind}.heartbeat.interval.ms": "1000" for kind in ("consumer", "share", "streams")},
     **{f"group.{kind}.assignment.interval.ms": "0" for kind in ("consumer", "share", "streams")},
 }
-#: Kafka with eligible leader replicas writes min.insync.replicas into its configs at its first start.
-FEATURES: Final = {"eligible.leader.replicas.version": 0}
