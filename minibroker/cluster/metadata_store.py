@@ -120,12 +120,13 @@ class MetadataStore:
         """
         if not levels.get(ELIGIBLE_LEADERS_FEATURE):
             return []
-        before = {name: config.get(IN_SYNC_MIN) for (kind, name), config in self.image.configs.items() if kind == BROKER_RESOURCE}
-        after = {ALL_BROKERS: before.get(ALL_BROKERS) or str(self._in_sync_min)}
+        brokers: dict[str, Mapping[str, str]] = {ALL_BROKERS: {}}
+        brokers |= {name: config for (kind, name), config in self.image.configs.items() if kind == BROKER_RESOURCE}
         records = []
-        for name in {ALL_BROKERS: None} | before:
-            if before.get(name) != after.get(name):
-                records += config_records(BROKER_RESOURCE, name, IN_SYNC_MIN, before.get(name), after.get(name))
+        for name, config in brokers.items():
+            others = {key: value for key, value in config.items() if key != IN_SYNC_MIN}
+            after = {IN_SYNC_MIN: str(self._in_sync_min)} | config if name == ALL_BROKERS else others
+            records += config_records(BROKER_RESOURCE, name, config, after)
         return records
 
     def commit_config(self, resource_type: int, name: str, wanted: Mapping[str, str]) -> None:

@@ -502,6 +502,25 @@ def endpoints(scene: Scene) -> None:
     scene.look()
 
 
+def owning(scene: Scene) -> None:
+    """Heartbeats that own something else than what the group assigned: no answer repeats tasks that did not change."""
+    scene.create("owned", 4)
+    reading = topology(subtopology("0", ["owned"]))
+    scene.join("a", of=reading)
+    for owned in ([], [0], [0, 1, 2, 3], [], [3, 2]):
+        scene.beat("a", 2, {"0": owned} if owned else {})
+    scene.beat("a", 2)
+    scene.join("b", of=reading)
+    for epoch in (2, 3):
+        scene.beat("a", epoch, {"0": [0, 1, 2, 3]})
+        scene.beat("a", epoch, {"0": [0]})
+        scene.beat("a", epoch, {})
+    for owned in ([], [2], [2, 3]):
+        scene.beat("b", 3, {"0": owned} if owned else {})
+    scene.join("b", of=reading)
+    scene.beat("b", 3, {})
+
+
 def shutdown(scene: Scene) -> None:
     """All shall shut down."""
     scene.join("a")
@@ -546,6 +565,7 @@ SCENES: Final[list[Callable[[Scene], None]]] = [
     wrongly_partitioned,
     internal_topics_that_are_made,
     endpoints,
+    owning,
     shutdown,
     other_kinds,
 ]

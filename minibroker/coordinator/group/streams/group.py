@@ -31,8 +31,9 @@ Invariants
   - see reconciliation.py for who is given what
 
 Where Apache Kafka differs: it makes internal topics behind the answer, so that a new group is not ready until a later heartbeat; here they
-are made at once, and MISSING_INTERNAL_TOPICS is told only where one cannot be made. A member does not get back into a full group there. One
-whose answer was lost is not told its tasks again there; here it is, as soon as it says that it owns something else.
+are made at once, and MISSING_INTERNAL_TOPICS is told only where one cannot be made. A member does not get back into a full group there.
+
+As in Apache Kafka, an answer has tasks only if the member joins or its assignment changes. A member that lost an answer must join again.
 
 Source: GroupMetadataManager, StreamsGroup of Apache Kafka 4.3.1; KIP-1071.
 """
@@ -202,7 +203,6 @@ class StreamsGroup:
         if asked.shuts_down:
             self._shut_down(member.member_id)
         is_new = asked.member_epoch == JOINS or before.assigned != member.assigned
-        is_told = is_new or (asked.owned is not None and asked.owned != member.assigned.tasks)  # an answer may have been lost
         if is_new and was_known and member.user_endpoint is not None:
             self._endpoint_epoch += 1
         delayed = () if is_assigned else (_INITIAL_DELAY if is_delayed else _INTERVAL,)
@@ -212,7 +212,7 @@ class StreamsGroup:
             member.member_epoch,
             limits.heartbeat_interval_ms,
             statuses=(*self._stale(member), *delayed, *problems, *self._shutdown()),
-            tasks=member.assigned.tasks if is_told else None,
+            tasks=member.assigned.tasks if is_new else None,
             endpoint_epoch=self._endpoint_epoch,
             located=self._locate(member, configured.result) if asked.endpoint_epoch != self._endpoint_epoch else None,
         )

@@ -71,7 +71,10 @@ class Client:
         before = self.epoch
         joining = {"topology": TOPOLOGY, "process_id": self.process_id} if before == 0 else {}
         answer = self._ask(before, rebalance_timeout_ms=REBALANCE_MS, owned=self.owned, **joining)
-        if answer is None or (self.answers_are_lost and before > 0):
+        if answer is None:
+            return
+        if self.answers_are_lost and before > 0:
+            self._forget()  # and joins again
             return
         assert answer.member_epoch >= before or before == 0
         self.epoch = answer.member_epoch
