@@ -120,7 +120,7 @@ class MetadataStore:
         """
         if not levels.get(ELIGIBLE_LEADERS_FEATURE):
             return []
-        brokers: dict[str, Mapping[str, str]] = {ALL_BROKERS: {}}
+        brokers: dict[str, dict[str, str]] = {ALL_BROKERS: {}}
         brokers |= {name: config for (kind, name), config in self.image.configs.items() if kind == BROKER_RESOURCE}
         records = []
         for name, config in brokers.items():

@@ -48,6 +48,11 @@ class Nodes:
         return (self.own,)
 
     @property
+    def registered(self) -> Sequence[Node]:
+        """All brokers by id, also those that are stopped."""
+        return (self.own,)
+
+    @property
     def selects_replicas(self) -> bool:
         """Whether a consumer that says its rack is sent to a replica there (KIP-392)."""
         return False

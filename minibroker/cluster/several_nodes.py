@@ -23,6 +23,11 @@ class SeveralNodes(Nodes):
         return [self._leadership.nodes[node_id] for node_id in sorted(self._leadership.alive)]
 
     @property
+    def registered(self) -> Sequence[Node]:
+        """All brokers by id, also those that are stopped."""
+        return [node for _, node in sorted(self._leadership.nodes.items())]
+
+    @property
     def selects_replicas(self) -> bool:
         """Where brokers are in different racks."""
         return len({node.rack for node in self._leadership.nodes.values()}) > 1

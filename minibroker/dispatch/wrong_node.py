@@ -2,6 +2,7 @@
 
     partitions   NOT_LEADER_OR_FOLLOWER where another leads, or nobody, with the leader where the API can tell (partition_refusal.py); from
                  a replica, FENCED_LEADER_EPOCH before that to who believes in an earlier leader epoch.
+                 Any replica answers DescribeProducers, and ListOffsets of a debugging replica (replica_id -2).
                  A consumer from Fetch 11 on may read from any replica, and is told of one in its rack (KIP-392); Produce with acks=all is
                  NOT_ENOUGH_REPLICAS while fewer than min.insync.replicas, and not all, are in sync
     keys         NOT_COORDINATOR for groups and transactional ids whose partition of the internal topic another leads; each on its own where
@@ -29,7 +30,7 @@ from minibroker.dispatch.partition_refusal import serve, session_of
 from minibroker.dispatch.read_replica import fetch
 from minibroker.dispatch.registry import Handler, Registry
 from minibroker.errors import FencedLeaderEpoch, KafkaError, NotCoordinator, NotEnoughReplicas, NotLeaderOrFollower, UnknownLeaderEpoch
-from minibroker.schemas import k00_produce, k01_fetch
+from minibroker.schemas import k00_produce, k01_fetch, k02_list_offsets
 from minibroker.wire.schema import replace
 
 if TYPE_CHECKING:
@@ -38,10 +39,14 @@ if TYPE_CHECKING:
 
 READ_FROM_REPLICAS_SINCE: Final = 11
 ALL_IN_SYNC: Final = -1  #: acks
+DEBUGGING_REPLICA: Final = -2  #: replica_id of a client that asks any replica
 _IN_SYNC_MIN: Final = "min.insync.replicas"
 
 #: Produce, Fetch, ListOffsets, DeleteRecords, OffsetForLeaderEpoch, WriteTxnMarkers, DescribeProducers, ShareFetch, ShareAcknowledge
 _OF_LEADERS: Final = frozenset({0, 1, 2, 21, 23, 27, 61, 78, 79})
+
+#: of these, the one that every replica answers: DescribeProducers
+_OF_REPLICAS: Final = frozenset({61})
 
 #: of these, those whose clients may say which leader epoch they believe in: Fetch, ListOffsets, OffsetForLeaderEpoch
 _FENCING: Final = frozenset({1, 2, 23})
@@ -106,7 +111,7 @@ def _around(api_key: int) -> Callable[[Handler, RequestContext, Any], Any] | Non
 
 def _of_leaders(handler: Handler, ctx: RequestContext, request: Any) -> Any:
     is_fetch = handler.api.key == k01_fetch.API_KEY
-    is_wrong = _is_wrong_reader if is_fetch and ctx.api_version >= READ_FROM_REPLICAS_SINCE else _is_wrong_leader
+    is_wrong = _wrong_place(handler, ctx, request)
     is_durable = handler.api.key == k00_produce.API_KEY and request.acks == ALL_IN_SYNC
 
     def error_of(name: str, _topic_id: UUID, index: int | None) -> KafkaError | None:
@@ -126,6 +131,16 @@ def _of_leaders(handler: Handler, ctx: RequestContext, request: Any) -> Any:
         return after(fetch(handler, ctx, request, error_of), _without_transactions)
     result = serve(handler, ctx, request, error_of)
     return after(result, partial(_without_words, ctx)) if handler.api.key == k00_produce.API_KEY else result
+
+
+def _wrong_place(handler: Handler, ctx: RequestContext, request: Any) -> Callable[[RequestContext, Partition], bool]:
+    """What says whether this broker may not answer for a partition. Only a consumer's ListOffsets and those of brokers need the leader."""
+    api_key = handler.api.key
+    if api_key == k01_fetch.API_KEY and ctx.api_version >= READ_FROM_REPLICAS_SINCE:
+        return _is_wrong_reader
+    if api_key in _OF_REPLICAS or (api_key == k02_list_offsets.API_KEY and request.replica_id == DEBUGGING_REPLICA):
+        return _lacks_replica
+    return _is_wrong_leader
 
 
 def _wrong_epoch(ctx: RequestContext, request: Any, partition: Partition) -> KafkaError | None:
@@ -184,6 +199,10 @@ def _is_wrong_leader(ctx: RequestContext, partition: Partition) -> bool:
 def _is_wrong_reader(ctx: RequestContext, partition: Partition) -> bool:
     nodes = ctx.nodes.of(partition)
     return nodes.leader_id < 0 or ctx.node.node_id not in nodes.replicas
+
+
+def _lacks_replica(ctx: RequestContext, partition: Partition) -> bool:
+    return ctx.node.node_id not in ctx.nodes.of(partition).replicas
 
 
 def _lacks_replicas(ctx: RequestContext, topic: Topic, partition: Partition) -> bool:

@@ -1,14 +1,15 @@
 """DescribeCluster (key 60): the cluster's id, its controller and its nodes.
 
 Versions: 0 to 2; all flexible; from 1 the client says which kind of nodes it asks for, from 2 whether it wants to hear of fenced ones.
-A client is told the advertised address of the listener that it came in by. This broker is its own controller and never fenced. Who asks
-for controllers (endpoint type 2) has come to the wrong listener: MISMATCHED_ENDPOINT_TYPE; any other type but brokers (1) is
+A client is told the advertised address of the listener that it came in by. With several brokers a stopped one is fenced. Who asks for
+controllers (endpoint type 2) has come to the wrong listener: MISMATCHED_ENDPOINT_TYPE; any other type but brokers (1) is
 UNSUPPORTED_ENDPOINT_TYPE. Authorized operations are all that there are, as in Kafka without an authorizer; -2**31 when not asked for.
 Not done: a controller listener, where Kafka answers type 2.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from minibroker.cluster.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED_FOR
@@ -24,23 +25,24 @@ CONTROLLERS: Final = 2
 
 @handles(schema)
 def describe_cluster(ctx: RequestContext, request: schema.Request) -> schema.Response:
-    """Answer the nodes that are alive."""
+    """Answer the nodes that are alive, and on request those that are fenced."""
     if request.endpoint_type == CONTROLLERS:
         raise MismatchedEndpointType("The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER")
     if request.endpoint_type != BROKERS:
         raise UnsupportedEndpointType(f"Unsupported endpoint type {request.endpoint_type}")
-    listener = ctx.connection.listener_name
+    listener, alive = ctx.connection.listener_name, ctx.nodes.alive
     return schema.Response(
         error_code=0,
         cluster_id=ctx.cluster.cluster_id,
         controller_id=ctx.nodes.controller_id,
-        brokers=[_broker(node, *node.advertised(listener)) for node in ctx.nodes.alive],
+        brokers=[_broker(node, listener, alive) for node in (ctx.nodes.registered if request.include_fenced_brokers else alive)],
         cluster_authorized_operations=CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED_FOR,
     )
 
 
-def _broker(node: Node, host: str, port: int) -> schema.Broker:
-    return schema.Broker(broker_id=node.node_id, host=host, port=port, rack=node.rack)
+def _broker(node: Node, listener: str, alive: Sequence[Node]) -> schema.Broker:
+    host, port = node.advertised(listener)
+    return schema.Broker(broker_id=node.node_id, host=host, port=port, rack=node.rack, is_fenced=node not in alive)
 
 
 def on_error(_ctx: RequestContext, _request: schema.Request, error: KafkaError) -> schema.Response:

@@ -35,6 +35,8 @@ from minibroker.schemas import (
     k42_delete_groups,
     k43_elect_leaders,
     k45_alter_partition_reassignments,
+    k60_describe_cluster,
+    k61_describe_producers,
     k65_describe_transactions,
     k69_consumer_group_describe,
 )
@@ -47,6 +49,8 @@ from tests.support.kafka_cluster import KafkaCluster
 
 GOLDEN = Path(__file__).with_name("several_brokers_kafka_4.3.1.json")
 TIMEOUT_S = 60.0
+CONSUMER, DEBUGGING = -1, -2  #: replica ids
+LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
 REPLICAS = ([1, 2], [2, 3], [3, 1])  #: of the topic's partitions
 
 
@@ -117,9 +121,12 @@ def converse(cluster: Cluster) -> dict[str, Any]:
     ask_leaders(cluster, made.topic_id)
     ask_coordinators(cluster)
     ask_controller(cluster)
+    ask_followers(cluster, made.topic_id)
+    describe_cluster(cluster, "all are there")
     cluster.stop(2)
     cluster.until(lambda: metadata(cluster, "orders"), lambda found: len(found.brokers) == 2 and all_left(found, 2))
     note_partitions(cluster, "metadata without broker 2")
+    describe_cluster(cluster, "broker 2 is gone")
     cluster.note("Produce, too few in sync", cluster.ask(1, produce(made.topic_id, 0, acks=-1)))
     cluster.note("elect a preferred leader that is gone", elect(cluster, 1, 0))
     cluster.note("elect uncleanly what has a leader", elect(cluster, 1, 1))
@@ -174,6 +181,52 @@ def ask_leaders(cluster: Cluster, topic_id: Any) -> None:
     place = k23_offset_for_leader_epoch.Partition(partition=0, leader_epoch=0, current_leader_epoch=-1)
     asked = k23_offset_for_leader_epoch.Topic(topic="orders", partitions=[place])
     cluster.note("OffsetForLeaderEpoch", cluster.ask(3, k23_offset_for_leader_epoch.Request(replica_id=-1, topics=[asked])))
+
+
+def ask_followers(cluster: Cluster, topic_id: Any) -> None:
+    """Partition 1 at its leader 2, at its follower 3 and at the stranger 1: what a debugging replica may ask, and the producers."""
+    producer_id = cluster.until(
+        lambda: cluster.ask(2, k22_init_producer_id.Request(transactional_id=None, transaction_timeout_ms=1000)).producer_id,
+        lambda found: found >= 0,
+    )
+    batch = records(3, producer_id=producer_id, producer_epoch=0, base_sequence=0)
+    written = k00_produce.Topic(name="orders", topic_id=topic_id, partition_data=[k00_produce.Partition(index=1, records=batch)])
+    (answer,) = cluster.ask(2, k00_produce.Request(acks=-1, timeout_ms=3000, topic_data=[written])).responses
+    assert answer.partition_responses[0].error_code == 0, answer
+    names = {2: "leader", 3: "follower", 1: "stranger"}
+
+    def offsets(node: int, replica_id: int, timestamp: int, epoch: int = -1, version: int | None = None) -> Any:
+        asked = k02_list_offsets.Partition(partition_index=1, timestamp=timestamp, current_leader_epoch=epoch)
+        topic = k02_list_offsets.Topic(name="orders", partitions=[asked])
+        return cluster.ask(node, k02_list_offsets.Request(replica_id=replica_id, topics=[topic]), version).topics[0].partitions[0]
+
+    cluster.until(lambda: offsets(3, DEBUGGING, LATEST).offset, lambda offset: offset >= 3)
+    for node, who in names.items():
+        for replica_id in (CONSUMER, DEBUGGING, 1, 3):
+            for timestamp in (LATEST, EARLIEST, MAX_TIMESTAMP):
+                cluster.note(f"ListOffsets {timestamp} of replica {replica_id} at the {who}", offsets(node, replica_id, timestamp))
+        for epoch in (0, 5):
+            cluster.note(f"ListOffsets in epoch {epoch} of a debugging replica at the {who}", offsets(node, DEBUGGING, LATEST, epoch))
+        for version in (1, 4):
+            told = offsets(node, DEBUGGING, LATEST, version=version)
+            cluster.note(f"ListOffsets {version} of a debugging replica at the {who}", told)
+        place = k23_offset_for_leader_epoch.Partition(partition=1, leader_epoch=0, current_leader_epoch=-1)
+        asked = k23_offset_for_leader_epoch.Topic(topic="orders", partitions=[place])
+        told = cluster.ask(node, k23_offset_for_leader_epoch.Request(replica_id=DEBUGGING, topics=[asked]))
+        cluster.note(f"OffsetForLeaderEpoch of a debugging replica at the {who}", told)
+        wanted = k61_describe_producers.Topic(name="orders", partition_indexes=[1, 9])
+        unknown = k61_describe_producers.Topic(name="absent", partition_indexes=[0])
+        told = cluster.ask(node, k61_describe_producers.Request(topics=[wanted, unknown]))
+        found = str({topic.name: sorted(topic.partitions, key=lambda each: int(each.partition_index)) for topic in told.topics})
+        cluster.note(f"DescribeProducers at the {who}", found.replace(f"producer_id={producer_id},", "producer_id=P,"))
+
+
+def describe_cluster(cluster: Cluster, when: str) -> None:
+    """With and without fenced brokers."""
+    for version, more in ((0, {}), (1, {}), (2, {"include_fenced_brokers": False}), (2, {"include_fenced_brokers": True})):
+        answer = cluster.ask(1, k60_describe_cluster.Request(include_cluster_authorized_operations=False, **more), version)
+        brokers = sorted(answer.brokers, key=lambda each: int(each.broker_id))
+        cluster.note(f"DescribeCluster {version} {more}, {when}", (answer.error_code, brokers))
 
 
 def stranger(cluster: Cluster, key_type: int, key: str) -> int:
