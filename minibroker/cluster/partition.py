@@ -1,7 +1,7 @@
 """One partition as the broker serves it: its log, its leader epoch, and who waits for it to move.
 
-Invariant: `append`, `append_own` and `end_transaction` are the ways in; whoever subscribed is woken after each append that moved
-high_watermark or last_stable_offset, and before the producer has its answer.
+Invariant: `append`, `append_validated`, `append_own` and `end_transaction` are the ways in. Subscribers are woken after each append that
+moved high_watermark or last_stable_offset, and before the producer has its answer.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from minibroker.cluster.subscribers import Subscribers
 from minibroker.errors import FencedLeaderEpoch, KafkaError, KafkaStorageError, UnknownLeaderEpoch
 from minibroker.log.partition_log import PartitionLog
 from minibroker.log.results import Appended
+from minibroker.records.batch import RecordBatch
 from minibroker.records.control import ControlType, EndTransactionMarker
 
 NO_EPOCH = -1  #: a client that does not say which leader it believes in
@@ -91,9 +92,16 @@ class Partition:
         self.wake()
 
     def append(self, data: memoryview, *, produce_version: int | None = None) -> Appended:
-        """Append what a producer sent and wake who waits; raises what PartitionLog.append raises."""
+        """Append what a producer sent and wake the subscribers; raises what PartitionLog.append raises, LongBatch among it."""
         log = self.online_log or self.log
         appended = log.append(data, produce_version=produce_version)
+        if self._subscribers:
+            self.wake()
+        return appended
+
+    def append_validated(self, batch: RecordBatch, *, produce_version: int | None = None) -> Appended:
+        """Append a long batch that was validated in steps; as `append` otherwise."""
+        appended = self.log.append_validated(batch, produce_version=produce_version)
         if self._subscribers:
             self.wake()
         return appended

@@ -9,22 +9,26 @@ REQUEST_TIMED_OUT after timeout_ms. acks=0 has no answer at all; an error then c
 Transactional batches are appended when the coordinator knows that their transaction reaches the partition; from version 12 on this very
 request tells it (coordinator/transaction/admission.py). All of them are of one producer, or the whole request is
 INVALID_PRODUCER_ID_MAPPING; one without a transactional_id makes it TRANSACTIONAL_ID_AUTHORIZATION_FAILED, and nothing is appended.
+Batches that take more than a few milliseconds to validate (records/long_batch.py) are validated in slices, with other clients served in
+between, and appended then: before the next partition of their request, and before the next request of their connection.
 The topics in which the broker keeps its own state are INVALID_TOPIC_EXCEPTION for all clients but Kafka's own `__admin_client`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from functools import partial
 from struct import Struct
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.topic import INTERNAL_TOPICS
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import NO_RESPONSE, Delayed, NoResponse
 from minibroker.dispatch.flush_queue import Failures
+from minibroker.dispatch.record_steps import in_slices
 from minibroker.dispatch.registry import handles
+from minibroker.dispatch.slices import Steps
 from minibroker.errors import (
     BY_CODE,
     CorruptMessage,
@@ -41,7 +45,9 @@ from minibroker.errors import (
     WireError,
 )
 from minibroker.log.partition_log import PartitionLog
+from minibroker.log.results import Appended
 from minibroker.records.batch import HEADER_SIZE, MAGIC_V2
+from minibroker.records.validate import LongBatch
 from minibroker.schemas import k00_produce as schema
 from minibroker.wire.schema import Buffer, constructor
 
@@ -58,6 +64,7 @@ _ATTRIBUTES: Final = 22  #: position of the low byte of a batch's attributes
 _TRANSACTIONAL: Final = 0x10
 _PRODUCER: Final = Struct(">43xqh")  #: of a batch: producer_id, producer_epoch
 _MAGIC: Final = 16  #: position of the format's version
+_PAUSE_S: Final = 0.001  #: of work on several partitions, after which there is a pause
 _SIZE: Final = Struct(">8xi")  #: of a message, which counts from behind itself
 
 #: refusals that come before Kafka looks at the log; with the others it tells where the log starts, and a Java producer that is
@@ -86,22 +93,81 @@ _partition_result = constructor(schema.PartitionResult)
 def produce(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed | NoResponse:
     """Append to each partition on its own: one that fails does not stop the others."""
     _check(request)
+    topics = request.topic_data
+    if len(topics) == 1 and len(topics[0].partition_data) == 1:  # most requests
+        topic = topics[0]
+        admission = None if request.transactional_id is None else _admit(ctx, request, request.transactional_id)
+        waiting: Waiting = []
+        try:
+            result = _append(ctx, topic, topic.partition_data[0], admission, waiting)
+        except LongBatch:
+            pass  # nothing was appended
+        else:
+            response = _response(responses=[_topic_result(name=topic.name, topic_id=topic.topic_id, partition_responses=[result])])
+            return _answer(ctx, request, response, waiting) if waiting or not request.acks else response
+    answer: schema.Response | Delayed | NoResponse = ctx.slices.run(_produce_in_slices(ctx, request))
+    return answer
+
+
+def _produce_in_slices(ctx: RequestContext, request: schema.Request) -> Steps:
+    """Append to one partition after the other, with pauses when it takes long."""
     admission = None if request.transactional_id is None else _admit(ctx, request, request.transactional_id)
     waiting: Waiting = []
-    response = _response(
-        responses=[
-            _topic_result(
-                name=topic.name,
-                topic_id=topic.topic_id,
-                partition_responses=[_append(ctx, topic, each, admission, waiting) for each in topic.partition_data],
-            )
-            for topic in request.topic_data
-        ]
+    responses: list[schema.TopicResult] = []
+    now_s = ctx.slices.now_s
+    deadline_s = now_s() + _PAUSE_S
+    for topic in request.topic_data:
+        results: list[schema.PartitionResult] = []
+        for each in topic.partition_data:
+            try:
+                result = _append(ctx, topic, each, admission, waiting)
+            except LongBatch:
+                result = yield from _append_long(ctx, request, topic, each, waiting)
+            results.append(result)
+            if now_s() >= deadline_s:
+                yield None
+                deadline_s = now_s() + _PAUSE_S
+                if request.transactional_id is not None:  # again: the transaction may have ended meanwhile
+                    admission = _admit(ctx, request, request.transactional_id)
+        responses.append(_topic_result(name=topic.name, topic_id=topic.topic_id, partition_responses=results))
+    response = _response(responses=responses)
+    answer = _answer(ctx, request, response, waiting) if waiting or not request.acks else response
+    return (yield answer) if isinstance(answer, Delayed) else answer
+
+
+def _append_long(
+    ctx: RequestContext, request: schema.Request, topic: schema.Topic, asked: schema.Partition, waiting: Waiting
+) -> Generator[Delayed | None, Any, schema.PartitionResult]:
+    """Validate a long batch in slices, and append it in the turn in which it is valid."""
+    log_start_offset = -1
+    try:
+        log = _partition(ctx, topic, asked.index).log
+        log_start_offset = log.log_start_offset
+        validating = log.validating(cast("memoryview", asked.records), produce_version=ctx.api_version)
+        batch = yield from in_slices(ctx.services.background, validating)
+        admission = None if request.transactional_id is None else _admit(ctx, request, request.transactional_id)
+        partition = _partition(ctx, topic, asked.index)
+        _check_admitted(partition, admission)
+        appended = partition.append_validated(batch, produce_version=ctx.api_version)
+    except KafkaError as error:
+        return _failed(asked.index, error, -1 if isinstance(error, _NO_LOG_START) else log_start_offset)
+    result = _partition_result(
+        index=asked.index,
+        error_code=0,
+        base_offset=appended.base_offset,
+        log_append_time_ms=appended.log_append_time_ms,
+        log_start_offset=appended.log_start_offset,
     )
+    _note_waits(result, partition, appended, admission, waiting)
+    return result
+
+
+def _answer(
+    ctx: RequestContext, request: schema.Request, response: schema.Response, waiting: Waiting
+) -> schema.Response | Delayed | NoResponse:
+    """Answer when what was appended is as safe as it must be."""
     if request.acks == 0:
         return _without_answer(ctx, response, waiting)
-    if not waiting:
-        return response
     if request.acks == _ALL and any(each.held for each in waiting):
         return _when_shown(ctx, response, waiting, request.timeout_ms)
     waiting = [each for each in waiting if each.wants_sync]
@@ -131,7 +197,12 @@ def _check(request: schema.Request) -> None:
     for topic in request.topic_data:
         for partition in topic.partition_data:
             records = partition.records
-            if records is not None and _is_transactional(records):
+            if (
+                records is not None
+                and len(records) >= HEADER_SIZE
+                and records[_ATTRIBUTES] & _TRANSACTIONAL
+                and records[_MAGIC] == MAGIC_V2
+            ):
                 raise TransactionalIdAuthorizationFailed("transactional records without a transactional_id")
 
 
@@ -173,8 +244,8 @@ def _append(
     log_start_offset = -1
     try:
         partition = _partition(ctx, topic, asked.index)
-        if admission is not None and (partition.topic, partition.index) in admission.refused:
-            raise admission.refused[partition.topic, partition.index]
+        if admission is not None:
+            _check_admitted(partition, admission)
         log = partition.log
         log_start_offset = log.log_start_offset
         records = asked.records
@@ -192,11 +263,25 @@ def _append(
         log_append_time_ms=appended.log_append_time_ms,
         log_start_offset=appended.log_start_offset,
     )
+    if log.may_wait or admission is not None:
+        _note_waits(result, partition, appended, admission, waiting)
+    return result
+
+
+def _check_admitted(partition: Partition, admission: Admission | None) -> None:
+    if admission is not None and (partition.topic, partition.index) in admission.refused:
+        raise admission.refused[partition.topic, partition.index]
+
+
+def _note_waits(
+    result: schema.PartitionResult, partition: Partition, appended: Appended, admission: Admission | None, waiting: Waiting
+) -> None:
+    """Note what an append waits for before it may be acknowledged, if anything."""
+    log = partition.log
     if log.may_wait and (log.is_held or log.wants_sync):
         waiting.append(_Wait(result, log, log.wants_sync, partition if log.is_held else None, appended.last_offset + 1))
     if admission is not None and admission.log is not None:
         waiting.append(_Wait(result, admission.log, wants_sync=True))
-    return result
 
 
 def _partition(ctx: RequestContext, topic: schema.Topic, index: int) -> Partition:

@@ -42,7 +42,8 @@ from minibroker.log.transactions import OpenTransaction
 from minibroker.log.write_times import WriteTimes
 from minibroker.records.batch import NO_TIMESTAMP, RecordBatch, assign_offsets, stamp_log_append_time
 from minibroker.records.control import EndTransactionMarker, build_end_transaction_batch
-from minibroker.records.validate import validate_produced
+from minibroker.records.long_batch import Steps, validate_in_steps
+from minibroker.records.validate import validate_at_once
 from minibroker.storage.files import Files
 from minibroker.storage.log_file_names import delete_folder_name
 from minibroker.storage.segment import Segment
@@ -113,8 +114,8 @@ class PartitionLog(ShrinkingLog):
     def append(self, data: memoryview, *, produce_version: int | None = None) -> Appended:
         """Validate what a producer sent, give it offsets, and write it at once with one call; `data` is written into.
 
-        That the coordinator knows of a transactional batch's transaction is the caller's to see to. Raises what records/validate.py and
-        `append_batch` raise, with nothing appended.
+        The caller makes sure that the coordinator knows of a transactional batch's transaction. Raises what records/validate.py and
+        `append_batch` raise, with nothing appended; LongBatch: `validating` does it in steps, then `append_validated`.
         """
         if self.offline_cause is not None:
             raise self._offline_error()
@@ -122,10 +123,22 @@ class PartitionLog(ShrinkingLog):
         if data.readonly:
             data = memoryview(bytearray(data))
         rules = self._rules
-        batch = validate_produced(data, rules, now_ms=now_ms, produce_version=produce_version)
+        batch = validate_at_once(data, rules, now_ms=now_ms, produce_version=produce_version)
         if produce_version is not None and produce_version >= IMPLICIT_SINCE and batch.is_transactional:
             self._producers.check_first_sequence(batch)
         return self.append_batch(batch, now_ms if rules.timestamp_type else NO_TIMESTAMP)
+
+    def validating(self, data: memoryview, *, produce_version: int | None = None) -> Steps[RecordBatch]:
+        """Validate a long batch in steps (records/long_batch.py), for `append_validated`; `data` is written into. Raises KafkaError."""
+        if data.readonly:
+            data = memoryview(bytearray(data))
+        return validate_in_steps(data, self._rules, now_ms=self._clock.now_ms, produce_version=produce_version)
+
+    def append_validated(self, batch: RecordBatch, *, produce_version: int | None = None) -> Appended:
+        """Append what `validating` returned, as `append` does; the log may have changed meanwhile."""
+        if produce_version is not None and produce_version >= IMPLICIT_SINCE and batch.is_transactional:
+            self._producers.check_first_sequence(batch)
+        return self.append_batch(batch, batch.max_timestamp if batch.timestamp_type else NO_TIMESTAMP)
 
     def append_batch(self, batch: RecordBatch, log_append_time_ms: int = NO_TIMESTAMP) -> Appended:
         """Append a validated batch: offsets and leader epoch are written into its bytes in place.

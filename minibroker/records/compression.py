@@ -28,7 +28,8 @@ from typing import TYPE_CHECKING
 from minibroker.errors import InvalidRecord, UnsupportedCompressionType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+    from types import ModuleType
 
     from typing_extensions import Buffer
     from zstandard import ZstdDecompressor
@@ -111,6 +112,11 @@ def broken(kind: Compression, reason: object) -> InvalidRecord:
     return InvalidRecord(f"a broken {kind.name.lower()} payload: {reason}")
 
 
+def too_many_parts(kind: Compression, size: int) -> InvalidRecord:
+    """The answer to a payload of `size` bytes that consists of more than `parts_max` parts."""
+    return broken(kind, f"{size} bytes in more than {parts_max(size)} parts")
+
+
 def _copy(data: Buffer, level: int | None) -> bytes:  # noqa: ARG001  one signature for all codecs
     return bytes(data)
 
@@ -161,34 +167,59 @@ def _snappy(data: Buffer, level: int | None) -> bytes:  # noqa: ARG001  snappy h
 
 
 def _unsnappy(data: memoryview, max_bytes: int) -> bytes:
-    if not is_xerial(data):
-        return snappy_block(data, max_bytes, max_bytes)
+    if len(data) <= AT_ONCE_BYTES:
+        return b"".join(snappy_blocks(data, max_bytes))
     return _in_pieces(Compression.SNAPPY, data, max_bytes)
 
 
-def is_xerial(data: memoryview) -> bool:
-    """Whether Xerial's framing begins here."""
-    return data[: len(XERIAL_MAGIC)] == XERIAL_MAGIC
-
-
-def snappy_block(block: memoryview, left: int, max_bytes: int) -> bytes:
-    """One raw block, which may become `left` of `max_bytes`; its claim is judged before any memory is taken."""
+def snappy_blocks(data: memoryview, max_bytes: int) -> Iterator[bytes]:
+    """Yield the blocks of a payload, decompressed: of Xerial's framing, or the raw one that there is."""
     from cramjam import DecompressionError, snappy  # noqa: PLC0415
 
     try:
-        size: int = snappy.decompress_raw_len(block)
-        if size > left:
-            raise too_large(Compression.SNAPPY, max_bytes)
-        if size > SNAPPY_MAX_RATIO * len(block):
-            raise broken(Compression.SNAPPY, f"{len(block)} bytes claim to be {size}")
-        if size <= _AT_ONCE_CONTENT:
-            return bytes(snappy.decompress_raw(block, output_len=size))
-        out = BytesIO(bytes(size))  # decompressed in place: a large block is not copied
-        with out.getbuffer() as view:
-            snappy.decompress_raw_into(block, view)
-        return out.getvalue()
+        if data[:8] == XERIAL_MAGIC:
+            yield from _xerial_blocks(snappy, data, max_bytes)
+        else:
+            yield _snappy_block(snappy, data, max_bytes, max_bytes)
     except (DecompressionError, ValueError) as error:
         raise broken(Compression.SNAPPY, error) from None
+
+
+def _xerial_blocks(snappy: ModuleType, data: memoryview, max_bytes: int) -> Iterator[bytes]:
+    position, end, left = 0, len(data), max_bytes
+    for _ in range(parts_max(end)):
+        if position >= end:
+            return
+        if data[position : position + 8] == XERIAL_MAGIC:
+            if data[position : position + 16] != XERIAL_HEADER:
+                raise broken(Compression.SNAPPY, "a framing of another version")
+            position += 16
+            continue
+        start = position + 4
+        size = int.from_bytes(data[position:start])
+        position = start + size
+        if position > end:
+            raise broken(Compression.SNAPPY, f"a block of {size} bytes where {max(end - start, 0)} remain")
+        content = _snappy_block(snappy, data[start:position], left, max_bytes)
+        left -= len(content)
+        yield content
+    if position < end:
+        raise too_many_parts(Compression.SNAPPY, end)
+
+
+def _snappy_block(snappy: ModuleType, block: memoryview, left: int, max_bytes: int) -> bytes:
+    """One raw block, which may become `left` of `max_bytes`; its claim is judged before any memory is taken."""
+    size: int = snappy.decompress_raw_len(block)
+    if size > left:
+        raise too_large(Compression.SNAPPY, max_bytes)
+    if size > SNAPPY_MAX_RATIO * len(block):
+        raise broken(Compression.SNAPPY, f"{len(block)} bytes claim to be {size}")
+    if size <= _AT_ONCE_CONTENT:
+        return bytes(snappy.decompress_raw(block, output_len=size))
+    out = BytesIO(bytes(size))  # decompressed in place: a large block is not copied
+    with out.getbuffer() as view:
+        snappy.decompress_raw_into(block, view)
+    return out.getvalue()
 
 
 def _lz4(data: Buffer, level: int | None) -> bytes:

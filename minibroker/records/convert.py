@@ -17,74 +17,155 @@ unknown codec and a payload that its codec cannot read, where Kafka answers UNKN
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, cast
 
-from minibroker.errors import CorruptMessage, InvalidRecord, InvalidTimestamp, UnsupportedCompressionType
-from minibroker.records.batch import NO_TIMESTAMP, RecordBatch, split_batches
-from minibroker.records.builder import build_batch
-from minibroker.records.compression import MAX_DECOMPRESSED_BYTES, Compression
-from minibroker.records.legacy import LegacyBatch, messages_of, records_of
+from minibroker.errors import CorruptMessage, InvalidRecord, InvalidTimestamp, MessageTooLarge, UnsupportedCompressionType
+from minibroker.records.batch import (
+    HEADER_SIZE,
+    LOG_APPEND_TIME_FLAG,
+    MAGIC_V2,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+    RecordBatch,
+    split_batches,
+)
+from minibroker.records.builder import frame_batch
+from minibroker.records.compression import MAX_DECOMPRESSED_BYTES, Compression, compress, decompress
+from minibroker.records.legacy import LegacyBatch, Message, base_offset_of, message_of, messages_in, packed_messages, timestamp_of
 from minibroker.records.legacy_builder import build_message_set
-from minibroker.records.record import Record, decode_records
-from minibroker.records.validate import INT64_MAX, ProduceRules, errors_of_records, too_large
+from minibroker.records.long_batch import Steps
+from minibroker.records.record import Record, decode_records, encode_record
+from minibroker.records.validate import INT64_MAX, ProduceRules, RecordJudge, too_large
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 
-#: in one compressed set of a producer; no old client is known to send a thousandth of it
+#: in one compressed set of a producer, and bytes of their content; no old client is known to send a thousandth of it
 MAX_SET_MESSAGES = 250_000
+MAX_SET_BYTES = 32 * 1024 * 1024
+
+_STEP_MESSAGES = 50  #: between two pauses: less than a millisecond
 
 
-def upgrade_produced(data: memoryview, rules: ProduceRules, *, now_ms: int) -> RecordBatch:
-    """One batch of format v2 with the records of the messages of format v0 or v1 that `data` is; KafkaError when they are refused."""
-    batches = _messages_in(data, rules)
-    records: list[Record] = []
-    codec = Compression.NONE
-    for batch in batches:
-        messages = messages_of(batch, max_bytes=rules.max_decompressed_bytes, max_count=MAX_SET_MESSAGES, may_be_torn=False)
-        for message in messages:
-            if message.magic != batch.magic:
-                raise InvalidRecord(f"a message of format v{message.magic} in a set of format v{batch.magic}")
-        found = list(records_of(batch, messages))
-        error = errors_of_records(batch, found, rules, now_ms)
-        if error is not None:
-            raise error
-        records += found
-        codec = batch.compression
-    timestamps = [record.timestamp for record in records]
-    if min(timestamps) < NO_TIMESTAMP or max(timestamps) - timestamps[0] > INT64_MAX:
-        raise InvalidTimestamp(f"timestamps from {min(timestamps)} to {max(timestamps)}")
-    if rules.compression is not None:
-        codec = rules.compression
-    upgraded = build_batch(
-        records,
-        compression=codec,
-        level=rules.compression_level,
-        timestamp_type=rules.timestamp_type,
-        max_timestamp=now_ms if rules.timestamp_type else None,
-    )
-    if len(upgraded) > rules.max_message_bytes:
-        raise too_large(len(upgraded), rules)
-    return RecordBatch(upgraded)
+def upgrade_in_steps(data: memoryview, rules: ProduceRules, *, now_ms: Callable[[], int]) -> Steps[RecordBatch]:
+    """Make one batch of format v2 of the messages of format v0 or v1 that `data` is. Raises KafkaError when they are refused.
+
+    No message is kept: what they become is one payload.
+    """
+    yield from _check_messages(data, rules)
+    upgrade = _Upgrade(rules, now_ms())
+    for count, batch in enumerate(_messages_in(data)):
+        if batch.is_compressed:
+            yield from upgrade.add_set(batch)
+        else:
+            upgrade.add(batch, message_of(batch))
+            upgrade.end_batch()
+        if not count % _STEP_MESSAGES:
+            yield None
+    return (yield from upgrade.batch(now_ms))
 
 
-def _messages_in(data: memoryview, rules: ProduceRules) -> list[LegacyBatch]:
-    """The whole messages of `data`, each within the limit and with a right CRC, all of one format; a compressed set is alone."""
-    found: list[LegacyBatch] = []
+class _Upgrade:
+    """A batch of format v2 that grows by old messages."""
+
+    def __init__(self, rules: ProduceRules, now_ms: int) -> None:
+        self._rules = rules
+        self._now_ms = now_ms
+        self._codec = rules.compression or Compression.NONE
+        self._payload = bytearray()
+        self._count = 0
+        self._base_timestamp = self._least = self._most = NO_TIMESTAMP
+        self._judge: RecordJudge | None = None  #: of the old batch whose messages are added
+        self._index = 0  #: in that batch
+
+    def add(self, batch: LegacyBatch, message: Message) -> None:
+        """Add a message of `batch`. Raises InvalidRecord for one of another format, MessageTooLarge."""
+        if message.magic != batch.magic:
+            raise InvalidRecord(f"a message of format v{message.magic} in a set of format v{batch.magic}")
+        if self._judge is None:
+            self._judge, self._index = RecordJudge(batch, self._rules, self._now_ms), 0
+        timestamp = timestamp_of(batch, message)
+        self._judge.look_at(self._index, timestamp, message.key is None)
+        self._index += 1
+        if not self._count:
+            self._base_timestamp = self._least = self._most = timestamp
+        self._least, self._most = min(self._least, timestamp), max(self._most, timestamp)
+        record = Record(0, timestamp, message.key, message.value)
+        encode_record(self._payload, record, self._count, timestamp - self._base_timestamp)
+        self._count += 1
+        if self._codec is Compression.NONE and HEADER_SIZE + len(self._payload) > self._rules.max_message_bytes and not batch.is_compressed:
+            raise too_large(HEADER_SIZE + len(self._payload), self._rules)
+
+    def add_set(self, batch: LegacyBatch) -> Steps[None]:
+        """Add the messages of a compressed set, which is the only batch."""
+        if self._rules.compression is None:
+            self._codec = batch.compression
+        kind, payload = packed_messages(batch)
+        max_bytes = min(MAX_SET_BYTES, self._rules.max_decompressed_bytes)
+        content: bytes = yield partial(decompress, kind, payload, max_bytes=max_bytes)
+        message: Message | None = None
+        for message in messages_in(content, may_be_torn=False):
+            if self._count == MAX_SET_MESSAGES:
+                raise MessageTooLarge(f"a compressed set of more than {MAX_SET_MESSAGES} messages")
+            self.add(batch, message)
+            if not self._count % _STEP_MESSAGES:
+                yield None
+        if message is not None:
+            base_offset_of(batch, message.offset)
+        self.end_batch()
+
+    def end_batch(self) -> None:
+        """All messages of an old batch were added. Raises KafkaError when some are at fault."""
+        judge, self._judge = self._judge, None
+        if judge is not None and judge.error is not None:
+            raise judge.error
+
+    def batch(self, now_ms: Callable[[], int]) -> Steps[RecordBatch]:
+        """Return the batch. Raises InvalidTimestamp, MessageTooLarge."""
+        rules = self._rules
+        if self._least < NO_TIMESTAMP or self._most - self._base_timestamp > INT64_MAX:
+            raise InvalidTimestamp(f"timestamps from {self._least} to {self._most}")
+        packed: bytes | bytearray = self._payload
+        if self._codec:
+            packed = yield partial(compress, self._codec, packed, rules.compression_level)
+        if HEADER_SIZE + len(packed) > rules.max_message_bytes:
+            raise too_large(HEADER_SIZE + len(packed), rules)
+        attributes = self._codec | (LOG_APPEND_TIME_FLAG if rules.timestamp_type else 0)
+        most = now_ms() if rules.timestamp_type else self._most
+        last = self._count - 1
+        framed = frame_batch(
+            packed, attributes, 0, last, self._base_timestamp, most, NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE, self._count
+        )
+        return RecordBatch(framed)
+
+
+def _messages_in(data: memoryview) -> Iterator[LegacyBatch]:
+    for batch in split_batches(data, allow_partial=True):
+        yield cast("LegacyBatch", batch)
+
+
+def _check_messages(data: memoryview, rules: ProduceRules) -> Steps[None]:
+    """Check that the messages of `data` are within the limit, have a right CRC and one format, and that a compressed set is alone."""
+    count, magic, has_set = 0, MAGIC_V2, False
     for batch in split_batches(data, allow_partial=True):
         if batch.size > rules.max_message_bytes:
             raise too_large(batch.size, rules)
         if not batch.check_crc():
             raise CorruptMessage(f"record is corrupt (stored crc = {batch.crc})")
-        if not isinstance(batch, LegacyBatch) or (found and batch.magic != found[0].magic):
+        if not isinstance(batch, LegacyBatch) or (count and batch.magic != magic):
             raise InvalidRecord(f"a batch of message format v{batch.magic} is not of the same format as the first one")
-        found.append(batch)
-    if not found:
+        magic, has_set, count = batch.magic, has_set or batch.is_compressed, count + 1
+        if not count % _STEP_MESSAGES:
+            yield None
+    if not count:
         raise InvalidRecord("a produce request must have at least one whole message per partition")
-    if len(found) > 1 and any(batch.is_compressed for batch in found):
+    if count > 1 and has_set:
         raise InvalidRecord("a compressed message set must be the only one of its partition")
-    return found
 
 
 def downgrade(data: Buffer, magic: int, first_offset: int, *, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> Buffer:

@@ -31,7 +31,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
-from minibroker.errors import CorruptMessage, InvalidRecord, MessageTooLarge
+from minibroker.errors import CorruptMessage, InvalidRecord
 from minibroker.records.batch import (
     COMPRESSION_MASK,
     LOG_APPEND_TIME_FLAG,
@@ -154,31 +154,46 @@ def decode_legacy(batch: LegacyBatch, *, max_bytes: int = MAX_DECOMPRESSED_BYTES
 
 
 def records_of(batch: LegacyBatch, messages: list[Message]) -> Iterator[Record]:
-    """The `messages` of `batch` as records; InvalidRecord when their offsets do not fit to the batch's."""
-    base_offset = 0
-    if batch.is_compressed and batch.magic == MAGIC_V1 and batch.offset:
-        base_offset = batch.offset - messages[-1].offset
-        if base_offset < 0:
-            raise InvalidRecord(f"a message set of offset {batch.offset} whose last message has offset {messages[-1].offset}")
-    log_append_time = batch.max_timestamp if batch.timestamp_type else None
-    for offset, magic, timestamp, key, value, _ in messages:
-        yield Record(base_offset + offset, log_append_time if log_append_time is not None and magic else timestamp, key, value)
+    """Yield the `messages` of `batch` as records; InvalidRecord when their offsets do not fit to the batch's."""
+    base_offset = base_offset_of(batch, messages[-1].offset)
+    for message in messages:
+        yield Record(base_offset + message.offset, timestamp_of(batch, message), message.key, message.value)
 
 
-def messages_of(
-    batch: LegacyBatch, *, max_bytes: int = MAX_DECOMPRESSED_BYTES, max_count: int | None = None, may_be_torn: bool = True
-) -> list[Message]:
-    """The messages inside a compressed set, at least one, or the one that `batch` is itself; errors as `decode_legacy`.
+def base_offset_of(batch: LegacyBatch, last_offset: int) -> int:
+    """Return what the offsets of messages in `batch` count from, the last of which is `last_offset`. Raises InvalidRecord."""
+    if not (batch.is_compressed and batch.magic == MAGIC_V1 and batch.offset):
+        return 0
+    if batch.offset < last_offset:
+        raise InvalidRecord(f"a message set of offset {batch.offset} whose last message has offset {last_offset}")
+    return batch.offset - last_offset
 
-    More than `max_count` raise MessageTooLarge: a small message takes ten times its size in memory. `may_be_torn`: a partial message behind
-    the whole ones is passed over, as Kafka's readers do, else InvalidRecord.
+
+def timestamp_of(batch: LegacyBatch, message: Message) -> int:
+    """Return the timestamp that holds for `message`: the set's with LogAppendTime, else its own."""
+    return batch.max_timestamp if batch.timestamp_type and message.magic else message.timestamp
+
+
+def messages_of(batch: LegacyBatch, *, max_bytes: int = MAX_DECOMPRESSED_BYTES, may_be_torn: bool = True) -> list[Message]:
+    """Return the messages inside a compressed set, at least one, or the one that `batch` is itself; errors as `decode_legacy`.
+
+    `may_be_torn`: a partial message after the whole ones is passed over, as Kafka's readers do, else InvalidRecord.
     """
     if not batch.is_compressed:
-        key, value = _key_and_value(bytes(batch.data), 0, batch.size, batch.magic)
-        return [Message(batch.offset, batch.magic, batch.max_timestamp, key, value, batch.crc)]
-    content = _decompressed(batch, max_bytes)
-    messages: list[Message] = []
-    position, end = 0, len(content)
+        return [message_of(batch)]
+    kind, payload = packed_messages(batch)
+    return list(messages_in(decompress(kind, payload, max_bytes=max_bytes), may_be_torn=may_be_torn))
+
+
+def message_of(batch: LegacyBatch) -> Message:
+    """Return the message that an uncompressed `batch` is. Raises InvalidRecord."""
+    key, value = _key_and_value(bytes(batch.data), 0, batch.size, batch.magic)
+    return Message(batch.offset, batch.magic, batch.max_timestamp, key, value, batch.crc)
+
+
+def messages_in(content: bytes, *, may_be_torn: bool = True) -> Iterator[Message]:
+    """Yield the messages of a compressed set, which `content` is without its compression; as `messages_of`."""
+    position, end, count = 0, len(content), 0
     while position < end:
         if end - position < MIN_SIZES[0]:
             stop = end + 1
@@ -186,26 +201,25 @@ def messages_of(
             offset, size, crc, magic, attributes = _unpack_head(content, position)
             stop = position + LOG_OVERHEAD + size
         if stop > end:
-            if messages and may_be_torn:
+            if count and may_be_torn:
                 break
-            raise InvalidRecord(f"a torn message in a set: {end - position} bytes are left over behind {len(messages)} messages")
+            raise InvalidRecord(f"a torn message in a set: {end - position} bytes are left over behind {count} messages")
         if magic > MAGIC_V1 or stop - position < MIN_SIZES[magic]:
             raise InvalidRecord(f"no message at position {position} of {end} in a set: size {size}, magic {magic}")
         if attributes & COMPRESSION_MASK:
             raise InvalidRecord("a compressed message inside a compressed message set")
         if crc32(content[position + MAGIC_POSITION : stop]) != crc:
-            raise CorruptMessage(f"message {len(messages)} of a compressed set is corrupt (stored crc = {crc})")
-        if len(messages) == max_count:
-            raise MessageTooLarge(f"a compressed set of more than {max_count} messages")
+            raise CorruptMessage(f"message {count} of a compressed set is corrupt (stored crc = {crc})")
         timestamp: int = _unpack_timestamp(content, position + TIMESTAMP_POSITION)[0] if magic else NO_TIMESTAMP
-        messages.append(Message(offset, magic, timestamp, *_key_and_value(content, position, stop, magic), crc))
+        yield Message(offset, magic, timestamp, *_key_and_value(content, position, stop, magic), crc)
+        count += 1
         position = stop
-    if not messages:
+    if not count:
         raise InvalidRecord("a compressed message set without messages")
-    return messages
 
 
-def _decompressed(batch: LegacyBatch, max_bytes: int) -> bytes:
+def packed_messages(batch: LegacyBatch) -> tuple[Compression, Buffer]:
+    """Return the codec of a compressed set and its messages, compressed. Raises InvalidRecord."""
     kind = batch.compression
     if kind is Compression.ZSTD:
         raise InvalidRecord(f"zstd in message format v{batch.magic}, which has no such codec")
@@ -214,7 +228,7 @@ def _decompressed(batch: LegacyBatch, max_bytes: int) -> bytes:
         from minibroker.records.lz4_header import with_right_checksum  # noqa: PLC0415  hardly ever needed
 
         payload = with_right_checksum(payload)
-    return decompress(kind, payload, max_bytes=max_bytes)
+    return kind, payload
 
 
 def _key_and_value(data: bytes, position: int, stop: int, magic: int) -> tuple[bytes | None, bytes | None]:

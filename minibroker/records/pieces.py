@@ -8,7 +8,7 @@ may do something else, and what it does not keep takes no memory. The work is li
               they are: a payload may have `parts_max` of them. Producers write parts of 32 KiB and more
     output    raises InvalidRecord beyond `max_bytes`, before the piece that goes beyond is handed out
 
-Memory besides the input: two pieces. zstd needs its window, which is as large as the frame says, but no larger than what came out of it.
+Memory besides the input: three pieces. zstd needs its window, which is as large as the frame says, but no larger than what came out of it.
 """
 
 from __future__ import annotations
@@ -20,14 +20,12 @@ from typing import TYPE_CHECKING, Final
 
 from minibroker.records.compression import (
     GZIP_WINDOW_BITS,
-    XERIAL_HEADER,
-    XERIAL_MAGIC,
     Compression,
     broken,
-    is_xerial,
     parts_max,
-    snappy_block,
+    snappy_blocks,
     too_large,
+    too_many_parts,
 )
 
 if TYPE_CHECKING:
@@ -44,11 +42,20 @@ def decompressed_pieces(kind: Compression, data: Buffer, *, max_bytes: int) -> I
     Of NONE the pieces are copies of `data`.
     """
     left, view = max_bytes, memoryview(data)
-    for piece in _snappy(view, max_bytes) if kind is Compression.SNAPPY else _PIECES[kind](view):
+    small: list[bytes] = []  #: pieces that are handed out together
+    size = 0
+    for piece in snappy_blocks(view, max_bytes) if kind is Compression.SNAPPY else _PIECES[kind](view):
         left -= len(piece)
         if left < 0:
             raise too_large(kind, max_bytes)
-        yield piece
+        if size + len(piece) > PIECE_BYTES and size:
+            yield b"".join(small)
+            small.clear()
+            size = 0
+        small.append(piece)
+        size += len(piece)
+    if size:
+        yield b"".join(small)
 
 
 def joined(pieces: Iterator[bytes]) -> bytes:
@@ -90,32 +97,7 @@ def _gzip(data: memoryview) -> Iterator[bytes]:
                 raise broken(Compression.GZIP, "it ends early")
         if position == len(data):
             return
-    raise _too_many_parts(Compression.GZIP, len(data))
-
-
-def _snappy(data: memoryview, max_bytes: int) -> Iterator[bytes]:
-    if not is_xerial(data):
-        yield snappy_block(data, max_bytes, max_bytes)
-        return
-    position, end, left = 0, len(data), max_bytes
-    for _ in range(parts_max(end)):
-        if position >= end:
-            return
-        if is_xerial(data[position : position + len(XERIAL_MAGIC)]):
-            if data[position : position + len(XERIAL_HEADER)] != XERIAL_HEADER:
-                raise broken(Compression.SNAPPY, "a framing of another version")
-            position += len(XERIAL_HEADER)
-            continue
-        size = int.from_bytes(data[position : position + 4])
-        position += 4
-        if size > end - position:
-            raise broken(Compression.SNAPPY, f"a block of {size} bytes where {max(end - position, 0)} remain")
-        content = snappy_block(data[position : position + size], left, max_bytes)
-        left -= len(content)
-        yield content
-        position += size
-    if position < end:
-        raise _too_many_parts(Compression.SNAPPY, end)
+    raise too_many_parts(Compression.GZIP, len(data))
 
 
 def _lz4(data: memoryview) -> Iterator[bytes]:
@@ -157,11 +139,7 @@ def _zstd(data: memoryview) -> Iterator[bytes]:
             raise broken(Compression.ZSTD, error) from None
         position = frame.end
         if parts <= 0 and position < len(data):
-            raise _too_many_parts(Compression.ZSTD, len(data))
-
-
-def _too_many_parts(kind: Compression, size: int) -> Exception:
-    return broken(kind, f"{size} bytes in more than {parts_max(size)} parts")
+            raise too_many_parts(Compression.ZSTD, len(data))
 
 
 _PIECES: dict[Compression, Callable[[memoryview], Iterator[bytes]]] = {

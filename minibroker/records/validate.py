@@ -20,6 +20,9 @@ for compacted topics, and with `ProduceRules.deep` for all. For 64 records of 1 
 that lies there harms only its readers. Compressed payloads are decompressed for the walk, within `max_decompressed_bytes`, and stored
 as they came.
 
+**What is not done at once.** A batch of more than AT_ONCE_RECORDS records, one that becomes larger than AT_ONCE_CONTENT when it is
+decompressed, and all of formats v0 and v1 are validated in steps (long_batch.py), between which the broker serves other clients.
+
 **Where we differ from Kafka 4.3.1** (tests/golden/records/lies_kafka_4.3.1.tsv holds its answers, test_validate.py compares). Stricter:
 offset deltas other than 0, 1, 2, ..., lengths below -1, record lengths that a compressed batch does not keep and bytes behind a
 compressed frame are INVALID_RECORD; Kafka stores some of these, and readers fail on them. Clearer: an unknown codec is
@@ -58,11 +61,16 @@ from minibroker.records.record import Record, decode_records
 from minibroker.records.walk import walk_records
 
 DEEP_RECORD_COUNT = 32  #: batches of up to so many records are walked deeply, whatever the rules say
+AT_ONCE_RECORDS = 8192  #: of a batch that is validated at once, in a few milliseconds
+AT_ONCE_CONTENT = 1024 * 1024  #: bytes of its payload when decompressed
+AT_ONCE_COMPRESSED = 64 * 1024  #: bytes of a payload that is compressed anew at once
+MAX_RECORD_ERRORS = 1000  #: records at fault that an answer names; the others are counted
 INT64_MAX = 0x7FFF_FFFF_FFFF_FFFF
 V2_SINCE_PRODUCE = 3
 ZSTD_SINCE_PRODUCE = 7
 MIN_BATCH_LENGTH = 14  #: Kafka's RECORD_OVERHEAD_V0, below which it takes a length for garbage
 
+_AT_ONCE_DELTAS = range(AT_ONCE_RECORDS)  #: what last_offset_delta may be
 _KEPT_ATTRIBUTES = LOG_APPEND_TIME_FLAG | TRANSACTIONAL_FLAG  #: by recompression; Kafka writes a new batch then
 
 _LENGTH = Struct(">i")
@@ -85,45 +93,72 @@ class ProduceRules(NamedTuple):
     deep: bool = False  #: look into every record, not only into those of small batches
 
 
+class LongBatch(Exception):  # noqa: N818  not an error: what to do next
+    """Validating the batch takes more than a few milliseconds: `long_batch.validate_in_steps` does it."""
+
+
 def validate_produced(data: memoryview, rules: ProduceRules, *, now_ms: int, produce_version: int | None = None) -> RecordBatch:
-    """The one batch of `data`, ready for its offsets; KafkaError, with `record_errors` where records are at fault, when it is refused.
+    """Validate a batch of any length in one go; as `validate_at_once` otherwise."""
+    try:
+        return validate_at_once(data, rules, now_ms=now_ms, produce_version=produce_version)
+    except LongBatch:
+        from minibroker.records.long_batch import finished, validate_in_steps  # noqa: PLC0415  it imports this module
+
+        return finished(validate_in_steps(data, rules, now_ms=lambda: now_ms, produce_version=produce_version))
+
+
+def validate_at_once(data: memoryview, rules: ProduceRules, *, now_ms: int, produce_version: int | None = None) -> RecordBatch:
+    """Return the one batch of `data`, ready for its offsets.
 
     `data` must be writable: small corrections are made in it. The batch returned lies in `data`, or in new memory when it had to be
     compressed anew. `produce_version` None stands for the newest.
-    """
-    if (
-        produce_version is not None
-        and produce_version < V2_SINCE_PRODUCE
-        and len(data) > MAGIC_POSITION
-        and data[MAGIC_POSITION] < MAGIC_V2
-    ):
-        from minibroker.records.convert import upgrade_produced  # noqa: PLC0415  it imports this module, and is seldom needed
 
-        return upgrade_produced(data, rules, now_ms=now_ms)
-    batch = _only_batch(data, produce_version)
+    Raises:
+        KafkaError: it is refused; with `record_errors` where records are at fault.
+        LongBatch: it is too much to be validated at once.
+    """
+    if produce_version is not None and produce_version < V2_SINCE_PRODUCE and is_legacy(data):
+        raise LongBatch
+    batch = only_batch(data, produce_version)
     if not _is_sound(batch, rules):
-        raise _why_unsound(batch, rules)
+        raise why_unsound(batch, rules) or LongBatch
     payload: bytes | memoryview = batch.data[HEADER_SIZE:]
     if batch.attributes & COMPRESSION_MASK:
-        payload = decompress(batch.compression, payload, max_bytes=rules.max_decompressed_bytes)
+        try:
+            payload = decompress(batch.compression, payload, max_bytes=AT_ONCE_CONTENT)
+        except InvalidRecord:  # too large, or broken: the steps say which
+            raise LongBatch from None
     record_count = batch.record_count
     deep = record_count <= DEEP_RECORD_COUNT or rules.deep or rules.is_compacted
     min_delta, max_delta, keyless = walk_records(payload, record_count, deep=deep)
     least, most = batch.base_timestamp + min_delta, batch.base_timestamp + max_delta
-    if not _fits(batch, least, most, rules, now_ms) or (keyless and rules.is_compacted):
-        error = errors_of_records(batch, decode_records(batch, max_bytes=rules.max_decompressed_bytes), rules, now_ms)
+    if not fits(batch, least, most, rules, now_ms) or (keyless and rules.is_compacted):
+        error = errors_of_records(batch, decode_records(batch, max_bytes=AT_ONCE_CONTENT), rules, now_ms)
         if error is not None:
             raise error
     if rules.compression is not None and rules.compression is not batch.compression:
-        batch = _recompress(batch, payload, rules.compression, rules)
-    if rules.timestamp_type:
-        return _stamp(batch, batch.attributes | LOG_APPEND_TIME_FLAG, now_ms)
-    if most != batch.max_timestamp or most < NO_TIMESTAMP or batch.attributes & LOG_APPEND_TIME_FLAG:
-        return _stamp(batch, batch.attributes & ~LOG_APPEND_TIME_FLAG, max(most, NO_TIMESTAMP))
+        if len(payload) > AT_ONCE_COMPRESSED and rules.compression:
+            raise LongBatch
+        packed = payload if rules.compression is Compression.NONE else compress(rules.compression, payload, rules.compression_level)
+        batch = repacked(batch, packed, rules.compression, rules)
+    if rules.timestamp_type or most != batch.max_timestamp or most < NO_TIMESTAMP or batch.attributes & LOG_APPEND_TIME_FLAG:
+        return stamped(batch, most, rules, now_ms)
     return batch
 
 
-def _only_batch(data: memoryview, produce_version: int | None) -> RecordBatch:
+def stamped(batch: RecordBatch, most: int, rules: ProduceRules, now_ms: int) -> RecordBatch:
+    """Give the batch the timestamp type and the largest timestamp that its topic wants; `most` is that of its records."""
+    if rules.timestamp_type:
+        return _stamp(batch, batch.attributes | LOG_APPEND_TIME_FLAG, now_ms)
+    return _stamp(batch, batch.attributes & ~LOG_APPEND_TIME_FLAG, max(most, NO_TIMESTAMP))
+
+
+def is_legacy(data: memoryview) -> bool:
+    """Whether a produced message set is of format v0 or v1."""
+    return len(data) > MAGIC_POSITION and data[MAGIC_POSITION] < MAGIC_V2
+
+
+def only_batch(data: memoryview, produce_version: int | None) -> RecordBatch:
     """The batch that `data` begins with, when it is of format v2 and no other whole one follows."""
     try:
         batch = RecordBatch(data)
@@ -168,14 +203,14 @@ def _is_sound(batch: RecordBatch, rules: ProduceRules) -> bool:
         batch.base_offset == 0
         and batch.size <= rules.max_message_bytes
         and crc32c(batch.data[ATTRIBUTES_POSITION:]) == batch.crc
-        and 0 <= batch.last_offset_delta == batch.record_count - 1
+        and batch.record_count - 1 == batch.last_offset_delta in _AT_ONCE_DELTAS
         and not batch.attributes & CONTROL_FLAG
         and (batch.producer_id < 0 or batch.base_sequence >= 0)
     )
 
 
-def _why_unsound(batch: RecordBatch, rules: ProduceRules) -> KafkaError:
-    """Kafka's answer to a batch that is not sound: the first reason of its order."""
+def why_unsound(batch: RecordBatch, rules: ProduceRules) -> KafkaError | None:
+    """Return Kafka's answer to a batch that is not sound, the first in its order; None when it only has many records."""
     if batch.base_offset != 0:
         return InvalidRecord(f"the base offset of a produced record batch should be 0, but it is {batch.base_offset}")
     if batch.size > rules.max_message_bytes:
@@ -188,7 +223,9 @@ def _why_unsound(batch: RecordBatch, rules: ProduceRules) -> KafkaError:
         return InvalidRecord(f"inconsistent offset range [0, {batch.last_offset_delta}] and count of records {batch.record_count}")
     if batch.is_control:
         return InvalidRecord("clients are not allowed to write control records")
-    return InvalidRecord(f"invalid sequence number {batch.base_sequence} in record batch with producer id {batch.producer_id}")
+    if batch.has_producer_id and batch.base_sequence < 0:
+        return InvalidRecord(f"invalid sequence number {batch.base_sequence} in record batch with producer id {batch.producer_id}")
+    return None
 
 
 def too_large(size: int, rules: ProduceRules) -> MessageTooLarge:
@@ -196,7 +233,7 @@ def too_large(size: int, rules: ProduceRules) -> MessageTooLarge:
     return MessageTooLarge(f"the record batch size is {size} bytes which exceeds the maximum configured value of {rules.max_message_bytes}")
 
 
-def _fits(batch: RecordBatch, least: int, most: int, rules: ProduceRules, now_ms: int) -> bool:
+def fits(batch: RecordBatch, least: int, most: int, rules: ProduceRules, now_ms: int) -> bool:
     """Whether the timestamps of a batch, from `least` to `most`, are such that no record need be asked for its own."""
     if rules.timestamp_type:
         return not batch.attributes & LOG_APPEND_TIME_FLAG
@@ -207,33 +244,60 @@ def _fits(batch: RecordBatch, least: int, most: int, rules: ProduceRules, now_ms
 
 def errors_of_records(batch: RecordBatch, records: Iterable[Record], rules: ProduceRules, now_ms: int) -> KafkaError | None:
     """Ask each of the `records` of `batch` for itself, as LogValidator.validateRecord: the key first, then the timestamp."""
-    found: list[tuple[int, str]] = []
-    kind: type[KafkaError] = InvalidRecord
+    judge = RecordJudge(batch, rules, now_ms)
     for index, record in enumerate(records):
-        if rules.is_compacted and record.key is None:
-            found.append((index, "Compacted topic cannot accept message without key"))
+        judge.look_at(index, record.timestamp, record.key is None)
+    return judge.error
+
+
+class RecordJudge:
+    """Finds the records of a batch that its topic refuses."""
+
+    __slots__ = ("_count", "_found", "_has_invalid_timestamps", "_is_append_time", "_now_ms", "_rules")
+
+    def __init__(self, batch: RecordBatch, rules: ProduceRules, now_ms: int) -> None:
+        self._rules = rules
+        self._now_ms = now_ms
+        self._is_append_time = batch.timestamp_type is TimestampType.LOG_APPEND_TIME
+        self._found: list[tuple[int, str]] = []  #: the first MAX_RECORD_ERRORS
+        self._count = 0
+        self._has_invalid_timestamps = False
+
+    def look_at(self, index: int, timestamp: int, is_keyless: bool) -> None:
+        """Judge one record."""
+        rules = self._rules
+        if rules.is_compacted and is_keyless:
+            self._note(index, "Compacted topic cannot accept message without key")
         elif rules.timestamp_type is TimestampType.CREATE_TIME:
-            age_ms = now_ms - record.timestamp
-            if record.timestamp != NO_TIMESTAMP and not -rules.timestamp_after_max_ms <= age_ms <= rules.timestamp_before_max_ms:
-                first, last = now_ms - rules.timestamp_before_max_ms, now_ms + rules.timestamp_after_max_ms
-                found.append((index, f"Timestamp {record.timestamp} is out of range: it should be within [{first}, {last}]"))
-                kind = InvalidTimestamp
-        elif batch.timestamp_type is TimestampType.LOG_APPEND_TIME:
-            found.append((index, "Producer should not set timestamp type to LogAppendTime"))
-            kind = InvalidTimestamp
-    if not found:
-        return None
-    if kind is InvalidTimestamp:
-        error: KafkaError = InvalidTimestamp("One or more records have been rejected due to invalid timestamp")
-    else:
-        error = InvalidRecord(f"One or more records have been rejected due to {len(found)} record errors in total")
-    error.record_errors = tuple(found)
-    return error
+            age_ms = self._now_ms - timestamp
+            if timestamp != NO_TIMESTAMP and not -rules.timestamp_after_max_ms <= age_ms <= rules.timestamp_before_max_ms:
+                first, last = self._now_ms - rules.timestamp_before_max_ms, self._now_ms + rules.timestamp_after_max_ms
+                self._note(index, f"Timestamp {timestamp} is out of range: it should be within [{first}, {last}]")
+                self._has_invalid_timestamps = True
+        elif self._is_append_time:
+            self._note(index, "Producer should not set timestamp type to LogAppendTime")
+            self._has_invalid_timestamps = True
+
+    def _note(self, index: int, message: str) -> None:
+        self._count += 1
+        if self._count <= MAX_RECORD_ERRORS:
+            self._found.append((index, message))
+
+    @property
+    def error(self) -> KafkaError | None:
+        """The answer to the batch; None when no record is at fault."""
+        if not self._count:
+            return None
+        if self._has_invalid_timestamps:
+            error: KafkaError = InvalidTimestamp("One or more records have been rejected due to invalid timestamp")
+        else:
+            error = InvalidRecord(f"One or more records have been rejected due to {self._count} record errors in total")
+        error.record_errors = tuple(self._found)
+        return error
 
 
-def _recompress(batch: RecordBatch, payload: bytes | memoryview, kind: Compression, rules: ProduceRules) -> RecordBatch:
+def repacked(batch: RecordBatch, packed: bytes | memoryview, kind: Compression, rules: ProduceRules) -> RecordBatch:
     """The same records under another codec: the header keeps all but length, codec, CRC, and attributes that no producer has to set."""
-    packed = payload if kind is Compression.NONE else compress(kind, payload, rules.compression_level)
     size = HEADER_SIZE + len(packed)
     if size > rules.max_message_bytes:
         raise too_large(size, rules)

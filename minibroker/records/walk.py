@@ -43,7 +43,7 @@ def _walk(data: bytes | memoryview, record_count: int, *, deep: bool) -> tuple[i
             number = number & 0x7F | data[position] << 7
             position += 1
             if number >= 0x4000:
-                number, position = _read_number(data, position - 2)
+                number, position = read_number(data, position - 2)
         if number & 1:
             raise InvalidRecord(f"record {index} has a negative length")
         stop = position + (number >> 1)
@@ -53,7 +53,7 @@ def _walk(data: bytes | memoryview, record_count: int, *, deep: bool) -> tuple[i
             number = number & 0x7F | data[position] << 7
             position += 1
             if number >= 0x4000:
-                number, position = _read_number(data, position - 2, MAX_VARLONG_BITS)
+                number, position = read_number(data, position - 2, MAX_VARLONG_BITS)
         if number != previous:
             previous = number
             delta = (number >> 1) ^ -(number & 1)
@@ -69,7 +69,7 @@ def _walk(data: bytes | memoryview, record_count: int, *, deep: bool) -> tuple[i
             number = number & 0x7F | data[position] << 7
             position += 1
             if number >= 0x4000:
-                number, position = _read_number(data, position - 2)
+                number, position = read_number(data, position - 2)
         if number != index << 1:
             raise InvalidRecord(f"record {index} has the offset delta {(number >> 1) ^ -(number & 1)}")
         if stop - position < MIN_FIELDS_BYTES:
@@ -82,8 +82,8 @@ def _walk(data: bytes | memoryview, record_count: int, *, deep: bool) -> tuple[i
     return least or 0, most, keyless
 
 
-def _read_number(data: bytes | memoryview, position: int, max_bits: int = 35) -> tuple[int, int]:
-    """A varint before its zigzag is undone, and the position behind it."""
+def read_number(data: bytes | memoryview, position: int, max_bits: int = 35) -> tuple[int, int]:
+    """Return a varint before its zigzag is undone, and the position after it."""
     number, position = read_varint(data, position, max_bits)
     return (number << 1) ^ (number >> 63), position
 
@@ -129,7 +129,7 @@ def _skip_bytes(data: bytes | memoryview, position: int) -> tuple[int, int]:
         number = number & 0x7F | data[position] << 7
         position += 1
         if number >= 0x4000:
-            number, position = _read_number(data, position - 2)
+            number, position = read_number(data, position - 2)
     if number & 1:
         if number != 1:
             raise InvalidRecord(f"a length of {-(number >> 1) - 1}")
