@@ -130,7 +130,9 @@ def _of_leaders(handler: Handler, ctx: RequestContext, request: Any) -> Any:
     if is_fetch:
         return after(fetch(handler, ctx, request, error_of), _without_transactions)
     result = serve(handler, ctx, request, error_of)
-    return after(result, partial(_without_words, ctx)) if handler.api.key == k00_produce.API_KEY else result
+    if handler.api.key == k00_produce.API_KEY:
+        return after(result, partial(_without_words, ctx))
+    return after(result, _by_code_alone) if handler.api.key in _OF_REPLICAS else result
 
 
 def _wrong_place(handler: Handler, ctx: RequestContext, request: Any) -> Callable[[RequestContext, Partition], bool]:
@@ -180,6 +182,14 @@ def _without_words(ctx: RequestContext, response: Any) -> Any:
                 found = cluster.topics.get(topic.name) or cluster.image.topics_by_id.get(topic.topic_id)
                 log = None if found is None else found.partitions[result.index].online_log
                 result.log_start_offset = -1 if log is None else log.log_start_offset
+    return response
+
+
+def _by_code_alone(response: Any) -> Any:
+    for topic in response.topics:
+        for result in topic.partitions:
+            if result.error_code == NotLeaderOrFollower.code:
+                result.error_message = None
     return response
 
 
