@@ -35,6 +35,7 @@ class BrokerConfig:
     listeners: tuple[Listener, ...]
     advertised_listeners: tuple[Listener, ...]  #: empty: like `listeners`
     connections_max_idle_ms: int
+    minibroker_request_memory_bytes: int
     queued_max_requests: int
     socket_listen_backlog_size: int
     socket_receive_buffer_bytes: int

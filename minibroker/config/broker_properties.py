@@ -75,6 +75,13 @@ _NETWORK: tuple[Row, ...] = (
     ("controller.listener.names", LIST, None, None, "Listener names that belong to Kafka's controller: accepted and not opened."),
     ("connections.max.idle.ms", LONG, "600000", None, "A connection silent for so long is closed; a negative value keeps it."),
     ("queued.max.requests", INT, "500", at_least(1), "Requests of one connection that wait to be answered before reading pauses."),
+    (
+        "minibroker.request.memory.bytes",
+        INT,
+        "100663296",
+        at_least(1048576),
+        "Most memory that the values of one request and the answers to its parts take; a request above it closes its connection.",
+    ),
     ("socket.listen.backlog.size", INT, "50", at_least(1), "Connections that the kernel holds until they are accepted."),
     ("socket.receive.buffer.bytes", INT, "102400", at_least(-1), "SO_RCVBUF of a connection; -1 leaves it to the system."),
     (

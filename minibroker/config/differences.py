@@ -40,7 +40,7 @@ LIKE_KAFKA_DEFAULTS: Final = {name: default for name, default in KAFKA_DEFAULTS.
 READ_ONLY_HERE: Final = frozenset({"listeners", "listener.security.protocol.map"})
 
 #: broker properties that Apache Kafka has not
-ONLY_OURS: Final = frozenset({"cluster.id", "minibroker.like.kafka", "topic.partition.count.map"})
+ONLY_OURS: Final = frozenset({"cluster.id", "minibroker.like.kafka", "minibroker.request.memory.bytes", "topic.partition.count.map"})
 
 #: those that it has not, or knows and does not document
 NOT_KAFKAS: Final = ONLY_OURS | {

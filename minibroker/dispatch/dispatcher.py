@@ -20,9 +20,11 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 from minibroker.dispatch.context import ConnectionInfo, RequestContext, Services
 from minibroker.dispatch.delayed import NO_RESPONSE, Delayed, Work
 from minibroker.dispatch.error_answer import error_answer
-from minibroker.dispatch.plan import Plan, read_header
+from minibroker.dispatch.large_requests import LargeRequest
+from minibroker.dispatch.plan import SLICED_FROM, Plan, read_header
 from minibroker.errors import KafkaError, UnknownServerError, UnsupportedVersion, WireError
 from minibroker.schemas import k18_api_versions
+from minibroker.wire.header import decode_request_header
 from minibroker.wire.schema import Buffer
 
 if TYPE_CHECKING:
@@ -113,15 +115,56 @@ class Dispatcher:
         plan = self._plans.get(api) or self._new_plan(api)
         if plan is None:
             return _unsupported_api_versions(correlation_id)
-        client_id, request = plan.decode(frame, client_id_length)
-        ctx = RequestContext(self._services, connection, plan.version, correlation_id, client_id, len(frame))
+        size = len(frame)
+        if size > plan.at_once:
+            return self._dispatch_large(plan, connection, frame, client_id_length)
+        client_id, request = plan.decode(frame, size, client_id_length)
+        ctx = RequestContext(self._services, connection, plan.version, correlation_id, client_id, size)
         answer = self.run(plan, ctx, request)
         if type(answer) is list:
             return answer
+        return self._later(plan, ctx, request, answer)
+
+    def _dispatch_large(self, plan: Plan, connection: ConnectionInfo, frame: memoryview, client_id_length: int) -> Answer | InFlight:
+        """Serve a request that may take long: in slices and in pieces, if it does."""
+        services, size = self._services, len(frame)
+        correlation_id = read_header(frame)[1]
+        request, position = None, 0
+        if size <= SLICED_FROM:
+            client_id, request = plan.decode(frame, size, client_id_length)
+        else:
+            header, position = decode_request_header(frame, lambda _key, version: plan.api.flexible(version))
+            client_id = header.client_id
+        ctx = RequestContext(services, connection, plan.version, correlation_id, client_id, size)
+        large = LargeRequest(plan, ctx, partial(self._respond, plan, ctx))
+        budget = services.config.minibroker_request_memory_bytes
+        work: Work | None = None
+        if request is None:
+            decoding = large.decode(frame, position)
+            decoded = services.slices.begin(decoding)
+            if decoded is None:
+                work = partial(services.slices.run, large.finish_decoding(decoding))
+            else:
+                request, budget = decoded
+        if request is not None and plan.pieces is not None and not plan.pieces.is_one(request):
+            work = partial(services.slices.run, large.serve_in_pieces(plan.pieces, request, budget))
+        answer = self.run(plan, ctx, request, work)
+        return answer if type(answer) is list else self._later(plan, ctx, request, answer)
+
+    def _later(self, plan: Plan, ctx: RequestContext, request: Any, answer: Answer | Delayed | None) -> Answer | InFlight:
         if isinstance(answer, Delayed):
             return InFlight(self, plan, ctx, request, answer)
         log.error("%s returned nothing", plan.handle.__module__)
         return cast("Answer", self.run(plan, ctx, request, _fail))
+
+    def _respond(self, plan: Plan, ctx: RequestContext, request: Any, work: Work) -> Any:
+        """What `work` gives for a piece of a request, a response or a Delayed; errors become responses, all but WireError."""
+        try:
+            return work()
+        except WireError:
+            raise
+        except Exception as error:  # noqa: BLE001  the request is answered
+            return _error_response(plan, ctx, request, _failure(plan, ctx, error))
 
     def run(self, plan: Plan, ctx: RequestContext, request: Any, work: Work | None = None) -> Answer | Delayed | None:
         """Run `work`, else the handler, and encode what it returns; errors become answers, and when those fail too, WireError.
@@ -143,13 +186,8 @@ class Dispatcher:
                 return plan.encode(response, ctx.correlation_id)
             except WireError:
                 raise
-            except KafkaError as error:
-                failure = error.with_traceback(None)  # which holds this frame, which holds it: garbage that takes a collector
-            except Exception:
-                log.exception(
-                    "%s version %d of client %r at %s failed", plan.api.name, plan.version, ctx.client_id, ctx.connection.client_host
-                )
-                failure = UnknownServerError()
+            except Exception as error:  # noqa: BLE001  the request is answered
+                failure = _failure(plan, ctx, error)
             if is_error:
                 raise WireError(f"{plan.api.name} version {plan.version} failed, and so did the answer that says it")
             is_error = True
@@ -178,6 +216,16 @@ def _within(quotas: Quotas, plan: Plan, ctx: RequestContext, work: Work) -> Any:
         quotas.count_time(ctx, spent_ns)
         return response
     return quotas.hold(plan.api.key, ctx, response, spent_ns)
+
+
+def _failure(plan: Plan, ctx: RequestContext, error: Exception) -> KafkaError:
+    """What the client is answered; a mistake of ours is logged."""
+    if isinstance(error, KafkaError):
+        return error.with_traceback(None)  # which holds a frame, which holds it: garbage that takes a collector
+    log.error(
+        "%s version %d of client %r at %s failed", plan.api.name, plan.version, ctx.client_id, ctx.connection.client_host, exc_info=error
+    )
+    return UnknownServerError()
 
 
 def _fail() -> NoReturn:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from minibroker.cluster.partition import Partition
@@ -19,6 +19,10 @@ from minibroker.dispatch.flush_queue import Failures
 from minibroker.errors import KafkaError, NotCoordinator
 from minibroker.log.partition_log import PartitionLog
 from minibroker.wire.schema import constructor
+
+#: Offsets of a request that are committed, or forgotten, as one batch. Of more, one batch follows another: a crash in between leaves the
+#: first ones, of a request that was not answered.
+OFFSETS_AT_ONCE: Final = 2000
 
 #: What became of offsets: an error or None for each, in their order, and the logs to be synced before anybody is told.
 Committed = tuple[Sequence[KafkaError | None], Sequence[PartitionLog]]

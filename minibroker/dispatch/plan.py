@@ -8,6 +8,7 @@ The client_id has an int16 length at every version; wire/header.py is the defini
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from struct import Struct
 from typing import Any, Final
 
@@ -15,7 +16,8 @@ from minibroker.dispatch.registry import Handler
 from minibroker.errors import WireError
 from minibroker.schemas import k18_api_versions
 from minibroker.wire.codec import encode as encode_slowly
-from minibroker.wire.compiled import decoder, encoder
+from minibroker.wire.codec import has_records
+from minibroker.wire.compiled import decoder, encoder, sliced_decoder
 from minibroker.wire.frame import PREFIX_SIZE
 from minibroker.wire.header import request_header_version, response_header_version
 from minibroker.wire.primitives import skip_tagged_fields
@@ -27,6 +29,7 @@ _HEADER_SIZE: Final = 10
 
 _PREFIX = Struct(">ii")
 _PREFIX_TAGGED = Struct(">iix")
+SLICED_FROM: Final = 64 * 1024  #: bytes of frames that are decoded in slices; smaller ones cannot hold enough to take long
 _SMALL = 4096  #: bytes up to which a chunk is joined with the prefix; a copy is cheaper than one more buffer to write
 
 
@@ -34,8 +37,8 @@ class Plan:
     """One (API, version): handler, decoder and encoder."""
 
     __slots__ = (
-        "_decode", "_encode", "_has_leftover", "_header_size", "_pack_prefix", "_request_has_tags", "api", "handle",
-        "on_error", "version",
+        "_decode", "_encode", "_has_leftover", "_header_size", "_pack_prefix", "_request_has_tags", "api", "at_once", "flexible", "handle",
+        "on_error", "pieces", "version",
     )  # fmt: skip
 
     def __init__(self, handler: Handler, version: int) -> None:
@@ -43,7 +46,12 @@ class Plan:
         self.version = version
         self.handle = handler.handle
         self.on_error = handler.on_error
-        flexible = self.api.flexible(version)
+        flexible = self.flexible = self.api.flexible(version)
+        self.pieces = next((each for each in handler.pieces if each.are_in(self.api.Request, version)), None)
+        #: bytes of the largest frame that is surely decoded and served at once
+        self.at_once = SLICED_FROM
+        if self.pieces is not None and not has_records(self.api.Request, version):
+            self.at_once = min(SLICED_FROM, self.pieces.least_size(self.api.Request, version, flexible))
         self._decode = decoder(self.api.Request, version, flexible)
         self._encode = encoder(self.api.Response, version, flexible)
         self._has_leftover = self.api.leftover_allowed
@@ -52,24 +60,23 @@ class Plan:
         self._pack_prefix = prefix.pack
         self._header_size = prefix.size - PREFIX_SIZE
 
-    def decode(self, frame: memoryview, client_id_length: int) -> tuple[str | None, Any]:
-        """The client_id and the request of a frame whose fixed header was read already.
+    def decode(self, frame: memoryview, size: int, client_id_length: int) -> tuple[str | None, Any]:
+        """The client_id and the request of a frame of `size` bytes, whose fixed header was read already.
 
         Raises:
             WireError: the header or the body is not what this version allows, or bytes are left over.
         """
-        size = len(frame)
-        position = _HEADER_SIZE
-        client_id = None
         if client_id_length >= 0:
-            position += client_id_length
+            position = _HEADER_SIZE + client_id_length
             if position > size:
                 raise WireError("client_id is longer than the frame")
             try:
                 client_id = frame[_HEADER_SIZE:position].tobytes().decode()
             except UnicodeDecodeError:
                 raise WireError("client_id is not UTF-8") from None
-        elif client_id_length != -1:
+        elif client_id_length == -1:
+            position, client_id = _HEADER_SIZE, None
+        else:
             raise WireError(f"client_id of length {client_id_length}")
         if self._request_has_tags:
             position = skip_tagged_fields(frame, position)
@@ -77,6 +84,18 @@ class Plan:
         if end != size and not self._has_leftover:
             raise WireError(f"{self.api.name} version {self.version}: {size - end} bytes left over")
         return client_id, request
+
+    def decode_in_slices(self, frame: memoryview, position: int, budget: int) -> Generator[None, None, tuple[Any, int]]:
+        """The request whose body is at `position`, by way of pauses, and what is left of `budget`, the most memory that it may take.
+
+        Raises:
+            WireError: as `decode`; OverBudgetError.
+        """
+        decode = sliced_decoder(self.api.Request, self.version, self.flexible)
+        request, end, left = yield from decode(frame, position, budget)
+        if end != len(frame) and not self._has_leftover:
+            raise WireError(f"{self.api.name} version {self.version}: {len(frame) - end} bytes left over")
+        return request, left
 
     def encode(self, response: Any, correlation_id: int) -> list[Buffer]:
         """The response's chunks with size and header in front of them."""

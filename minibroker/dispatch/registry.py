@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from types import ModuleType
 from typing import Any, TypeVar
 
+from minibroker.dispatch.pieces import Pieces
 from minibroker.errors import KafkaError
 from minibroker.wire.api import Api, api_of
 
@@ -24,16 +25,17 @@ H = TypeVar("H", bound=Handle)
 class Handler:
     """One API key as the broker serves it."""
 
-    __slots__ = ("api", "handle", "module")
+    __slots__ = ("api", "handle", "module", "pieces")
 
-    def __init__(self, api: Api, handle: Handle, module: str | None = None) -> None:
+    def __init__(self, api: Api, handle: Handle, module: str | None = None, pieces: Sequence[Pieces] = ()) -> None:
         self.api = api
         self.handle = handle
+        self.pieces = pieces  #: how large requests are cut, by the first that a version has
         self.module: str = module or handle.__module__
 
     def around(self, handle: Handle) -> Handler:
         """The same API by another function, with this module's shape of errors."""
-        return Handler(self.api, handle, self.module)
+        return Handler(self.api, handle, self.module, self.pieces)
 
     @property
     def on_error(self) -> OnError | None:
@@ -74,11 +76,14 @@ class Registry:
 _REGISTRY = Registry()
 
 
-def handles(schema: ModuleType) -> Callable[[H], H]:
-    """Register the decorated function for the API that `schema` declares, in every version that `schema.VERSIONS` names."""
+def handles(schema: ModuleType, *pieces: Pieces) -> Callable[[H], H]:
+    """Register the decorated function for the API that `schema` declares, in every version that `schema.VERSIONS` names.
+
+    `pieces` say how large requests are cut; several of them where versions have different arrays.
+    """
 
     def register(handle: H) -> H:
-        _REGISTRY.add(Handler(api_of(schema), handle))
+        _REGISTRY.add(Handler(api_of(schema), handle, pieces=pieces))
         return handle
 
     return register

@@ -35,12 +35,14 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from minibroker.dispatch.delayed import Delayed, Work
 
 if TYPE_CHECKING:
     from minibroker.clock import Clock
+
+T = TypeVar("T")
 
 SLICE_S: Final = 0.005  #: after this long sliced work lets others run
 ACTIVE_MAX: Final = 4  #: works that take turns
@@ -71,6 +73,18 @@ class Slices:
             self._queue.append(sliced)
             self._schedule()
         return sliced
+
+    def begin(self, steps: Generator[None, None, T]) -> T | None:
+        """Do the first slice of what only pauses. Returns its result, or None if there is more to do: give it to `run` then."""
+        deadline_s = self.now_s() + SLICE_S
+        try:
+            while True:
+                next(steps)
+                if self.now_s() >= deadline_s:
+                    return None
+        except StopIteration as end:
+            result: T = end.value
+            return result
 
     def resume(self, sliced: Sliced) -> None:
         """Give work that was started its next slice, before those that did not have their second one yet."""

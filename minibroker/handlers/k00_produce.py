@@ -26,6 +26,7 @@ from minibroker.cluster.topic import INTERNAL_TOPICS
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import NO_RESPONSE, Delayed, NoResponse
 from minibroker.dispatch.flush_queue import Failures
+from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.record_steps import in_slices
 from minibroker.dispatch.registry import handles
 from minibroker.dispatch.slices import Steps
@@ -89,7 +90,7 @@ _topic_result = constructor(schema.TopicResult)
 _partition_result = constructor(schema.PartitionResult)
 
 
-@handles(schema)
+@handles(schema, Pieces("topic_data.partition_data", "responses.partition_responses"))
 def produce(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed | NoResponse:
     """Append to each partition on its own: one that fails does not stop the others."""
     _check(request)

@@ -26,6 +26,7 @@ from typing import Final
 
 from minibroker.cluster.partition import NO_EPOCH, Partition
 from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles
 from minibroker.errors import InvalidRequest, KafkaError, LeaderNotAvailable, OffsetNotAvailable, UnknownServerError, UnsupportedVersion
 from minibroker.log.old_readers import offsets_before
@@ -59,7 +60,7 @@ _topic_result = constructor(schema.TopicResult)
 _partition_result = constructor(schema.PartitionResult)
 
 
-@handles(schema)
+@handles(schema, Pieces("topics.partitions", "topics.partitions"))
 def list_offsets(ctx: RequestContext, request: schema.Request) -> schema.Response:
     """Answer each partition on its own; one that is asked for twice is INVALID_REQUEST, and answered once."""
     if request.isolation_level not in _ISOLATION_LEVELS:

@@ -19,6 +19,7 @@ from minibroker.cluster.partition import Partition
 from minibroker.cluster.topic import Topic
 from minibroker.cluster.topic_rules import METADATA_TOPIC, check_name
 from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles
 from minibroker.errors import InvalidRequest, KafkaError, LeaderNotAvailable
 from minibroker.schemas import k03_metadata as schema
@@ -29,7 +30,7 @@ BY_ID_SINCE: Final = 12
 _partition_result = constructor(schema.PartitionResult)
 
 
-@handles(schema)
+@handles(schema, Pieces("topics", "topics", key=lambda _ctx, topic: topic.name if topic.topic_id == NIL_UUID else topic.topic_id))
 def metadata(ctx: RequestContext, request: schema.Request) -> schema.Response:
     """Answer each topic on its own."""
     return schema.Response(

@@ -15,7 +15,8 @@ from typing import Any, Final
 from minibroker.cluster.partition import Partition
 from minibroker.coordinator.group.commits import Membership, NewOffset
 from minibroker.dispatch.context import RequestContext
-from minibroker.dispatch.offset_commits import Committed, OffsetCommits
+from minibroker.dispatch.offset_commits import OFFSETS_AT_ONCE, Committed, OffsetCommits
+from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles
 from minibroker.schemas import k08_offset_commit as schema
 
@@ -23,7 +24,7 @@ MEMBER_EPOCH_SINCE: Final = 9
 TOPIC_IDS_SINCE: Final = 10
 
 
-@handles(schema)
+@handles(schema, Pieces("topics.partitions", "topics.partitions", size=OFFSETS_AT_ONCE))
 def offset_commit(ctx: RequestContext, request: schema.Request) -> Any:
     """Response, or Delayed where the log is to be synced first."""
 

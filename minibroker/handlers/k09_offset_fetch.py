@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles
 from minibroker.errors import KafkaError, UnknownTopicId
 from minibroker.schemas import k09_offset_fetch as schema
@@ -27,8 +28,15 @@ GROUP_ERROR_SINCE: Final = 2
 TOPIC_IDS_SINCE: Final = 10
 NO_OFFSET: Final = -1
 
+_PIECES: Final = (
+    Pieces("groups.topics.partition_indexes", "groups.topics.partitions"),
+    Pieces("topics.partition_indexes", "topics.partitions"),
+)
 
-@handles(schema)
+
+@handles(
+    schema, Pieces("groups.topics.partition_indexes", "groups.topics.partitions"), Pieces("topics.partition_indexes", "topics.partitions")
+)
 def offset_fetch(ctx: RequestContext, request: schema.Request) -> schema.Response:
     """Each group on its own; before version 8 there is one."""
     if ctx.api_version >= GROUPS_SINCE:

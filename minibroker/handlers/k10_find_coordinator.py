@@ -20,6 +20,7 @@ from minibroker.cluster.partition import Partition
 from minibroker.cluster.topic import TRANSACTION_STATE_TOPIC
 from minibroker.coordinator.placement import partition_of
 from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles
 from minibroker.errors import CoordinatorNotAvailable, InvalidRequest, KafkaError
 from minibroker.schemas import k10_find_coordinator as schema
@@ -35,7 +36,7 @@ _MALFORMED: Final = (  #: Kafka's words for INVALID_REQUEST
 )
 
 
-@handles(schema)
+@handles(schema, Pieces("coordinator_keys", "coordinators"))
 def find_coordinator(ctx: RequestContext, request: schema.Request) -> schema.Response:
     """Answer each key; below version 4 the only one."""
     if ctx.api_version >= SEVERAL_KEYS_SINCE:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import when_done
 from minibroker.dispatch.registry import handles
+from minibroker.errors import InconsistentGroupProtocol
 from minibroker.schemas import k11_join_group as schema
 
 if TYPE_CHECKING:
@@ -23,12 +24,16 @@ KNOWN_MEMBER_ID_SINCE: Final = 4
 NULL_NAME_SINCE: Final = 7
 SKIPS_ASSIGNMENT_SINCE: Final = 9
 
+_PROTOCOLS_MAX: Final = 1000  #: that a member may speak; clients have a handful
+
 
 @handles(schema)
 def join_group(ctx: RequestContext, request: schema.Request) -> Any:
     """Response, or Delayed until the generation begins."""
     from minibroker.coordinator.group.classic.answers import Join, Protocol  # noqa: PLC0415  a start does without
 
+    if len(request.protocols) > _PROTOCOLS_MAX:
+        raise InconsistentGroupProtocol
     has_rebalance_timeout = ctx.api_version >= REBALANCE_TIMEOUT_SINCE
     join = Join(
         client_id=ctx.client_id or "",

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import when_done
+from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles
 from minibroker.errors import KafkaError
 from minibroker.schemas import k13_leave_group as schema
@@ -17,7 +18,7 @@ from minibroker.schemas import k13_leave_group as schema
 SEVERAL_MEMBERS_SINCE: Final = 3
 
 
-@handles(schema)
+@handles(schema, Pieces("members", "members"))
 def leave_group(ctx: RequestContext, request: schema.Request) -> Any:
     """Response, or Delayed where the log is to be synced first."""
     from minibroker.coordinator.group.classic.answers import Leave  # noqa: PLC0415  a start does without

@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any, Final
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import when_done
 from minibroker.dispatch.registry import handles
-from minibroker.errors import InconsistentGroupProtocol
+from minibroker.errors import InconsistentGroupProtocol, InvalidRequest
 from minibroker.schemas import k14_sync_group as schema
 
 if TYPE_CHECKING:
     from minibroker.coordinator.group.classic.answers import SyncAnswer
 
 PROTOCOL_SINCE: Final = 5
+
+_ASSIGNMENTS_MAX: Final = 20_000
 
 
 @handles(schema)
@@ -28,6 +30,8 @@ def sync_group(ctx: RequestContext, request: schema.Request) -> Any:
 
     if ctx.api_version >= PROTOCOL_SINCE and (request.protocol_type is None or request.protocol_name is None):
         raise InconsistentGroupProtocol
+    if len(request.assignments) > _ASSIGNMENTS_MAX:
+        raise InvalidRequest(f"{len(request.assignments)} assignments, and a group has {_ASSIGNMENTS_MAX} members at most")
     sync = Sync(
         request.member_id,
         request.generation_id,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from minibroker.cluster.authorized_operations import GROUP_OPERATIONS, NOT_ASKED_FOR
 from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles
 from minibroker.errors import GroupIdNotFound, KafkaError
 from minibroker.schemas import k15_describe_groups as schema
@@ -23,7 +24,7 @@ DEAD: Final = "Dead"
 STABLE: Final = "Stable"
 
 
-@handles(schema)
+@handles(schema, Pieces("groups", "groups"))
 def describe_groups(ctx: RequestContext, request: schema.Request) -> schema.Response:
     """Each group on its own."""
     operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED_FOR

@@ -18,6 +18,7 @@ from typing import Final
 from minibroker.cluster.partition import Partition
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Delayed
+from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles
 from minibroker.errors import InvalidTopicException, KafkaError, OffsetOutOfRange, PolicyViolation, RequestTimedOut
 from minibroker.schemas import k21_delete_records as schema
@@ -29,7 +30,7 @@ COMPACT_ALONE: Final = frozenset({"compact"})
 _Waiting = list[tuple[schema.PartitionResult, Partition, int]]  #: what holds once all replicas have deleted below an offset
 
 
-@handles(schema)
+@handles(schema, Pieces("topics.partitions", "topics.partitions"))
 def delete_records(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
     """Answer each partition on its own: one that fails does not stop the others."""
     wanted: dict[str, dict[int, int]] = {}

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from minibroker.cluster.topic import INTERNAL_TOPICS
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Delayed, when_done
+from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles
 from minibroker.errors import (
     InvalidProducerEpoch,
@@ -34,10 +35,16 @@ BATCHED_SINCE = 4
 FENCED_SINCE = 2
 ABORTABLE_SINCE = 5
 
+_PARTITIONS_MAX: Final = 10_000  #: of a request: a transaction gets all of them or none
+_PIECES: Final = (
+    Pieces("transactions.topics.partitions", "results_by_transaction.topic_results.results_by_partition", most=_PARTITIONS_MAX),
+    Pieces("v3_and_below_topics.partitions", "results_by_topic_v3_and_below.results_by_partition", most=_PARTITIONS_MAX),
+)
+
 Codes = dict["TopicPartition", int]
 
 
-@handles(schema)
+@handles(schema, *_PIECES)
 def add_partitions_to_txn(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
     """Each transaction on its own."""
     transactions = request.transactions if ctx.api_version >= BATCHED_SINCE else [_as_transaction(request)]

@@ -18,6 +18,7 @@ from minibroker.cluster.partition import Partition
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Delayed, when_done
 from minibroker.dispatch.flush_queue import Failures
+from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles
 from minibroker.errors import KafkaError, UnknownServerError, UnknownTopicOrPartition
 from minibroker.log.partition_log import PartitionLog
@@ -38,7 +39,7 @@ class _Wait(NamedTuple):
     end_offset: int
 
 
-@handles(schema)
+@handles(schema, Pieces("markers.topics.partition_indexes", "markers.topics.partitions"))
 def write_txn_markers(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
     """Each partition on its own: one that fails does not stop the others."""
     codes: Codes = {}
@@ -46,8 +47,8 @@ def write_txn_markers(ctx: RequestContext, request: schema.Request) -> schema.Re
     for marker in request.markers:
         found = codes.setdefault(marker.producer_id, {})
         asked = dict.fromkeys(_partitions(marker))
-        unknown = [each for each in asked if not _is_here(ctx, *each)]
-        found.update(dict.fromkeys(unknown, UnknownTopicOrPartition.code))
+        unknown = {each: UnknownTopicOrPartition.code for each in asked if not _is_here(ctx, *each)}
+        found.update(unknown)
         for each in asked:
             if each not in unknown:
                 found[each] = _write(ctx, marker, each, waiting)

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, Final
 from minibroker.cluster.partition import Partition
 from minibroker.coordinator.group.commits import Membership, NewOffset
 from minibroker.dispatch.context import RequestContext
-from minibroker.dispatch.offset_commits import Committed, OffsetCommits
+from minibroker.dispatch.offset_commits import OFFSETS_AT_ONCE, Committed, OffsetCommits
+from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles
 from minibroker.errors import (
     CoordinatorNotAvailable,
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 _AS_PRODUCE: Final = (10, 10, 10, 10, 11, 12)  #: by version
 
 
-@handles(schema)
+@handles(schema, Pieces("topics.partitions", "topics.partitions", size=OFFSETS_AT_ONCE))
 def txn_offset_commit(ctx: RequestContext, request: schema.Request) -> Any:
     """Response, or Delayed where logs are to be synced first."""
     from minibroker.coordinator.transaction.metadata import ProducerIdAndEpoch  # noqa: PLC0415  a start does without

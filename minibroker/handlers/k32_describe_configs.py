@@ -20,12 +20,13 @@ from minibroker.cluster.metadata_image import (
 from minibroker.cluster.topic_rules import check_name
 from minibroker.config.definition import SOURCE_DEFAULT
 from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles
 from minibroker.errors import InvalidRequest, KafkaError, UnknownTopicOrPartition
 from minibroker.schemas import k32_describe_configs as schema
 
 
-@handles(schema)
+@handles(schema, Pieces("resources", "results", size=10, beside=("configuration_keys",)))
 def describe_configs(ctx: RequestContext, request: schema.Request) -> schema.Response:
     """Answer each resource on its own; one that is named again has the same answer, which is not made twice."""
     described: dict[tuple[int, str, tuple[str, ...]], schema.Result] = {}

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from minibroker.cluster.config_changes import SET, Change, alter_each
 from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles
 from minibroker.schemas import k33_alter_configs as schema
 
 
-@handles(schema)
+@handles(schema, Pieces("resources", "responses", key=lambda _ctx, each: (each.resource_type, each.resource_name), beside=("configs",)))
 def alter_configs(ctx: RequestContext, request: schema.Request) -> schema.Response:
     """Answer each resource on its own."""
     wanted = [

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from minibroker.cluster.cluster import Charge
 from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles
 from minibroker.errors import InvalidRequest, KafkaError, UnknownTopicOrPartition
 from minibroker.schemas import k37_create_partitions as schema
@@ -20,7 +21,7 @@ from minibroker.schemas import k37_create_partitions as schema
 STRICT_SINCE = 3  #: versions below do not know THROTTLING_QUOTA_EXCEEDED
 
 
-@handles(schema)
+@handles(schema, Pieces("topics", "results", key=lambda _ctx, topic: topic.name, beside=("assignments",)))
 def create_partitions(ctx: RequestContext, request: schema.Request) -> schema.Response:
     """Answer each topic once, in the order of the request; one that fails does not stop the others."""
     charge = ctx.charge_mutations(is_strict=ctx.api_version >= STRICT_SINCE)

@@ -11,13 +11,14 @@ from typing import Any
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import when_done
 from minibroker.dispatch.flush_queue import Failures
+from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles
 from minibroker.errors import KafkaError, NotCoordinator
 from minibroker.log.partition_log import PartitionLog
 from minibroker.schemas import k42_delete_groups as schema
 
 
-@handles(schema)
+@handles(schema, Pieces("groups_names", "results", key=lambda _ctx, group_id: group_id))
 def delete_groups(ctx: RequestContext, request: schema.Request) -> Any:
     """Response, or Delayed where logs are to be synced first."""
     results: list[tuple[str, int, PartitionLog | None]] = []

@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles
 from minibroker.errors import (
     ElectionNotNeeded,
@@ -32,7 +33,7 @@ PREFERRED: Final = 0
 UNCLEAN: Final = 1
 
 
-@handles(schema)
+@handles(schema, Pieces("topic_partitions.partitions", "replica_election_results.partition_result"))
 def elect_leaders(ctx: RequestContext, request: schema.Request) -> schema.Response:
     """Answer each partition that was named, or those of all that have no leader."""
     if request.election_type not in {PREFERRED, UNCLEAN}:

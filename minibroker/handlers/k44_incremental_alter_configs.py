@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from minibroker.cluster.config_changes import Change, alter_each
 from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles
 from minibroker.schemas import k44_incremental_alter_configs as schema
 
 
-@handles(schema)
+@handles(schema, Pieces("resources", "responses", key=lambda _ctx, each: (each.resource_type, each.resource_name), beside=("configs",)))
 def incremental_alter_configs(ctx: RequestContext, request: schema.Request) -> schema.Response:
     """Answer each resource on its own."""
     wanted = [

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from minibroker.cluster.topic_rules import check_assignment
 from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles
 from minibroker.errors import (
     InvalidReplicaAssignment,
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from minibroker.cluster.partition import Partition
 
 
-@handles(schema)
+@handles(schema, Pieces("topics.partitions", "responses.partitions", beside=("replicas",)))
 def alter_partition_reassignments(ctx: RequestContext, request: schema.Request) -> schema.Response:
     """Answer each partition in the order of the request."""
     responses = [

@@ -11,11 +11,12 @@ from collections.abc import Iterable
 
 from minibroker.cluster.partition import Partition
 from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles
 from minibroker.schemas import k46_list_partition_reassignments as schema
 
 
-@handles(schema)
+@handles(schema, Pieces("topics.partition_indexes", "topics.partitions"))
 def list_partition_reassignments(ctx: RequestContext, request: schema.Request) -> schema.Response:
     """Answer what is under way, of all topics or of those that were named."""
     topics = ctx.cluster.topics

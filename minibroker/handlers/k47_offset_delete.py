@@ -12,6 +12,8 @@ from typing import Any
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import when_done
 from minibroker.dispatch.flush_queue import Failures
+from minibroker.dispatch.offset_commits import OFFSETS_AT_ONCE
+from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles
 from minibroker.errors import KafkaError, NotCoordinator, UnknownTopicOrPartition
 from minibroker.schemas import k47_offset_delete as schema
@@ -19,7 +21,7 @@ from minibroker.schemas import k47_offset_delete as schema
 _Codes = dict[str, dict[int, int]]  #: by topic and partition, in the order of the answer
 
 
-@handles(schema)
+@handles(schema, Pieces("topics.partitions", "topics.partitions", size=OFFSETS_AT_ONCE))
 def offset_delete(ctx: RequestContext, request: schema.Request) -> Any:
     """Response, or Delayed where the log is to be synced first."""
     codes: _Codes = {}

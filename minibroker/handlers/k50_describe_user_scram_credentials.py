@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from minibroker.cluster.scram_credentials import described, users
 from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles
 from minibroker.errors import DuplicateResource, KafkaError
 from minibroker.schemas import k50_describe_user_scram_credentials as schema
 
 
-@handles(schema)
+@handles(schema, Pieces("users", "results", key=lambda _ctx, user: user.name))
 def describe_user_scram_credentials(ctx: RequestContext, request: schema.Request) -> schema.Response:
     """Answer each user once."""
     counts: dict[str, int] = {}

@@ -8,14 +8,16 @@ Not done: logging in with them (SASL).
 
 from __future__ import annotations
 
+from minibroker.cluster.metadata_log import RECORDS_IN_BATCH_MAX
 from minibroker.cluster.scram_credentials import Deletion, Upsertion, alter
 from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles
 from minibroker.errors import KafkaError
 from minibroker.schemas import k51_alter_user_scram_credentials as schema
 
 
-@handles(schema)
+@handles(schema, Pieces("deletions", "results", most=RECORDS_IN_BATCH_MAX))
 def alter_user_scram_credentials(ctx: RequestContext, request: schema.Request) -> schema.Response:
     """Answer each user."""
     changes: list[Deletion | Upsertion] = [Deletion(each.name, each.mechanism) for each in request.deletions]

@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import Final
 
 from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles
 from minibroker.errors import KafkaError, UnknownTopicOrPartition
 from minibroker.schemas import k55_describe_quorum as schema
@@ -23,7 +24,7 @@ METADATA_TOPIC: Final = "__cluster_metadata"
 METADATA_PARTITION: Final = 0
 
 
-@handles(schema)
+@handles(schema, Pieces("topics.partitions", "topics.partitions"))
 def describe_quorum(ctx: RequestContext, request: schema.Request) -> schema.Response:
     """Answer for the metadata log alone."""
     asked = [(topic.topic_name, [partition.partition_index for partition in topic.partitions]) for topic in request.topics]

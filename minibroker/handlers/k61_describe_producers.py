@@ -8,12 +8,13 @@ Kafka has words for a topic that it does not know, and none for a partition.
 from __future__ import annotations
 
 from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles
 from minibroker.errors import KafkaError, UnknownTopicOrPartition
 from minibroker.schemas import k61_describe_producers as schema
 
 
-@handles(schema)
+@handles(schema, Pieces("topics.partition_indexes", "topics.partitions"))
 def describe_producers(ctx: RequestContext, request: schema.Request) -> schema.Response:
     """Each partition on its own."""
     return schema.Response(

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles
 from minibroker.errors import KafkaError, TransactionalIdNotFound
 from minibroker.schemas import k65_describe_transactions as schema
 
 
-@handles(schema)
+@handles(schema, Pieces("transactional_ids", "transaction_states"))
 def describe_transactions(ctx: RequestContext, request: schema.Request) -> schema.Response:
     """Each id on its own, in the order of the request."""
     return schema.Response(transaction_states=[_describe(ctx, each) for each in request.transactional_ids])

@@ -15,6 +15,7 @@ from uuid import UUID
 from minibroker.dispatch.consumer_protocol import check_served
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.group_descriptions import describe_each
+from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles
 from minibroker.errors import KafkaError
 from minibroker.schemas import k69_consumer_group_describe as schema
@@ -27,7 +28,7 @@ CLASSIC_MEMBER: Final = 0
 MEMBER: Final = 1
 
 
-@handles(schema)
+@handles(schema, Pieces("group_ids", "groups", size=50))
 def consumer_group_describe(ctx: RequestContext, request: schema.Request) -> schema.Response:
     """Each group on its own."""
     check_served(ctx)

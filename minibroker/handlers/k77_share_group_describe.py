@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.group_descriptions import describe_each
+from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles
 from minibroker.dispatch.share_protocol import check_served
 from minibroker.errors import GroupIdNotFound, KafkaError
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from minibroker.coordinator.group.share.members import Member
 
 
-@handles(schema)
+@handles(schema, Pieces("group_ids", "groups", size=50))
 def share_group_describe(ctx: RequestContext, request: schema.Request) -> schema.Response:
     """Each group on its own."""
     check_served(ctx)

@@ -9,11 +9,12 @@ from uuid import UUID
 
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Delayed
+from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles
 from minibroker.schemas import k86_delete_share_group_state as schema
 
 
-@handles(schema)
+@handles(schema, Pieces("topics.partitions", "results.partitions"))
 def delete_share_group_state(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
     """Each partition by itself."""
     from minibroker.dispatch.share_states import each_partition  # noqa: PLC0415  a start does without

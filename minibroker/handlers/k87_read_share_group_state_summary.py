@@ -9,12 +9,13 @@ from uuid import UUID
 
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Delayed
+from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles
 from minibroker.errors import KafkaError
 from minibroker.schemas import k87_read_share_group_state_summary as schema
 
 
-@handles(schema)
+@handles(schema, Pieces("topics.partitions", "results.partitions"))
 def read_share_group_state_summary(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
     """Each partition by itself."""
     from minibroker.dispatch.share_states import each_partition  # noqa: PLC0415  a start does without

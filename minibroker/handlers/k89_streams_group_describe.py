@@ -15,6 +15,7 @@ from minibroker.cluster.features import STREAMS_VERSION_FEATURE
 from minibroker.dispatch.consumer_protocol import check_served
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.group_descriptions import describe_each
+from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles
 from minibroker.errors import KafkaError
 from minibroker.schemas import k89_streams_group_describe as schema
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from minibroker.schemas.internal.streams_group_records import Subtopology, TopologyTopic
 
 
-@handles(schema)
+@handles(schema, Pieces("group_ids", "groups", size=50))
 def streams_group_describe(ctx: RequestContext, request: schema.Request) -> schema.Response:
     """Each group on its own."""
     check_served(ctx, STREAMS_VERSION_FEATURE, "streams")

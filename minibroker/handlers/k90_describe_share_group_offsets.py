@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles
 from minibroker.dispatch.share_protocol import check_served
 from minibroker.errors import KafkaError
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from minibroker.coordinator.group.share_memberships import ShareOffset
 
 
-@handles(schema)
+@handles(schema, Pieces("groups.topics.partitions", "groups.topics.partitions"))
 def describe_share_group_offsets(ctx: RequestContext, request: schema.Request) -> schema.Response:
     """Each group on its own."""
     return schema.Response(groups=[_describe(ctx, group) for group in request.groups])

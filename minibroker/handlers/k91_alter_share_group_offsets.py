@@ -11,6 +11,7 @@ from typing import Any
 
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import when_done
+from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles
 from minibroker.dispatch.share_protocol import check_served
 from minibroker.errors import InvalidGroupId, KafkaError
@@ -18,7 +19,7 @@ from minibroker.schemas import k91_alter_share_group_offsets as schema
 from minibroker.wire.schema import NIL_UUID
 
 
-@handles(schema)
+@handles(schema, Pieces("topics.partitions", "responses.partitions"))
 def alter_share_group_offsets(ctx: RequestContext, request: schema.Request) -> Any:
     """Response, or Delayed where logs are to be synced first."""
     from minibroker.coordinator.group.share.offsets import StartOffset  # noqa: PLC0415  a start does without

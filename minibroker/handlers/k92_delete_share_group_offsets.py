@@ -11,6 +11,7 @@ from typing import Any
 
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import when_done
+from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles
 from minibroker.dispatch.share_protocol import check_served
 from minibroker.errors import InvalidGroupId, KafkaError
@@ -18,7 +19,7 @@ from minibroker.schemas import k92_delete_share_group_offsets as schema
 from minibroker.wire.schema import NIL_UUID
 
 
-@handles(schema)
+@handles(schema, Pieces("topics", "responses"))
 def delete_share_group_offsets(ctx: RequestContext, request: schema.Request) -> Any:
     """Response, or Delayed where logs are to be synced first."""
     check_served(ctx)

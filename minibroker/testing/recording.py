@@ -157,7 +157,9 @@ def _subject(request: Any, cluster: Cluster) -> dict[str, Any]:
     }
 
 
-def _topics(struct: Struct, cluster: Cluster) -> Iterator[str]:
+def _topics(struct: Struct | None, cluster: Cluster) -> Iterator[str]:
+    if struct is None:
+        return  # a request so large that it is still being decoded
     for name in type(struct).declared_:
         value = getattr(struct, name)
         if not isinstance(value, list) or not value or "forgotten" in name:

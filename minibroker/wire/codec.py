@@ -13,13 +13,15 @@ here for what is rare: the exact complaint about a bad message, and tagged field
 from __future__ import annotations
 
 from struct import error as struct_error
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from minibroker.errors import WireError
 from minibroker.wire.primitives import MAX_STRING_SIZE, NUMBER_STRUCTS, UUID_SIZE, EncodeError, Reader, length_of, unsigned_varint, uuid_of
 from minibroker.wire.schema import Buffer, Field, default_of, fields_of
 
 S = TypeVar("S")
+
+_LONG: Final = 4096  #: bytes from which on a piece stays a chunk of its own
 
 
 def decode(struct_type: type[S], data: Buffer, version: int, *, flexible: bool) -> S:
@@ -42,6 +44,29 @@ def encode(value: object, version: int, *, flexible: bool) -> bytes:
     pieces: list[Buffer] = []
     _write_struct(pieces, value, version, flexible)
     return b"".join(pieces)
+
+
+class EncodedArray:
+    """Stands in a message for the list of an array whose elements are encoded already. Only `encode_chunks` knows it."""
+
+    __slots__ = ("chunks", "count")
+
+    def __init__(self, count: int, chunks: list[bytes]) -> None:
+        self.count = count
+        self.chunks = chunks
+
+
+def encode_chunks(value: object, version: int, *, flexible: bool) -> list[Buffer]:
+    """As `encode`, but in several chunks if it is long."""
+    pieces: list[Buffer] = []
+    _write_struct(pieces, value, version, flexible)
+    chunks: list[Buffer] = []
+    start = 0
+    for number, piece in enumerate(pieces):
+        if len(piece) >= _LONG:
+            chunks += (b"".join(pieces[start:number]), piece) if start < number else (piece,)
+            start = number + 1
+    return [*chunks, b"".join(pieces[start:])] if start < len(pieces) else chunks
 
 
 def sent_fields(struct_type: type[Any], version: int) -> list[Field]:
@@ -218,6 +243,9 @@ def _write_field(pieces: list[Buffer], content: Any, field: Field, version: int,
         pieces.append(b"\xff" if content is None else b"\x01")
     if content is None and not has_mark:
         pieces.append(length_of(None, compact=flexible, wide=field.is_array or field.kind != "string"))
+    elif type(content) is EncodedArray:
+        pieces.append(length_of(content.count, compact=flexible, wide=True))
+        pieces += content.chunks
     elif field.is_array:
         pieces.append(length_of(len(content), compact=flexible, wide=True))
         for element in content:

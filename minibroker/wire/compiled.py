@@ -70,7 +70,7 @@ def decoder(struct_type: type[S], version: int, flexible: bool) -> Decoder[S]:
 
 
 def sliced_decoder(struct_type: type[Any], version: int, flexible: bool) -> SlicedDecoder:
-    """A function (data, position, budget) -> generator that pauses and returns (value, position after it).
+    """A function (data, position, budget) -> generator that pauses; it returns (value, position after it, what is left of the budget).
 
     It raises WireError, and nothing else, on bad bytes, and OverBudgetError before it makes more than `budget` bytes of objects.
     """

@@ -27,8 +27,8 @@ class MalformedError(Exception):
 #: everything that bytes from outside can make generated code raise
 FAILURES = (struct.error, IndexError, UnicodeDecodeError, WireError, MalformedError)
 
-#: (data, start, budget) -> (value, position after it), by way of pauses
-SlicedDecoder = Callable[[Buffer, int, int], Generator[None, None, tuple[Any, int]]]
+#: (data, start, budget) -> (value, position after it, what is left of the budget), by way of pauses
+SlicedDecoder = Callable[[Buffer, int, int], Generator[None, None, tuple[Any, int, int]]]
 
 _PAUSE_EVERY: Final = 256  #: elements
 _NUMBERS_AT_ONCE: Final = 8192
@@ -72,7 +72,7 @@ def compile_decoder(struct_type: type[Any], version: int, flexible: bool) -> Cal
 
 
 def compile_sliced_decoder(struct_type: type[Any], version: int, flexible: bool) -> SlicedDecoder:
-    """Generate `decode(data, start, budget)`, a generator that pauses and returns (value, position after it).
+    """Generate `decode(data, start, budget)`, a generator that pauses and returns (value, position after it, what is left of the budget).
 
     What it raises does not say which field is wrong: the codec, which could, does not pause.
     """
@@ -102,7 +102,7 @@ def compile_sliced_decoder(struct_type: type[Any], version: int, flexible: bool)
         writer.struct(struct_type, "value")
         writer.flush()
         with source.block("if pos <= end:"):
-            source.line("return value, pos")
+            source.line("return value, pos, budget")
     with source.block("except OverBudgetError:"):
         source.line("raise")
     with source.block("except FAILURES:"):

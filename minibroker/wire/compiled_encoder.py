@@ -25,7 +25,7 @@ def compile_encoder(struct_type: type[Any], version: int, flexible: bool) -> Cal
     source = Source("def encode(value):")
     source.names.update(
         FAILURES=FAILURES,
-        definition=lambda value: codec.encode(value, version, flexible=flexible),
+        definition=lambda value: codec.encode_chunks(value, version, flexible=flexible),
         pack=struct.pack,
         short_varints=_SHORT_VARINTS,
         string_length=_string_length,
@@ -43,7 +43,7 @@ def compile_encoder(struct_type: type[Any], version: int, flexible: bool) -> Cal
         source.line('return chunks + [b"".join(out)] if out else chunks' if keeps_views else 'return [b"".join(out)]')
     with source.block("except FAILURES:"):
         source.line("pass")
-    source.line("return [definition(value)]")
+    source.line("return definition(value)")
     made: Callable[[Any], list[Buffer]] = source.function("encode", f"encoder of {struct_type.__name__} v{version}")
     return made
 

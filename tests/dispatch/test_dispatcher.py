@@ -125,7 +125,7 @@ def test_the_plan_reads_headers_as_the_definition_does(broker: BrokerInMemory, v
     read, position = decode_request_header(frame, lambda _, number: api.flexible(number))
     handler = broker.services.registry.get(3)
     assert handler is not None
-    client_id, request = plan_module.Plan(handler, version).decode(memoryview(frame), 7)
+    client_id, request = plan_module.Plan(handler, version).decode(memoryview(frame), len(frame), 7)
     assert (client_id, read) == (written.client_id, written)
     assert request == decode(k03_metadata.Request, frame[position:], version, flexible=api.flexible(version))
 

@@ -18,7 +18,7 @@ def decode(frame: bytes) -> tuple[str | None, Any]:
     api_key, version = int.from_bytes(frame[:2], "big"), int.from_bytes(frame[2:4], "big")
     handler = registry.load().get(api_key)
     assert handler is not None
-    return Plan(handler, version).decode(memoryview(frame), int.from_bytes(frame[8:10], "big", signed=True))
+    return Plan(handler, version).decode(memoryview(frame), len(frame), int.from_bytes(frame[8:10], "big", signed=True))
 
 
 def test_a_request_for_all_topics_with_three_bytes_behind_it() -> None:

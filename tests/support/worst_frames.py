@@ -22,6 +22,8 @@ from minibroker.wire.header import RequestHeader, encode_request_header, request
 from minibroker.wire.primitives import NUMBER_STRUCTS, UUID_SIZE, length_of
 from minibroker.wire.schema import Field, fields_of
 
+_INDEXES = {"partition", "partition_index", "index", "partition_indexes", "producer_id"}
+
 Text = Callable[[], bytes]  #: the content of the next string
 
 
@@ -40,7 +42,7 @@ def empty() -> bytes:
 
 
 def distinct() -> Text:
-    """Every string is another short one: what is looked up by name is another name each time."""
+    """Every string is another short one, and every partition's index another: nothing is asked for twice."""
     numbers = count()
     return lambda: b"%x" % next(numbers)
 
@@ -80,6 +82,7 @@ class _Writer:
         self.version = version
         self.flexible = flexible
         self.text = text
+        self.indexes = count()
 
     def struct(self, struct: type[Any], path: tuple[str, ...] = (), size: int = 0) -> bytes:
         """A struct whose array at `path` takes about `size` bytes; all else is as small as can be."""
@@ -104,11 +107,15 @@ class _Writer:
             return length_of(len(elements), compact=self.flexible, wide=True) + b"".join(elements)
         if field.struct is not None and field.null_in(self.version):
             return b"\xff" if path is None else b"\1" + self.struct(field.struct, path, size)
+        if field.name == "acks":
+            return NUMBER_STRUCTS[field.kind].pack(1)  # so that there is an answer
         return self.element(field, path or (), size)
 
     def element(self, field: Field, path: tuple[str, ...] = (), size: int = 0) -> bytes:
         if field.struct is not None:
             return self.struct(field.struct, path, size)
+        if (field.name in _INDEXES or (field.name == "partitions" and field.kind == "int32")) and self.text is not empty:
+            return NUMBER_STRUCTS[field.kind].pack(next(self.indexes))
         if field.kind in NUMBER_STRUCTS:
             return bytes(NUMBER_STRUCTS[field.kind].size)
         if field.kind == "uuid":

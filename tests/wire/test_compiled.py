@@ -79,7 +79,7 @@ def test_any_bytes_for_any_declaration(data: st.DataObject, version: int, flexib
 def sliced(struct: Any, version: int, flexible: bool, budget: int = 1 << 40) -> Callable[..., Any]:
     """The sliced decoder as a function of bytes and position."""
     decode = compiled.sliced_decoder(struct, version, flexible)
-    return lambda data, position: to_the_end(decode(memoryview(data), position, budget))[0]
+    return lambda data, position: to_the_end(decode(memoryview(data), position, budget))[0][:2]
 
 
 def to_the_end(steps: Generator[None, None, Any]) -> tuple[Any, int]:

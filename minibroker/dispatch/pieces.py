@@ -1,0 +1,252 @@
+"""A large request served as several small ones, whose answers become one.
+
+A handler says in which arrays its request may be cut, and where the answers to their elements are:
+
+    @handles(schema, Pieces("topics.partitions", "topics.partitions", size=500))
+    def list_offsets(ctx, request): ...
+
+The handler knows nothing else of it. It is given requests of at most `size` elements, one in each slice (dispatch/slices.py), so it may be
+plain synchronous code, and what holds within it holds within one piece:
+
+- Each piece is checked and done on its own. A handler that must see two elements together, because they name the same thing, says by `key`
+  which ones: equal ones are in one piece, at the place of the first.
+- The answer to a piece that fails as a whole says so of the elements of that piece.
+- A request that must be done as a whole (`most`) is not cut: POLICY_VIOLATION for each of its elements if there are more.
+- Elements of the answer are encoded piece by piece, so that their objects never exist at the same time.
+
+Elements are those of the innermost array; an array that is null, which asks for everything, counts as many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+from minibroker.wire import codec
+from minibroker.wire.compiled import encoder
+from minibroker.wire.schema import Buffer, Field, fields_of, replace
+
+USUAL_SIZE: Final = 200
+
+Key = Callable[[Any, Any], object]  #: (RequestContext, element of the outermost array) -> what is equal for elements that belong together
+
+
+class Pieces:
+    """How requests of one API are cut."""
+
+    __slots__ = ("answer", "beside", "is_atomic", "key", "request", "size")
+
+    def __init__(  # each argument is named
+        self,
+        request: str,
+        answer: str,
+        *,
+        size: int = USUAL_SIZE,
+        key: Key | None = None,
+        beside: tuple[str, ...] = (),
+        most: int | None = None,
+    ) -> None:
+        """Say where elements are.
+
+        Args:
+            request: the arrays, from the outermost one to the one that is cut: "groups.topics".
+            answer: the arrays of the answers to their elements.
+            size: the most elements of a piece; what takes a millisecond or two.
+            key: what is equal for elements that must be in the same piece.
+            beside: arrays inside an element of the innermost array whose elements count, too, and stay together.
+            most: for a request that cannot be cut, because it is done as a whole or not at all: one of more elements is refused.
+        """
+        self.is_atomic = most is not None
+        self.request = tuple(request.split("."))
+        self.answer = tuple(answer.split("."))
+        self.size = size if most is None else most
+        self.key = key
+        self.beside = beside
+
+    def are_in(self, request_type: type[Any], version: int) -> bool:
+        """Whether this version has the array."""
+        return _field(request_type, self.request[0]).in_version(version)
+
+    def least_size(self, request_type: type[Any], version: int, flexible: bool) -> int:
+        """Bytes that a request of more than one piece has at least."""
+        sizes, struct_type = [], request_type
+        for name in self.request:
+            field = _field(struct_type, name)
+            sizes.append(codec.min_element_size(field, version, flexible))
+            struct_type = field.struct or struct_type
+        return self.size * min(sizes)
+
+    def is_one(self, request: Any) -> bool:
+        """Whether a request is small enough to be served at once."""
+        left = self.size
+        for element in getattr(request, self.request[0]) or ():
+            left -= self._weight(element, self.request[1:])
+            if left < 0:
+                return False
+        return True
+
+    def cut(self, ctx: Any, request: Any) -> Iterator[Piece | None]:
+        """The requests of the pieces, each made when it is asked for; None is a pause."""
+        outer = self.request[0]
+        elements: Iterable[Any] = getattr(request, outer) or ()
+        groups: Iterable[Sequence[Any]] | None = None
+        if self.key is not None:
+            together: dict[object, list[Any]] = {}
+            for number, element in enumerate(elements):
+                together.setdefault(self.key(ctx, element), []).append(element)
+                if not number % 1000:
+                    yield None
+            groups = together.values()
+        for part, depth in self._cut(elements, groups, self.request[1:]):
+            yield Piece(replace(request, **{outer: part}), depth)
+
+    def _cut(
+        self, elements: Iterable[Any], groups: Iterable[Sequence[Any]] | None, inner: tuple[str, ...]
+    ) -> Iterator[tuple[list[Any], int]]:
+        """Parts of an array, and how many levels of each go on from the part before."""
+        part: list[Any] = []
+        total = 0
+        for group in ((element,) for element in elements) if groups is None else groups:
+            weight = sum(self._weight(element, inner) for element in group)
+            if part and total + weight > self.size:
+                yield part, 0
+                part, total = [], 0
+            if weight > self.size and inner and len(group) == 1 and getattr(group[0], inner[0]) is not None:
+                is_first = True
+                for cut, depth in self._cut(getattr(group[0], inner[0]), None, inner[1:]):
+                    yield [replace(group[0], **{inner[0]: cut})], 0 if is_first else depth + 1
+                    is_first = False
+                continue
+            part += group
+            total += weight
+        if part:
+            yield part, 0
+
+    def _weight(self, element: Any, inner: tuple[str, ...]) -> int:
+        """How many elements are in an element, itself included; of more than one piece, any number above its size."""
+        names = inner[:1] or self.beside
+        weight = 0 if inner else 1
+        for name in names:
+            elements = getattr(element, name)
+            if elements is None:
+                weight += self.size if inner else 0
+            elif len(inner) <= 1 and not (inner and self.beside):
+                weight += len(elements)
+            else:
+                for each in elements:
+                    weight += self._weight(each, inner[1:])
+                    if weight > self.size:
+                        return weight
+        return max(weight, 1)
+
+
+class Piece(NamedTuple):
+    """A part of a request, as a request."""
+
+    request: Any
+    depth: int  #: how many levels of arrays go on where the piece before ended: its first element is the last one of that
+
+
+class Merged:
+    """The answers to all pieces as one."""
+
+    def __init__(self, pieces: Pieces, version: int, *, flexible: bool) -> None:
+        self._name = pieces.answer[0]
+        self._response: Any = None
+        self._array = _OpenArray(pieces.answer[1:], version, flexible)
+
+    @property
+    def size(self) -> int:
+        """Bytes of what is encoded so far."""
+        return self._array.size
+
+    def add(self, response: Any, depth: int) -> None:
+        """Take the answer to the next piece."""
+        elements = getattr(response, self._name)
+        self._array.add(elements or (), depth)
+        if self._response is None:
+            self._response = response
+            return
+        for field in fields_of(type(response)):
+            if field.name != self._name:
+                setattr(self._response, field.name, _joined(field, getattr(self._response, field.name), getattr(response, field.name)))
+
+    def response(self) -> Any:
+        """The whole answer, to be encoded."""
+        setattr(self._response, self._name, self._array.encoded())
+        return self._response
+
+
+def _joined(field: Field, before: Any, now: Any) -> Any:
+    """What the answer says besides: the first error, the longest time, and what any list has."""
+    if field.is_array and field.struct is not None and now:
+        return [*before, *(each for each in now if each not in before)] if before else now
+    if field.name == "throttle_time_ms":
+        return max(before, now)
+    return before or now
+
+
+class _OpenArray:
+    """An array whose last element may go on in the next piece; those before it are encoded."""
+
+    def __init__(self, inner: tuple[str, ...], version: int, flexible: bool) -> None:
+        self.size = 0
+        self._inner = inner
+        self._version = version
+        self._flexible = flexible
+        self._count = 0
+        self._chunks: list[bytes] = []
+        self._last: Any = None
+        self._nested: _OpenArray | None = None  #: the inner array of `_last`, if that went on
+
+    def add(self, elements: Sequence[Any], depth: int) -> None:
+        first = 0
+        if depth and self._last is not None and elements:
+            first = 1
+            name = self._inner[0]
+            if self._nested is None:
+                self._nested = _OpenArray(self._inner[1:], self._version, self._flexible)
+                self._nested.add(getattr(self._last, name) or (), 0)
+            before = self._nested.size
+            self._nested.add(getattr(elements[0], name) or (), depth - 1)
+            self.size += self._nested.size - before
+            for field in fields_of(type(self._last)):
+                if field.name != name and not field.is_array:
+                    setattr(self._last, field.name, getattr(self._last, field.name) or getattr(elements[0], field.name))
+        encoded: list[Buffer] = []
+        for element in elements[first:]:
+            self._end_last(encoded)
+            self._last = element
+        if not self._inner:
+            self._end_last(encoded)
+        self._keep(encoded)
+
+    def encoded(self) -> codec.EncodedArray:
+        """All of it; nothing can be added any more."""
+        encoded: list[Buffer] = []
+        self._end_last(encoded)
+        self._keep(encoded)
+        return codec.EncodedArray(self._count, self._chunks)
+
+    def _end_last(self, encoded: list[Buffer]) -> None:
+        last, self._last = self._last, None
+        if last is None:
+            return
+        self._count += 1
+        if self._nested is None:
+            encoded += encoder(type(last), self._version, self._flexible)(last)
+            return
+        setattr(last, self._inner[0], self._nested.encoded())
+        self.size -= self._nested.size
+        self._nested = None
+        encoded += codec.encode_chunks(last, self._version, flexible=self._flexible)
+
+    def _keep(self, encoded: list[Buffer]) -> None:
+        if encoded:
+            chunk = b"".join(encoded)
+            self.size += len(chunk)
+            self._chunks.append(chunk)
+
+
+def _field(struct_type: type[Any], name: str) -> Field:
+    return next(field for field in fields_of(struct_type) if field.name == name)
