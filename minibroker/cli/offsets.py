@@ -11,7 +11,7 @@ from minibroker.cli.options import client_command, fail_with, output_option
 from minibroker.cli.output import emit
 from minibroker.client.client import Client
 from minibroker.client.errors import refusal
-from minibroker.client.leaders import TopicPartition
+from minibroker.client.leaders import ELECTION_MS, TopicPartition
 from minibroker.client.offsets import ISOLATION_LEVELS, LATEST, TIMES, Bounds, bounds, list_offsets
 from minibroker.client.times import epoch_ms
 from minibroker.errors import KafkaError, UnknownTopicOrPartition
@@ -125,7 +125,7 @@ def offsets(
     if all_bounds:
         _show_bounds(client, wanted, errors, output)
         return
-    found = list_offsets(client, dict.fromkeys(wanted, time), isolation=ISOLATION_LEVELS[isolation])
+    found = list_offsets(client, dict.fromkeys(wanted, time), isolation=ISOLATION_LEVELS[isolation], leader_wait_ms=ELECTION_MS)
     items = []
     for (topic, partition), answer in sorted(found.items()):
         if isinstance(answer, KafkaError):
@@ -155,7 +155,7 @@ def offsets(
 
 def _show_bounds(client: Client, wanted: list[TopicPartition], errors: list[Exception], output: str) -> None:
     items = []
-    for (topic, partition), answer in sorted(bounds(client, wanted).items()):
+    for (topic, partition), answer in sorted(bounds(client, wanted, leader_wait_ms=ELECTION_MS).items()):
         if isinstance(answer, KafkaError):
             errors.append(answer)
         else:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from minibroker.client.client import Client
 from minibroker.client.connection import Connection
 from minibroker.client.deadline import Deadline
 from minibroker.client.errors import BrokerUnreachable, refusal
-from minibroker.errors import KafkaError, UnknownTopicOrPartition
+from minibroker.errors import KafkaError, LeaderNotAvailable, UnknownTopicOrPartition
 
 T = TypeVar("T")
 
 TopicPartition = tuple[str, int]
+
+NO_LEADER: Final = -1
+ELECTION_MS: Final = 3_000  #: a partition that has no leader for so long has lost its replicas, as far as a user can tell
 
 
 def ask_leaders(
@@ -22,16 +25,29 @@ def ask_leaders(
     wanted: Iterable[TopicPartition],
     ask: Callable[[Connection, list[TopicPartition]], Mapping[TopicPartition, T | KafkaError]],
     deadline: Deadline,
+    *,
+    leader_wait_ms: int | None = None,
 ) -> dict[TopicPartition, T | KafkaError]:
     """The answer for each partition, or the error that is final; retriable errors are tried again until the deadline.
 
-    `ask` asks one leader about partitions of its own.
+    Args:
+        client: knows the leaders.
+        wanted: the partitions.
+        ask: asks one leader about partitions that it leads.
+        deadline: TimedOut after it.
+        leader_wait_ms: after so long LeaderNotAvailable is the answer for a partition without a leader; None waits until the deadline.
     """
     found: dict[TopicPartition, T | KafkaError] = {}
+    election = Deadline(leader_wait_ms)
     left = list(dict.fromkeys(wanted))
     while left:
         reason: Exception | None = None
-        for leader_id, partitions in _by_leader(client, left, deadline, found).items():
+        leaders = _by_leader(client, left, deadline, found)
+        for name, index in leaders.pop(NO_LEADER, []):
+            reason = LeaderNotAvailable(f"topic {name} partition {index} has no leader")
+            if election.over:
+                found[name, index] = reason
+        for leader_id, partitions in leaders.items():
             try:
                 answers = ask(client.to_node(leader_id, deadline), partitions)
             except BrokerUnreachable as error:
@@ -44,14 +60,14 @@ def ask_leaders(
                     found[key] = answer
         left = [key for key in left if key not in found]
         if left:
-            deadline.pause(reason or UnknownTopicOrPartition("partitions without a leader"))
+            deadline.pause(reason or LeaderNotAvailable(f"topic {left[0][0]} is not available yet"))
     return found
 
 
 def _by_leader(
     client: Client, wanted: Iterable[TopicPartition], deadline: Deadline, found: dict[TopicPartition, T | KafkaError]
 ) -> dict[int, list[TopicPartition]]:
-    """Group partitions by their leader; what does not exist is entered in `found` as its error."""
+    """Group partitions by their leader, or by NO_LEADER; what does not exist is entered in `found` as its error."""
     keys = list(wanted)
     answer = client.metadata(sorted({topic for topic, _ in keys}), deadline)
     topics = {topic.name: topic for topic in answer.topics}
@@ -66,6 +82,6 @@ def _by_leader(
         leader_ids = [partition.leader_id for partition in topic.partitions if partition.partition_index == index]
         if not leader_ids:
             found[name, index] = UnknownTopicOrPartition(f"topic {name}: there is no partition {index}, it has {len(topic.partitions)}")
-        elif leader_ids[0] >= 0:
-            leaders[leader_ids[0]].append((name, index))
+        else:
+            leaders[max(leader_ids[0], NO_LEADER)].append((name, index))
     return leaders

@@ -66,27 +66,35 @@ def list_offsets(
     isolation: int = READ_UNCOMMITTED,
     replica_id: int = CONSUMER,
     deadline: Deadline | None = None,
+    leader_wait_ms: int | None = None,
 ) -> dict[TopicPartition, FoundOffset | KafkaError]:
-    """The offset of each partition for its time, or the error that is final; retriable errors are tried again until the deadline."""
+    """The offset of each partition for its time, or the error that is final; retriable errors are tried again until the deadline.
+
+    `leader_wait_ms`: as in `ask_leaders`.
+    """
     until = deadline or client.deadline()
 
     def ask(connection: Connection, partitions: list[TopicPartition]) -> Mapping[TopicPartition, FoundOffset | KafkaError]:
         return _ask_leader(connection, {key: wanted[key] for key in partitions}, isolation, replica_id, until)
 
-    return ask_leaders(client, wanted, ask, until)
+    return ask_leaders(client, wanted, ask, until, leader_wait_ms=leader_wait_ms)
 
 
-def bounds(client: Client, wanted: Iterable[TopicPartition]) -> dict[TopicPartition, Bounds | KafkaError]:
+def bounds(
+    client: Client, wanted: Iterable[TopicPartition], *, leader_wait_ms: int | None = None
+) -> dict[TopicPartition, Bounds | KafkaError]:
     """The bounds of each partition, asked one after the other from the first to the last, or the error that is final."""
-    keys = list(wanted)
     deadline = client.deadline()
+    starts = list_offsets(client, dict.fromkeys(wanted, EARLIEST), deadline=deadline, leader_wait_ms=leader_wait_ms)
+    refused = {key: answer for key, answer in starts.items() if isinstance(answer, KafkaError)}
+    keys = [key for key in starts if key not in refused]
     answers = [
-        list_offsets(client, dict.fromkeys(keys, EARLIEST), deadline=deadline),
+        starts,
         list_offsets(client, dict.fromkeys(keys, LATEST), isolation=READ_COMMITTED, deadline=deadline),
         list_offsets(client, dict.fromkeys(keys, LATEST), deadline=deadline),
         list_offsets(client, dict.fromkeys(keys, LATEST), replica_id=DEBUGGER, deadline=deadline),
     ]
-    return {key: _bounds([answer[key] for answer in answers]) for key in keys}
+    return refused | {key: _bounds([answer[key] for answer in answers]) for key in keys}
 
 
 def _bounds(found: list[FoundOffset | KafkaError]) -> Bounds | KafkaError:
