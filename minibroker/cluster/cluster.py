@@ -7,6 +7,7 @@ Answers are final: a topic has its leader when `create_topic` returns, a name is
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
@@ -55,6 +56,8 @@ from minibroker.storage.files import Files
 if TYPE_CHECKING:
     from minibroker.cluster.group_config import GroupConfig
     from minibroker.cluster.leadership import Leadership
+
+_LOG = logging.getLogger(__name__)
 
 Charge = Callable[[int], None]  #: told of partitions that are about to be created or deleted
 
@@ -162,6 +165,11 @@ class Cluster:
 
     def close(self, *, clean: bool = True) -> None:
         """Close logs, write checkpoints and the clean-shutdown markers, release the locks."""
+        if clean:
+            try:
+                self._store.resign(self._logs.partitions())
+            except KafkaError as error:
+                _LOG.warning("the metadata log still names a leader of each partition, for an Apache Kafka that opens it next: %s", error)
         self._logs.close(clean=clean)
         self._store.log.close()
         _release(self._all_directories)

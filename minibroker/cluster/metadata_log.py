@@ -20,6 +20,7 @@ go, because they would be too short.
 
 from __future__ import annotations
 
+import errno
 import logging
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -184,6 +185,7 @@ class MetadataLog:
         if self._descriptor >= 0:
             descriptor, self._descriptor = self._descriptor, -1
             self._files.close(descriptor)
+            self._failure = self._failure or OSError(errno.EBADF, "it is closed")
 
     def _check_quorum(self, reader: MetadataReader) -> None:
         state = read_quorum_state(self._files, f"{self.folder}/{QUORUM_STATE}")

@@ -28,6 +28,7 @@ from minibroker.schemas.internal.topic_records import PartitionChangeRecord
 from minibroker.storage.files import Files
 from minibroker.wire.schema import replace
 
+NO_LEADER = -1
 PRODUCER_IDS_IN_BLOCK = 1000  #: as Kafka's ProducerIdsBlock
 _NO_BROKER_EPOCH = -1  #: this broker does not register itself: nobody but it reads the log
 
@@ -140,6 +141,17 @@ class MetadataStore:
         changes = (self._leads(partition) for partition in partitions)
         while batch := list(islice(changes, RECORDS_IN_BATCH_MAX)):
             self.commit(batch)
+
+    def resign(self, partitions: Sequence[Partition]) -> None:
+        """Record at an orderly stop that these partitions have no leader, as Apache Kafka's controlled shutdown does; one fsync.
+
+        A Kafka that opens the directory would otherwise take the last leader for alive: it begins to load the partitions of its
+        coordinators, loses them in the middle of it when its own registration ends that leadership, and logs an error for each.
+        We do not need the record: a broker that is alone leads whatever it can open. So it is written once, not at each stop.
+        """
+        led = [each for each in partitions if self.image.partition_record(each).leader == self._node_id]
+        changes = [PartitionChangeRecord(partition_id=each.index, topic_id=each.topic_id, leader=NO_LEADER) for each in led]
+        self.commit_all([changes[start : start + RECORDS_IN_BATCH_MAX] for start in range(0, len(changes), RECORDS_IN_BATCH_MAX)])
 
     def _leads(self, partition: Partition) -> PartitionChangeRecord:
         known = self.image.partition_record(partition)

@@ -58,17 +58,56 @@ def test_everything_outlives_a_restart(clean: bool) -> None:
     assert read_values(broker.cluster.partition("orders", 1).log) == {index: b"v%d" % index for index in range(10)}
 
 
-def test_leader_epochs_rise_after_an_unclean_stop_only() -> None:
+def recorded_leader(broker: BrokerInMemory) -> int:
+    """What the metadata log says of partition 0, to an Apache Kafka that opens the directory."""
+    return int(broker.cluster.image.partition_record(broker.cluster.partition("orders", 0)).leader)
+
+
+def test_leader_epochs_rise_after_an_unclean_stop_and_when_an_orderly_one_ends_a_leadership() -> None:
     broker = BrokerInMemory(topics={"orders": 1})
     broker.append("orders", 0, records(2))
-    broker = broker.restart(clean=True)
-    assert broker.cluster.partition("orders", 0).leader_epoch == 0
+    assert recorded_leader(broker) == 1
+    for _ in range(2):  # the second stop finds nothing to end
+        broker = broker.restart(clean=True)
+        assert (recorded_leader(broker), broker.cluster.partition("orders", 0).leader_epoch) == (-1, 1)
     broker = broker.restart(clean=False)
     partition = broker.cluster.partition("orders", 0)
-    assert (partition.leader_epoch, partition.log.leader_epoch) == (1, 1)
+    assert (recorded_leader(broker), partition.leader_epoch, partition.log.leader_epoch) == (1, 2, 2)
     broker.append("orders", 0, records(2))
     assert partition.log.end_offset_for_epoch(0).end_offset == 2
-    assert broker.restart(clean=True).cluster.partition("orders", 0).leader_epoch == 1
+    broker = broker.restart(clean=True)
+    assert (recorded_leader(broker), broker.cluster.partition("orders", 0).leader_epoch) == (-1, 3)
+
+
+def test_an_orderly_stop_ends_all_leaderships_by_one_sync(tmp_path: Path) -> None:
+    syncs: list[int] = []
+
+    class Counting(RealFiles):
+        def sync(self, descriptor: int) -> None:  # type: ignore[override]  # a method where there is a system call
+            syncs.append(descriptor)
+            super().sync(descriptor)
+
+    broker = BrokerInMemory(topics={"orders": 3}, folder=tmp_path, files=Counting())
+    broker.clock.advance(1000)
+    before, size = len(syncs), (tmp_path / "__cluster_metadata-0" / "00000000000000000000.log").stat().st_size
+    broker.cluster._store.resign(broker.cluster.topics["orders"].partitions)
+    assert len(syncs) == before + 1
+    broker.cluster._store.resign(broker.cluster.topics["orders"].partitions)
+    assert len(syncs) == before + 1
+    assert size < (tmp_path / "__cluster_metadata-0" / "00000000000000000000.log").stat().st_size
+
+
+def test_a_metadata_log_that_cannot_be_written_does_not_keep_a_broker_from_stopping(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    files = FaultyFiles()
+    broker = BrokerInMemory(topics={"orders": 1}, folder=tmp_path, files=files)
+    broker.append("orders", 0, records(2))
+    files.fail("write", errno.ENOSPC, path_part="__cluster_metadata-0/")
+    broker.cluster.close()
+    assert "the metadata log still names a leader of each partition" in caplog.text
+    again = BrokerInMemory(folder=tmp_path)
+    assert again.cluster.partition("orders", 0).log.log_end_offset == 2
 
 
 def test_look_ups() -> None:
