@@ -122,8 +122,11 @@ class Maintenance:
         self._producers.stop()
 
     def check(self, partitions: Iterable[Partition]) -> None:
-        """Retention of these may have changed; what is done in one turn is done when this returns."""
-        if not self._is_stopped:
+        """Retention of these may have changed; what is done in one turn is done when this returns.
+
+        With `minibroker.like.kafka` the next look is the one that is due, as in Apache Kafka.
+        """
+        if not self._is_stopped and not self._config.minibroker_like_kafka:
             self._retention.add(partitions)
 
     def enforce_retention(self, partitions: Iterable[Partition]) -> int:

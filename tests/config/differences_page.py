@@ -1,0 +1,72 @@
+"""docs/differences.md, written from minibroker/config/differences.py: `python -m tests.config.differences_page`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from minibroker.config.differences import AREAS, DIFFERENCES, LIKE_KAFKA_DEFAULTS, PARTLY, Difference
+from minibroker.config.reference import BROKER, entries
+
+PAGE = Path(__file__).parents[2] / "docs" / "differences.md"
+
+_HEAD = """# Differences from Apache Kafka
+
+minibroker answers as Apache Kafka 4.3.1 does, except where it deliberately does not: mostly to be ready at once. This page lists every
+deliberate difference with its reason. Any other difference is a defect. What is not served at all is in [NOT_DONE.md](../NOT_DONE.md).
+
+## Turning them off
+
+An application that works with minibroker should also be tested against what it meets in production. One property makes the broker behave
+as Apache Kafka does:
+
+| where | how |
+|---|---|
+| `minibroker serve` | `--like-kafka`, or `minibroker.like.kafka=true` in the properties file or with `--set` |
+| the container image | `-e KAFKA_MINIBROKER_LIKE_KAFKA=true` |
+| pytest plugin | `pytest --minibroker-like-kafka`, `minibroker_like_kafka = true` in the ini file, or `minibroker_options` |
+| `Broker`, `BrokerThread`, `BrokerProcess` | `like_kafka=True` |
+
+Properties that are set keep their values: `--like-kafka --set group.initial.rebalance.delay.ms=0` does not wait for members. The broker
+decides when it starts which handlers and defaults it uses, so the property costs nothing where it is not set.
+
+```sh
+minibroker config explain group.initial.rebalance.delay.ms    # names both defaults
+minibroker config list --different                            # every property that differs
+```
+"""
+
+_DEFAULTS = """
+## Defaults that the property changes
+
+| property | minibroker | Apache Kafka, and with `minibroker.like.kafka` |
+|---|---|---|
+"""
+
+
+def page() -> str:
+    """Return the whole text."""
+    text = _HEAD
+    for area in AREAS:
+        text += f"\n## {area}\n\n| | Apache Kafka | minibroker | why | with `minibroker.like.kafka` |\n|---|---|---|---|---|\n"
+        text += "".join(_row(each) for each in DIFFERENCES if each.area == area)
+    defaults = {entry.name: entry.default for entry in entries(BROKER)}
+    rows = (f"| `{name}` | `{defaults[name]}` | `{kafkas}` |\n" for name, kafkas in sorted(LIKE_KAFKA_DEFAULTS.items()))
+    return text + _DEFAULTS + "".join(rows)
+
+
+def _row(difference: Difference) -> str:
+    remains = difference.remains
+    switch = (
+        "as Apache Kafka" if not remains else f"{'as Apache Kafka in part' if remains.startswith(PARTLY) else 'stays'}: {_plain(remains)}"
+    )
+    cells = [f"`{difference.name}`", difference.kafka, difference.here, difference.reason, switch]
+    return f"| {' | '.join(cells)} |\n"
+
+
+def _plain(remains: str) -> str:
+    text = remains.removeprefix(PARTLY)
+    return text[0].lower() + text[1:] if not text.startswith(("CREATE", "SASL", "Kafka", "MISSING")) else text
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())
