@@ -29,10 +29,17 @@ LOG_OPERATIONS = times(1200, soak=2400)
 TRANSACTION_OPERATIONS = {2: times(1000, soak=2500), 1: times(800, soak=1200)}  #: by transaction.version
 #: Two brokers do not look for old segments at the same moment, the first time after 30 s: a slow machine takes longer for the requests.
 NO_RETENTION = {"log.initial.task.delay.ms": "100000000"}
+#: With `minibroker.like.kafka`, the rules of differences that it turns off must not be needed.
+MODES = pytest.mark.parametrize("like_kafka", [False, True], ids=["as-usual", "like-kafka"])
+
+
+def mode_of(like_kafka: bool) -> list[str]:
+    return ["--like-kafka"] if like_kafka else []
 
 
 @pytest.mark.timeout(600)
-def test_two_brokers_answer_alike(tmp_path: Path) -> None:
+@MODES
+def test_two_brokers_answer_alike(tmp_path: Path, *, like_kafka: bool) -> None:
     seed = int(os.environ.get("MINIBROKER_TEST_SEED", "20261121"))
     print(f"MINIBROKER_TEST_SEED={seed}")
     (tmp_path / "ours").mkdir()
@@ -40,9 +47,9 @@ def test_two_brokers_answer_alike(tmp_path: Path) -> None:
     settings = [word for name, value in NO_RETENTION.items() for word in ("--set", f"{name}={value}")]
     with (
         KafkaProcess(tmp_path / "kafka", settings=NO_RETENTION) as kafka,
-        BrokerProcess(tmp_path / "ours", "--set", "node.id=1", *settings) as ours,
+        BrokerProcess(tmp_path / "ours", "--set", "node.id=1", *mode_of(like_kafka), *settings) as ours,
     ):
-        run = Run(Twins(ours.bootstrap, kafka.bootstrap), seed)
+        run = Run(Twins(ours.bootstrap, kafka.bootstrap), seed, like_kafka=like_kafka)
         run.run(OPERATIONS)
         assert run.found == [], f"{len(run.found)} of {run.counts.total()} answers differ:\n" + "\n".join(run.found[:20])
         assert len(run.counts) == 16, run.counts
@@ -51,7 +58,8 @@ def test_two_brokers_answer_alike(tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(600)
-def test_two_logs_are_alike(tmp_path: Path) -> None:
+@MODES
+def test_two_logs_are_alike(tmp_path: Path, *, like_kafka: bool) -> None:
     """Small segments, timestamps of every kind, records deleted anywhere, both brokers restarted, once in order and once by SIGKILL."""
     seed = int(os.environ.get("MINIBROKER_TEST_SEED", "20261121"))
     print(f"MINIBROKER_TEST_SEED={seed}")
@@ -60,9 +68,9 @@ def test_two_logs_are_alike(tmp_path: Path) -> None:
     settings = [word for name, value in SETTINGS.items() for word in ("--set", f"{name}={value}")]
     with (
         KafkaProcess(tmp_path / "kafka", settings=SETTINGS) as kafka,
-        BrokerProcess(tmp_path / "ours", "--set", "node.id=1", *settings) as ours,
+        BrokerProcess(tmp_path / "ours", "--set", "node.id=1", *mode_of(like_kafka), *settings) as ours,
     ):
-        run = LogRun(Twins(ours.bootstrap, kafka.bootstrap), seed, (ours, kafka))
+        run = LogRun(Twins(ours.bootstrap, kafka.bootstrap), seed, (ours, kafka), like_kafka=like_kafka)
         run.run(LOG_OPERATIONS)
         assert min(run.retired[name] for name in RETENTION) > 3, run.retired
         assert run.found == [], f"{len(run.found)} of {run.counts.total()} answers differ:\n" + "\n".join(run.found[:20])
@@ -71,7 +79,8 @@ def test_two_logs_are_alike(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("transaction_version", TRANSACTION_OPERATIONS)
-def test_two_coordinators_are_alike(tmp_path: Path, transaction_version: int) -> None:
+@MODES
+def test_two_coordinators_are_alike(tmp_path: Path, transaction_version: int, *, like_kafka: bool) -> None:
     """Transactions and committed offsets: producers of every version, zombies, time-outs, markers of an operator."""
     seed = int(os.environ.get("MINIBROKER_TEST_SEED", "20261121"))
     print(f"MINIBROKER_TEST_SEED={seed}")
@@ -83,9 +92,9 @@ def test_two_coordinators_are_alike(tmp_path: Path, transaction_version: int) ->
     settings = [word for name, value in TRANSACTION_SETTINGS.items() for word in ("--set", f"{name}={value}")]
     with (
         KafkaProcess(tmp_path / "kafka", settings=TRANSACTION_SETTINGS, features={"transaction.version": transaction_version}) as kafka,
-        BrokerProcess(tmp_path / "ours", "--set", "node.id=1", *settings) as ours,
+        BrokerProcess(tmp_path / "ours", "--set", "node.id=1", *mode_of(like_kafka), *settings) as ours,
     ):
-        run = TransactionRun(Twins(ours.bootstrap, kafka.bootstrap), seed)
+        run = TransactionRun(Twins(ours.bootstrap, kafka.bootstrap), seed, like_kafka=like_kafka)
         run.run(TRANSACTION_OPERATIONS[transaction_version])
         assert run.found == [], f"{len(run.found)} of {run.counts.total()} answers differ:\n" + "\n".join(run.found[:20])
         assert len(run.counts) == 16, run.counts

@@ -62,8 +62,8 @@ class Broker(Protocol):
 class LogRun(Run):
     """One seed's run."""
 
-    def __init__(self, twins: Twins, seed: int, brokers: tuple[Broker, Broker]) -> None:
-        super().__init__(twins, seed)
+    def __init__(self, twins: Twins, seed: int, brokers: tuple[Broker, Broker], *, like_kafka: bool = False) -> None:
+        super().__init__(twins, seed, like_kafka=like_kafka)
         self.brokers = brokers
         self.retired: Counter[str] = Counter()  #: segments that retention took
         twins.free |= {"leader_epoch"}

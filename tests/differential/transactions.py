@@ -34,8 +34,8 @@ _PATIENCE_S: Final = 60.0
 class TransactionRun(Run):
     """One seed's run."""
 
-    def __init__(self, twins: Twins, seed: int) -> None:
-        super().__init__(twins, seed)
+    def __init__(self, twins: Twins, seed: int, *, like_kafka: bool = False) -> None:
+        super().__init__(twins, seed, like_kafka=like_kafka)
         self.data: TransactionData = TransactionData(self.random, twins, self.data.now_ms)
         twins.free |= {"last_timestamp", "transaction_start_time_ms"}
         twins.append_times_from_ms = self.data.now_ms + 30_000
