@@ -78,12 +78,13 @@ class TransactionRun(Run):
             time.sleep(0.02)
 
     def _settle(self) -> None:
-        """Until Kafka has written all markers."""
+        """Wait until Kafka has written all markers; ours are written when EndTxn answers, unless the broker is to be like Kafka."""
         request = k65_describe_transactions.Request(transactional_ids=list(NAMES))
 
         def is_settled() -> bool:
-            _, kafkas = self.twins.ask(k65_describe_transactions, 0, lambda _: request)
-            return not any(each.transaction_state.startswith("Prepare") for each in kafkas.transaction_states)
+            ours, kafkas = self.twins.ask(k65_describe_transactions, 0, lambda _: request)
+            late = [*kafkas.transaction_states, *(ours.transaction_states if self.like_kafka else ())]
+            return not any(each.transaction_state.startswith("Prepare") for each in late)
 
         wait_until(is_settled, lambda: f"markers after {self._last_note}")
 
