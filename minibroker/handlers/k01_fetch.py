@@ -9,7 +9,12 @@ is answered (Apache Kafka may list some that begin behind it, too).
 The answer waits until there are min_bytes that the reader may see, for at most max_wait_ms; a partition with an error or a diverging epoch
 ends the wait, or one that is deleted or led by another meanwhile, and so does another request behind this one on its connection (Apache
 Kafka lets it wait).
-Before version 10 a client cannot read zstd: it gets what lies before such a batch, and there UNSUPPORTED_COMPRESSION_TYPE.
+Batches are answered as they are, those in zstd to every version from 4 on, as Apache Kafka 4.3.1 does (Kafka 3 told
+versions below 10 UNSUPPORTED_COMPRESSION_TYPE). Below version 4, which Kafka 4 does not serve, they still are: the formats
+v0 and v1 have no zstd, and a client gets what lies before such a batch.
+An answer ends with a whole batch. Apache Kafka fills the limits with a part of the next one, which saves it a look at the batches, and
+which every client throws away and fetches again (tests/golden/fetched_batches_kafka_4.3.1.json); here the look costs one index entry,
+and a partition that follows may use the bytes.
 An answer that a quota of its client (dispatch/quotas.py) does not allow goes without partitions, and its session stays as it was.
 Before version 6 KAFKA_STORAGE_ERROR is told as NOT_LEADER_OR_FOLLOWER, which every client retries, as in Kafka.
 Not done: followers. A request with a replica_id is answered with NOT_LEADER_OR_FOLLOWER: this broker has assigned no replicas.
@@ -38,7 +43,7 @@ from minibroker.errors import (
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
-from minibroker.log.old_readers import before_zstd, read_messages
+from minibroker.log.old_readers import read_messages
 from minibroker.log.partition_log import PartitionLog
 from minibroker.log.results import IsolationLevel
 from minibroker.schemas import k01_fetch as schema
@@ -49,7 +54,6 @@ TIMESTAMPS_SINCE: Final = 2  #: message format v1
 MAX_BYTES_SINCE: Final = 3
 BATCHES_SINCE: Final = 4  #: message format v2
 STORAGE_ERROR_SINCE: Final = 6
-ZSTD_SINCE: Final = 10
 TOPIC_IDS_SINCE: Final = 13
 LEADERS_SINCE: Final = 16
 
@@ -257,10 +261,8 @@ class Reading:
         max_bytes = min(asked.partition_max_bytes, max_bytes)
         version = self._ctx.api_version
         records: Buffer | FileSlice
-        if version >= ZSTD_SINCE:
+        if version >= BATCHES_SINCE:
             records = log.slice(asked.fetch_offset, max_bytes, isolation=self._isolation, min_one=min_one)
-        elif version >= BATCHES_SINCE:
-            records = before_zstd(log.read(asked.fetch_offset, max_bytes, isolation=self._isolation, min_one=min_one))
         else:
             magic = 1 if version >= TIMESTAMPS_SINCE else 0
             records = read_messages(log, asked.fetch_offset, max_bytes, magic=magic, isolation=self._isolation, min_one=min_one)

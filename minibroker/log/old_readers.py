@@ -13,11 +13,10 @@ Sources: UnifiedLog.legacyFetchOffsetsBefore, Partition.legacyFetchOffsetsForTim
 
 from __future__ import annotations
 
-from minibroker.errors import CorruptMessage, KafkaError, UnsupportedCompressionType
+from minibroker.errors import CorruptMessage, KafkaError
 from minibroker.log.partition_log import PartitionLog
 from minibroker.log.results import IsolationLevel
 from minibroker.records.batch import RecordBatch, split_batches
-from minibroker.records.compression import Compression
 from minibroker.wire.schema import Buffer
 
 CONVERTED_COUNT = 2000
@@ -64,18 +63,6 @@ def _converted(batch: RecordBatch, magic: int, first_offset: int) -> Buffer:
     from minibroker.records.convert import downgrade  # noqa: PLC0415  most brokers never need it, and all of them start
 
     return memoryview(downgrade(batch.data, magic, first_offset))
-
-
-def before_zstd(data: Buffer) -> Buffer:
-    """What a reader may have that knows format v2 but not zstd (Fetch below 10). Raises UnsupportedCompressionType at the first place."""
-    position = 0
-    for batch in split_batches(data):
-        if batch.compression is Compression.ZSTD:
-            if not position:
-                raise UnsupportedCompressionType("zstd batches need Fetch version 10")
-            return memoryview(data)[:position]
-        position += batch.size
-    return data
 
 
 def offsets_before(log: PartitionLog, timestamp: int, max_count: int, *, now_ms: int) -> list[int]:

@@ -10,7 +10,7 @@ v6   KAFKA_STORAGE_ERROR may be answered
 v7   fetch sessions: session_id, session_epoch, forgotten_topics_data, a top-level error_code (KIP-227)
 v8   answer carries throttle_time_ms before the quota delay, not after it
 v9   current_leader_epoch fences readers with old metadata (KIP-320)
-v10  zstd batches may be answered; below, such a batch is UNSUPPORTED_COMPRESSION_TYPE (KIP-110)
+v10  the client can read zstd (KIP-110); Apache Kafka 4 sends such batches to every version
 v11  rack_id, preferred_read_replica: reading from a follower nearby (KIP-392)
 v12  flexible; last_fetched_epoch, diverging_epoch: truncation found while fetching (KIP-595)
 v13  topics by topic_id instead of by name (KIP-516)

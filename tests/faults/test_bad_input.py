@@ -13,7 +13,7 @@ import cramjam
 import lz4.frame
 import pytest
 
-from minibroker.records.compression import MAX_DECOMPRESSED_BYTES, Compression
+from minibroker.records.compression import Compression
 from minibroker.records.legacy_builder import build_message_set, write_message
 from minibroker.records.lz4_header import with_old_checksum
 from minibroker.records.record import Record
@@ -236,7 +236,7 @@ def test_a_decompression_bomb_is_an_invalid_record(broker: BrokerProcess, kind: 
     before = peak_bytes(broker)
     answer = codec.decode(k00_produce.Response, peer.ask(request(0, 7, codec.encode(asked, 7, flexible=False)))[4:], 7, flexible=False)
     assert [p.error_code for topic in answer.responses for p in topic.partition_responses] == [87]
-    assert peak_bytes(broker) - before < 2 * MAX_DECOMPRESSED_BYTES + 32 * MEGABYTE  # zlib doubles its buffer
+    assert peak_bytes(broker) - before < 32 * MEGABYTE  # it is walked piece by piece
     assert sum(file.stat().st_size for file in (broker.data_dir / "bombed-0").glob("*.log")) == 0
 
 
@@ -263,7 +263,7 @@ SMALLEST = bytes(build_message_set([Record(0, -1, None, None)], 0))
         (Compression.GZIP, bytes(101 * MEGABYTE), 87),
         (Compression.LZ4, bytes(101 * MEGABYTE), 87),
         (Compression.SNAPPY, bytes(101 * MEGABYTE), 87),
-        (Compression.GZIP, SMALLEST * (90 * MEGABYTE // len(SMALLEST)), 10),  # three million messages: MESSAGE_TOO_LARGE
+        (Compression.GZIP, SMALLEST * (20 * MEGABYTE // len(SMALLEST)), 10),  # 700,000 messages: MESSAGE_TOO_LARGE
     ],
     ids=["gzip", "lz4", "snappy", "messages"],
 )
@@ -276,5 +276,5 @@ def test_a_decompression_bomb_of_an_old_client(broker: BrokerProcess, kind: Comp
     before = peak_bytes(broker)
     answer = codec.decode(k00_produce.Response, peer.ask(request(0, 1, codec.encode(asked, 1, flexible=False)))[4:], 1, flexible=False)
     assert [p.error_code for topic in answer.responses for p in topic.partition_responses] == [code]
-    assert peak_bytes(broker) - before < 3 * MAX_DECOMPRESSED_BYTES
+    assert peak_bytes(broker) - before < 96 * MEGABYTE
     assert sum(file.stat().st_size for file in (broker.data_dir / "bombed-by-the-old-0").glob("*.log")) == 0

@@ -17,11 +17,9 @@ from minibroker.errors import (
     UnknownLeaderEpoch,
     UnknownTopicId,
     UnknownTopicOrPartition,
-    UnsupportedCompressionType,
 )
 from minibroker.records.batch import split_batches
 from minibroker.records.builder import build_batch
-from minibroker.records.compression import Compression
 from minibroker.records.record import Record
 from minibroker.schemas import k01_fetch as schema
 from minibroker.storage.file_slice import LEAST_SIZE
@@ -239,13 +237,6 @@ class TestErrors:
         diverging = fetch(broker, request(partition(99, last_fetched_epoch=0), wait_ms=500))
         assert (diverging.error_code, diverging.diverging_epoch) == (0, schema.EpochEndOffset(epoch=0, end_offset=10))
         assert fetch(broker, request(partition(-5, last_fetched_epoch=0))).error_code == OffsetOutOfRange.code
-
-    def test_zstd_needs_version_10(self, broker: BrokerInMemory) -> None:
-        broker.append("clicks", 0, BATCH)
-        broker.append("clicks", 0, records(1, compression=Compression.ZSTD))
-        assert offsets(fetch(broker, request(partition(0), topic="clicks"), 9)) == [0]
-        assert fetch(broker, request(partition(1), topic="clicks"), 9).error_code == UnsupportedCompressionType.code
-        assert offsets(fetch(broker, request(partition(0), topic="clicks"), 10)) == [0, 1]
 
     @pytest.mark.parametrize("version", [4, 12, 17])
     def test_an_unknown_isolation_level_fails_as_a_whole(self, broker: BrokerInMemory, version: int) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from minibroker.clock import ManualClock
 from minibroker.errors import CorruptMessage, OffsetOutOfRange, UnsupportedCompressionType
 from minibroker.log.log_config import LogConfig
-from minibroker.log.old_readers import CONVERTED_BYTES, CONVERTED_COUNT, before_zstd, read_messages
+from minibroker.log.old_readers import CONVERTED_BYTES, CONVERTED_COUNT, read_messages
 from minibroker.log.partition_log import PartitionLog
 from minibroker.log.results import IsolationLevel
 from minibroker.records.batch import RecordBatch, split_batches
@@ -215,12 +215,3 @@ def test_who_goes_on_from_where_it_is_sees_every_record_once(
         offset = found[-1] + 1
     assert seen == [each for each in written if each >= first]
     log.close()
-
-
-def test_before_zstd() -> None:
-    plain, zstd = records(2), records(2, compression=Compression.ZSTD)
-    assert bytes(before_zstd(plain + plain)) == plain + plain
-    assert bytes(before_zstd(plain + zstd + plain)) == plain
-    assert before_zstd(b"") == b""
-    with pytest.raises(UnsupportedCompressionType):
-        before_zstd(zstd + plain)
