@@ -97,6 +97,7 @@ class Connection(asyncio.BufferedProtocol):
         self._transport.set_write_buffer_limits(high=WRITE_HIGH_WATER)
         if not self._listener.admit(self):
             self.abort()
+        self._buffer.exchange_read_area(self._listener.read_area)  # another connection may have kept the one of the constructor
 
     @property
     def own_host(self) -> str:

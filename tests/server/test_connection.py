@@ -9,7 +9,7 @@ import pytest
 
 from minibroker.dispatch.context import ConnectionInfo
 from minibroker.dispatch.dispatcher import InFlight
-from minibroker.server.connection import WRITE_HIGH_WATER
+from minibroker.server.connection import WRITE_HIGH_WATER, Connection
 from minibroker.server.listener import Limits
 from minibroker.wire.schema import Buffer
 from tests.server.serving import Client, OnLoop, Script, frame, listening, until
@@ -94,6 +94,33 @@ def test_a_request_in_slices_keeps_its_bytes_and_its_connection_serves_nothing_e
                 number = int(body[6:7])
                 assert await client.receive() == body, number
                 assert await client.receive() == b"second"
+
+    on_loop(main())
+
+
+def test_a_connection_that_is_being_made_does_not_read_over_the_request_in_slices_of_another(on_loop: OnLoop) -> None:
+    """The loop makes the protocol first and calls `connection_made` in a later turn."""
+
+    async def main() -> None:
+        script = Script()
+        async with listening(script) as listener:
+            late = Connection(listener)
+            client = await Client.connect(listener)
+            client.send(b"slice " + b"x" * 100, b"second")
+            await until(lambda: script.waiting)
+
+            async def send(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+                writer.write(frame(b"y" * 200))
+                await until(lambda: len(script.seen) == 2)
+                writer.close()
+
+            peer = await asyncio.start_server(send, "127.0.0.1", 0)
+            await asyncio.get_running_loop().create_connection(lambda: late, *peer.sockets[0].getsockname())
+            await until(lambda: len(script.seen) == 2)
+            assert bytes(script.waiting[0].request) == b"slice " + b"x" * 100
+            script.waiting[0].finish([frame(b"done")])
+            assert [await client.receive(), await client.receive()] == [b"done", b"second"]
+            peer.close()
 
     on_loop(main())
 
