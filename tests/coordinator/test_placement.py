@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from minibroker.coordinator.placement import java_hash, partition_of
+from minibroker.coordinator.placement import _short_hash, java_hash, partition_of
+from tests.support.opcodes import count_opcodes
 
 
 @pytest.mark.parametrize(
@@ -20,6 +21,31 @@ from minibroker.coordinator.placement import java_hash, partition_of
 )
 def test_java_hash(text: str, value: int) -> None:
     assert java_hash(text) == value
+
+
+def hashed_one_by_one(text: str) -> int:
+    units = text.encode("utf-16-be", "surrogatepass")
+    value = 0
+    for index in range(0, len(units), 2):
+        value = (31 * value + int.from_bytes(units[index : index + 2])) & 0xFFFFFFFF
+    return value - (1 << 32) if value >> 31 else value
+
+
+@pytest.mark.parametrize("letters", ["a", "polygenelubricants", "\uffff", "\U0001f600x", "Ü\0"])
+@pytest.mark.parametrize("size", [298, 299, 300, 301, 511, 512, 513, 1023, 4097, 10_923])
+def test_long_names_have_the_same_hash(letters: str, size: int) -> None:
+    text = (letters * size)[:size]
+    assert java_hash(text) == hashed_one_by_one(text)
+
+
+def test_the_hash_of_a_long_name_costs_no_loop_over_its_letters_and_is_not_kept() -> None:
+    text = "x" * 32_767
+    java_hash(text)
+    assert count_opcodes(lambda: java_hash(text)) < 1000
+    assert _short_hash.cache_info().currsize <= 4096
+    before = _short_hash.cache_info()
+    java_hash(text)
+    assert _short_hash.cache_info() == before
 
 
 def test_partition_of() -> None:
