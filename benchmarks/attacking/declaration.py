@@ -1,0 +1,179 @@
+"""What an attack is, and what is measured of it."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import socket
+import struct
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import frames
+from pump import LoadError, call, connect
+
+ANSWER_S = 120.0  #: an attacker waits no longer for an answer
+TOPIC = b"attacked"
+
+
+class Target:
+    """The broker as an attacker sees it: an address, and a process whose memory is watched."""
+
+    def __init__(self, address: tuple[str, int], pid: int, scale: float) -> None:
+        self.address = address
+        self.pid = pid
+        self.scale = scale  #: of counts: 1 is what a table is made of
+        self.notes: list[str] = []
+        self._links: list[socket.socket] = []
+
+    def count(self, full: int) -> int:
+        """So many things, at this scale."""
+        return max(1, int(full * self.scale))
+
+    def connect(self) -> socket.socket:
+        """A connection, kept open until the attack is over."""
+        link = connect(self.address)
+        patience = struct.pack("@ll", int(ANSWER_S), 0)
+        link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, patience)
+        self._links.append(link)
+        return link
+
+    def ask(self, frame: bytes, link: socket.socket | None = None) -> bytes:
+        """The answer to one request; empty when the broker closed the connection or did not answer in time."""
+        try:
+            return bytes(call(link or self.connect(), frame))
+        except (OSError, LoadError) as error:
+            self.note(f"no answer: {error!r}")
+            return b""
+
+    def ask_each(self, requests: list[bytes], depth: int = 20) -> int:
+        """Send requests with `depth` of them under way on one connection; how many were answered."""
+        link, answered, sent = self.connect(), 0, 0
+        try:
+            for request in requests:
+                link.sendall(request)
+                sent += 1
+                if sent - answered >= depth:
+                    read_one(link)
+                    answered += 1
+            while answered < sent:
+                read_one(link)
+                answered += 1
+        except (OSError, LoadError) as error:
+            self.note(f"closed after {answered}: {error!r}")
+        return answered
+
+    def create_topic(self, name: bytes = TOPIC, partitions: int = 1, configs: Mapping[bytes, bytes] | None = None) -> None:
+        """A topic to attack with."""
+        self.ask(frames.create_topic(name, partitions, configs))
+
+    def note(self, text: str) -> None:
+        """Something worth a place in the table; once each."""
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def close(self) -> None:
+        """Close all connections."""
+        for link in self._links:
+            with contextlib.suppress(OSError):
+                link.close()
+        self._links.clear()
+
+
+def read_one(link: socket.socket) -> bytearray:
+    """One answer of several under way, without its size."""
+    (size,) = struct.unpack(">i", _exactly(link, 4))
+    return _exactly(link, size)
+
+
+def _exactly(link: socket.socket, size: int) -> bytearray:
+    data = bytearray(size)
+    view, at = memoryview(data), 0
+    while at < size:
+        count = link.recv_into(view[at:])
+        if not count:
+            raise LoadError("the broker closed the connection")
+        at += count
+    return data
+
+
+class Attack(NamedTuple):
+    """One row of the table.
+
+    `prepare` is not measured. `request_bytes` is what the largest single request takes: "beyond its size" is the memory on top of that.
+    """
+
+    name: str
+    about: str
+    run: Callable[[Target], None]
+    prepare: Callable[[Target], None] | None = None
+    properties: Mapping[str, str] = {}
+    request_bytes: int = 0
+    max_growth_mb: int | None = None  #: the bound that the project promises, None where there is no promise
+
+
+class Damage(NamedTuple):
+    """What an attack did to the broker and to the honest client beside it."""
+
+    attack: str
+    about: str
+    peak_mb: float  #: most memory during the attack above what there was before
+    left_mb: float  #: a second after it
+    cpu_s: float
+    seconds: float
+    honest_p99_ms: float
+    honest_max_ms: float
+    notes: str
+    bound_mb: float | None
+
+    @property
+    def is_within_bound(self) -> bool:
+        """Whether the promise about memory holds."""
+        return self.bound_mb is None or self.peak_mb <= self.bound_mb
+
+
+ATTACKS: dict[str, Attack] = {}
+
+
+def attack(
+    name: str,
+    about: str,
+    *,
+    prepare: Callable[[Target], None] | None = None,
+    properties: Mapping[str, str] | None = None,
+    request_bytes: int = 0,
+    max_growth_mb: int | None = None,
+) -> Callable[[Callable[[Target], None]], Callable[[Target], None]]:
+    """Enter the decorated function into the table."""
+
+    def enter(run: Callable[[Target], None]) -> Callable[[Target], None]:
+        if name in ATTACKS:
+            raise ValueError(name)
+        ATTACKS[name] = Attack(name, about, run, prepare, properties or {}, request_bytes, max_growth_mb)
+        return run
+
+    return enter
+
+
+def resident_mb(pid: int) -> float:
+    """Memory that a process holds now."""
+    return _status_mb(pid, "VmRSS")
+
+
+def peak_mb(pid: int) -> float:
+    """The most that it held since `forget_peak`."""
+    return _status_mb(pid, "VmHWM")
+
+
+def forget_peak(pid: int) -> None:
+    """Let the kernel count the peak from now on."""
+    Path(f"/proc/{pid}/clear_refs").write_text("5")
+
+
+def _status_mb(pid: int, name: str) -> float:
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except FileNotFoundError:
+        return math.nan
+    return next((int(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith(name)), math.nan)

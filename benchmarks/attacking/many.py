@@ -1,0 +1,143 @@
+"""Names, ids and sessions by the hundred thousand: what stays in memory."""
+
+from __future__ import annotations
+
+import struct
+
+import frames
+import transaction_frames
+
+from attacking import requests
+from attacking.declaration import TOPIC, Target, attack
+
+MEGABYTE = 1 << 20
+
+
+@attack("Metadata: 1,000 new topics", "one request")
+def auto_created(target: Target) -> None:
+    """Auto-creation."""
+    target.ask(requests.metadata([b"auto-%d" % number for number in range(target.count(1000))]))
+
+
+@attack("CreateTopics: 1,000 topics", "one request")
+def created(target: Target) -> None:
+    """By an administrator."""
+    target.ask(requests.create_topics([b"new-%d" % number for number in range(target.count(1000))]))
+
+
+@attack("20,000 topics", "CreateTopics of 500 at a time, then Metadata for all")
+def many_topics(target: Target) -> None:
+    """100,000 take five times as long; the honest client's waits do not grow."""
+    names = [b"topic-%d" % number for number in range(target.count(20_000))]
+    for at in range(0, len(names), 500):
+        target.ask(requests.create_topics(names[at : at + 500]))
+    answer = target.ask(requests.metadata(None))
+    target.note(f"Metadata for all: {len(answer)} bytes")
+
+
+def _group(target: Target) -> None:
+    target.ask(requests.find_coordinator(b"g", 0))
+
+
+@attack("200,000 member ids given out", "JoinGroup 4 without an id, one group", prepare=_group)
+def member_ids(target: Target) -> None:
+    """Ids that are kept for the session time-out of five minutes."""
+    target.ask_each([requests.join_group(b"g", 4)] * target.count(200_000))
+
+
+@attack("2,000 members of a classic group", "JoinGroup 3 in one group, each on a connection", prepare=_group)
+def classic_members(target: Target) -> None:
+    """All wait for each other."""
+    for _ in range(target.count(2000)):
+        target.connect().sendall(requests.join_group(b"g", 3))
+    target.ask(frames.frame(12, 0, frames.string(b"g") + struct.pack(">i", 1) + frames.string(b"x")))
+
+
+@attack("3,000 members of a consumer group", "ConsumerGroupHeartbeat 1, all of one group and 100 partitions", prepare=_group)
+def consumer_members(target: Target) -> None:
+    """Each may change the assignment of all."""
+    target.create_topic(partitions=100)
+    heartbeats = [requests.consumer_heartbeat(b"g", b"member-%d" % number, 0, [TOPIC]) for number in range(target.count(3000))]
+    target.ask_each(heartbeats)
+
+
+@attack("20,000 groups with names of 30,000 letters", "OffsetCommit 2, 600 MB of names", prepare=_group)
+def long_names(target: Target) -> None:
+    """Each has one offset."""
+    target.create_topic()
+    end = b"g" * 29_990
+    for at in range(0, target.count(20_000), 1000):
+        target.ask_each([requests.offset_commit(b"%d-" % number + end, TOPIC, [0], b"") for number in range(at, at + 1000)])
+
+
+@attack("commit metadata of 1 GB", "OffsetCommit 2: 250,000 times 4,000 letters", prepare=_group)
+def commit_metadata(target: Target) -> None:
+    """500 groups, 500 partitions each."""
+    target.create_topic(partitions=500)
+    note = b"m" * 4000
+    answers = target.ask_each(
+        [requests.offset_commit(b"group-%d" % number, TOPIC, range(500), note) for number in range(target.count(500))], 2
+    )
+    target.note(f"{answers} answers")
+
+
+@attack("a million producer ids", "InitProducerId 1 without a transactional id")
+def producer_ids(target: Target) -> None:
+    """A tenth of them, which is enough to see growth."""
+    target.ask_each([requests.idempotent_producer()] * target.count(100_000))
+
+
+@attack("100,000 transactional ids", "InitProducerId 1")
+def transactional_ids(target: Target) -> None:
+    """Kept for a week."""
+    target.ask(requests.find_coordinator(b"t", 1))
+    target.ask_each([transaction_frames.init_producer_id(b"transactional-%d" % number) for number in range(target.count(100_000))])
+
+
+@attack("100,000 producers of one partition", "Produce 7, each of another producer id")
+def producers_of_a_partition(target: Target) -> None:
+    """The partition keeps the last batches of each for a day."""
+    target.create_topic()
+    body = frames.record_batch(1, 1)[frames.BATCH_HEADER :]
+    batches = (frames._batch(1, body, frames.Ids(number, 0), 0) for number in range(target.count(100_000)))  # noqa: SLF001  no load needs it
+    target.ask_each([frames.produce(TOPIC, 0, batch) for batch in batches])
+
+
+@attack("fetch sessions", "5,000 sessions of 1,000 partitions")
+def fetch_sessions(target: Target) -> None:
+    """Of one client that opens a new one with each request."""
+    target.create_topic(partitions=1000)
+    answers = target.ask_each([requests.fetch_session(TOPIC, 1000)] * target.count(5000), 2)
+    target.note(f"{answers} answers")
+
+
+@attack("share sessions", "3,000 members of a share group, each with a session of 100 partitions", prepare=_group)
+def share_sessions(target: Target) -> None:
+    """All of them stay open."""
+    target.create_topic(partitions=100)
+    topic_id = requests.topic_id_of(target.ask(requests.metadata_with_ids(TOPIC)), TOPIC)
+    for number in range(target.count(3000)):
+        member = b"member-%d" % number
+        link = target.connect()
+        target.ask(requests.share_heartbeat(b"s", member, TOPIC), link)
+        target.ask(requests.share_fetch(b"s", member, topic_id, 100), link)
+
+
+@attack("20,000 client quotas", "AlterClientQuotas 0")
+def client_quotas(target: Target) -> None:
+    """One client id each."""
+    target.ask_each([requests.alter_client_quota(b"client-%d" % number) for number in range(target.count(20_000))])
+
+
+@attack("20,000 SCRAM credentials", "AlterUserScramCredentials 0")
+def scram(target: Target) -> None:
+    """One user each."""
+    target.ask_each([requests.scram_credential(b"user-%d" % number) for number in range(target.count(20_000))])
+
+
+@attack("20,000 configs of groups and client metrics", "IncrementalAlterConfigs 0")
+def own_configs(target: Target) -> None:
+    """One name each."""
+    half = target.count(10_000)
+    target.ask_each([frames.alter_config(32, b"group-%d" % number, b"consumer.session.timeout.ms", b"50000") for number in range(half)])
+    target.ask_each([frames.alter_config(16, b"metrics-%d" % number, b"interval.ms", b"10000") for number in range(half)])
