@@ -170,6 +170,8 @@ class Cluster:
                 self._store.resign(self._logs.partitions())
             except KafkaError as error:
                 _LOG.warning("the metadata log still names a leader of each partition, for an Apache Kafka that opens it next: %s", error)
+        if self.leadership is not None and self.leadership.reassignments is not None:
+            self.leadership.reassignments.stop()
         self._logs.close(clean=clean)
         self._store.log.close()
         _release(self._all_directories)

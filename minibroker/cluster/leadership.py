@@ -35,6 +35,7 @@ from minibroker.cluster.standing import (
     led_by_preferred,
     left_by,
     reassigned,
+    reassigning,
     taken,
 )
 from minibroker.cluster.topic import CONSUMER_OFFSETS_TOPIC, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC, Topic
@@ -43,6 +44,7 @@ from minibroker.errors import EligibleLeadersNotAvailable, InvalidReplicaAssignm
 if TYPE_CHECKING:
     from minibroker.cluster.cluster import Cluster
     from minibroker.cluster.node import Node
+    from minibroker.cluster.reassignments import Reassignments
     from minibroker.cluster.replica_assignments import ReplicaAssignments
 
 _UNCLEAN: Final = "unclean.leader.election.enable"
@@ -66,6 +68,11 @@ class Leadership:
         self._assignments = assignments
         self._racks = {node.node_id: node.rack for node in nodes}
         self._standings: dict[UUID, list[Standing]] = {}  #: of a topic's partitions, once somebody asked
+        self.reassignments: Reassignments | None = None  #: those that run; None: they are done at once
+        if cluster.config.minibroker_like_kafka:
+            from minibroker.cluster.reassignments import Reassignments  # noqa: PLC0415  most clusters do not need it
+
+            self.reassignments = Reassignments(self, cluster.clock)
 
     # Look-ups
 
@@ -124,6 +131,8 @@ class Leadership:
         """They are deleted."""
         for topic in topics:
             self._standings.pop(topic.topic_id, None)
+            if self.reassignments is not None:
+                self.reassignments.forget(topic.topic_id)
         self._assignments.remove([topic.topic_id for topic in topics])
 
     @property
@@ -223,7 +232,20 @@ class Leadership:
         return partition.leader_epoch
 
     def reassign(self, partition: Partition, replicas: Sequence[int]) -> None:
-        """Other replicas, all at once; the leader stays if it may. What is asked for was checked (cluster/topic_rules.py)."""
+        """Other replicas; the leader stays if it may. What is asked for was checked (cluster/topic_rules.py).
+
+        It is done when this returns, unless reassignments with new replicas are to run for a while (reassignments.py).
+        """
+        if self.reassignments is not None and self.reassignments.begin(partition, replicas):
+            return
+        self.finish_reassignment(partition, replicas)
+
+    def show_reassignment(self, partition: Partition, replicas: Sequence[int], adding: Sequence[int]) -> None:
+        """A reassignment begins, or is cancelled."""
+        self._change([partition], lambda before, _: reassigning(before, replicas, adding))
+
+    def finish_reassignment(self, partition: Partition, replicas: Sequence[int]) -> None:
+        """The replicas are these from now on, and all of them have everything."""
         is_shrunk = not set(self.standing(partition).replicas) <= set(replicas)
         epoch = partition.leader_epoch
         self._change([partition], lambda before, given: reassigned(before, replicas, given))

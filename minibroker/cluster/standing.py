@@ -30,6 +30,7 @@ class Standing(NamedTuple):
     is_taken: bool = False  #: it has no leader because somebody said so: no election gives it one
     eligible: tuple[int, ...] = ()  #: not in sync, and yet they may lead
     last_leader_id: int = NO_LEADER  #: who led last, where nobody does
+    adding: tuple[int, ...] = ()  #: replicas of a reassignment that runs: not in sync, and they may not lead
 
 
 class Given(NamedTuple):
@@ -51,7 +52,7 @@ def elected(standing: Standing, given: Given) -> Standing:
     """With the first that may lead; with nobody if there is none."""
     if standing.is_taken:
         return _led(standing, NO_LEADER, given)
-    there = [each for each in standing.replicas if each in given.alive]
+    there = [each for each in standing.replicas if each in given.alive and each not in standing.adding]
     entitled = [each for each in there if _may_lead(standing, each)]
     if not entitled and given.may_be_unclean:
         return _led(standing, there[0], given) if there else _led(standing, NO_LEADER, given)
@@ -107,14 +108,20 @@ def led_by(standing: Standing, node_id: int, given: Given) -> Standing:
     if node_id not in replicas:
         gone = standing.leader_id if standing.leader_id in replicas else replicas[0]
         replicas = [node_id if each == gone else each for each in replicas]
-    return _led(standing._replace(replicas=replicas, is_taken=False), node_id, given)
+    adding = tuple(each for each in standing.adding if each != node_id)
+    return _led(standing._replace(replicas=replicas, is_taken=False, adding=adding), node_id, given)
 
 
 def reassigned(standing: Standing, replicas: Sequence[int], given: Given) -> Standing:
     """Other replicas, which all have everything at once; the leader stays if it is among them."""
-    after = standing._replace(replicas=list(replicas), eligible=tuple(replicas))
+    after = standing._replace(replicas=list(replicas), eligible=tuple(replicas), adding=())
     stays = standing.leader_id in replicas and standing.leader_id in given.alive
     return _led(after, standing.leader_id, given) if stays else elected(after, given)
+
+
+def reassigning(standing: Standing, replicas: Sequence[int], adding: Sequence[int]) -> Standing:
+    """A reassignment begins, or is cancelled: other replicas, of which those `adding` are not in sync; the leader stays."""
+    return standing._replace(replicas=list(replicas), adding=tuple(adding))
 
 
 def _may_lead(standing: Standing, node_id: int) -> bool:
@@ -123,7 +130,7 @@ def _may_lead(standing: Standing, node_id: int) -> bool:
 
 def _led(before: Standing, leader_id: int, given: Given) -> Standing:
     """The same replicas with this leader, or NO_LEADER: who is in sync then, and who is eligible."""
-    alive = [each for each in before.replicas if each in given.alive]
+    alive = [each for each in before.replicas if each in given.alive and each not in before.adding]
     is_led = leader_id != NO_LEADER or (before.is_taken and any(_may_lead(before, each) for each in alive))
     last_in_sync = [] if given.has_eligible else [each for each in before.in_sync if each in before.replicas]
     in_sync = alive if is_led else last_in_sync
@@ -134,7 +141,7 @@ def _led(before: Standing, leader_id: int, given: Given) -> Standing:
     last_leader_id = before.last_leader_id
     if given.has_eligible:
         last_leader_id = NO_LEADER if leader_id != NO_LEADER else _last_leader_id(before)
-    return Standing(before.replicas, in_sync, leader_id, before.is_taken, eligible, last_leader_id)
+    return Standing(before.replicas, in_sync, leader_id, before.is_taken, eligible, last_leader_id, before.adding)
 
 
 def _last_leader_id(before: Standing) -> int:

@@ -323,7 +323,9 @@ DIFFERENCES: Final = (
         "A reassignment runs until the new replicas have caught up. ListPartitionReassignments shows it, and it can be cancelled.",
         "It is done when AlterPartitionReassignments answers.",
         "No data move.",
-        remains="The switch does not cover it yet.",
+        remains="In part: it runs for one second, whatever there is to move, and a broker that stops forgets it. Reassignments that add no "
+        "replica are done at once, as in Kafka.",
+        apis=("AlterPartitionReassignments", "ListPartitionReassignments"),
     ),
     Difference(
         "broker-configs",

@@ -1,7 +1,8 @@
 """ListPartitionReassignments (key 46): which partitions are being moved to other brokers (KIP-455).
 
-Versions: 0; flexible. One node has nobody to move replicas to, so there is nothing to tell, except of what an Apache Kafka with more
-nodes had begun when its directory came here. Topics and partitions that are not there are passed over.
+Versions: 0; flexible. One node has no other node to move replicas to, so the answer is empty, except for what an Apache Kafka with more
+nodes had begun when its directory came here, and for reassignments that run with minibroker.like.kafka (cluster/reassignments.py).
+Topics and partitions that do not exist are skipped.
 `timeout_ms` is never used.
 """
 
@@ -39,6 +40,15 @@ def _has(ctx: RequestContext, topic: str, index: int) -> bool:
 
 
 def _under_way(ctx: RequestContext, partition: Partition) -> schema.PartitionResult | None:
+    leadership = ctx.cluster.leadership
+    running = None if leadership is None or leadership.reassignments is None else leadership.reassignments.of(partition)
+    if running is not None:
+        return schema.PartitionResult(
+            partition_index=partition.index,
+            replicas=running.replicas,
+            adding_replicas=running.adding,
+            removing_replicas=running.removing,
+        )
     known = ctx.cluster.image.partition_record(partition)
     if not (known.adding_replicas or known.removing_replicas):
         return None

@@ -1,0 +1,105 @@
+"""Reassignments that run for a while, as in Apache Kafka, where new replicas have to catch up: with `minibroker.like.kafka`.
+
+    begin     the replicas are those of the target, then those to be removed; new ones are not in sync and cannot lead
+    finish    RUNNING_MS later: the replicas are those of the target, and all of them are in sync
+    cancel    the replicas are those from before
+
+A reassignment that adds no replica is done at once. Another one of the same partition replaces the first. A broker that stops forgets those
+that run, so the replicas stay those from before.
+
+Source: PartitionReassignmentReplicas, ReplicationControlManager of Apache Kafka 4.3.1.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+from uuid import UUID
+
+from minibroker.clock import Clock, Timer
+from minibroker.cluster.partition import Partition
+from minibroker.errors import KafkaError, NoReassignmentInProgress
+
+if TYPE_CHECKING:
+    from minibroker.cluster.leadership import Leadership
+
+RUNNING_MS: Final = 1_000  #: long enough to be seen and cancelled
+
+_LOG = logging.getLogger(__name__)
+
+
+class Reassignment(NamedTuple):
+    """One that runs. The lists belong to answers: do not change them."""
+
+    original: list[int]
+    target: list[int]
+    replicas: list[int]  #: as clients see them meanwhile
+    adding: list[int]
+    removing: list[int]
+
+
+class Reassignments:
+    """Those that run."""
+
+    def __init__(self, leadership: Leadership, clock: Clock) -> None:
+        self._leadership = leadership
+        self._clock = clock
+        self._running: dict[tuple[UUID, int], tuple[Reassignment, Timer]] = {}
+
+    def of(self, partition: Partition) -> Reassignment | None:
+        """The one of this partition, if one runs."""
+        found = self._running.get(_key(partition))
+        return None if found is None else found[0]
+
+    def begin(self, partition: Partition, target: Sequence[int]) -> bool:
+        """Begin; whether there is anything to wait for. One that ran is replaced. KafkaStorageError."""
+        before = self.of(partition)
+        original = self._leadership.standing(partition).replicas if before is None else before.original
+        adding = [each for each in target if each not in original]
+        if before is not None:
+            self._forget(_key(partition))
+        if not adding:
+            return False
+        removing = sorted(set(original) - set(target))
+        reassignment = Reassignment(list(original), list(target), [*target, *removing], adding, removing)
+        self._leadership.show_reassignment(partition, reassignment.replicas, adding)
+        timer = self._clock.call_later_ms(RUNNING_MS, lambda: self._finish(partition))
+        self._running[_key(partition)] = reassignment, timer
+        return True
+
+    def cancel(self, partition: Partition) -> None:
+        """The replicas are those from before; NoReassignmentInProgress."""
+        found = self.of(partition)
+        if found is None:
+            raise NoReassignmentInProgress
+        self._leadership.show_reassignment(partition, found.original, ())
+        self._forget(_key(partition))
+
+    def forget(self, topic_id: UUID) -> None:
+        """The topic is deleted."""
+        for key in [each for each in self._running if each[0] == topic_id]:
+            self._forget(key)
+
+    def stop(self) -> None:
+        """Finish none of them any more."""
+        for key in list(self._running):
+            self._forget(key)
+
+    def _finish(self, partition: Partition) -> None:
+        found = self.of(partition)
+        if found is None:
+            return
+        self._forget(_key(partition))
+        try:
+            self._leadership.finish_reassignment(partition, found.target)
+        except KafkaError as error:
+            _LOG.warning("could not finish the reassignment of %s-%d: %s", partition.topic, partition.index, error)
+
+    def _forget(self, key: tuple[UUID, int]) -> None:
+        _, timer = self._running.pop(key)
+        timer.cancel()
+
+
+def _key(partition: Partition) -> tuple[UUID, int]:
+    return partition.topic_id, partition.index
