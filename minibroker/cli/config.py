@@ -13,6 +13,7 @@ from click.shell_completion import CompletionItem
 
 from minibroker.cli.options import output_option
 from minibroker.cli.output import FORMATS, emit
+from minibroker.cli.printable import printable
 from minibroker.config import sources
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.config.broker_properties import BROKER_PROPERTIES, BROKER_SYNONYMS, LIKE_KAFKA
@@ -112,12 +113,12 @@ def check(file: Path, *, environment: bool, strict: bool) -> None:
     in_force = BrokerConfig({LIKE_KAFKA: known.get(LIKE_KAFKA, "false")}) if not errors else BrokerConfig()
     other = {name: text for name, text in sorted(known.items()) if text.strip() != (in_force.default(name) or "")}
     for line in errors:
-        click.echo(f"error: {line}")
+        click.echo(printable(f"error: {line}"))
     for line in warnings:
-        click.echo(f"warning: {line}")
+        click.echo(printable(f"warning: {line}"))
     for name, text in other.items():
         shown = "[hidden]" if BROKER_PROPERTIES[name].is_sensitive else text
-        click.echo(f"set: {name}={shown} (default: {in_force.default(name) or 'none'})")
+        click.echo(printable(f"set: {name}={shown} (default: {in_force.default(name) or 'none'})"))
     counts = f"{_counted(len(errors), 'error')}, {_counted(len(warnings), 'warning')}, {len(other)} of {len(given)} not the default"
     click.echo(f"{file}: {counts}")
     if errors or (strict and warnings):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from minibroker.cli.streams import words_of
 from minibroker.client.errors import ClientError, TimedOut, describe
 from minibroker.errors import ConfigurationError, CorruptLogError, KafkaError, RequestTimedOut, WireError
 from minibroker.spark.session import SparkUnavailableError
@@ -26,6 +27,5 @@ def failure_of(error: Exception) -> click.ClickException | None:
     if isinstance(error, TimedOut | RequestTimedOut):
         return TimeOut(describe(error))
     if isinstance(error, OSError):
-        where = f"{error.filename}: " if error.filename else ""
-        return click.ClickException(f"{where}{error.strerror or error}")
+        return click.ClickException(words_of(error))
     return click.ClickException(describe(error))

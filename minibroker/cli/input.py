@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import io
-import os
 import select
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO, Self
+from typing import Any, BinaryIO, Self, cast
 
 import click
 
@@ -80,7 +79,7 @@ def _chunks(stream: BinaryIO, idle: Callable[[], None]) -> Iterator[bytes]:
     while True:
         if not select.select([descriptor], [], [], IDLE_S)[0]:
             idle()
-        chunk = os.read(descriptor, CHUNK_BYTES)
+        chunk = cast("io.BufferedReader", stream).read1(CHUNK_BYTES)  # one read of the system, and nothing stays in the buffer
         if not chunk:
             return
         yield chunk

@@ -20,6 +20,8 @@ import click
 
 import minibroker
 from minibroker.cli.lazy import LazyGroup
+from minibroker.cli.printable import printable
+from minibroker.cli.streams import words_of
 
 #: name -> (module, function, one line of help): help and completion need no import of a command
 COMMANDS: dict[str, tuple[str, str, str]] = {
@@ -68,7 +70,6 @@ class Main(LazyGroup):
         except KeyboardInterrupt:
             raise click.exceptions.Exit(130) from None
         except BrokenPipeError:
-            _drop_output()
             raise click.exceptions.Exit(0) from None
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
@@ -98,6 +99,11 @@ class Main(LazyGroup):
             sys.exit(error.exit_code)
         except click.Abort:
             sys.exit(130)
+        except BrokenPipeError:  # of --help and --version, which click answers before it calls a command
+            sys.exit(0)
+        except OSError as error:
+            click.echo(f"Error: {_one_line(words_of(error))}", err=True)
+            sys.exit(1)
         sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -131,11 +137,4 @@ def _plain(message: str) -> str:
 
 
 def _one_line(message: str) -> str:
-    return " ".join(message.split())
-
-
-def _drop_output() -> None:
-    """Nobody reads stdout any more: point it at nothing, so that Python's own flush at exit stays quiet."""
-    import os  # noqa: PLC0415  only a broken pipe pays for it
-
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    return printable(" ".join(message.split()))

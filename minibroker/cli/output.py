@@ -14,6 +14,7 @@ from typing import Any
 
 import click
 
+from minibroker.cli.printable import printable
 from minibroker.storage.partition_metadata import format_uuid
 
 FORMATS = ("table", "json", "jsonl", "yaml", "name")
@@ -70,7 +71,7 @@ def _cell(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list | tuple):
-        return ",".join(str(part) for part in value)
+        return ",".join(printable(str(part)) for part in value)
     if isinstance(value, dict):
-        return ",".join(f"{key}={part}" for key, part in value.items())
-    return str(value)
+        return ",".join(printable(f"{key}={part}") for key, part in value.items())
+    return printable(str(value))

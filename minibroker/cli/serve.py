@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 import click
 
+from minibroker.cli.streams import drop_output
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.config.broker_properties import LIKE_KAFKA
 from minibroker.config.listeners import NODES_MAX
@@ -174,11 +175,14 @@ async def _serve(config: BrokerConfig, broker_count: int, racks: list[str], lab:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, told_to_stop)
-    _say_ready(broker, config.log_dirs, broker_count)
-    if says_it_like_kafka:
-        from minibroker.cli.container.ready_lines import kafka_ready_lines  # noqa: PLC0415  for the container image only
+    try:
+        _say_ready(broker, config.log_dirs, broker_count)
+        if says_it_like_kafka:
+            from minibroker.cli.container.ready_lines import kafka_ready_lines  # noqa: PLC0415  for the container image only
 
-        click.echo("\n".join(kafka_ready_lines(config.node_id)))
+            click.echo("\n".join(kafka_ready_lines(config.node_id)))
+    except OSError:
+        drop_output()  # closed or full: a broker serves without it
     await stop.wait()
     if all_offline.is_set():
         _exit_without_disks(config.log_dirs)

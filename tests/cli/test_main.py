@@ -47,7 +47,9 @@ def test_serve_pays_for_no_other_command() -> None:
     assert sorted(name for name in loaded if name.startswith("minibroker.cli.")) == [
         "minibroker.cli.lazy",
         "minibroker.cli.main",
+        "minibroker.cli.printable",
         "minibroker.cli.serve",
+        "minibroker.cli.streams",
     ]
 
 
@@ -130,7 +132,6 @@ def failing_with(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> Any:
     ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else None,
 )
 def test_failures(monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int, words: str) -> None:
-    monkeypatch.setattr(entry, "_drop_output", lambda: None)  # it would take the test's own stdout
     result = failing_with(monkeypatch, error)
     assert (result.exit_code, result.stderr) == (code, words)
 
