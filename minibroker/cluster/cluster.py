@@ -8,9 +8,8 @@ Answers are final: a topic has its leader when `create_topic` returns, a name is
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from itertools import chain
 from typing import TYPE_CHECKING, Any, Self
 from uuid import UUID
 
@@ -32,7 +31,6 @@ from minibroker.cluster.topic import INTERNAL_TOPICS, Topic
 from minibroker.cluster.topic_config import check_overrides
 from minibroker.cluster.topic_rules import (
     check_assignments,
-    check_collision,
     check_increase,
     check_name,
     check_new_assignments,
@@ -245,7 +243,7 @@ class Cluster:
         check_new_name(name)
         if name in self.topics or name in beside:
             raise TopicAlreadyExists(f"Topic '{name}' already exists.")
-        check_collision(name, chain(self.topics, beside))
+        self.image.similar_names.check_collision(name, beside)
         overrides = check_overrides(configs or {})
         if assignments:
             count = check_assignments(assignments, self.node_ids, self._alive_ids)
@@ -284,6 +282,18 @@ class Cluster:
         if not self.config.auto_create_topics_enable or name in INTERNAL_TOPICS:
             raise UnknownTopicOrPartition
         return self.create_topic(name)
+
+    def auto_create_topics(self, names: Iterable[str]) -> None:
+        """Create the topics of these names with one fsync, those that `auto_create_topic` would create.
+
+        KafkaStorageError: none was created.
+        """
+        new: dict[str, NewTopic] = {}
+        for name in names if self.config.auto_create_topics_enable else ():
+            if name not in self.topics and name not in INTERNAL_TOPICS:
+                with suppress(KafkaError):  # who asks for that topic alone is told
+                    new[name] = self.new_topic(name, beside=new)
+        self.create_topics(list(new.values()))
 
     def default_partition_count(self, name: str) -> int:
         """Partitions of a topic whose creator does not say how many."""

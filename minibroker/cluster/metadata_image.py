@@ -22,6 +22,7 @@ from minibroker.cluster.kept_records import KeptRecords
 from minibroker.cluster.metadata_frame import METADATA_VERSION_FEATURE
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.topic import Topic
+from minibroker.cluster.topic_rules import SimilarNames
 from minibroker.config.topic_properties import INTERNAL_SEGMENT_BYTES, SEGMENT_BYTES
 from minibroker.errors import ConfigurationError
 from minibroker.schemas.internal.setting_records import ConfigRecord, FeatureLevelRecord, ProducerIdsRecord
@@ -60,6 +61,7 @@ class MetadataImage:
         self._node_id = node_id
         self.topics: dict[str, Topic] = {}
         self.topics_by_id: dict[UUID, Topic] = {}
+        self.similar_names = SimilarNames()  #: of topics
         self.removed_topic_ids: set[UUID] = set()  #: whose folders, if there still are any, may be deleted
         self.configs: dict[tuple[int, str], dict[str, str]] = {}
         self.features: dict[str, int] = {}
@@ -129,10 +131,12 @@ class MetadataImage:
         config = self.configs.setdefault((TOPIC_RESOURCE, record.name), {})
         topic = Topic(record.name, record.topic_id, config)
         self.topics[record.name] = self.topics_by_id[record.topic_id] = topic
+        self.similar_names.add(record.name)
         self._partitions[record.topic_id] = {}
 
     def _apply_remove_topic(self, record: RemoveTopicRecord) -> None:
         topic = self._topic(record.topic_id)
+        self.similar_names.remove(topic.name)
         del self.topics[topic.name], self.topics_by_id[topic.topic_id], self._partitions[topic.topic_id]
         self.configs.pop((TOPIC_RESOURCE, topic.name), None)
         self.removed_topic_ids.add(topic.topic_id)

@@ -53,13 +53,36 @@ def check_new_name(name: str) -> None:
         raise InvalidRequest(f"Creation of internal topic {name} is prohibited.")
 
 
-def check_collision(name: str, existing: Iterable[str]) -> None:
-    """InvalidTopicException when an existing topic has the same name but for `.` and `_`."""
-    if "." in name or "_" in name:
-        unified = name.replace(".", "_")
-        colliding = min((other for other in existing if other.replace(".", "_") == unified), default=None)
-        if colliding is not None:
-            raise InvalidTopicException(f"Topic '{name}' collides with existing topic: {colliding}")
+class SimilarNames:
+    """Names of topics by what `.` and `_` leave of them, so that a new one is compared with few others."""
+
+    def __init__(self) -> None:
+        self._by_unified: dict[str, set[str]] = {}
+
+    def add(self, name: str) -> None:
+        """A topic of that name is there."""
+        if "." in name or "_" in name:  # others are similar to themselves alone
+            self._by_unified.setdefault(_unified(name), set()).add(name)
+
+    def remove(self, name: str) -> None:
+        """It is gone."""
+        names = self._by_unified.get(_unified(name), set())
+        names.discard(name)
+        if not names:
+            self._by_unified.pop(_unified(name), None)
+
+    def check_collision(self, name: str, beside: Iterable[str] = ()) -> None:
+        """InvalidTopicException when a topic, or one of `beside`, has the same name but for `.` and `_`."""
+        if "." in name or "_" in name:
+            unified = _unified(name)
+            similar = (other for other in beside if _unified(other) == unified)
+            colliding = min((*self._by_unified.get(unified, ()), *similar), default=None)
+            if colliding is not None:
+                raise InvalidTopicException(f"Topic '{name}' collides with existing topic: {colliding}")
+
+
+def _unified(name: str) -> str:
+    return name.replace(".", "_")
 
 
 def check_replication_factor(replication_factor: int, broker_count: int = 1) -> None:

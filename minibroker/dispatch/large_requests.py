@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 from minibroker.dispatch.delayed import NO_RESPONSE, Delayed
 from minibroker.dispatch.pieces import Merged, Pieces
 from minibroker.dispatch.slices import Steps
-from minibroker.errors import PolicyViolation, WireError
+from minibroker.errors import KafkaError, PolicyViolation, WireError
 from minibroker.wire.weight import OverBudgetError
 
 if TYPE_CHECKING:
@@ -63,11 +63,15 @@ class LargeRequest:
         ctx, plan = self._ctx, self._plan
         merged: Merged | None = None
         throttle_ms = 0
+        refusal = _refusal(pieces, ctx, request)
         for piece in pieces.cut(ctx, request):
             yield None
             if piece is None:
                 continue
-            response = self._respond(piece.request, _too_many(pieces)) if pieces.is_atomic else (yield from self._response(piece.request))
+            if refusal is not None:
+                response = self._respond(piece.request, partial(_raise, refusal))
+            else:
+                response = yield from self._response(piece.request)
             throttle_ms = ctx.throttle_ms = max(throttle_ms, ctx.throttle_ms)
             if response is NO_RESPONSE:
                 continue
@@ -95,8 +99,16 @@ class LargeRequest:
         ) from None
 
 
-def _too_many(pieces: Pieces) -> Callable[[], NoReturn]:
-    return partial(_raise, PolicyViolation(f"A request may have {pieces.size} elements in {'.'.join(pieces.request)} at most."))
+def _refusal(pieces: Pieces, ctx: RequestContext, request: Any) -> KafkaError | None:
+    """What speaks against all of a request of several pieces."""
+    if pieces.is_atomic:
+        return PolicyViolation(f"A request may have {pieces.size} elements in {'.'.join(pieces.request)} at most.")
+    try:
+        if pieces.check is not None:
+            pieces.check(ctx, request)
+    except KafkaError as error:
+        return error.with_traceback(None)
+    return None
 
 
 def _raise(error: Exception) -> NoReturn:

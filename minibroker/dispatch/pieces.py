@@ -34,7 +34,7 @@ Key = Callable[[Any, Any], object]  #: (RequestContext, element of the outermost
 class Pieces:
     """How requests of one API are cut."""
 
-    __slots__ = ("answer", "beside", "is_atomic", "key", "request", "size")
+    __slots__ = ("answer", "beside", "check", "is_atomic", "key", "request", "size", "weight")
 
     def __init__(  # each argument is named
         self,
@@ -45,6 +45,8 @@ class Pieces:
         key: Key | None = None,
         beside: tuple[str, ...] = (),
         most: int | None = None,
+        weight: Callable[[Any], int] | None = None,
+        check: Callable[[Any, Any], None] | None = None,
     ) -> None:
         """Say where elements are.
 
@@ -55,7 +57,11 @@ class Pieces:
             key: what is equal for elements that must be in the same piece.
             beside: arrays inside an element of the innermost array whose elements count, too, and stay together.
             most: for a request that cannot be cut, because it is done as a whole or not at all: one of more elements is refused.
+            weight: as how many elements an element counts, where that is not seen from its arrays; of requests with one array.
+            check: (RequestContext, request) -> what speaks against the whole request, raised before it is cut.
         """
+        self.weight = weight
+        self.check = check
         self.is_atomic = most is not None
         self.request = tuple(request.split("."))
         self.answer = tuple(answer.split("."))
@@ -124,6 +130,8 @@ class Pieces:
 
     def _weight(self, element: Any, inner: tuple[str, ...]) -> int:
         """How many elements are in an element, itself included; of more than one piece, any number above its size."""
+        if self.weight is not None:
+            return self.weight(element)
         names = inner[:1] or self.beside
         weight = 0 if inner else 1
         for name in names:

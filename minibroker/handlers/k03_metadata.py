@@ -30,7 +30,7 @@ BY_ID_SINCE: Final = 12
 _partition_result = constructor(schema.PartitionResult)
 
 
-@handles(schema, Pieces("topics", "topics", key=lambda _ctx, topic: topic.name if topic.topic_id == NIL_UUID else topic.topic_id))
+@handles(schema, Pieces("topics", "topics", size=100, key=lambda _ctx, topic: topic.name if topic.topic_id == NIL_UUID else topic.topic_id))
 def metadata(ctx: RequestContext, request: schema.Request) -> schema.Response:
     """Answer each topic on its own."""
     return schema.Response(
@@ -85,6 +85,11 @@ def _find(ctx: RequestContext, request: schema.Request, key: UUID | str | None) 
     if topic is not None:
         return topic
     if request.allow_auto_topic_creation and key != METADATA_TOPIC:
+        asked = request.topics or ()
+        if len(asked) > 1:
+            ctx.cluster.auto_create_topics(
+                topic.name for topic in asked if topic.name is not None and topic.topic_id == NIL_UUID and topic.name != METADATA_TOPIC
+            )
         return ctx.cluster.auto_create_topic(key)
     check_name(key)
     return ctx.cluster.topic(key)

@@ -10,29 +10,49 @@ factor is INVALID_REPLICATION_FACTOR. `validate_only` checks everything and crea
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from minibroker.cluster.cluster import Charge
 from minibroker.cluster.config_entries import topic_entries
 from minibroker.cluster.new_topic import NewTopic
 from minibroker.cluster.topic_rules import PARTITIONS_OF_REQUEST_MAX
 from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles
 from minibroker.errors import InvalidReplicaAssignment, InvalidRequest, KafkaError, PolicyViolation
 from minibroker.schemas import k19_create_topics as schema
 
 STRICT_SINCE = 6  #: versions below do not know THROTTLING_QUOTA_EXCEEDED
+_Described = dict[tuple[tuple[str, str], ...], list[schema.ConfigResult]]  #: the configs of topics by their overrides
+
 NOT_GIVEN = -1  #: num_partitions and replication_factor: the broker's default, or that of the assignments
 
 
-@handles(schema)
+def _check_partition_count(ctx: RequestContext, request: schema.Request) -> None:
+    total = 0
+    for topic in request.topics:
+        total += max(_partition_count(ctx, topic), 1)
+        if total > PARTITIONS_OF_REQUEST_MAX:
+            raise PolicyViolation("Excessively large number of partitions per request.")
+
+
+_PIECES = Pieces(
+    "topics",
+    "topics",
+    size=150,
+    key=lambda _ctx, topic: topic.name,
+    weight=lambda topic: max(1, topic.num_partitions, len(topic.assignments)) + len(topic.configs),
+    check=_check_partition_count,
+)
+
+
+@handles(schema, _PIECES)
 def create_topics(ctx: RequestContext, request: schema.Request) -> schema.Response:
     """Answer each name once."""
     counts = Counter(topic.name for topic in request.topics)
     topics = {topic.name: topic for topic in request.topics}
     charge = ctx.charge_mutations(is_strict=ctx.api_version >= STRICT_SINCE)
-    if sum(_partition_count(ctx, topic) for topic in request.topics) > PARTITIONS_OF_REQUEST_MAX:
-        raise PolicyViolation("Excessively large number of partitions per request.")
+    _check_partition_count(ctx, request)
     found: dict[str, NewTopic | KafkaError] = {}
     beside: set[str] = set()
     for name, topic in topics.items():
@@ -41,7 +61,8 @@ def create_topics(ctx: RequestContext, request: schema.Request) -> schema.Respon
             beside.add(name)
     if not request.validate_only:
         _create(ctx, found)
-    return schema.Response(topics=[_result(ctx, name, new) for name, new in found.items()])
+    described: _Described = {}
+    return schema.Response(topics=[_result(ctx, name, new, described) for name, new in found.items()])
 
 
 def _partition_count(ctx: RequestContext, wanted: schema.Topic) -> int:
@@ -113,10 +134,14 @@ def _replication_factor(ctx: RequestContext, new: NewTopic) -> int:
     return usual if new.replication_factor == NOT_GIVEN else new.replication_factor
 
 
-def _result(ctx: RequestContext, name: str, new: NewTopic | KafkaError) -> schema.TopicResult:
+def _result(ctx: RequestContext, name: str, new: NewTopic | KafkaError, described: _Described) -> schema.TopicResult:
     if not isinstance(new, NewTopic):
         return schema.TopicResult(name=name, error_code=new.code, error_message=str(new))
     topic = ctx.cluster.topics.get(name) or new.draft()
+    overrides = tuple(sorted(topic.config.items()))
+    configs = described.get(overrides)
+    if configs is None:
+        configs = described[overrides] = _configs_in_force(ctx, topic.config)
     return schema.TopicResult(
         name=topic.name,
         topic_id=topic.topic_id,
@@ -124,14 +149,18 @@ def _result(ctx: RequestContext, name: str, new: NewTopic | KafkaError) -> schem
         error_message=None,
         num_partitions=len(topic.partitions),
         replication_factor=_replication_factor(ctx, new),
-        configs=[
-            schema.ConfigResult(
-                name=entry.prop.name,
-                value=entry.value,
-                read_only=entry.is_read_only,
-                config_source=entry.source,
-                is_sensitive=entry.prop.is_sensitive,
-            )
-            for entry in topic_entries(ctx.config, topic.config)
-        ],
+        configs=configs,
     )
+
+
+def _configs_in_force(ctx: RequestContext, overrides: Mapping[str, str]) -> list[schema.ConfigResult]:
+    return [
+        schema.ConfigResult(
+            name=entry.prop.name,
+            value=entry.value,
+            read_only=entry.is_read_only,
+            config_source=entry.source,
+            is_sensitive=entry.prop.is_sensitive,
+        )
+        for entry in topic_entries(ctx.config, overrides)
+    ]

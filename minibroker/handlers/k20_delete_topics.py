@@ -16,6 +16,7 @@ from uuid import UUID
 from minibroker.cluster.cluster import Charge
 from minibroker.cluster.topic import Topic
 from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles
 from minibroker.errors import InvalidRequest, KafkaError, TopicDeletionDisabled
 from minibroker.schemas import k20_delete_topics as schema
@@ -29,7 +30,21 @@ Key = tuple[str | None, UUID]  #: name and topic_id as the request has them
 Found = tuple[Topic | None, KafkaError | None]  #: the topic that is meant, if any, and what speaks against its deletion
 
 
-@handles(schema)
+def _topic_of(ctx: RequestContext, asked: schema.Topic) -> object:
+    """The same for a name and for the id of the topic of that name."""
+    if asked.topic_id != NIL_UUID:
+        return asked.topic_id
+    topic = None if asked.name is None else ctx.cluster.topics.get(asked.name)
+    return asked.name if topic is None else topic.topic_id
+
+
+_PIECES: Final = (
+    Pieces("topics", "responses", size=500, key=_topic_of),
+    Pieces("topic_names", "responses", size=500, key=lambda _ctx, name: name),
+)
+
+
+@handles(schema, *_PIECES)
 def delete_topics(ctx: RequestContext, request: schema.Request) -> schema.Response:
     """Answer each name or id once; one that fails does not stop the others."""
     if not ctx.config.delete_topic_enable:

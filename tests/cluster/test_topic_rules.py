@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,8 +11,33 @@ from hypothesis import strategies as st
 from minibroker.cluster import topic_rules as rules
 from minibroker.errors import InvalidPartitions, InvalidReplicationFactor, InvalidTopicException, KafkaError, PolicyViolation
 from minibroker.storage.log_file_names import parse_folder_name
+from tests.support.opcodes import least_opcodes
 
 NAMES = st.text(st.sampled_from("ab1.-_/ \\\x00é*"), max_size=12) | st.text(max_size=300)
+
+
+def _similar(existing: Iterable[str]) -> rules.SimilarNames:
+    names = rules.SimilarNames()
+    for name in existing:
+        names.add(name)
+    return names
+
+
+def test_a_topic_that_is_gone_collides_with_nothing() -> None:
+    names = _similar(["a.b", "a_b", "a-b"])
+    names.remove("a.b")
+    with pytest.raises(InvalidTopicException, match="existing topic: a_b"):
+        names.check_collision("a.b")
+    names.remove("a_b")
+    names.remove("a-b")
+    names.check_collision("a.b")
+    with pytest.raises(InvalidTopicException, match="existing topic: a_b"):
+        names.check_collision("a.b", ["ab", "a_b"])
+
+
+def test_a_name_is_compared_with_few_others() -> None:
+    few, many = _similar(["a.b"]), _similar([f"topic.{number}" for number in range(1000)])
+    assert least_opcodes(lambda: lambda: many.check_collision("a_c")) <= least_opcodes(lambda: lambda: few.check_collision("a_c"))
 
 
 @given(NAMES, st.integers(0, 10_000))
@@ -31,7 +58,7 @@ def test_a_name_that_passes_is_one_folder_that_reads_back(name: str, index: int)
 def test_names_collide_exactly_when_metrics_cannot_tell_them_apart(existing: list[str], name: str) -> None:
     collides = name.replace(".", "_") in {other.replace(".", "_") for other in existing}
     try:
-        rules.check_collision(name, existing)
+        _similar(existing).check_collision(name)
         refused = False
     except InvalidTopicException:
         refused = True
