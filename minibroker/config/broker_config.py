@@ -37,6 +37,7 @@ class BrokerConfig:
     connections_max_idle_ms: int
     minibroker_request_memory_bytes: int
     queued_max_requests: int
+    queued_max_request_bytes: int
     socket_listen_backlog_size: int
     socket_receive_buffer_bytes: int
     socket_request_max_bytes: int

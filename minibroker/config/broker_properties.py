@@ -82,6 +82,13 @@ _NETWORK: tuple[Row, ...] = (
         at_least(1048576),
         "Most memory that the values of one request and the answers to its parts take; a request above it closes its connection.",
     ),
+    (
+        "queued.max.request.bytes",
+        LONG,
+        "268435456",
+        None,
+        "Memory of all requests that did not arrive completely; above it large ones arrive one after the other. -1 is no limit.",
+    ),
     ("socket.listen.backlog.size", INT, "50", at_least(1), "Connections that the kernel holds until they are accepted."),
     ("socket.receive.buffer.bytes", INT, "102400", at_least(-1), "SO_RCVBUF of a connection; -1 leaves it to the system."),
     (

@@ -23,6 +23,7 @@ KAFKA_DEFAULTS: Final[dict[str, str | None]] = {
     "log.dir": "/tmp/kafka-logs",  # noqa: S108  Kafka's own
     "node.id": None,
     "offsets.topic.replication.factor": "3",
+    "queued.max.request.bytes": "-1",
     "share.coordinator.state.topic.min.isr": "2",
     "share.coordinator.state.topic.replication.factor": "3",
     "transaction.state.log.min.isr": "2",
@@ -91,6 +92,8 @@ EFFECTS: Final[dict[str, str]] = {
     "replicas (KIP-966) are on, as they are by default.",
     "offsets.topic.replication.factor": _ONE_REPLICA,
     "queued.max.requests": "Of one connection; Kafka's is of all together.",
+    "queued.max.request.bytes": "Kafka has no limit by default. Above ours, requests larger than 32 kB arrive one after the other, and a "
+    "connection whose request makes no progress for 10 s is closed; in Kafka unfinished requests hold all others up.",
     "request.timeout.ms": "Of WriteTxnMarkers alone, where a high watermark is held back: the broker asks nobody else for anything.",
     "share.coordinator.state.topic.replication.factor": _ONE_REPLICA,
     "socket.listen.backlog.size": "1024 when it is not set: with 50 a burst of connections waits for a second.",

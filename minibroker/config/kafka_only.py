@@ -37,7 +37,7 @@ _NAMES: dict[Ignored, tuple[str, ...]] = {
         "alter.config.policy.class.name", "client.quota.callback.class", "config.providers", "create.topic.policy.class.name",
         "replica.selector.class",
     ),
-    _LIMITS: ("cordoned.log.dirs", "max.connection.creation.rate", "queued.max.request.bytes", "transaction.two.phase.commit.enable"),
+    _LIMITS: ("cordoned.log.dirs", "max.connection.creation.rate", "transaction.two.phase.commit.enable"),
     _CLUSTER: (
         "add.partitions.to.txn.retry.backoff.max.ms", "add.partitions.to.txn.retry.backoff.ms", "auto.leader.rebalance.enable",
         "broker.heartbeat.interval.ms", "broker.id.generation.enable", "broker.session.timeout.ms", "controlled.shutdown.enable",

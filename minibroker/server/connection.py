@@ -10,6 +10,7 @@ and no queue unless an answer has to wait. All answers of one call leave with on
               the socket is not read, so what a client can make us keep is bounded by one buffer and one answer. An answer that
               is in a file stays there (file_output.py).
     sliced    held until a large request, which is worked on in slices (dispatch/slices.py), is done: its bytes are in the buffer
+    short     held until there is memory for the rest of a large request (request_memory.py)
     muted     held for a time because of a quota (dispatch/quotas.py), as the answer says that was sent. Nobody would notice that the
               client is gone: it may be closed as idle meanwhile, as by Apache Kafka
     closing   nothing is read any more; answers that are due are still sent
@@ -27,6 +28,7 @@ from minibroker.dispatch.dispatcher import InFlight
 from minibroker.errors import WireError
 from minibroker.server.file_output import FileOutput
 from minibroker.server.receive_buffer import ReceiveBuffer
+from minibroker.server.request_memory import PATIENCE
 from minibroker.storage.file_slice import FileSlice
 from minibroker.wire.schema import Buffer
 
@@ -39,6 +41,16 @@ WRITE_HIGH_WATER: Final = 512 * 1024  #: bytes of answers that the client has no
 _WRITE_EVERY: Final = 256 * 1024  #: bytes of answers that are gathered before they are written
 _TURN_MAX: Final = 128  #: requests of one connection that are served before others have their turn
 _JOIN: Final = 16 * 1024  #: bytes up to which joining the chunks is cheaper than writing a list of them
+
+
+class _NoMemory:
+    """What holds a connection while there is no memory for the rest of its request."""
+
+    def cancel(self) -> None:
+        """There is nothing to cancel: RequestMemory forgets a connection that is gone."""
+
+
+_NO_MEMORY: Final = _NoMemory()
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -84,7 +96,9 @@ class Connection(asyncio.BufferedProtocol):
         self._goes_on = False  #: frames are to be served when others had their turn
         self._in_turn = False  #: `_serve` runs: it writes, answers that complete meanwhile do not
         self._is_paused = False  #: the client does not take its answers; written by pause_writing, resume_writing, _send_rest
-        self._holds: list[Timer | InFlight] = []  #: what holds the client: quotas for a time, a request that is worked on in slices
+        self._holds: list[
+            Timer | InFlight
+        ] = []  #: what holds the client: quotas for a time, a request that is worked on in slices, memory that is short
         self._is_reading = True
         self._is_closing = False
 
@@ -128,7 +142,12 @@ class Connection(asyncio.BufferedProtocol):
         """`nbytes` have arrived."""
         self._buffer.received(nbytes)
         self._serve()
-        self._buffer.settle()
+        if self._buffer.settle():
+            self._account()
+
+    def _account(self) -> None:
+        """The connection has more or less memory than is counted."""
+        self._listener.request_memory.changed(self, self._listener.after)
 
     def eof_received(self) -> bool:
         """The client sends no more: close, as Kafka does."""
@@ -228,6 +247,8 @@ class Connection(asyncio.BufferedProtocol):
         def is_over() -> None:
             self._holds.remove(answer)
             self._completed(answer)
+            if self._buffer.frames_are_done():
+                self._account()
 
         if self._buffer.keep_frames():
             self._listener.exchange_read_area()
@@ -431,6 +452,42 @@ class Connection(asyncio.BufferedProtocol):
     def release_memory(self) -> None:
         """Give an unused buffer back."""
         self._buffer.release()
+        if self._buffer.counted != self._buffer.capacity:
+            self._account()
+
+    # -- called by RequestMemory ------------------------------------------------------------------------------------
+
+    @property
+    def buffer(self) -> ReceiveBuffer:
+        """What has arrived and was not served."""
+        return self._buffer
+
+    @property
+    def is_stopped_by_us(self) -> bool:
+        """Whether it is not read because of answers that are not ready, or of a quota."""
+        is_full = len(self._queue) >= self._queued_max or self._queued_size >= WRITE_HIGH_WATER
+        return is_full or any(hold is not _NO_MEMORY for hold in self._holds)
+
+    def wait_for_memory(self) -> None:
+        """Read no more until `memory_is_there`."""
+        if _NO_MEMORY not in self._holds:
+            self._holds.append(_NO_MEMORY)
+            self._hold()
+
+    def memory_is_there(self) -> None:
+        """Read again."""
+        if _NO_MEMORY in self._holds:
+            self._holds.remove(_NO_MEMORY)
+            self._go_on_later()
+
+    def close_for_memory(self, used: int, limit: int) -> None:
+        """Close because the rest of a request does not arrive."""
+        log.warning(
+            "closing the connection of %s on %s: %s bytes of an unfinished request made no progress for %d s, "
+            "while requests use %s bytes of queued.max.request.bytes=%d",
+            self.info.client_host, self.info.listener_name, f"{len(self._buffer):,}", PATIENCE, f"{used:,}", limit,
+        )  # fmt: skip
+        self.abort()
 
 
 def size_of(chunks: list[Buffer]) -> int:

@@ -21,6 +21,7 @@ from minibroker.dispatch.dispatcher import Dispatcher
 from minibroker.server.connection import Connection
 from minibroker.server.peer_watch import PeerWatch
 from minibroker.server.receive_buffer import new_read_area
+from minibroker.server.request_memory import SHORT_READ_SIZE, RequestMemory
 from minibroker.server.wakefulness import Wakefulness
 
 log = logging.getLogger(__name__)
@@ -36,6 +37,7 @@ class Limits(NamedTuple):
 
     request_max_bytes: int = 104_857_600  #: socket.request.max.bytes
     queued_max_requests: int = 500  #: of one connection, waiting for their answers
+    queued_max_request_bytes: int = 268_435_456  #: of all connections, in requests that did not arrive completely; negative: no limit
     max_idle_ms: int = 600_000  #: connections.max.idle.ms; negative: never closed
     max_connections: int = 2**31 - 1  #: over all listeners
     max_connections_per_ip: int = 2**31 - 1
@@ -45,11 +47,12 @@ class Limits(NamedTuple):
 
 
 class Census:
-    """Connections of all listeners of a broker, counted by address."""
+    """Connections of all listeners of a broker, counted by address, and the memory of their requests."""
 
     def __init__(self) -> None:
         self.by_host: Counter[str] = Counter()
         self.total = 0
+        self.request_memory = RequestMemory()
 
 
 class Listener:
@@ -75,6 +78,9 @@ class Listener:
         self.port = 0  #: the port in use; written by `open`
         self._clock = clock
         self._census = census or Census()
+        self.request_memory = self._census.request_memory
+        self.request_memory.limit = limits().queued_max_request_bytes
+        self.request_memory.on_shortage.append(self.exchange_read_area)
         self._servers: list[asyncio.Server] = []
         self.wakefulness = Wakefulness(self.at_end_of_turn)
         self._sweep_timer: Timer | None = None
@@ -140,13 +146,16 @@ class Listener:
         return True
 
     def exchange_read_area(self) -> None:
-        """Leave the area to the connection whose frame is in it, and give all others a new one."""
+        """Give all connections another area: the frame of one is kept in it, or memory has become short, or is there again."""
         self.read_area = new_read_area()
+        if self.request_memory.is_short:
+            self.read_area = self.read_area[:SHORT_READ_SIZE]
         for connection in self.connections:
             connection.exchange_read_area(self.read_area)
 
     def forget(self, connection: Connection) -> None:
         """The connection is gone."""
+        self.request_memory.forget(connection)
         if connection in self.connections:
             self.connections.remove(connection)
             host = connection.info.client_host

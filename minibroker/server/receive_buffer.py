@@ -4,9 +4,13 @@
     0          start                                        end       capacity
 
 A frame is `int32 size` and `size` bytes. A connection has no memory of its own until a frame is torn: it reads into the area that all
-connections share, and what is not served in that call is moved to a buffer of its own (`settle`), which is read into from then on. That one
-doubles only when it is full of bytes that did arrive: what a size field claims takes no memory. Frames are memoryviews and end their life
+connections share, and what is not served in that call is moved to its own buffer (`settle`), which is read into from then on. That one
+grows only when it is full of bytes that did arrive: what a size field claims takes no memory. Frames are memoryviews and end their life
 at `settle`, unless `keep_frames` says otherwise.
+
+A frame of more than READ_AHEAD_SIZE gets its place at once when that much of it has arrived: anonymous memory of its whole size, of which
+the system provides a page when bytes are written to it. So nothing is copied while the frame grows, and it costs what has arrived. The
+place is opened a step at a time: only the opened part counts as memory.
 """
 
 from __future__ import annotations
@@ -18,6 +22,8 @@ from minibroker.wire.frame import frame_size
 
 INITIAL_SIZE: Final = 4096
 READ_AHEAD_SIZE: Final = 256 * 1024  #: up to here a buffer grows because reads fill it; beyond only for a frame that needs it
+KEPT_SIZE: Final = 8 * 1024 * 1024  #: a larger buffer is not kept for the next frame
+_STEP: Final = 256 * 1024  #: bytes by which the place of a large frame is opened
 
 _SIZE = Struct(">i")
 _EMPTY: Final = memoryview(bytearray())
@@ -31,12 +37,16 @@ def new_read_area() -> memoryview:
 class ReceiveBuffer:
     """Owner of a connection's incoming bytes."""
 
-    __slots__ = ("_buffer", "_end", "_is_filled", "_max_frame_size", "_read_area", "_start")
+    __slots__ = ("_buffer", "_end", "_is_filled", "_max_frame_size", "_place", "_read_area", "_start", "counted", "is_kept", "keeps_empty")
 
     def __init__(self, max_frame_size: int, read_area: memoryview) -> None:
         self._max_frame_size = max_frame_size  #: socket.request.max.bytes
         self._read_area = read_area
         self._buffer = _EMPTY
+        self._place: memoryview | None = None  #: of a large frame; `_buffer` is its opened part
+        self.counted = 0  #: bytes that RequestMemory counts; written there
+        self.keeps_empty = True  #: memory is kept for the next frame; written by RequestMemory
+        self.is_kept = False  #: frames are used after `settle`; written by keep_frames, frames_are_done
         self._start = 0
         self._end = 0
         self._is_filled = False  #: the last read left no space, so more was probably waiting
@@ -69,25 +79,38 @@ class ReceiveBuffer:
         self._end += count
         self._is_filled = self._end == len(self._buffer)
 
-    def settle(self) -> None:
-        """What was read is served as far as it can be: leave the shared area to others, with what is left in memory of our own."""
+    def settle(self) -> bool:
+        """Leave the shared area to other connections: move what was not served to memory of this connection.
+
+        Returns:
+            Whether `capacity` is not what is `counted`.
+        """
         if self._buffer is not self._read_area:
-            return
+            if not self.is_kept:
+                self._give_back()
+            return self.capacity != self.counted
         if self._start == self._end:
             self._buffer = _EMPTY
             self._start = self._end = 0
-        else:
-            self._grow(max(INITIAL_SIZE, 2 * (self._end - self._start)))
+            return False
+        self._grow(max(INITIAL_SIZE, 2 * (self._end - self._start)))
+        return True
 
     def keep_frames(self) -> bool:
         """Keep what was read where it is, so that frames stay valid after `settle`, until more is read.
 
         Returns whether that is the shared area, which all connections must then exchange for another one.
         """
+        self.is_kept = True
         is_shared = self._buffer is self._read_area
         if is_shared:
             self._read_area = _EMPTY[:]
         return is_shared
+
+    def frames_are_done(self) -> bool:
+        """Frames that were kept are no longer used. Returns as `settle`."""
+        self.is_kept = False
+        return self.settle()
 
     def exchange_read_area(self, read_area: memoryview) -> None:
         """Read into another shared area from now on."""
@@ -114,10 +137,14 @@ class ReceiveBuffer:
         return self._buffer[start : start + size]
 
     def release(self) -> None:
-        """Give the memory back, unless a part of a frame is in it."""
-        if self._start == self._end:
-            self._buffer = _EMPTY
-            self._start = self._end = 0
+        """Give the memory back, unless a part of a frame is in it or frames are kept."""
+        if self._start == self._end and not self.is_kept:
+            self._shrink(0)
+
+    def drop(self) -> None:
+        """Give the memory back: the connection is gone."""
+        self._start = self._end = 0
+        self._shrink(0)
 
     def _needs_more_than_space(self) -> bool:
         """Whether the torn frame at the end cannot be completed where it is."""
@@ -132,8 +159,55 @@ class ReceiveBuffer:
         self._start, self._end = 0, unparsed
 
     def _grow(self, capacity: int) -> None:
-        grown = memoryview(bytearray(min(capacity, self._max_frame_size + 4 + READ_AHEAD_SIZE)))
+        place = self._place
+        if place is not None and len(self._buffer) < len(place):
+            self._buffer = place[: len(self._buffer) + _STEP]
+            return
         unparsed = self._end - self._start
-        grown[:unparsed] = self._buffer[self._start : self._end]
-        self._buffer = grown
+        if capacity > READ_AHEAD_SIZE and self._is_torn_large():
+            size: int = _SIZE.unpack_from(self._buffer, self._start)[0]
+            place = _new_place(4 + size + READ_AHEAD_SIZE)
+            if place is not None:
+                self._move_to(place[: unparsed + _STEP], place)
+                return
+        self._move_to(memoryview(bytearray(min(capacity, self._max_frame_size + 4 + READ_AHEAD_SIZE))))
+
+    def _is_torn_large(self) -> bool:
+        """Whether a frame of more than READ_AHEAD_SIZE is to be completed."""
+        if self._end - self._start < 4:
+            return False
+        size: int = _SIZE.unpack_from(self._buffer, self._start)[0]
+        return READ_AHEAD_SIZE < 4 + size <= 4 + self._max_frame_size
+
+    def _give_back(self) -> None:
+        """Give back memory that is too large for what is in it."""
+        unparsed = self._end - self._start
+        if not unparsed:
+            if not self.keeps_empty or len(self._buffer) > KEPT_SIZE:
+                self._shrink(0)
+        elif len(self._buffer) > KEPT_SIZE and unparsed < READ_AHEAD_SIZE and not self._is_torn_large():
+            self._shrink(unparsed)
+
+    def _shrink(self, unparsed: int) -> None:
+        if unparsed:
+            self._move_to(memoryview(bytearray(max(INITIAL_SIZE, 2 * unparsed))))
+        else:
+            self._buffer = _EMPTY
+            self._place = None
+            self._start = self._end = 0
+
+    def _move_to(self, buffer: memoryview, place: memoryview | None = None) -> None:
+        unparsed = self._end - self._start
+        buffer[:unparsed] = self._buffer[self._start : self._end]
+        self._buffer, self._place = buffer, place
         self._start, self._end = 0, unparsed
+
+
+def _new_place(size: int) -> memoryview | None:
+    """Memory of `size` bytes that costs nothing until it is written to; None where the system has no such memory."""
+    from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap  # noqa: PLC0415  most brokers get no large frame
+
+    try:
+        return memoryview(mmap(-1, size, flags=MAP_PRIVATE | MAP_ANONYMOUS))
+    except (OSError, ValueError):
+        return None  # no address space is left: grow by copies

@@ -112,6 +112,7 @@ def limits_of(config: BrokerConfig) -> Limits:
     return Limits(
         request_max_bytes=config.socket_request_max_bytes,
         queued_max_requests=_ONE_AT_A_TIME if config.minibroker_like_kafka else config.queued_max_requests,
+        queued_max_request_bytes=config.queued_max_request_bytes,
         max_idle_ms=config.connections_max_idle_ms,
         max_connections=config.max_connections,
         max_connections_per_ip=config.max_connections_per_ip,

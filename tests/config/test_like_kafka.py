@@ -58,10 +58,11 @@ def test_describe_configs_shows_kafkas_default_as_the_default() -> None:
 
 
 def test_connections_are_served_as_kafka_serves_them() -> None:
-    assert limits_of(like_kafka())._replace(queued_max_requests=0) == limits_of(BrokerConfig())._replace(
-        queued_max_requests=0, send_buffer_bytes=102_400, receive_buffer_bytes=102_400
+    assert limits_of(like_kafka())._replace(queued_max_requests=0, queued_max_request_bytes=0) == limits_of(BrokerConfig())._replace(
+        queued_max_requests=0, queued_max_request_bytes=0, send_buffer_bytes=102_400, receive_buffer_bytes=102_400
     )
     assert limits_of(like_kafka()).queued_max_requests == 1
+    assert limits_of(like_kafka()).queued_max_request_bytes == -1
 
 
 def test_the_test_kit_takes_it() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import struct
 from itertools import pairwise
 
@@ -10,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minibroker.errors import WireError
+from minibroker.server import receive_buffer
 from minibroker.server.receive_buffer import INITIAL_SIZE, READ_AHEAD_SIZE, ReceiveBuffer, new_read_area
 from tests.server.serving import frame
 
@@ -95,6 +97,53 @@ def test_release_gives_memory_back_but_never_a_torn_frame() -> None:
 def test_whole_frames_take_no_memory_of_the_connection() -> None:
     buffer = new_buffer()
     assert feed(buffer, frame(bytes(100_000)) * 2) == [bytes(100_000)] * 2
+    assert buffer.capacity == 0
+
+
+def test_a_large_frame_costs_what_arrived_and_is_not_copied_while_it_grows() -> None:
+    buffer = new_buffer(104_857_600)
+    body = random.Random(1).randbytes(20_000_000)
+    stream = frame(body) + frame(b"next")
+    places: set[int] = set()
+    frames: list[bytes] = []
+    for start in range(0, len(stream), 200_000):
+        frames += feed(buffer, stream[start : start + 200_000])
+        if start > READ_AHEAD_SIZE and not frames:
+            places.add(id(buffer._buffer.obj))
+            assert buffer.capacity <= start + 200_000 + 2 * (1 << 20)
+    assert frames == [body, b"next"]
+    assert len(places) == 1
+    assert buffer.capacity == 0
+
+
+def test_without_address_space_a_large_frame_grows_by_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(receive_buffer, "_new_place", lambda _size: None)
+    buffer = new_buffer(104_857_600)
+    body = random.Random(1).randbytes(3_000_000)
+    assert feed(buffer, frame(body) * 2) == [body, body]
+
+
+def test_a_few_bytes_after_a_large_frame_do_not_keep_its_memory() -> None:
+    buffer = new_buffer(104_857_600)
+    assert len(feed(buffer, frame(bytes(9_000_000)) + b"\0\0")) == 1
+    assert buffer.capacity == INITIAL_SIZE
+    assert feed(buffer, b"\0\1x") == [b"x"]
+
+
+def test_frames_that_are_kept_keep_their_memory() -> None:
+    buffer = new_buffer(104_857_600)
+    stream = frame(bytes(9_000_000))
+    feed(buffer, stream[:-1])
+    buffer.space()[:1] = b"\0"
+    buffer.received(1)
+    kept = buffer.next_frame()
+    assert kept is not None
+    buffer.keep_frames()
+    buffer.settle()
+    buffer.release()
+    assert buffer.capacity > 9_000_000
+    buffer.counted = buffer.capacity
+    assert buffer.frames_are_done()
     assert buffer.capacity == 0
 
 
