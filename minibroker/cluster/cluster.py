@@ -364,6 +364,10 @@ class Cluster:
     def _replica_count(self, topic: Topic) -> int:
         return 1 if self.leadership is None else len(self.leadership.standing(topic.partitions[0]).replicas)
 
+    def truncate(self, partition: Partition, end_offset: int) -> None:
+        """Lose the records of a partition from `end_offset` on: its next leader does not have them."""
+        self._logs.truncate(partition, end_offset)
+
     def raise_leader_epochs(self, partitions: Sequence[Partition]) -> None:
         """Somebody leads these from here on, durably: another broker, or the same anew; KafkaStorageError: nothing was changed."""
         self._store.raise_leader_epochs(partitions)

@@ -43,6 +43,7 @@ from minibroker.errors import EligibleLeadersNotAvailable, InvalidReplicaAssignm
 
 if TYPE_CHECKING:
     from minibroker.cluster.cluster import Cluster
+    from minibroker.cluster.lost_ends import LostEnds
     from minibroker.cluster.node import Node
     from minibroker.cluster.reassignments import Reassignments
     from minibroker.cluster.replica_assignments import ReplicaAssignments
@@ -69,10 +70,13 @@ class Leadership:
         self._racks = {node.node_id: node.rack for node in nodes}
         self._standings: dict[UUID, list[Standing]] = {}  #: of a topic's partitions, once somebody asked
         self.reassignments: Reassignments | None = None  #: those that run; None: they are done at once
+        self.lost_ends: LostEnds | None = None  #: what replicas that are not in sync lack; None: nothing
         if cluster.config.minibroker_like_kafka:
+            from minibroker.cluster.lost_ends import LostEnds  # noqa: PLC0415  most clusters do not need it
             from minibroker.cluster.reassignments import Reassignments  # noqa: PLC0415  most clusters do not need it
 
             self.reassignments = Reassignments(self, cluster.clock)
+            self.lost_ends = LostEnds(cluster.truncate)
 
     # Look-ups
 
@@ -133,6 +137,8 @@ class Leadership:
             self._standings.pop(topic.topic_id, None)
             if self.reassignments is not None:
                 self.reassignments.forget(topic.topic_id)
+            if self.lost_ends is not None:
+                self.lost_ends.forget(topic.topic_id)
         self._assignments.remove([topic.topic_id for topic in topics])
 
     @property
@@ -260,18 +266,20 @@ class Leadership:
 
     def _change(self, partitions: Iterable[Partition], change: Change) -> None:
         """Change what is to be changed, and raise the epochs of those that have another leader; KafkaStorageError: nothing was changed."""
-        changed: list[tuple[Partition, Standing]] = []
+        changed: list[tuple[Partition, Standing, Standing]] = []
         led_anew: list[Partition] = []
         for partition in partitions:
             before = self.standing(partition)
             after = change(before, self._given(self._cluster.topics[partition.topic]))
             if after != before:
-                changed.append((partition, after))
+                changed.append((partition, before, after))
                 if after.leader_id != before.leader_id:
                     led_anew.append(partition)
         self._cluster.raise_leader_epochs(led_anew)
-        for partition, after in changed:
+        for partition, before, after in changed:
             self._standings[partition.topic_id][partition.index] = after
+            if self.lost_ends is not None:
+                self.lost_ends.follow(partition, before, after)
         for partition in led_anew:
             partition.wake()
 

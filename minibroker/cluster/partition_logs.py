@@ -28,7 +28,7 @@ from minibroker.cluster.removal_watch import RemovalWatch
 from minibroker.cluster.topic import Topic
 from minibroker.cluster.topic_config import broker_log_config, log_config
 from minibroker.config.broker_config import BrokerConfig
-from minibroker.errors import KafkaError, KafkaStorageError, UnknownTopicOrPartition
+from minibroker.errors import CorruptLogError, KafkaError, KafkaStorageError, UnknownTopicOrPartition
 from minibroker.log.partition_log import PartitionLog
 from minibroker.storage.files import Files
 
@@ -54,6 +54,7 @@ class PartitionLogs:
         self.on_all_offline: Callable[[], None] | None = None  #: called when the last log directory goes offline
         self._config = config
         self._store = store
+        self._files, self._clock, self._background = files, clock, background
         self._log_config = broker_log_config(config)  #: of a topic without overrides
         self._opener = LogOpener(files, clock, background, directories)
         self._late_opening = LateOpening(clock, self._open)
@@ -151,9 +152,43 @@ class PartitionLogs:
             producer_id_expiration_ms=self._config.producer_id_expiration_ms,
         )
         if partition.online_log is not None:
-            partition.online_log.admit_producers(self._store.is_allocated_producer_id)
-            partition.online_log.on_storage_error = self._on_storage_error
+            self._adopt(partition.online_log)
         return may_pass
+
+    def _adopt(self, log: PartitionLog) -> None:
+        log.admit_producers(self._store.is_allocated_producer_id)
+        log.on_storage_error = self._on_storage_error
+
+    def truncate(self, partition: Partition, end_offset: int) -> None:
+        """Lose the records from `end_offset` on. A partition whose files cannot be cut is offline until the next start."""
+        log = partition.online_log
+        if log is None or end_offset >= log.log_end_offset:
+            return
+        from minibroker.log.truncation import truncated  # noqa: PLC0415  most brokers lose nothing
+
+        key = partition.topic, partition.index
+        directory = next(each for each in self.directories if each.logs.get(key) is log)
+        _LOG.warning("%s loses offsets %d to %d: its new leader does not have them", log.name, end_offset, log.log_end_offset - 1)
+        self.cleaner.give_up(log)
+        try:
+            left = truncated(
+                log,
+                end_offset,
+                files=self._files,
+                clock=self._clock,
+                background=self._background,
+                was_compacted=directory.cleaner_offsets.was_compacted(key),
+                producer_id_expiration_ms=self._config.producer_id_expiration_ms,
+            )
+        except (CorruptLogError, OSError, KafkaError) as error:
+            partition.take_offline(KafkaStorageError(f"{log.name} is offline: {error}"))
+            _LOG.error("%s is offline until the next start, its end could not be cut off: %s", log.name, error)
+            return
+        self._adopt(left)
+        left.assign_leader_epoch(partition.leader_epoch)
+        left.on_shown = partition.wake
+        partition.online_log = left
+        directory.add(key, left)
 
     # Configs
 

@@ -53,7 +53,7 @@ def elected(standing: Standing, given: Given) -> Standing:
     if standing.is_taken:
         return _led(standing, NO_LEADER, given)
     there = [each for each in standing.replicas if each in given.alive and each not in standing.adding]
-    entitled = [each for each in there if _may_lead(standing, each)]
+    entitled = [each for each in there if may_lead(standing, each)]
     if not entitled and given.may_be_unclean:
         return _led(standing, there[0], given) if there else _led(standing, NO_LEADER, given)
     return _led(standing, entitled[0] if entitled else NO_LEADER, given)
@@ -124,18 +124,19 @@ def reassigning(standing: Standing, replicas: Sequence[int], adding: Sequence[in
     return standing._replace(replicas=list(replicas), adding=tuple(adding))
 
 
-def _may_lead(standing: Standing, node_id: int) -> bool:
+def may_lead(standing: Standing, node_id: int) -> bool:
+    """Whether a replica has all that was committed."""
     return node_id in standing.in_sync or node_id in standing.eligible
 
 
 def _led(before: Standing, leader_id: int, given: Given) -> Standing:
     """The same replicas with this leader, or NO_LEADER: who is in sync then, and who is eligible."""
     alive = [each for each in before.replicas if each in given.alive and each not in before.adding]
-    is_led = leader_id != NO_LEADER or (before.is_taken and any(_may_lead(before, each) for each in alive))
+    is_led = leader_id != NO_LEADER or (before.is_taken and any(may_lead(before, each) for each in alive))
     last_in_sync = [] if given.has_eligible else [each for each in before.in_sync if each in before.replicas]
     in_sync = alive if is_led else last_in_sync
     eligible = tuple(sorted({*before.in_sync, *before.eligible}.intersection(before.replicas).difference(in_sync)))
-    is_unclean = leader_id != NO_LEADER and before.leader_id == NO_LEADER and not _may_lead(before, leader_id)
+    is_unclean = leader_id != NO_LEADER and before.leader_id == NO_LEADER and not may_lead(before, leader_id)
     if is_unclean or not given.has_eligible or len(in_sync) >= min(given.in_sync_min, len(before.replicas)):
         eligible = ()
     last_leader_id = before.last_leader_id
