@@ -251,6 +251,16 @@ DIFFERENCES: Final = (
         properties=("queued.max.requests",),
     ),
     Difference(
+        "request-memory",
+        "Connections and versions",
+        "Requests that did not arrive completely may take any amount of memory. With queued.max.request.bytes, unfinished requests that "
+        "fill it hold up all other connections for ever.",
+        "They take up to queued.max.request.bytes (256 MB). Then large requests arrive one after the other, and a connection whose request "
+        "makes no progress for 10 s is closed.",
+        "30 stalled clients must not take 3 GB of a small machine, nor stop the honest ones.",
+        properties=("queued.max.request.bytes",),
+    ),
+    Difference(
         "socket-options",
         "Connections and versions",
         "Socket buffers have 100 KiB, and 50 connections wait to be accepted.",

@@ -96,9 +96,7 @@ class Connection(asyncio.BufferedProtocol):
         self._goes_on = False  #: frames are to be served when others had their turn
         self._in_turn = False  #: `_serve` runs: it writes, answers that complete meanwhile do not
         self._is_paused = False  #: the client does not take its answers; written by pause_writing, resume_writing, _send_rest
-        self._holds: list[
-            Timer | InFlight
-        ] = []  #: what holds the client: quotas for a time, a request that is worked on in slices, memory that is short
+        self._holds: list[Timer | InFlight] = []  #: what holds the client: quotas, a request that is worked on in slices, short memory
         self._is_reading = True
         self._is_closing = False
 
