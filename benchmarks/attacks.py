@@ -83,7 +83,7 @@ def inflict(attack: Attack, python: str, scale: float) -> Damage:
 def _finish(honest: subprocess.Popen[str], target: Target) -> dict[str, float]:
     """What the honest client saw; nothing where the broker did not answer it any more."""
     try:
-        out, _ = honest.communicate(timeout=150)
+        out, _ = honest.communicate(timeout=45)
         seen = json.loads(out.splitlines()[-1])
     except (subprocess.TimeoutExpired, IndexError):
         target.note("THE HONEST CLIENT GOT NO ANSWER")

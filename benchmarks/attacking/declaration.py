@@ -13,7 +13,7 @@ from typing import NamedTuple
 import frames
 from pump import LoadError, call, connect
 
-ANSWER_S = 120.0  #: an attacker waits no longer for an answer
+ANSWER_S = 30.0  #: an attacker waits no longer for an answer
 TOPIC = b"attacked"
 
 

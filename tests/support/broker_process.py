@@ -26,14 +26,16 @@ class BrokerProcess:
         *arguments: more of `minibroker serve`, such as "--set", "num.partitions=3".
         port: a fixed one; 0 takes a free one, kept across restarts.
         log_dirs: several directories instead of `folder`/data.
+        prefix: a command that starts the broker by `exec` of what is behind it.
     """
 
-    def __init__(self, folder: Path, *arguments: str, port: int = 0, log_dirs: Sequence[Path] = ()) -> None:
+    def __init__(self, folder: Path, *arguments: str, port: int = 0, log_dirs: Sequence[Path] = (), prefix: Sequence[str] = ()) -> None:
         self.folder = folder
         self.data_dir = folder / "data"
         self._log_dirs = ",".join(map(str, log_dirs)) or str(self.data_dir)
         self.port = port or (0 if "--brokers" in arguments else free_port())  # several take a port each
         self._arguments = arguments
+        self._prefix = prefix
         self._output = folder / "out.txt"
         self._process: subprocess.Popen[bytes] | None = None
         self.start()
@@ -76,7 +78,7 @@ class BrokerProcess:
         command = [sys.executable, "-m", "minibroker", "serve", "--data-dir", self._log_dirs, "--port", str(self.port)]
         with self._output.open("wb") as output:
             self._process = subprocess.Popen(
-                [*command, *self._arguments], stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
+                [*self._prefix, *command, *self._arguments], stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
             )
         self._wait_until_ready()
 
