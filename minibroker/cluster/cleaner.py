@@ -82,6 +82,7 @@ class Cleaner:
         self._leaving: set[PartitionLog] = set()  #: what ran on them was given up or failed, and is not gone yet
         self._resting: set[PartitionLog] = set()
         self._set_aside: set[PartitionLog] = set()
+        self._paused: set[PartitionLog] = set()  #: they move to another directory
         self._wanted: set[PartitionLog] = set()  #: to be compacted whatever their ratio
         self._lost: dict[PartitionLog, int] = {}  #: how often, in a row
         self._timer: Timer | None = None
@@ -131,6 +132,16 @@ class Cleaner:
             logs.discard(log)
         self._lost.pop(log, None)
 
+    def pause(self, log: PartitionLog) -> None:
+        """Do not compact the log until `resume`; its work, if there is any, is lost."""
+        self.give_up(log)
+        self._queue = [each for each in self._queue if each[3] is not log]
+        self._paused.add(log)
+
+    def resume(self, log: PartitionLog) -> None:
+        """Compact it again; it may be in another directory."""
+        self._paused.discard(log)
+
     # Choosing
 
     @property
@@ -169,7 +180,7 @@ class Cleaner:
     def _is_free(self, log: PartitionLog) -> bool:
         if not log.config.is_compacted or log.offline_cause is not None:
             return False
-        return not any(log in logs for logs in (self._running, self._leaving, self._resting, self._set_aside))
+        return not any(log in logs for logs in (self._running, self._leaving, self._resting, self._set_aside, self._paused))
 
     def _next(self) -> tuple[LogDirectory, PartitionLog, int] | None:
         """The log to compact next, and its first dirty offset."""

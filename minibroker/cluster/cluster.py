@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 from uuid import UUID
 
@@ -41,7 +42,10 @@ from minibroker.cluster.topic_rules import (
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.errors import (
     ConfigurationError,
+    InvalidTopicException,
     KafkaError,
+    KafkaStorageError,
+    LogDirNotFound,
     PolicyViolation,
     TopicAlreadyExists,
     UnknownTopicId,
@@ -50,10 +54,12 @@ from minibroker.errors import (
 from minibroker.schemas.internal.setting_records import ClientQuotaRecord
 from minibroker.schemas.internal.topic_records import PartitionRecord, RemoveTopicRecord
 from minibroker.storage.files import Files
+from minibroker.storage.log_file_names import MAX_FOLDER_NAME, future_folder_name
 
 if TYPE_CHECKING:
     from minibroker.cluster.group_config import GroupConfig
     from minibroker.cluster.leadership import Leadership
+    from minibroker.log.copying import LogCopy
 
 _LOG = logging.getLogger(__name__)
 
@@ -253,7 +259,7 @@ class Cluster:
         check_partition_count(count)
         charge(count)
         topic_id = random_uuid()
-        records = [*topic_records(name, topic_id, overrides), *self._partition_records(topic_id, range(count))]
+        records = [*topic_records(name, topic_id, overrides), *self._partition_records(name, topic_id, range(count))]
         assignment = [assignments[index] for index in range(count)] if assignments else None
         return NewTopic(name, records, replication_factor, assignment)
 
@@ -334,10 +340,38 @@ class Cluster:
             check_new_assignments(assignments, indexes, self.node_ids, self._alive_ids, self._replica_count(topic))
         charge(count - current)
         if not validate_only:
-            self._store.commit(self._partition_records(topic.topic_id, range(current, count)))
+            self._store.commit(self._partition_records(name, topic.topic_id, range(current, count)))
             if self.leadership is not None:
                 self.leadership.grow(topic, current, assignments)
             self._logs.add(topic.partitions[current:])
+
+    # Log directories
+
+    def move_replica(self, topic: str, index: int, path: str) -> None:
+        """Move a partition to another log directory, `path` as DescribeLogDirs names it, while it is used.
+
+        Raises:
+            InvalidTopicException: the topic's name is too long for the copy's folder.
+            LogDirNotFound: `path` is not one of the log directories.
+            KafkaStorageError: the directory or the partition is offline.
+            UnknownTopicOrPartition: there is no such partition. It will be created in that directory.
+        """
+        if len(future_folder_name(f"{topic}-{index}", "0" * 32)) > MAX_FOLDER_NAME:
+            raise InvalidTopicException("The topic name is too long.")
+        directory = next((each for each in self.log_directories if each.absolute_path == path), None)
+        if directory is None:
+            raise LogDirNotFound(f"Log dir {path} is not found in the config.")
+        if directory.offline_cause is not None:
+            raise KafkaStorageError(f"Log directory {path} is offline")
+        found = self.topics.get(topic)
+        if found is None or not 0 <= index < len(found.partitions):
+            self._logs.prefer(topic, index, directory)
+            raise UnknownTopicOrPartition
+        self._logs.move(found.partitions[index], directory)
+
+    def future_logs(self, directory: LogDirectory) -> Mapping[tuple[str, int], LogCopy]:
+        """The copies of partitions that move to a directory."""
+        return self._logs.moves.future_logs(directory)
 
     # Leaders
 
@@ -444,8 +478,9 @@ class Cluster:
 
     # Inside
 
-    def _partition_records(self, topic_id: UUID, indexes: range) -> list[PartitionRecord]:
-        return partition_records(topic_id, indexes, self.node.node_id, self._logs.choose_directory)
+    def _partition_records(self, name: str, topic_id: UUID, indexes: range) -> list[PartitionRecord]:
+        choose_directory = partial(self._logs.choose_directory, name)
+        return partition_records(topic_id, indexes, self.node.node_id, choose_directory)
 
     def _load(self) -> None:
         self._store.load()

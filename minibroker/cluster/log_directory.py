@@ -8,7 +8,8 @@ log-start-offset-checkpoint        log start offsets (DeleteRecords; behind rete
 replication-offset-checkpoint      high watermarks; written for Apache Kafka, and to say how much is missing where a log is gone
 cleaner-offset-checkpoint          how far compaction has come (cleaner_offsets.py)
 topic-partition/                   logs
-topic-partition.<id>-delete/       logs of deleted topics: removed at start
+topic-partition.<id>-delete/       logs of deleted topics, and logs that moved to another directory: removed at start
+topic-partition.<id>-future/       copies of logs that move here from another directory (replica_moves.py)
 
 When a disk fails a call on one log, nobody trusts it with the others: the directory goes offline with all its partitions until the broker
 starts again, as in Apache Kafka, and other directories go on. The same happens when the directory is removed (removal_watch.py). Errors
@@ -157,6 +158,24 @@ class LogDirectory:
         self.log_start_offsets.pop(key, None)
         self.high_watermarks.pop(key, None)
         self.cleaner_offsets.check(key, log.log_end_offset)
+
+    def expect(self, key: tuple[str, int], log: PartitionLog, source: LogDirectory) -> None:
+        """A log is about to come here from `source`: what its next opening must know is on the disk before. OSError."""
+        self.forget(key)
+        if log.log_start_offset > log.segments.nth(0).base_offset:
+            self.log_start_offsets[key] = log.log_start_offset
+            self.write_checkpoints(self.checkpoint((LOG_START_OFFSET,)))
+            self._checkpointed.add(key)
+        if source.cleaner_offsets.was_compacted(key):
+            first_dirty = source.cleaner_offsets.first_dirty_offset(key, log.log_start_offset, log.log_end_offset)
+            self.cleaner_offsets.advance(key, first_dirty)
+            self.cleaner_offsets.write()
+
+    def unexpect(self, key: tuple[str, int]) -> None:
+        """A log that was expected does not come."""
+        if key not in self.logs:
+            self.log_start_offsets.pop(key, None)
+            self.cleaner_offsets.remove(key)
 
     def lose(self, key: tuple[str, int], log: PartitionLog) -> None:
         """The files of an open log are gone: close it, and keep what the checkpoints say of it for the next start."""

@@ -10,12 +10,16 @@ What a folder in a log directory can be, and what comes of it:
     named like no partition, with the id of a deleted topic           removed
     named like no partition otherwise                                 left alone, with a warning
     ...-delete                                                        removed in the background
+    ...-future, where the metadata log says that the partition is     takes the place of the partition's folder: the broker died in a move
+    ...-future elsewhere                                              removed, and the move begins again (replica_moves.py)
+
+Of two folders of one partition, the one in the directory that the metadata log names is opened.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from uuid import UUID, uuid4
@@ -28,12 +32,20 @@ from minibroker.errors import CorruptLogError, KafkaError, KafkaStorageError
 from minibroker.log.log_config import LogConfig
 from minibroker.log.partition_log import PartitionLog
 from minibroker.storage.files import Files
-from minibroker.storage.log_file_names import DELETE_FOLDER, STRAY_FOLDER, folder_name_on_its_way, parse_file_name, parse_folder_name
+from minibroker.storage.log_file_names import (
+    DELETE_FOLDER,
+    STRAY_FOLDER,
+    copied_folder_name,
+    folder_name_on_its_way,
+    parse_file_name,
+    parse_folder_name,
+)
 from minibroker.storage.partition_metadata import NAME as PARTITION_METADATA
 from minibroker.storage.partition_metadata import read_topic_id, write_topic_id
 
 _LOG = logging.getLogger(__name__)
 
+PREFERRED_MAX = 1_000  #: partitions that do not exist yet of which it is known where they are to be created
 LAST_RESERVED_DIRECTORY_ID = 2  #: Kafka's DirectoryId: 0 to 2 mean unassigned, lost and migrating
 
 
@@ -48,20 +60,21 @@ class LogOpener:
         self._homes: dict[str, LogDirectory] = {}  #: folder name -> where it was found at start
         self._begun: dict[str, UUID] = {}  #: path -> topic id: folders made for new partitions whose logs are not open yet
         self.forgets_removed = False  #: ids of deleted topics are not all known
+        self.interrupted_moves: list[tuple[Partition, LogDirectory]] = []  #: moves that a stop or a crash interrupted
+        self._preferred: dict[tuple[str, int], LogDirectory] = {}  #: of partitions that do not exist yet
         self._placed: dict[UUID, int] = {directory.directory_id: 0 for directory in directories}
 
-    def scan(self, removed_topic_ids: set[UUID], known_folders: set[str]) -> None:
-        """Look through the directories; remove what deleted topics left."""
+    def scan(self, removed_topic_ids: set[UUID], known_folders: Mapping[str, Partition]) -> None:
+        """Look through the directories; finish moves, and remove what deleted topics left."""
         for directory in self._directories:
             if directory.offline_cause is not None:
                 continue
-            leftovers = []
+            leftovers = self._settle_copies(directory, known_folders)
             for name in directory.folders():
-                if name.endswith(DELETE_FOLDER):
+                if name.endswith(DELETE_FOLDER) and name not in leftovers:
                     leftovers.append(name)
                 elif name in known_folders and not self._is_left_behind(directory, name, removed_topic_ids):
-                    if self._homes.setdefault(name, directory) is not directory:
-                        _LOG.warning("%s is in %s too: the one there is not used", name, directory.path)
+                    self._note_home(name, directory, known_folders[name])
                 elif self._is_partition(name):
                     leftovers += self._stray(directory, name, removed_topic_ids)
             if leftovers:
@@ -76,12 +89,67 @@ class LogOpener:
         except (CorruptLogError, OSError):
             return False
 
-    def choose_directory(self) -> UUID:
-        """The directory.id for a new partition: the one with the fewest; KafkaStorageError when every directory is offline."""
+    def _note_home(self, name: str, directory: LogDirectory, partition: Partition) -> None:
+        """Where a partition was found; of two directories the one that the metadata log names is its home."""
+        home = self._homes.setdefault(name, directory)
+        if home is directory:
+            return
+        if directory.directory_id == partition.directory_id:
+            self._homes[name], directory = directory, home
+        _LOG.warning("%s is in %s too: the one there is not used", name, directory.path)
+
+    def _settle_copies(self, directory: LogDirectory, known_folders: Mapping[str, Partition]) -> list[str]:
+        """Let a copy take its place where the metadata log says that its partition is; names of others, which are to be removed."""
+        leftovers = []
+        for folder in directory.folders():
+            name = copied_folder_name(folder)
+            if name is None:
+                continue
+            path = f"{directory.path}/{folder}"
+            partition = known_folders.get(name)
+            is_its_own = partition is not None and self._topic_id_of(path) == partition.topic_id
+            if partition is not None and is_its_own and partition.directory_id == directory.directory_id:
+                home = f"{directory.path}/{name}"
+                if not self._files.exists(home):
+                    _LOG.warning("%s takes the place of the partition: the broker died while it moved here", path)
+                    self._put_away_source(name, directory)
+                    self._files.rename(path, home)
+                    continue
+            elif partition is not None and is_its_own:
+                self.interrupted_moves.append((partition, directory))
+            leftovers.append(folder_name_on_its_way(name, uuid4().hex, DELETE_FOLDER))
+            self._files.rename(path, f"{directory.path}/{leftovers[-1]}")
+        return leftovers
+
+    def _put_away_source(self, name: str, destination: LogDirectory) -> None:
+        """What a partition that has moved left in another directory."""
+        for directory in self._directories:
+            if directory is not destination and directory.offline_cause is None and self._files.exists(f"{directory.path}/{name}"):
+                self._put_away(f"{directory.path}/{name}", DELETE_FOLDER)
+
+    def _topic_id_of(self, path: str) -> UUID | None:
+        try:
+            return read_topic_id(self._files, f"{path}/{PARTITION_METADATA}")
+        except (CorruptLogError, OSError):
+            return None
+
+    def prefer(self, key: tuple[str, int], directory: LogDirectory) -> None:
+        """Where a partition is to be created that does not exist yet; the oldest of PREFERRED_MAX wishes is forgotten."""
+        self._preferred.pop(key, None)
+        self._preferred[key] = directory
+        if len(self._preferred) > PREFERRED_MAX:
+            del self._preferred[next(iter(self._preferred))]
+
+    def choose_directory(self, key: tuple[str, int]) -> UUID:
+        """The directory.id for a new partition: the preferred one, else the one with the fewest.
+
+        KafkaStorageError when every directory is offline.
+        """
         online = [directory for directory in self._directories if directory.offline_cause is None]
         if not online:
             raise KafkaStorageError("every log directory is offline")
-        chosen = min(online, key=lambda directory: self._placed[directory.directory_id])
+        preferred = self._preferred.get(key)
+        chosen = preferred if preferred in online else min(online, key=lambda directory: self._placed[directory.directory_id])
         self._placed[chosen.directory_id] += 1
         return chosen.directory_id
 
@@ -124,6 +192,7 @@ class LogOpener:
             partition.take_offline(cause)
             return _may_pass(error)
         self._begun.pop(path, None)
+        self._preferred.pop(key, None)
         partition.online_log = log
         log.on_shown = partition.wake
         partition.directory_id = directory.directory_id

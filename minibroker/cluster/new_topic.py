@@ -35,8 +35,8 @@ def topic_records(name: str, topic_id: UUID, overrides: Mapping[str, str]) -> li
     return [TopicRecord(name=name, topic_id=topic_id), *config_records(TOPIC_RESOURCE, name, {}, overrides)]
 
 
-def partition_records(topic_id: UUID, indexes: range, node_id: int, choose_directory: Callable[[], UUID]) -> list[PartitionRecord]:
-    """New partitions of a topic; `choose_directory` is asked for the directory.id of each, and raises KafkaStorageError."""
+def partition_records(topic_id: UUID, indexes: range, node_id: int, choose_directory: Callable[[int], UUID]) -> list[PartitionRecord]:
+    """New partitions of a topic; `choose_directory` returns the directory.id for an index, and raises KafkaStorageError."""
     node = [node_id]
     return [
         PartitionRecord(
@@ -49,7 +49,7 @@ def partition_records(topic_id: UUID, indexes: range, node_id: int, choose_direc
             leader=node_id,
             leader_epoch=0,
             partition_epoch=0,
-            directories=[choose_directory()],
+            directories=[choose_directory(index)],
         )
         for index in indexes
     ]

@@ -25,6 +25,7 @@ from minibroker.cluster.maintenance import Maintenance
 from minibroker.cluster.metadata_store import MetadataStore
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.removal_watch import RemovalWatch
+from minibroker.cluster.replica_moves import ReplicaMoves
 from minibroker.cluster.topic import Topic
 from minibroker.cluster.topic_config import broker_log_config, log_config
 from minibroker.config.broker_config import BrokerConfig
@@ -69,6 +70,9 @@ class PartitionLogs:
             background=background,
             is_busy=lambda log: log in self.cleaner.running,
         )
+        self.moves = ReplicaMoves(
+            config, store, self.cleaner, files=files, clock=clock, background=background, on_disk_error=self._take_offline
+        )
         self._removal_watch = RemovalWatch(
             directories if all_directories is None else all_directories,
             store.log.folder,
@@ -90,7 +94,7 @@ class PartitionLogs:
         image = self._store.image
         partitions = self.partitions()
         self._opener.forgets_removed = self._store.log.begins_in_snapshot
-        self._opener.scan(image.removed_topic_ids, {f"{partition.topic}-{partition.index}" for partition in partitions})
+        self._opener.scan(image.removed_topic_ids, {f"{each.topic}-{each.index}": each for each in partitions})
         if not all(directory.was_clean for directory in self.directories):
             self._store.raise_leader_epochs(partitions)
         for partition in partitions:
@@ -101,16 +105,32 @@ class PartitionLogs:
             directory.settle(known)
 
     def start(self) -> None:
-        """Retention, checkpoints, compaction and the watch for removed files begin."""
+        """Retention, checkpoints, compaction and the watch for removed files begin; moves that were interrupted begin again."""
         self._removal_watch.start()
         self.maintenance.start()
         self.cleaner.start()
+        for partition, destination in self._opener.interrupted_moves:
+            if partition.online_log is not None and destination.offline_cause is None:
+                try:
+                    self.move(partition, destination)
+                except KafkaError as error:
+                    _LOG.error("%s-%d: %s", partition.topic, partition.index, error)
 
     # Partitions come and go
 
-    def choose_directory(self) -> UUID:
+    def choose_directory(self, topic: str, index: int) -> UUID:
         """The directory.id for a new partition; KafkaStorageError when every directory is offline."""
-        return self._opener.choose_directory()
+        return self._opener.choose_directory((topic, index))
+
+    def prefer(self, topic: str, index: int, directory: LogDirectory) -> None:
+        """Where a partition is to be created that does not exist yet."""
+        self._opener.prefer((topic, index), directory)
+
+    def move(self, partition: Partition, destination: LogDirectory) -> None:
+        """Move a partition to another directory while it is used; KafkaStorageError when it is offline or cannot be copied."""
+        log = partition.log
+        source = next(each for each in self.directories if each.logs.get((partition.topic, partition.index)) is log)
+        self.moves.begin(partition, source, destination)
 
     def add(self, partitions: Iterable[Partition], *, at_first_use: bool = False) -> None:
         """New partitions: each has its log when it is needed. `at_first_use`: and not before."""
@@ -125,6 +145,7 @@ class PartitionLogs:
         for partition in partitions:
             log = partition.online_log
             partition.take_offline(UnknownTopicOrPartition())
+            self.moves.give_up((partition.topic, partition.index))
             for directory in self.directories:
                 directory.remove((partition.topic, partition.index))
             if log is not None:
@@ -231,6 +252,7 @@ class PartitionLogs:
         """The files of one log were removed; the other logs of the directory go on."""
         _LOG.error("%s is offline until the next start, its log ended at offset %d: %s", log.name, log.log_end_offset, error)
         key = log.topic, log.partition
+        self.moves.give_up(key)
         self.cleaner.give_up(log)
         directory.lose(key, log)
         self._store.image.topics[log.topic].partitions[log.partition].take_offline(KafkaStorageError(f"{log.name} is offline: {error}"))
@@ -242,6 +264,7 @@ class PartitionLogs:
         for each in directory.logs.values():
             self.cleaner.give_up(each)
         directory.take_offline(error)
+        self.moves.give_up_with(directory)
         for partition in lost:
             partition.take_offline(KafkaStorageError(f"{directory.path} is offline: {error}"))
         if all(each.offline_cause is not None for each in self.directories):
@@ -256,6 +279,7 @@ class PartitionLogs:
         self._removal_watch.stop()
         self.maintenance.stop()
         self.cleaner.stop()
+        self.moves.stop()
         if clean:
             self.finish_opening()
         self._late_opening.stop()

@@ -33,14 +33,12 @@ from minibroker.storage.clean_shutdown import NAME as CLEAN_SHUTDOWN
 from minibroker.storage.directory_lock import NAME as LOCK
 from minibroker.storage.directory_lock import is_locked
 from minibroker.storage.files import Files
-from minibroker.storage.log_file_names import DELETE_FOLDER, LOG, STRAY_FOLDER, file_name, parse_file_name, parse_folder_name
+from minibroker.storage.log_file_names import DELETE_FOLDER, FUTURE_FOLDER, LOG, STRAY_FOLDER, file_name, parse_file_name, parse_folder_name
 from minibroker.storage.meta_properties import NAME as META_PROPERTIES
 from minibroker.storage.meta_properties import MetaProperties, read_meta_properties
 from minibroker.storage.offset_checkpoint import CLEANER_OFFSET, LOG_START_OFFSET, RECOVERY_POINT, REPLICATION_OFFSET, OffsetCheckpoint
 from minibroker.storage.partition_metadata import NAME as PARTITION_METADATA
 from minibroker.storage.partition_metadata import format_uuid, parse_uuid, read_topic_id
-
-FUTURE_FOLDER = "-future"  #: `topic-partition.<id>-future`: on its way into this directory from another one (Kafka's)
 
 _CHECKPOINTS = (RECOVERY_POINT, LOG_START_OFFSET, REPLICATION_OFFSET, CLEANER_OFFSET)
 

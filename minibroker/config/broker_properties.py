@@ -232,7 +232,7 @@ _ACCEPTED_DYNAMIC: tuple[Row, ...] = (
         LONG,
         _LONG_MAX,
         at_least(0),
-        "Accepted for Kafka's tools; replicas do not move between directories.",
+        "Bytes a second that are copied when partitions move between log directories (AlterReplicaLogDirs).",
     ),
 )
 

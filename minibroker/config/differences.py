@@ -61,7 +61,6 @@ NO_EFFECT: Final = frozenset(
         "log.cleaner.io.buffer.size", "log.local.retention.bytes", "log.local.retention.ms", "log.preallocate",
         "num.io.threads", "num.network.threads", "num.recovery.threads.per.data.dir", "num.replica.fetchers", "preallocate",
         "remote.log.copy.disable", "remote.log.delete.on.disable", "remote.storage.enable",
-        "replica.alter.log.dirs.io.max.bytes.per.second",
     }
 )  # fmt: skip
 

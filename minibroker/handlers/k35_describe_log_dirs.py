@@ -5,17 +5,25 @@ Topics: null asks for all; otherwise those partitions that are there are answere
 directories alone. Every directory is answered, also one without any of them. Sizes are bytes of `.log` files. The metadata log is not
 listed; nor is a partition that is offline: nobody knows its size. A directory that is offline, or whose volume cannot be read, is
 KAFKA_STORAGE_ERROR.
-Not done: cordoned directories (KIP-1066), so is_cordoned is always false; moves between directories, so there are no future logs, and
-offset_lag is 0.
+A partition that moves is listed in its destination as well, as a future log with what was copied; its offset_lag counts the offsets from
+the first segment that is not copied whole.
+Not done: cordoned directories (KIP-1066), so is_cordoned is always false.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from minibroker.cluster.log_directory import LogDirectory
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.registry import handles
 from minibroker.errors import KafkaStorageError
 from minibroker.schemas import k35_describe_log_dirs as schema
+
+if TYPE_CHECKING:
+    from minibroker.log.copying import LogCopy
+    from minibroker.log.partition_log import PartitionLog
 
 Wanted = set[tuple[str, int]]  #: topic and partition index
 
@@ -25,10 +33,10 @@ def describe_log_dirs(ctx: RequestContext, request: schema.Request) -> schema.Re
     """Answer each directory on its own."""
     wanted = None if request.topics is None else {(topic.topic, index) for topic in request.topics for index in topic.partitions}
     ctx.cluster.finish_opening()
-    return schema.Response(results=[_describe(directory, wanted) for directory in ctx.cluster.log_directories])
+    return schema.Response(results=[_describe(ctx, directory, wanted) for directory in ctx.cluster.log_directories])
 
 
-def _describe(directory: LogDirectory, wanted: Wanted | None) -> schema.LogDirResult:
+def _describe(ctx: RequestContext, directory: LogDirectory, wanted: Wanted | None) -> schema.LogDirResult:
     try:
         if directory.offline_cause is not None:
             raise directory.offline_cause
@@ -38,18 +46,23 @@ def _describe(directory: LogDirectory, wanted: Wanted | None) -> schema.LogDirRe
     return schema.LogDirResult(
         error_code=0,
         log_dir=directory.absolute_path,
-        topics=_topics(directory, wanted),
+        topics=_topics(directory.logs, ctx.cluster.future_logs(directory), wanted),
         total_bytes=total_bytes,
         usable_bytes=usable_bytes,
     )
 
 
-def _topics(directory: LogDirectory, wanted: Wanted | None) -> list[schema.TopicResult]:
+def _topics(
+    logs: Mapping[tuple[str, int], PartitionLog], future_logs: Mapping[tuple[str, int], LogCopy], wanted: Wanted | None
+) -> list[schema.TopicResult]:
     topics: dict[str, list[schema.PartitionResult]] = {}
-    for topic, index in sorted(directory.logs if wanted is None else wanted.intersection(directory.logs)):
-        topics.setdefault(topic, []).append(
-            schema.PartitionResult(
-                partition_index=index, partition_size=directory.logs[topic, index].size, offset_lag=0, is_future_key=False
-            )
-        )
+    for topic, index in sorted(logs if wanted is None else wanted.intersection(logs)):
+        size = logs[topic, index].size
+        result = schema.PartitionResult(partition_index=index, partition_size=size, offset_lag=0, is_future_key=False)
+        topics.setdefault(topic, []).append(result)
+    for topic, index in sorted(future_logs if wanted is None else wanted.intersection(future_logs)):
+        copy = future_logs[topic, index]
+        lag = copy.log.log_end_offset - copy.end_offset
+        result = schema.PartitionResult(partition_index=index, partition_size=copy.size, offset_lag=lag, is_future_key=True)
+        topics.setdefault(topic, []).append(result)
     return [schema.TopicResult(name=name, partitions=partitions) for name, partitions in topics.items()]

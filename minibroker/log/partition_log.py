@@ -23,6 +23,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from minibroker.background import Background
@@ -398,6 +399,43 @@ class PartitionLog(ShrinkingLog):
             self.segments.active.become_inactive()
             self._producers.end_offset = self.log_end_offset
             self._snapshots.take(self._producers, self.log_start_offset)
+
+    # Another folder: see log/copying.py
+
+    def roll(self) -> None:
+        """Begin a new segment unless the active one is empty. Raises KafkaStorageError."""
+        with self._watched():
+            if self.segments.active.size:
+                self._roll()
+
+    @property
+    def snapshot_offsets(self) -> list[int]:
+        """Where there are producer snapshots."""
+        return self._snapshots.offsets
+
+    def copy_state(self, folder: str) -> None:
+        """Write leader epochs and those producer snapshots into another folder that are not there yet; OSError."""
+        from minibroker.log.copying import copy_file  # noqa: PLC0415  a start does without
+
+        self._epochs.write_to(folder)
+        for offset in self._snapshots.offsets:
+            path = self._snapshots.path(offset)
+            target = folder + path[len(self.directory) :]
+            if not self._files.exists(target):
+                with suppress(FileNotFoundError):
+                    copy_file(self._files, path, target)
+
+    def move(self, directory: str) -> None:
+        """Go on in another folder, which has the same files and is synced; nothing was appended since it was made."""
+        for segment in self.segments:
+            if segment is not self.segments.active:
+                segment.release()
+            segment.move(directory)
+        self._epochs.move(directory)
+        self._snapshots.directory = directory
+        self.directory = directory
+        self.recovery_point = self.log_end_offset
+        self._synced_changes = self._folder_changes
 
     def delete(self) -> None:
         """Rename the folder out of the way at once; its files go after file.delete.delay.ms."""

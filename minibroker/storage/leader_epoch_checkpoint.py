@@ -113,3 +113,12 @@ class LeaderEpochCheckpoint:
     def _write(self) -> None:
         write_lines(self._files, self.path, [f"{epoch} {offset}" for epoch, offset in self.entries], sync=False)
         self._is_saved = True
+
+    def write_to(self, folder: str) -> None:
+        """Write the epochs into a copy of the log, synced; OSError."""
+        path = f"{folder}/{self.path.rpartition('/')[2]}"
+        write_lines(self._files, path, [f"{epoch} {offset}" for epoch, offset in self.entries], sync=True)
+
+    def move(self, folder: str) -> None:
+        """The log goes on in another folder, to which `write_to` wrote."""
+        self.path = f"{folder}/{self.path.rpartition('/')[2]}"

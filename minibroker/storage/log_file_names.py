@@ -5,7 +5,7 @@
     ....cleaned  ....swap                                                compaction at work
 
 A topic that is being deleted has its folder renamed to `topic-partition.<32 hexadecimal digits>-delete`; one whose topic the metadata log
-does not know is set aside as `...-stray`.
+does not know is set aside as `...-stray`. A copy that is made in another log directory is `topic-partition.<32 digits>-future`.
 """
 
 from __future__ import annotations
@@ -22,10 +22,13 @@ CLEANED = ".cleaned"
 SWAP = ".swap"
 DELETE_FOLDER = "-delete"
 STRAY_FOLDER = "-stray"
+FUTURE_FOLDER = "-future"
 
 MAX_FOLDER_NAME = 255
 
 _FILE = re.compile(r"(\d{20})(\.log|\.index|\.timeindex|\.txnindex|\.snapshot)")
+
+_FUTURE = re.compile(r"(.+-\d+)\.[0-9a-f]{32}-future")
 
 
 def file_name(base_offset: int, suffix: str) -> str:
@@ -45,6 +48,17 @@ def parse_folder_name(name: str) -> tuple[str, int]:
     if not (topic and dash and partition.isdecimal() and partition.isascii()):
         raise ValueError(f"{name!r} is no folder of a partition")
     return topic, int(partition)
+
+
+def future_folder_name(name: str, unique: str) -> str:
+    """What the copy of a partition's folder is called until it takes its place; it may be longer than MAX_FOLDER_NAME."""
+    return f"{name}.{unique}{FUTURE_FOLDER}"
+
+
+def copied_folder_name(name: str) -> str | None:
+    """The name of the folder that a `-future` folder is a copy of; None for other names."""
+    match = _FUTURE.fullmatch(name)
+    return match[1] if match else None
 
 
 def delete_folder_name(name: str, unique: str) -> str:

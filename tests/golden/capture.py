@@ -26,6 +26,8 @@ TRANSACTION_KEYS = {8, 9, 10, 24, 25, 26, 27, 28, 61, 65, 66}
 GROUP_KEYS = {11, 12, 13, 14, 15, 16, 42, 43, 45, 46, 47, 48, 49, 50, 51, 55, 57, 68, 69, 74, 76, 77, 78, 79, 90, 91, 92}
 #: APIs of access control entries: capture_acls takes their frames.
 ACL_KEYS = {29, 30, 31}
+#: Moving replicas between log directories: capture_log_dirs takes its frames.
+LOG_DIR_KEYS = {34}
 #: APIs of streams groups: capture_streams takes their frames.
 STREAMS_KEYS = {88, 89}
 #: APIs of share groups' state, which brokers alone use.
@@ -37,6 +39,7 @@ KEYS = (
     - GROUP_KEYS
     - STREAMS_KEYS
     - ACL_KEYS
+    - LOG_DIR_KEYS
     - BROKER_KEYS
 )
 BROKER = "Apache Kafka 4.3.1"

@@ -245,6 +245,10 @@ func main() {
 		acls()
 		return
 	}
+	if len(os.Args) > 4 && os.Args[2] == "log_dirs" { // tests/golden/capture_log_dirs.py
+		logDirs(os.Args[3], os.Args[4])
+		return
+	}
 	if len(os.Args) > 2 {
 		groupOf(os.Args[2])
 		return

@@ -1,0 +1,164 @@
+"""A copy of a log in another folder, which follows the log until it takes its place.
+
+    1  closed segments and what the active one has so far are copied in pieces, on other threads; `next_piece` says what comes next
+    2  when little is missing, the log rolls: the active segment is small from then on, and so are its indexes
+    3  `finish`, on the owner's thread: the rest of the active segment, the leader epochs; everything is synced
+    4  the folder is renamed, and `PartitionLog.move` goes on in it
+
+Between 3 and 4 nothing may be appended. Invariant: a segment counts as copied when its `.log` and the files beside it are synced.
+Retention may delete segments meanwhile: `finish` removes their copies. A log must not be compacted while it is copied.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from minibroker.storage.files import APPEND, READ_ONLY, REPLACE, Files, read_all, write_all
+from minibroker.storage.log_file_names import LOG, OFFSET_INDEX, SNAPSHOT, TIME_INDEX, TRANSACTION_INDEX, file_name, parse_file_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from uuid import UUID
+
+    from minibroker.log.partition_log import PartitionLog
+
+CHUNK: Final = 1 << 20  #: bytes that are read at one time
+REST_MAX: Final = 1 << 18  #: bytes of the active segment that `finish` copies at most
+ROLL_SIZE: Final = 1 << 24  #: an active segment of more bytes rolls first: `finish` copies its indexes as well
+_BESIDE: Final = (OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX, SNAPSHOT)
+
+
+class Piece(NamedTuple):
+    """Bytes of one segment that are to be copied."""
+
+    base_offset: int
+    position: int
+    size: int
+    is_last: bool  #: the files beside the `.log` follow
+
+
+class LogCopy:
+    """The copy of one log in `folder`. `copy` may run on another thread, one piece at a time; the rest on the owner's."""
+
+    def __init__(self, log: PartitionLog, files: Files, folder: str) -> None:
+        self.log = log
+        self.folder = folder
+        self._files = files
+        self._sizes: dict[int, int] = {}  #: by base offset: bytes of the `.log` that were copied
+        self._whole: set[int] = set()  #: base offsets of segments that are copied with all their files
+
+    @property
+    def size(self) -> int:
+        """Bytes that were copied."""
+        return sum(self._sizes.values())
+
+    @property
+    def end_offset(self) -> int:
+        """All records below it were copied: the first offset of the first segment that is not copied."""
+        for segment in self.log.segments:
+            if self._sizes.get(segment.base_offset, 0) < segment.size:
+                return segment.base_offset
+        return self.log.log_end_offset
+
+    def create(self, topic_id: UUID) -> None:
+        """Make the folder, durably; OSError."""
+        from minibroker.storage.partition_metadata import NAME, write_topic_id  # noqa: PLC0415  a start does without
+
+        self._files.make_directory(self.folder)
+        write_topic_id(self._files, f"{self.folder}/{NAME}", topic_id, sync=True)
+        self._files.sync_directory(self.folder.rpartition("/")[0])
+
+    def next_piece(self, max_size: int) -> Piece | None:
+        """What to copy next; None when only what `finish` copies is missing. The log may roll. OSError, KafkaStorageError."""
+        active = self.log.segments.active
+        for segment in self.log.segments:
+            copied = self._sizes.get(segment.base_offset, 0)
+            size = min(segment.size - copied, max_size)
+            if segment is active:
+                return Piece(segment.base_offset, copied, size, is_last=False) if segment.size - copied > REST_MAX else self._after_roll()
+            if segment.base_offset not in self._whole:
+                segment.save_indexes()
+                return Piece(segment.base_offset, copied, size, is_last=copied + size == segment.size)
+        return None
+
+    def _after_roll(self) -> Piece | None:
+        """The active segment is copied but for its end."""
+        if self.log.segments.active.size <= ROLL_SIZE:
+            return None
+        self.log.roll()
+        return self.next_piece(CHUNK)
+
+    def work(self, piece: Piece) -> Callable[[], None]:
+        """What copies a piece, for another thread; OSError. FileNotFoundError: retention may have deleted the segment."""
+        return partial(_copy, self._files, self.log.directory, self.folder, piece)
+
+    def note(self, piece: Piece) -> None:
+        """A piece was copied."""
+        self._sizes[piece.base_offset] = piece.position + piece.size
+        if piece.is_last:
+            self._whole.add(piece.base_offset)
+
+    def forget(self, base_offset: int) -> None:
+        """Whether a piece was copied is not known, for its segment is gone: its copy is removed at the end."""
+        self._sizes.pop(base_offset, None)
+        self._whole.discard(base_offset)
+
+    def finish(self) -> None:
+        """Copy the rest and sync it; `next_piece` has just returned None. OSError."""
+        log, files = self.log, self._files
+        active = log.segments.active
+        active.save_indexes()
+        copied = self._sizes.get(active.base_offset, 0)
+        _copy(files, log.directory, self.folder, Piece(active.base_offset, copied, active.size - copied, is_last=True))
+        self.note(Piece(active.base_offset, copied, active.size - copied, is_last=True))
+        log.copy_state(self.folder)
+        self._remove_others({segment.base_offset for segment in log.segments})
+        files.sync_directory(self.folder)
+
+    def _remove_others(self, base_offsets: set[int]) -> None:
+        snapshots = set(self.log.snapshot_offsets)
+        for name in self._files.names(self.folder):
+            found = parse_file_name(name)
+            if found is not None and found[0] not in (snapshots if found[1] == SNAPSHOT else base_offsets):
+                self._files.remove(f"{self.folder}/{name}")
+
+
+def _copy(files: Files, source: str, target: str, piece: Piece) -> None:
+    _copy_bytes(files, f"{source}/{file_name(piece.base_offset, LOG)}", f"{target}/{file_name(piece.base_offset, LOG)}", piece)
+    for suffix in _BESIDE if piece.is_last else ():
+        name = file_name(piece.base_offset, suffix)
+        with contextlib.suppress(FileNotFoundError):  # most segments have no .txnindex
+            copy_file(files, f"{source}/{name}", f"{target}/{name}")
+
+
+def _copy_bytes(files: Files, source: str, target: str, piece: Piece) -> None:
+    reader = files.handles.open_path(source, READ_ONLY)
+    try:
+        writer = files.handles.open_path(target, APPEND)
+        try:
+            files.truncate(writer, piece.position)
+            position, end = piece.position, piece.position + piece.size
+            while position < end:
+                data = files.read_at(reader, min(CHUNK, end - position), position)
+                if not data:
+                    raise FileNotFoundError(f"{source} is shorter than it was")
+                write_all(files, writer, data)
+                position += len(data)
+            files.sync(writer)
+        finally:
+            files.close(writer)
+    finally:
+        files.close(reader)
+
+
+def copy_file(files: Files, source: str, target: str) -> None:
+    """Copy a file as it is, synced; FileNotFoundError when there is none."""
+    data = read_all(files, source)
+    writer = files.handles.open_path(target, REPLACE)
+    try:
+        write_all(files, writer, data)
+        files.sync(writer)
+    finally:
+        files.close(writer)

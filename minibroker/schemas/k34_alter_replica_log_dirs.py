@@ -1,0 +1,49 @@
+"""AlterReplicaLogDirs, API key 34: move replicas of partitions to other log directories of the broker that is asked.
+
+v0  not served: Apache Kafka 4 dropped it
+v1  quota violations are reported before the client is throttled
+v2  flexible
+"""
+
+from __future__ import annotations
+
+from minibroker.wire.schema import Int16, Int32, String, field, struct
+
+API_KEY = 34
+VERSIONS = (1, 2)
+FLEXIBLE_SINCE = 2
+
+
+@struct
+class RequestTopic:
+    name: String
+    partitions: list[Int32]
+
+
+@struct
+class Directory:
+    path: String  #: as DescribeLogDirs names it
+    topics: list[RequestTopic]
+
+
+@struct
+class Request:
+    dirs: list[Directory]
+
+
+@struct
+class PartitionResult:
+    partition_index: Int32
+    error_code: Int16
+
+
+@struct
+class TopicResult:
+    topic_name: String
+    partitions: list[PartitionResult]
+
+
+@struct
+class Response:
+    throttle_time_ms: Int32 = field(default=0)
+    results: list[TopicResult]
