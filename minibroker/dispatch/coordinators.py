@@ -102,6 +102,11 @@ class Coordinators:
         logs = (partition.online_log for topic in self._cluster.topics.values() for partition in topic.partitions)
         return any(log is not None and log.first_unstable_offset is not None for log in logs)
 
+    def send_away(self) -> None:
+        """The broker is about to stop: members that wait in a rebalance look for another coordinator."""
+        if self._groups is not None:
+            self._groups.unload()
+
     def stop(self) -> None:
         """Write nothing more."""
         if self._transactions is not None:

@@ -7,6 +7,7 @@ Answered when the leader's assignment is stored; a group that begins another reb
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from minibroker.dispatch.context import RequestContext
@@ -16,7 +17,9 @@ from minibroker.errors import InconsistentGroupProtocol, InvalidRequest
 from minibroker.schemas import k14_sync_group as schema
 
 if TYPE_CHECKING:
-    from minibroker.coordinator.group.classic.answers import SyncAnswer
+    from collections.abc import Callable
+
+    from minibroker.coordinator.group.classic.answers import Sync, SyncAnswer
 
 PROTOCOL_SINCE: Final = 5
 
@@ -40,7 +43,21 @@ def sync_group(ctx: RequestContext, request: schema.Request) -> Any:
         request.protocol_name,
         tuple((each.member_id, bytes(each.assignment)) for each in request.assignments),
     )
-    return when_done(lambda done: ctx.groups.sync(request.group_id, sync, done), _answer)
+    return when_done(partial(_begin, ctx, request.group_id, sync), _answer)
+
+
+def _begin(ctx: RequestContext, group_id: str, sync: Sync, done: Callable[[SyncAnswer], None]) -> None:
+    """Answer at once, or in the turn after the one in which the assignment came: the leader hears before the members that wait for it."""
+    waits = False
+
+    def synced(told: SyncAnswer) -> None:
+        if waits:
+            ctx.clock.call_later_ms(0, partial(done, told))
+        else:
+            done(told)
+
+    ctx.groups.sync(group_id, sync, synced)
+    waits = True
 
 
 def _answer(told: SyncAnswer) -> schema.Response:

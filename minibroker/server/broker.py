@@ -187,8 +187,9 @@ class Broker:
         """Write nothing more; a clean end makes the next start trust the logs."""
         if self._flush_timer is not None:
             self._flush_timer.stop()
-        if self._services is not None:
-            self._services.coordinators.stop()
+        services, self._services = self._services, None
+        if services is not None:
+            services.coordinators.stop()
         cluster, self._cluster = self._cluster, None
         if cluster is not None:
             cluster.close(clean=clean)
@@ -291,6 +292,8 @@ class Broker:
         connections = [connection for node in self.nodes for connection in node.connections]
         for connection in connections:
             connection.close()
+        if self._services is not None:
+            self._services.coordinators.send_away()
         deadline = asyncio.get_running_loop().time() + timeout_s
         while any(listener.connections for listener in self.listeners):
             if asyncio.get_running_loop().time() > deadline:

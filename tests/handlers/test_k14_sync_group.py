@@ -37,6 +37,8 @@ def test_a_follower_waits() -> None:
     pending = begin_sync(broker, follower)
     assert not pending.is_done
     sync(broker, leader, {follower.member_id: b"a part"})
+    assert not pending.is_done, "the leader hears first"
+    broker.clock.advance(0)
     assert pending.answer().assignment == b"a part"
 
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from minibroker.config.broker_config import BrokerConfig
-from minibroker.errors import ConfigurationError
-from minibroker.schemas import k00_produce, k01_fetch, k02_list_offsets, k03_metadata
+from minibroker.errors import ConfigurationError, NotCoordinator
+from minibroker.schemas import k00_produce, k01_fetch, k02_list_offsets, k03_metadata, k10_find_coordinator, k11_join_group, k14_sync_group
 from minibroker.server.broker import Broker
 from minibroker.server.loop import loop_factory
 from minibroker.server.served_node import limits_of
@@ -138,6 +138,66 @@ def test_acks_0_then_an_answer(on_loop: OnLoop, tmp_path: Path) -> None:
             assert (correlation_id, found.topics[0].partitions[0].offset) == (2, 3)
 
     on_loop(main())
+
+
+def join(member_id: str = "") -> k11_join_group.Request:
+    protocols = [k11_join_group.Protocol(name="range", metadata=b"")]
+    return k11_join_group.Request(
+        group_id="g",
+        session_timeout_ms=30_000,
+        rebalance_timeout_ms=60_000,
+        member_id=member_id,
+        protocol_type="consumer",
+        protocols=protocols,
+    )
+
+
+async def enter(client: Client) -> k11_join_group.Response:
+    """A member of the group's first generation."""
+    find = k10_find_coordinator.Request(key="g", key_type=k10_find_coordinator.GROUP)
+    send(client, k10_find_coordinator, find, 1)
+    await receive(client, k10_find_coordinator, 1)
+    while True:  # as long as the offsets topic is being read
+        send(client, k11_join_group, join(), 3)
+        joined: k11_join_group.Response
+        _, joined = await receive(client, k11_join_group, 3)
+        if not joined.error_code:
+            return joined
+
+
+@pytest.mark.parametrize("api", [k11_join_group, k14_sync_group])
+def test_members_that_wait_in_a_rebalance_are_sent_away_when_the_broker_stops(
+    api: Any, on_loop: OnLoop, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Otherwise their connections stay open as long as the stop may take, and what a consumer sends as it closes gets no answer."""
+
+    async def main() -> None:
+        async with running(tmp_path) as broker:
+            first, second, third = [await connect(broker) for _ in range(3)]
+            joined = await enter(first)
+            sync = k14_sync_group.Request(group_id="g", generation_id=1, member_id=joined.member_id, assignments=[])
+            send(first, k14_sync_group, sync, 2)
+            await receive(first, k14_sync_group, 2)
+            assert broker._services is not None
+            groups = broker._services.coordinators.groups
+            send(second, k11_join_group, join(), 3)
+            await until(lambda: groups.describe("g").state.value == "PreparingRebalance")
+            if api is k14_sync_group:  # the leader joins again, and does not say what the second member shall read
+                send(first, k11_join_group, join(joined.member_id), 3)
+                await receive(first, k11_join_group, 3)
+                _, follower = await receive(second, k11_join_group, 3)
+                sync = k14_sync_group.Request(group_id="g", generation_id=2, member_id=follower.member_id, assignments=[])
+                send(second, k14_sync_group, sync, 2)
+                send(third, k03_metadata, k03_metadata.Request(topics=[]), 4)
+                await receive(third, k03_metadata, 4)  # sent later, so the SyncGroup was read before
+            stopping = asyncio.ensure_future(broker.stop(timeout_s=3600))
+            _, told = await receive(second, api, 3 if api is k11_join_group else 2)
+            assert told.error_code == NotCoordinator.code
+            assert await second.is_closed()
+            await stopping
+
+    on_loop(main())
+    assert "cutting" not in caplog.text
 
 
 def test_a_parked_fetch_is_answered_by_a_produce_of_another_connection(on_loop: OnLoop, tmp_path: Path) -> None:

@@ -144,6 +144,12 @@ class GroupCoordinator(Memberships):
             for group_id in list(stored.live):
                 self.forget(stored, group_id)
 
+    def unload(self) -> None:
+        """Answer the members that wait with NOT_COORDINATOR, and let no time-out run. No request may follow; `stop` does."""
+        for stored in self._store.loaded:
+            for group in stored.live.values():
+                group.unload()
+
     def _delete_topic(self, name: str) -> None:
         self._store.delete_topic(name)
         if not self._forgets_topics:
