@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from minibroker.dispatch.context import RequestContext, Services
 
 CREATION_MS: Final = 50  #: until a topic that was asked for is created; 30 to 200 ms in an Apache Kafka that has nothing else to do
-PROPAGATION_MS: Final = 20  #: until brokers know of a topic that was created; 5 to 100 ms there
+PROPAGATION_MS: Final = 5  #: until brokers know of a topic that was created; 0 to 10 ms there, 100 ms on a busy machine
 
 #: API key -> the lowest version that Apache Kafka 4 serves, where minibroker serves older ones
 LEAST_VERSIONS: Final = {

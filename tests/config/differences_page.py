@@ -43,6 +43,15 @@ _DEFAULTS = """
 """
 
 
+_CLIENTS = """
+## Defects of clients that show here more often
+
+| client | what happens | why it shows here |
+|---|---|---|
+| librdkafka 2.15, `group.protocol=consumer`, with a rebalance callback | An application that calls `unsubscribe` while a rebalance waits for its callback, and subscribes again, may get nothing any more, or the fatal error INVALID_REQUEST: the client leaves the group in the state *steady*, and joins again by a heartbeat with epoch 0 and without a rebalance timeout. | Assignments are computed at once, so a rebalance is nearly always under way. Apache Kafka with `group.consumer.assignment.interval.ms=0` shows the same; its default of 1000, as with `minibroker.like.kafka`, makes it rare. |
+"""  # noqa: E501  a row of a table
+
+
 def page() -> str:
     """Return the whole text."""
     text = _HEAD
@@ -51,7 +60,7 @@ def page() -> str:
         text += "".join(_row(each) for each in DIFFERENCES if each.area == area)
     defaults = {entry.name: entry.default for entry in entries(BROKER)}
     rows = (f"| `{name}` | `{defaults[name]}` | `{kafkas}` |\n" for name, kafkas in sorted(LIKE_KAFKA_DEFAULTS.items()))
-    return text + _DEFAULTS + "".join(rows)
+    return text + _DEFAULTS + "".join(rows) + _CLIENTS
 
 
 def _row(difference: Difference) -> str:
