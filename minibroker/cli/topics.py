@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import click
@@ -17,6 +18,14 @@ from minibroker.schemas import k03_metadata, k32_describe_configs
 
 LIST_COLUMNS = ("name", "partitions", "replication_factor", "topic_id")
 DESCRIBE_COLUMNS = ("partition", "leader", "leader_epoch", "replicas", "isr", "offline")
+
+
+#: what is lost with a topic of Kafka itself
+_KEPT = {
+    "__consumer_offsets": "the committed offsets of all groups",
+    "__transaction_state": "the state of all transactions",
+    "__share_group_state": "the state of all share groups",
+}
 
 
 @click.group(
@@ -127,11 +136,14 @@ def create(
 
 @topics.command()
 @click.argument("names", nargs=-1, required=True, metavar="TOPIC...", shell_complete=topic_names)
-@click.option("--if-exists", is_flag=True, help="Be content when a topic is not there.")
+@click.option("--if-exists", is_flag=True, help="Do not fail if a topic does not exist.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask before deleting topics of Kafka itself, such as __consumer_offsets.")
 @output_option(*FORMATS)
 @client_command
-def delete(client: Client, *, names: tuple[str, ...], if_exists: bool, output: str) -> None:
+def delete(client: Client, *, names: tuple[str, ...], if_exists: bool, yes: bool, output: str) -> None:
     """Delete topics and all their records, at once and for good."""
+    if not yes:
+        _confirm_internal(client, names)
     results = admin.delete_topics(client, names)
     missing = {name for name, error in results.items() if if_exists and isinstance(error, UnknownTopicOrPartition)}
     errors: list[Exception] = [error for name, error in results.items() if error is not None and name not in missing]
@@ -139,6 +151,19 @@ def delete(client: Client, *, names: tuple[str, ...], if_exists: bool, output: s
     if items or output == "json":
         emit(items, output, columns=("name", "deleted"))
     fail_with(errors)
+
+
+def _confirm_internal(client: Client, names: tuple[str, ...]) -> None:
+    """Ask before topics of Kafka itself are deleted, on a terminal; refuse where there is none."""
+    asked = [name for name in names if name.startswith("__")]
+    internal = [topic.name or "" for topic in client.metadata(asked).topics if topic.is_internal] if asked else []
+    if not internal:
+        return
+    kept = "; ".join(f"{name} keeps {_KEPT.get(name, 'the state of Kafka itself')}" for name in internal)
+    if not sys.stdin.isatty():
+        raise click.UsageError(f"{kept}: to delete it nevertheless, give --yes")
+    if not click.confirm(f"{kept}. Delete it nevertheless?", err=True):
+        raise click.ClickException("nothing was deleted")
 
 
 @topics.command()

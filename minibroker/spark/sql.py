@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from typing import TYPE_CHECKING
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Final
 
 from minibroker.spark.kafka_log.directory import open_folders
 from minibroker.spark.kafka_log.options import parse_options
@@ -23,6 +24,11 @@ from minibroker.storage.files import RealFiles
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+
+_COMMENT: Final = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
+#: of queries of Spark's SQL
+_FIRST_WORDS: Final = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "DESCRIBE", "DESC", "EXPLAIN", "SHOW", "MAP", "REDUCE")
 
 
 def topics_named(query: str, topics: Collection[str]) -> list[str]:
@@ -43,7 +49,7 @@ def resolve_named(
     """
     named = topics_named(query, topics)
     if not named:
-        raise SourceError(_names_nothing(topics))
+        raise SourceError(_names_nothing(query, topics))
     return source.resolve(named, starting=starting, ending=ending)
 
 
@@ -79,12 +85,20 @@ def view_table(spark: SparkSession, table: str, query: str, *, text: bool = Fals
     topics = {str(row["topic"]) for row in frame.select("topic").distinct().collect()}
     named = topics_named(query, topics)
     if not named and not re.search(r"\barchive\b", query, re.IGNORECASE):
-        raise SourceError(_names_nothing({*topics, "archive"}))
+        raise SourceError(_names_nothing(query, {*topics, "archive"}))
     for topic in named:
         view(topic, frame.where(frame["topic"] == topic), text=text)
     return named
 
 
-def _names_nothing(there: Collection[str]) -> str:
+def _names_nothing(query: str, there: Collection[str]) -> str:
+    """Why there is nothing to ask, without starting Spark: a mistake in the first word, or no topic."""
+    words = re.findall(r"[^\s(]+", _COMMENT.sub(" ", query))
+    if not words:
+        return "the query is empty: SELECT ... FROM a topic"
+    first = words[0].upper()
+    if first not in _FIRST_WORDS:
+        near = get_close_matches(first, _FIRST_WORDS, 1)
+        return f"the query begins with {words[0]!r}: {f'did you mean {near[0]}?' if near else 'begin it with SELECT, WITH or DESCRIBE'}"
     names = sorted(there)
     return f"the query names no topic that is there: there is {', '.join(names[:10]) or 'none'}{', ...' if len(names) > 10 else ''}"

@@ -12,7 +12,7 @@ from minibroker.testing.data import Snapshot
 from minibroker.testing.options import Setting
 from minibroker.testing.request_log import RequestLog
 from minibroker.testing.surface import Surface
-from minibroker.testing.wire import TIMEOUT_S, Assignment, FoundRecord, Value, Wire
+from minibroker.testing.wire import TIMEOUT_S, Assignment, FoundRecord, Value, Wire, name_as_users_do
 
 if TYPE_CHECKING:
     from minibroker.testing.lab.async_handles import AsyncFaults, AsyncHold, AsyncLeaders, AsyncNodes, Awaited
@@ -63,19 +63,30 @@ class AsyncWire:
         partition: int | None = None,
         isolation: str = "read_committed",
         timeout_s: float = TIMEOUT_S,
+        timeout: float | None = None,  # noqa: ASYNC109  as Wire has it
     ) -> list[FoundRecord]:
         """All records of a topic, or of one partition; with `count` it waits for so many. See Wire."""
         return await asyncio.to_thread(
-            self._wire.records, topic, count=count, partition=partition, isolation=isolation, timeout_s=timeout_s
+            self._wire.records, topic, count=count, partition=partition, isolation=isolation, timeout_s=timeout_s, timeout=timeout
         )
 
     async def groups(self) -> list[str]:
         """Names of all groups, of any kind, sorted."""
         return await asyncio.to_thread(self._wire.groups)
 
-    async def wait_assigned(self, group: str, *, members: int = 1, timeout_s: float = TIMEOUT_S) -> Assignment:
+    async def wait_assigned(
+        self,
+        group: str,
+        *,
+        members: int = 1,
+        timeout_s: float = TIMEOUT_S,
+        timeout: float | None = None,  # noqa: ASYNC109  as Wire has it
+    ) -> Assignment:
         """Wait until a group is stable with at least so many members; the partitions of each, by member id. See Wire."""
-        return await asyncio.to_thread(self._wire.wait_assigned, group, members=members, timeout_s=timeout_s)
+        return await asyncio.to_thread(self._wire.wait_assigned, group, members=members, timeout_s=timeout_s, timeout=timeout)
+
+
+name_as_users_do(AsyncWire)
 
 
 class AsyncLab(AsyncWire, ABC):

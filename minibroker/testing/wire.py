@@ -10,6 +10,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from types import FunctionType
 from typing import Any, Final, NamedTuple
 
 from minibroker.client.client import Client
@@ -128,16 +129,18 @@ class Wire(ABC):
         partition: int | None = None,
         isolation: str = "read_committed",
         timeout_s: float = TIMEOUT_S,
+        timeout: float | None = None,
     ) -> list[FoundRecord]:
         """All records of a topic, or of one partition: partition by partition, in the order of their offsets.
 
         With `count` it waits until there are so many, also for the topic itself. Under "read_committed" (unless "read_uncommitted" is
-        asked for) records of open and of aborted transactions are left out.
+        asked for) records of open and of aborted transactions are left out. `timeout` is another name of `timeout_s`.
 
         Raises:
             BrokerError: fewer than `count` came within `timeout_s`; or `isolation` is neither of the two.
             UnknownTopicOrPartition: there is no such topic, or no such partition.
         """
+        timeout_s = timeout_s if timeout is None else timeout
         end_s = time.monotonic() + timeout_s
         level = _level(isolation)
         with self._client() as client:
@@ -159,15 +162,23 @@ class Wire(ABC):
             return [each.group for each in list_groups(client)]
 
     def wait_assigned(
-        self, group: str, *, members: int = 1, timeout_s: float = TIMEOUT_S, poll: Callable[[], object] | None = None
+        self,
+        group: str,
+        *,
+        members: int = 1,
+        timeout_s: float = TIMEOUT_S,
+        timeout: float | None = None,
+        poll: Callable[[], object] | None = None,
     ) -> Assignment:
         """Wait until a group is stable with at least so many members; the partitions of each, by member id.
 
         A consumer that joins only while it is polled, in this very thread, is polled by `poll`: `poll=lambda: consumer.poll(0)`.
+        `timeout` is another name of `timeout_s`.
 
         Raises:
             BrokerError: it did not come to that within `timeout_s`; says what the group looks like instead.
         """
+        timeout_s = timeout_s if timeout is None else timeout
         end_s = time.monotonic() + timeout_s
         with self._client() as client:
             while True:
@@ -188,6 +199,16 @@ class Wire(ABC):
         """Delete groups and their offsets; those that could not be deleted: they have members."""
         with self._client() as client:
             return [group for group, error in delete_groups(client, [*groups]).items() if isinstance(error, KafkaError)]
+
+
+def name_as_users_do(kind: type) -> None:
+    """Let errors about the arguments of a method call it `broker.records()`: users do not know the class in which it is defined."""
+    for name, function in vars(kind).items():
+        if isinstance(function, FunctionType) and not name.startswith("_"):
+            function.__qualname__ = f"broker.{name}"
+
+
+name_as_users_do(Wire)
 
 
 def _level(isolation: str) -> int:

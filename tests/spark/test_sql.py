@@ -91,6 +91,9 @@ def test_ranges_log_directories_tables_and_mistakes(pipelines: Commands, broker:
     ).out == ('{"v":"v","offset":2}\n')
     assert ask("SELECT count(*) n FROM parquet.`PATH`".replace("PATH", f"{tmp_path}/table"), *at).out == '{"n":3}\n'
 
+    assert ask("SELEC 1", *at, code=1).err == "Error: the query begins with 'SELEC': did you mean SELECT?\n"
+    assert ask("/* a note */ list them", *at, code=1).err == "Error: the query begins with 'list': begin it with SELECT, WITH or DESCRIBE\n"
+    assert ask(" ", *at, code=1).err == "Error: the query is empty: SELECT ... FROM a topic\n"
     assert ask("SELECT * FROM ordres", *at, code=1).err == f"Error: the query names no topic that is there: there is {TOPIC}\n"
     assert ask("SELECT * FROM nobody", "--archive", f"{tmp_path}/table", code=1).err == (
         "Error: the query names no topic that is there: there is archive, x\n"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from typing import Any
 
 import pytest
 
-from minibroker.testing import AsyncSurface, Broker, BrokerProcess, BrokerThread, GivenCluster, Surface
+from minibroker.testing import AsyncSurface, Broker, BrokerError, BrokerProcess, BrokerThread, GivenCluster, Surface
 from minibroker.testing.lab import async_handles, handles
 
 LIFE = {"start", "stop", "close"}
@@ -61,3 +62,27 @@ def test_what_is_awaited_is_awaited_in_each() -> None:
     for kind in (async_handles.AsyncLeaders, async_handles.AsyncNodes):
         methods = [inspect.getattr_static(kind, name) for name in public(kind)]
         assert all(inspect.iscoroutinefunction(each.fget if isinstance(each, property) else each) for each in methods)
+
+
+@pytest.mark.parametrize("kind", [Surface, AsyncSurface])
+@pytest.mark.parametrize("method", ["records", "produce", "wait_assigned"])
+def test_a_wrong_argument_is_told_of_the_broker_and_of_no_inner_class(kind: Any, method: str) -> None:
+    with pytest.raises(TypeError, match=rf"^broker\.{method}\(\) got an unexpected keyword argument 'nope'"):
+        getattr(kind, method)(None, "orders", nope=1)
+
+
+def test_timeout_is_another_name_of_timeout_s() -> None:
+    with BrokerThread(topics={"orders": 1}) as broker:
+        with pytest.raises(BrokerError, match=r"records\('orders', count=1\): 0 came within 0\.01 s"):
+            broker.records("orders", count=1, timeout=0.01)
+        with pytest.raises(BrokerError, match=r"0\.01 s"):
+            broker.wait_assigned("nobody", timeout=0.01)
+
+
+def test_timeout_is_so_when_awaited() -> None:
+    async def main() -> None:
+        async with Broker(topics={"orders": 1}) as broker:
+            with pytest.raises(BrokerError, match=r"came within 0\.01 s"):
+                await broker.records("orders", count=1, timeout=0.01)
+
+    asyncio.run(main())

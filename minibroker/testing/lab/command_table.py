@@ -36,12 +36,16 @@ class CommandTable:
         """Name, purpose and arguments of each, by name."""
         return [_described(name, self._commands[name]) for name in sorted(self._commands)]
 
-    def call(self, name: str, arguments: Mapping[str, Any]) -> Any:
-        """Do a command; BrokerError when there is none, or when it has no such arguments."""
-        command = self._commands.get(name)
-        if command is None:
+    def require(self, name: str) -> None:
+        """Raise UnknownCommandError, with the nearest name, unless there is such a command."""
+        if name not in self._commands:
             near = get_close_matches(name, self._commands, 1)
             raise UnknownCommandError(f"there is no command {name!r}{f': did you mean {near[0]}?' if near else ''}")
+
+    def call(self, name: str, arguments: Mapping[str, Any]) -> Any:
+        """Do a command; BrokerError when there is none, or when it has no such arguments."""
+        self.require(name)
+        command = self._commands[name]
         _check(name, command, arguments)
         return command(**arguments)
 

@@ -89,6 +89,10 @@ class HttpServer:
         refusal = self._refusal(request)
         if refusal is not None:
             return refusal
+        try:
+            self._lab.table.require(command)
+        except UnknownCommandError as error:
+            return _json(404, {"error": f"{error}; GET / tells those that there are"})
         if request.method not in {"GET", "POST"} or (request.method == "GET" and command not in _READING):
             return _json(405, {"error": f"{command}: POST its arguments as JSON"})
         arguments: Any = {}
@@ -106,8 +110,6 @@ class HttpServer:
                 return _json(400, {"error": f"{command}: the body must be a JSON object with the arguments"})
         try:
             return _json(200, {"result": await self._lab.execute(command, arguments)})
-        except UnknownCommandError as error:
-            return _json(404, {"error": f"{error}; GET / tells those that there are"})
         except BrokerError as error:
             return _json(400, {"error": str(error)})
         except OverflowError as error:

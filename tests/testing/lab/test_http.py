@@ -78,6 +78,7 @@ def test_it_tells_its_commands(served: Served) -> None:
     [
         ("nothing", b"{}", {}, 404, "there is no command 'nothing'; GET / tells those that there are"),
         ("rese", b"{}", {}, 404, "there is no command 'rese': did you mean reset?; GET / tells those that there are"),
+        ("foo", None, {}, 404, "there is no command 'foo'; GET / tells those that there are"),
         ("reset", None, {}, 405, "reset: POST its arguments as JSON"),
         ("advance", b"{", {}, 400, "advance: the body is no JSON: "),
         ("advance", b"[1]", {}, 400, "advance: the body must be a JSON object with the arguments"),
