@@ -22,16 +22,21 @@ high watermark back below the begin of the newest leader epoch, neither is known
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Generator
+from typing import Any, Final
 
 from minibroker.cluster.partition import NO_EPOCH, Partition
 from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.delayed import Delayed
 from minibroker.dispatch.pieces import Pieces
+from minibroker.dispatch.record_steps import in_slices
 from minibroker.dispatch.registry import handles
+from minibroker.dispatch.slices import Steps
 from minibroker.errors import InvalidRequest, KafkaError, LeaderNotAvailable, OffsetNotAvailable, UnknownServerError, UnsupportedVersion
 from minibroker.log.old_readers import offsets_before
 from minibroker.log.partition_log import PartitionLog
 from minibroker.log.results import IsolationLevel
+from minibroker.records.validate import LongBatch
 from minibroker.schemas import k02_list_offsets as schema
 from minibroker.wire.schema import constructor
 
@@ -61,25 +66,64 @@ _partition_result = constructor(schema.PartitionResult)
 
 
 @handles(schema, Pieces("topics.partitions", "topics.partitions"))
-def list_offsets(ctx: RequestContext, request: schema.Request) -> schema.Response:
+def list_offsets(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
     """Answer each partition on its own; one that is asked for twice is INVALID_REQUEST, and answered once."""
     if request.isolation_level not in _ISOLATION_LEVELS:
         raise UnknownServerError(f"unknown isolation level {request.isolation_level}")  # Kafka's answer too
     if ctx.api_version == 0:
         return _of_segments(ctx, request)
     doubled = _doubled(request)
-    return _response(
-        topics=[
-            _topic_result(
-                name=topic.name,
-                partitions=[
-                    _answer(ctx, request, topic.name, wanted, doubled)
-                    for wanted in (_once(topic.partitions) if doubled else topic.partitions)
-                ],
-            )
-            for topic in request.topics
-        ]
-    )
+    try:
+        return _response(
+            topics=[
+                _topic_result(
+                    name=topic.name,
+                    partitions=[
+                        _answer(ctx, request, topic.name, wanted, doubled)
+                        for wanted in (_once(topic.partitions) if doubled else topic.partitions)
+                    ],
+                )
+                for topic in request.topics
+            ]
+        )
+    except LongBatch:
+        answer: schema.Response | Delayed = ctx.slices.run(_list_in_slices(ctx, request, doubled))
+        return answer
+
+
+def _list_in_slices(ctx: RequestContext, request: schema.Request, doubled: frozenset[tuple[str, int]]) -> Steps:
+    """One partition after the other; the records of long batches (records/long_batch.py) are walked in slices."""
+    topics: list[schema.TopicResult] = []
+    for topic in request.topics:
+        results: list[schema.PartitionResult] = []
+        for wanted in _once(topic.partitions) if doubled else topic.partitions:
+            try:
+                result = _answer(ctx, request, topic.name, wanted, doubled)
+            except LongBatch:
+                result = yield from _answer_in_slices(ctx, request, topic.name, wanted)
+            results.append(result)
+            yield None
+        topics.append(_topic_result(name=topic.name, partitions=results))
+    return _response(topics=topics)
+
+
+def _answer_in_slices(
+    ctx: RequestContext, request: schema.Request, topic: str, wanted: schema.Partition
+) -> Generator[Delayed | None, Any, schema.PartitionResult]:
+    """Answer a look-up that is too much for one turn: it passed all checks, and is of a record by its timestamp."""
+    index, timestamp = wanted.partition_index, wanted.timestamp
+    try:
+        log = ctx.cluster.partition(topic, index).log
+        finding = log.finding_max_timestamp() if timestamp == MAX_TIMESTAMP else log.finding_timestamp(timestamp)
+        found = yield from in_slices(ctx.services.background, finding)
+        log = ctx.cluster.partition(topic, index).log
+        if found is None or found.offset >= _end_for(log, request):
+            timestamp, offset, leader_epoch = _not_found(log, request)
+        else:
+            timestamp, offset, leader_epoch = found.timestamp, found.offset, found.leader_epoch
+    except KafkaError as error:
+        return _failed(ctx, index, error)
+    return _partition_result(partition_index=index, error_code=0, timestamp=timestamp, offset=offset, leader_epoch=leader_epoch)
 
 
 def _of_segments(ctx: RequestContext, request: schema.Request) -> schema.Response:
@@ -144,10 +188,14 @@ def _answer(
             partition.check_leader_epoch(wanted.current_leader_epoch)
         timestamp, offset, leader_epoch = _look_up(partition, timestamp, request)
     except KafkaError as error:
-        if isinstance(error, OffsetNotAvailable) and ctx.api_version < OFFSET_NOT_AVAILABLE_SINCE:
-            error = LeaderNotAvailable()
-        return _partition_result(partition_index=index, error_code=error.code)
+        return _failed(ctx, index, error)
     return _partition_result(partition_index=index, error_code=0, timestamp=timestamp, offset=offset, leader_epoch=leader_epoch)
+
+
+def _failed(ctx: RequestContext, index: int, error: KafkaError) -> schema.PartitionResult:
+    if isinstance(error, OffsetNotAvailable) and ctx.api_version < OFFSET_NOT_AVAILABLE_SINCE:
+        error = LeaderNotAvailable()
+    return _partition_result(partition_index=index, error_code=error.code)
 
 
 def _look_up(partition: Partition, timestamp: int, request: schema.Request) -> tuple[int, int, int]:
@@ -162,11 +210,16 @@ def _look_up(partition: Partition, timestamp: int, request: schema.Request) -> t
     if timestamp in _TIERED:
         return NOT_FOUND
     found = log.max_timestamp_offset() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
-    if found is None or found.offset >= _end_for(log, request):
-        if log.is_held:
-            _check_shown(log, request)
-        return NOT_FOUND
-    return found.timestamp, found.offset, found.leader_epoch
+    if found is not None and found.offset < _end_for(log, request):
+        return found.timestamp, found.offset, found.leader_epoch
+    return _not_found(log, request)
+
+
+def _not_found(log: PartitionLog, request: schema.Request) -> tuple[int, int, int]:
+    """There is no such record, or the client may not see it yet."""
+    if log.is_held:
+        _check_shown(log, request)
+    return NOT_FOUND
 
 
 def _check_shown(log: PartitionLog, request: schema.Request) -> None:

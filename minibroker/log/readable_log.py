@@ -11,6 +11,7 @@ from minibroker.log.aborted_transactions import AbortedTransactions
 from minibroker.log.loading import LoadedLog
 from minibroker.log.log_failures import LogFailures
 from minibroker.log.results import AbortedTransaction, EpochEndOffset, IsolationLevel, TimestampOffset
+from minibroker.records.long_batch import Steps
 from minibroker.storage.file_slice import FileSlice
 from minibroker.storage.segment import Segment
 
@@ -109,7 +110,10 @@ class ReadableLog(LogFailures):
     # Look-ups
 
     def offset_for_timestamp(self, timestamp_ms: int) -> TimestampOffset | None:
-        """The first record whose timestamp is `timestamp_ms` or later; the caller compares its offset with the reader's end."""
+        """Return the first record whose timestamp is `timestamp_ms` or later; the caller compares its offset with the reader's end.
+
+        Raises LongBatch when that takes more than a few milliseconds: `finding_timestamp` does it in steps.
+        """
         if self.offline_cause is not None:
             raise self._offline_error()
         try:
@@ -117,10 +121,34 @@ class ReadableLog(LogFailures):
         except OSError as error:
             raise self._failed(error) from error
 
+    def finding_timestamp(self, timestamp_ms: int) -> Steps[TimestampOffset | None]:
+        """Find in steps (records/long_batch.py) what `offset_for_timestamp` returns."""
+        start_offset = self.log_start_offset
+        while True:
+            try:
+                with self._watched():
+                    return timestamps.first_at_or_after(self.segments, timestamp_ms, start_offset)
+            except timestamps.LongLookup as long:
+                found = yield from long.steps
+                if found is not None:
+                    return TimestampOffset(*found, long.leader_epoch)
+                start_offset = max(long.last_offset + 1, self.log_start_offset)
+
     def max_timestamp_offset(self) -> TimestampOffset | None:
-        """The record with the largest timestamp; None when there is none with a timestamp."""
+        """Return the record with the largest timestamp; None when there is none with a timestamp. LongBatch: `finding_max_timestamp`."""
         with self._watched():
             return timestamps.largest(self.segments, self.log_start_offset)
+
+    def finding_max_timestamp(self) -> Steps[TimestampOffset | None]:
+        """Find in steps what `max_timestamp_offset` returns."""
+        known: timestamps.Known = {}
+        while True:
+            try:
+                with self._watched():
+                    return timestamps.largest(self.segments, self.log_start_offset, known)
+            except timestamps.LongLookup as long:
+                found = yield from long.steps
+                known[long.last_offset] = None if found is None else TimestampOffset(*found, long.leader_epoch)
 
     def end_offset_for_epoch(self, leader_epoch: int) -> EpochEndOffset:
         """The largest known epoch up to `leader_epoch` and where it ends; (-1, -1) when that is not known."""

@@ -16,7 +16,7 @@ from minibroker.records.walk import check_fields, read_number
 
 STEP_RECORDS: Final = 1024  #: between two pauses: less than a millisecond
 DEEP_BYTES: Final = 1024 * 1024  #: of a record that a deep walk waits for
-_HEAD_BYTES: Final = 32  #: enough for a length, attributes, two deltas and the length of a key
+HEAD_BYTES: Final = 32  #: enough for a length, attributes, two deltas and the length of a key
 _NULL: Final = 1  #: a length of -1, as it is encoded
 
 Judge = Callable[[int, int, bool], object]  #: given a record's index, its timestamp delta, and whether its key is null
@@ -51,7 +51,7 @@ class LongWalk:
             return
         data = self._rest + piece if self._rest else piece
         self._skip, self._rest = 0, b""
-        yield from self._walk(data, skip, len(data) - _HEAD_BYTES, is_last=False)
+        yield from self._walk(data, skip, len(data) - HEAD_BYTES, is_last=False)
 
     def finish(self) -> None:
         """Walk what is left behind the last piece. Raises InvalidRecord when it is not the end of the last record."""

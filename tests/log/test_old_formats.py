@@ -19,6 +19,7 @@ from minibroker.records.batch import split_batches
 from minibroker.records.builder import build_batch
 from minibroker.records.compression import Compression
 from minibroker.records.legacy_builder import build_message_set, write_message
+from minibroker.records.long_batch import finished
 from minibroker.records.record import Record, decode_records
 from minibroker.storage.files import RealFiles
 from tests.golden.capture_legacy import legacy_golden
@@ -175,7 +176,8 @@ def test_it_goes_on_in_format_v2(open_log: OpenLog, tmp_path: Path, codec: str) 
     put_golden(tmp_path, codec, with_indexes=True)
     log = open_log(log_start_offset=50, **SMALL_INDEX)
     assert log.append(batch_of(b"new", b"newer")).base_offset == 98
-    assert log.append(memoryview(build_message_set([Record(0, NOW_MS, b"k", b"old")], 1)), produce_version=2).base_offset == 100
+    validating = log.validating(memoryview(build_message_set([Record(0, NOW_MS, b"k", b"old")], 1)), produce_version=2)
+    assert log.append_validated(finished(validating), produce_version=2).base_offset == 100
     log.close()
     log = open_log(clean_shutdown=True, recovery_point=101, **SMALL_INDEX)
     assert [(record.offset, record.value) for record in records_in(log)][-3:] == [(98, b"new"), (99, b"newer"), (100, b"old")]

@@ -39,6 +39,7 @@ from minibroker.errors import (
     UnknownTopicOrPartition,
 )
 from minibroker.log.partition_log import PartitionLog
+from minibroker.records.long_batch import finished
 
 _LOG = logging.getLogger(__name__)
 
@@ -116,7 +117,7 @@ class SharePartitions:
         if where == "earliest":
             return log.log_start_offset
         age_ms = duration_ms(where)
-        found = None if age_ms is None else log.offset_for_timestamp(self._clock.now_ms() - age_ms)
+        found = None if age_ms is None else finished(log.finding_timestamp(self._clock.now_ms() - age_ms))
         return log.high_watermark if found is None else found.offset
 
     def _persist(self, key: StateKey, update: StateUpdate) -> None:

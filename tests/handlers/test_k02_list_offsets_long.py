@@ -1,0 +1,156 @@
+"""Look-ups by timestamp in batches that take more than one turn of the loop."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import pytest
+
+from minibroker.errors import KafkaError, UnknownTopicOrPartition
+from minibroker.records import compression, time_walk
+from minibroker.records.builder import build_batch
+from minibroker.records.compression import Compression
+from minibroker.records.long_batch import finished
+from minibroker.records.record import Record
+from minibroker.records.time_walk import first_in_steps, largest_in_steps
+from minibroker.records.validate import AT_ONCE_CONTENT, AT_ONCE_RECORDS
+from minibroker.schemas import k02_list_offsets as schema
+from tests.support.broker_in_memory import BrokerInMemory, Pending
+from tests.support.slice_turns import SliceTurns
+
+LONG = AT_ONCE_RECORDS + 3000
+MAX_TIMESTAMP = -3
+
+
+@pytest.fixture
+def broker() -> Iterator[BrokerInMemory]:
+    broker = BrokerInMemory(topics={"orders": 2})
+    broker.cluster.alter_topic_config("orders", {"max.message.bytes": "100000000"})
+    yield broker
+    broker.cluster.close()
+
+
+@pytest.fixture
+def turns(broker: BrokerInMemory) -> SliceTurns:
+    return SliceTurns(broker)
+
+
+def append(broker: BrokerInMemory, times: list[int], kind: Compression = Compression.NONE, *, size: int = 0) -> None:
+    records = [Record(0, broker.clock.now_ms() + time, b"k", bytes(size)) for time in times]
+    log = broker.cluster.partition("orders", 0).log
+    log.append_validated(finished(log.validating(memoryview(build_batch(records, compression=kind)))))
+
+
+def begin(broker: BrokerInMemory, *timestamps: int) -> Pending:
+    partitions = [schema.Partition(partition_index=index, timestamp=timestamp) for index, timestamp in enumerate(timestamps)]
+    return broker.begin(schema.Request(replica_id=-1, topics=[schema.Topic(name="orders", partitions=partitions)]), 8)
+
+
+def found(pending: Pending) -> list[tuple[int, int, int]]:
+    return [(each.error_code, each.timestamp, each.offset) for topic in pending.answer().topics for each in topic.partitions]
+
+
+@pytest.mark.parametrize("kind", list(Compression))
+def test_a_record_late_in_a_long_batch_is_found_in_slices(broker: BrokerInMemory, turns: SliceTurns, kind: Compression) -> None:
+    append(broker, list(range(LONG)), kind)
+    start_ms = broker.clock.now_ms()
+    early = begin(broker, start_ms + 20)
+    late = begin(broker, start_ms + LONG - 1, start_ms)
+    absent = begin(broker, start_ms + LONG)
+    assert early.is_done
+    assert not late.is_done
+    assert absent.is_done  # no batch is that late
+    assert turns.until_done(late) >= LONG // 1024
+
+    assert found(early) == [(0, start_ms + 20, 20)]
+    assert found(late) == [(0, start_ms + LONG - 1, LONG - 1), (0, -1, -1)]
+    assert found(absent) == [(0, -1, -1)]
+
+
+@pytest.mark.parametrize("kind", list(Compression)[1:])
+def test_a_batch_of_a_large_content_is_walked_in_slices(broker: BrokerInMemory, turns: SliceTurns, kind: Compression) -> None:
+    append(broker, [0, 1, 2], kind, size=AT_ONCE_CONTENT)
+    pending = begin(broker, broker.clock.now_ms() + 1)
+    assert not pending.is_done
+    turns.until_done(pending)
+    assert found(pending) == [(0, broker.clock.now_ms() + 1, 1)]
+
+
+def test_the_look_up_goes_on_after_a_long_batch_without_the_answer(broker: BrokerInMemory, turns: SliceTurns) -> None:
+    append(broker, [5, *[0] * LONG], Compression.LZ4)
+    append(broker, [0, 5])
+    log = broker.cluster.partition("orders", 0)
+    log.advance_log_start_offset(1)
+    for timestamp in (broker.clock.now_ms() + 5, MAX_TIMESTAMP):
+        pending = begin(broker, timestamp)
+        turns.until_done(pending)
+        assert found(pending) == [(0, broker.clock.now_ms() + 5, LONG + 2)]
+
+
+@pytest.mark.parametrize(
+    ("batches", "start", "expected"),
+    [
+        ([[9, *[1] * LONG], [3], [2]], 1, LONG + 1),
+        ([[9, *[1] * LONG, 7], [3], [2]], 1, LONG + 1),
+        ([[9, *[1] * LONG, 3], [3], [2]], 1, LONG + 1),
+        ([[9, *[1] * LONG], [1], [0]], 1, 1),
+        ([[4], [9, *[1] * LONG, 9]], 1, 1),
+        ([[4], [9, *[1] * LONG, 9]], 2, LONG + 2),
+    ],
+)
+def test_the_largest_timestamp_after_records_were_deleted(
+    broker: BrokerInMemory, turns: SliceTurns, batches: list[list[int]], start: int, expected: int
+) -> None:
+    for times in batches:
+        append(broker, times, Compression.GZIP)
+    broker.cluster.partition("orders", 0).advance_log_start_offset(start)
+    pending = begin(broker, MAX_TIMESTAMP)
+    turns.until_done(pending)
+
+    times = [time for batch in batches for time in batch]
+    assert found(pending) == [(0, broker.clock.now_ms() + times[expected], expected)]
+    assert times[expected] == max(times[start:])
+
+
+def test_only_two_batches_are_decoded_however_large_the_log(broker: BrokerInMemory, monkeypatch: pytest.MonkeyPatch) -> None:
+    for time in range(40):
+        append(broker, [time] * 3, Compression.LZ4)
+    broker.cluster.partition("orders", 0).advance_log_start_offset(1)
+    walked = 0
+    real = compression.decompress
+
+    def counting(*given: object, **more: object) -> bytes:
+        nonlocal walked
+        walked += 1
+        content: bytes = real(*given, **more)  # type: ignore[arg-type]
+        return content
+
+    monkeypatch.setattr(time_walk, "decompress", counting)
+    assert found(begin(broker, MAX_TIMESTAMP)) == [(0, broker.clock.now_ms() + 39, 117)]
+    assert walked <= 2
+
+
+def test_a_topic_that_is_deleted_meanwhile(broker: BrokerInMemory, turns: SliceTurns) -> None:
+    append(broker, list(range(LONG)))
+    code: type[KafkaError] = UnknownTopicOrPartition
+    pending = begin(broker, broker.clock.now_ms() + LONG - 1)
+    broker.cluster.delete_topic("orders")
+    turns.until_done(pending)
+    assert found(pending) == [(code.code, -1, -1)]
+
+
+@pytest.mark.parametrize("kind", list(Compression))
+@pytest.mark.parametrize("seed", range(20))
+def test_steps_find_what_a_search_finds(kind: Compression, seed: int) -> None:
+    chance = random.Random(seed)
+    offsets = sorted(chance.sample(range(10_000, 20_000), chance.choice([1, 5, 700, 3000])))
+    sizes = [0, 3, 70, 9_000] if len(offsets) < 100 else [0, 3]
+    records = [Record(offset, 1000 + chance.randrange(-50, 1 << 20), None, bytes(chance.choice(sizes))) for offset in offsets]
+    data = bytes(build_batch(records, base_offset=10_000, keep_offsets=True, compression=kind))
+    for _ in range(20):
+        timestamp, start = 1000 + chance.randrange(-60, 1 << 20), chance.randrange(9_990, 20_010)
+        later = [(each.timestamp, each.offset) for each in records if each.offset >= start]
+        expected = next((each for each in later if each[0] >= timestamp), None)
+        assert finished(first_in_steps(data, timestamp, start)) == expected
+        assert finished(largest_in_steps(data, start)) == max(later, key=lambda each: each[0], default=None)
