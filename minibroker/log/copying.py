@@ -48,6 +48,7 @@ class LogCopy:
         self._files = files
         self._sizes: dict[int, int] = {}  #: by base offset: bytes of the `.log` that were copied
         self._whole: set[int] = set()  #: base offsets of segments that are copied with all their files
+        self._copied_to = 0  #: the first offset of the first segment that may not be whole
 
     @property
     def size(self) -> int:
@@ -57,7 +58,7 @@ class LogCopy:
     @property
     def end_offset(self) -> int:
         """All records below it were copied: the first offset of the first segment that is not copied."""
-        for segment in self.log.segments:
+        for segment in self.log.segments.from_offset(self._copied_to):
             if self._sizes.get(segment.base_offset, 0) < segment.size:
                 return segment.base_offset
         return self.log.log_end_offset
@@ -73,11 +74,12 @@ class LogCopy:
     def next_piece(self, max_size: int) -> Piece | None:
         """What to copy next; None when only what `finish` copies is missing. The log may roll. OSError, KafkaStorageError."""
         active = self.log.segments.active
-        for segment in self.log.segments:
+        for segment in self.log.segments.from_offset(self._copied_to):
             copied = self._sizes.get(segment.base_offset, 0)
             size = min(segment.size - copied, max_size)
             if segment is active:
                 return Piece(segment.base_offset, copied, size, is_last=False) if segment.size - copied > REST_MAX else self._after_roll()
+            self._copied_to = segment.base_offset
             if segment.base_offset not in self._whole:
                 segment.save_indexes()
                 return Piece(segment.base_offset, copied, size, is_last=copied + size == segment.size)

@@ -8,6 +8,7 @@ import pytest
 
 from minibroker.schemas import k34_alter_replica_log_dirs as k34
 from minibroker.schemas import k35_describe_log_dirs as k35
+from minibroker.schemas import k44_incremental_alter_configs as k44
 from tests.golden.admin_scenarios import create
 from tests.golden.capture_admin import ask
 from tests.golden.capture_log_dirs import REASSIGN_PARTITIONS_COMMAND, reassignment
@@ -51,6 +52,15 @@ def move(port: int, directory: str) -> None:
     topics = [k34.RequestTopic(name="golden", partitions=[0])]
     answer = ask(port, k34.Request(dirs=[k34.Directory(path=directory, topics=topics)]))
     assert answer.results[0].partitions[0].error_code == 0
+
+
+def throttle(port: int, bytes_per_second: str | None) -> None:
+    """For all moves of the broker; None for no limit."""
+    operation = 1 if bytes_per_second is None else 0
+    name = "replica.alter.log.dirs.io.max.bytes.per.second"
+    configs = [k44.Config(name=name, config_operation=operation, value=bytes_per_second)]
+    answer = ask(port, k44.Request(resources=[k44.Resource(resource_type=4, resource_name="1", configs=configs)], validate_only=False))
+    assert answer.responses[0].error_code == 0
 
 
 @pytest.mark.slow
@@ -104,3 +114,30 @@ def test_a_move_that_one_broker_began_is_finished_by_the_other(tmp_path: Path) -
     with KafkaProcess(tmp_path / "kafka", Path(directories[0]), settings=settings) as kafka:
         assert becomes(lambda: homes(kafka.port) == [destination])
         assert consumed(kafka.port) == VALUES
+
+
+@pytest.mark.slow
+def test_a_move_that_kafka_began_begins_again_here(tmp_path: Path) -> None:
+    paths = [tmp_path / "data", tmp_path / "two"]
+    directories = [str(path) for path in paths]
+    settings = {"log.dirs": ",".join(directories)}
+    (tmp_path / "kafka").mkdir()
+    with BrokerProcess(tmp_path, log_dirs=paths) as broker:
+        port = int(broker.bootstrap.rpartition(":")[2])
+        ask(port, create("golden", 1, configs=[("internal.segment.bytes", "1000")], validate_only=False))
+        produce(port, VALUES)
+        (source,) = homes(port)
+        destination = directories[1 - directories.index(source)]
+    with KafkaProcess(tmp_path / "kafka", paths[0], settings=settings) as kafka:
+        throttle(kafka.port, "10")
+        move(kafka.port, destination)
+        assert becomes(lambda: list(Path(destination).glob("golden-0.*-future")) != [])
+        kafka.kill()
+    assert Path(source, "golden-0").is_dir()
+    with BrokerProcess(tmp_path, log_dirs=paths) as broker:
+        port = int(broker.bootstrap.rpartition(":")[2])
+        assert homes(port) == [source, f"{destination}*"]
+        throttle(port, None)
+        assert becomes(lambda: homes(port) == [destination])
+        assert consumed(port) == VALUES
+    assert not list(Path(destination).glob("*-future"))

@@ -16,6 +16,7 @@ from minibroker.clock import ManualClock
 from minibroker.cluster.cluster import Cluster
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.errors import InvalidTopicException, KafkaStorageError, LogDirNotFound, OutOfOrderSequenceNumber, UnknownTopicOrPartition
+from minibroker.log.copying import LogCopy
 from minibroker.log.partition_log import PartitionLog
 from minibroker.records.control import ControlType, EndTransactionMarker
 from minibroker.storage.files import RealFiles
@@ -23,6 +24,7 @@ from tests.cluster.crashing import Died, DoomedFiles, MortalFiles, bury
 from tests.support.faulty_files import FaultyFiles
 from tests.support.log_batches import batch_of, idempotent_batch, read_values
 from tests.support.losing_files import Loss
+from tests.support.opcodes import count_opcodes
 from tests.support.soak import first_of, times
 
 STRIDE = times(7, soak=1)
@@ -436,3 +438,23 @@ def test_dying_before_every_change_of_the_disk(tmp_path: Path) -> None:
 
 def test_the_power_goes_before_every_change_of_the_disk(tmp_path: Path) -> None:
     each_death(tmp_path, DoomedFiles)
+
+
+def test_what_to_copy_next_is_found_in_the_same_time_for_any_number_of_segments(tmp_path: Path) -> None:
+    cluster = start(tmp_path)
+    costs = {}
+    for count in (40, 320):
+        create(cluster, name := f"of-{count}", segment_bytes="100")
+        for _ in range(count):
+            cluster.partition(name, 0).append(batch_of(b"x" * 20))
+        copy = LogCopy(log_of(cluster, name), RealFiles(), "unused")
+
+        def plan_all(copy: LogCopy = copy) -> None:
+            while piece := copy.next_piece(1 << 20):
+                copy.note(piece)
+                assert copy.end_offset > piece.base_offset
+
+        costs[count] = count_opcodes(plan_all)
+        assert len(copy.log.segments) == count
+    assert costs[320] < 10 * costs[40]
+    cluster.close()
