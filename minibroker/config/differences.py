@@ -182,10 +182,37 @@ DIFFERENCES: Final = (
     Difference(
         "static-member-of-a-full-group",
         "Groups",
-        "A static member that was away does not get back into a group that is full meanwhile.",
+        "A static member of KIP-848, or a member of a streams group, that was away does not get back into a group that is full meanwhile.",
         "It does: its place was kept.",
         "The limit is for members that are new.",
         remains="It shows only where a group has as many members as it may have.",
+    ),
+    Difference(
+        "classic-rebalances",
+        "Groups",
+        "LeaveGroup with an id that was only given out begins a rebalance. A member that repeats a request that waits is never answered. A "
+        "rebalance waits for a member that a full group refused. A hash table decides among protocols with equal votes.",
+        "Such a LeaveGroup changes nothing, a repeated request is REBALANCE_IN_PROGRESS, no rebalance waits for members that were refused, "
+        "and the protocol that most members prefer wins.",
+        "A group should be ready as soon as its members are.",
+        remains="Those are defects of Kafka, and clients behave alike with both.",
+    ),
+    Difference(
+        "group-migrations",
+        "Groups",
+        "When a group changes between the classic protocol and KIP-848 and the broker restarts or a rebalance is given up, Kafka may leave "
+        "partitions without a member, or give them to two.",
+        "The group rebalances.",
+        "Each partition is read by one member.",
+        remains="It would let two members read a partition.",
+    ),
+    Difference(
+        "share-state-read-again",
+        "Groups",
+        "The leader of a share partition whose state is initialized again goes on until its next write is fenced.",
+        "It reads the state again at once.",
+        "Members do not lose a delivery.",
+        remains=_NEVER,
     ),
     Difference(
         "share-group-epoch",
@@ -359,6 +386,30 @@ DIFFERENCES: Final = (
         remains="One process has one log of each partition and one state of each group.",
     ),
     Difference(
+        "one-controller",
+        "Several brokers",
+        "Each node may be a controller, and a transaction is completed when all of its partitions have a leader.",
+        "The configured node is the only controller, stopped or not. Transactions are also completed in partitions without a leader.",
+        _ONE_LOG,
+        remains="There is one metadata log, and one process that writes it.",
+    ),
+    Difference(
+        "all-directories-offline",
+        "Storage",
+        "A broker whose last log directory fails exits.",
+        "So does serve. A broker of the test kit, or with a lab, answers KAFKA_STORAGE_ERROR until the directory is healed.",
+        "A test that lets a disk fail must survive it.",
+        remains="The broker would take the process of the test with it.",
+    ),
+    Difference(
+        "damaged-transaction-index",
+        "Storage",
+        "A transaction index that lost its end in a power loss is believed: records of aborted transactions become committed ones.",
+        "It is not believed beyond the recovery point.",
+        "Aborted records must never be read.",
+        remains="It would lose data.",
+    ),
+    Difference(
         "small-segments",
         "Storage",
         "segment.bytes is at least 1 MiB.",
@@ -385,6 +436,14 @@ DIFFERENCES: Final = (
         _COMPUTES,
         remains="No answer depends on it.",
         properties=("log.cleaner.threads", "log.flush.interval.messages"),
+    ),
+    Difference(
+        "leftover-bytes",
+        "Errors and answers",
+        "Bytes after the end of a request are ignored.",
+        "They close the connection, except after Metadata, where librdkafka 2.16 leaves three.",
+        "A client that miscounts should find out.",
+        remains="Clients that are in use leave none.",
     ),
     Difference(
         "first-of-two-errors",
