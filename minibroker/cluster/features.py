@@ -68,6 +68,8 @@ class Levels(NamedTuple):
     highest: int
 
 
+_ELIGIBLE_LEADERS_NEED: Final = 23  #: metadata.version 4.0-IV1
+
 #: features that records of the metadata log finalize
 RECORDED: Final = {
     METADATA_VERSION_FEATURE: Levels(MIN_METADATA_VERSION, METADATA_VERSION),
@@ -108,11 +110,25 @@ def check_updates(features: Mapping[str, int], updates: Sequence[Update], *, nod
     As FeatureControlManager.updateFeature of Apache Kafka 4.3.1. A feature that the log names and nobody here serves can only go.
     """
     levels = {update.name: update for update in updates}
+    after = {**features, **{name: update.level for name, update in levels.items()}}
     for update in levels.values():
-        reason = _refusal(features, update, node_id)
+        reason = _refusal(features, update, node_id) or _unmet(after, update)
         if reason is not None:
             raise InvalidUpdateVersion(f"The update failed for all features since the following feature had an error: {reason}")
     return {name: update.level for name, update in levels.items() if features.get(name, 0) != update.level}
+
+
+def unmet_dependency(levels: Mapping[str, int], name: str) -> str | None:
+    """What a feature at its level lacks in the others, in Kafka's words."""
+    level = levels.get(name, 0)
+    if name != ELIGIBLE_LEADERS_FEATURE or not level or levels[METADATA_VERSION_FEATURE] >= _ELIGIBLE_LEADERS_NEED:
+        return None
+    return f"{name} could not be set to {level} because it depends on {METADATA_VERSION_FEATURE} level {_ELIGIBLE_LEADERS_NEED}"
+
+
+def _unmet(after: Mapping[str, int], update: Update) -> str | None:
+    reason = unmet_dependency(after, update.name)
+    return None if reason is None else f"Invalid update version {update.level} for feature {update.name}. {reason}"
 
 
 def _refusal(features: Mapping[str, int], update: Update, node_id: int) -> str | None:

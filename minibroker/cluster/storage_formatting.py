@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from minibroker.cluster.features import RECORDED, default_levels
+from minibroker.cluster.features import RECORDED, default_levels, unmet_dependency
 from minibroker.cluster.log_directory import random_uuid
 from minibroker.cluster.metadata_frame import METADATA_VERSION, METADATA_VERSION_FEATURE
 from minibroker.cluster.metadata_reader import FOLDER
@@ -99,6 +99,9 @@ def _checked(features: Mapping[str, int]) -> dict[str, int]:
         if not lowest <= level <= highest:
             raise ConfigurationError(f"{name} {level}: {lowest} to {highest} are known")
     levels = default_levels(features.get(METADATA_VERSION_FEATURE, METADATA_VERSION)) | dict(features)
+    for name in levels:
+        if (problem := unmet_dependency(levels, name)) is not None:
+            raise ConfigurationError(problem)
     return dict(sorted(((name, level) for name, level in levels.items() if level), key=lambda each: each[0] != METADATA_VERSION_FEATURE))
 
 

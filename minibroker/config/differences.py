@@ -87,8 +87,7 @@ EFFECTS: Final[dict[str, str]] = {
     "log.flush.interval.messages": "With 1 the requests of one turn share an fsync, before any of them is acknowledged.",
     "log.segment.bytes": "May be as small as 14, for tests of retention and of data loss; Kafka asks for 1048576 or more.",
     "max.connections": "One more is closed at once; Kafka leaves it waiting.",
-    "min.insync.replicas": f"{_SEVERAL} Kafka refuses a value for a single broker (for all brokers it takes one) while eligible leader "
-    "replicas (KIP-966) are on, as they are by default.",
+    "min.insync.replicas": _SEVERAL,
     "offsets.topic.replication.factor": _ONE_REPLICA,
     "queued.max.requests": "Of one connection; Kafka's is of all together.",
     "queued.max.request.bytes": "Kafka has no limit by default. Above ours, requests larger than 32 kB arrive one after the other, and a "

@@ -177,6 +177,7 @@ def test_formatting_again(tmp_path: Path) -> None:
         (("-f", "metadata.version=0"), "7 to 30 are known"),
         (("-f", "group.version=2"), "0 to 1 are known"),
         (("-f", "groups=1"), "there is no feature groups"),
+        (("-f", "metadata.version=22", "-f", "eligible.leader.replicas.version=1"), "because it depends on metadata.version level 23"),
     ],
 )
 def test_formatting_refuses(tmp_path: Path, arguments: tuple[str, ...], problem: str) -> None:

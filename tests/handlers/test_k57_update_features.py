@@ -208,6 +208,20 @@ def test_the_features_of_a_release() -> None:
     assert ask(broker, *older) == (95, refused)
 
 
+def test_eligible_leader_replicas_need_a_metadata_version() -> None:
+    """As Apache Kafka 4.3.1 refused it: by the level that metadata.version has after the request."""
+    broker = BrokerInMemory()
+    assert ask(broker, (ELIGIBLE, 0, SAFE)) == (0, None)
+    broker.cluster.image.apply(FeatureLevelRecord(name=METADATA, feature_level=21))
+    words = f"{ELIGIBLE} could not be set to 1 because it depends on metadata.version level 23"
+    refused = 95, f"{FAILED}Invalid update version 1 for feature {ELIGIBLE}. {words}"
+    assert ask(broker, (ELIGIBLE, 1, UPGRADE)) == refused
+    assert ask(broker, (METADATA, 22, UPGRADE), (ELIGIBLE, 1, UPGRADE)) == refused
+    assert ask(broker, (ELIGIBLE, 1, UPGRADE), (METADATA, 23, UPGRADE), validate_only=True) == (0, None)
+    assert ask(broker, (METADATA, 23, UPGRADE), (ELIGIBLE, 1, UPGRADE)) == (0, None)
+    assert finalized(broker)[ELIGIBLE] == 1
+
+
 def written_since(broker: BrokerInMemory, offset: int) -> list[Any]:
     """The records of the metadata log, of control records their keys."""
     data = Path(f"{broker.cluster.metadata_log.folder}/00000000000000000000.log").read_bytes()

@@ -283,7 +283,8 @@ def test_several_listeners_with_real_ports(on_loop: OnLoop, tmp_path: Path) -> N
         }
         async with running(tmp_path, **properties) as broker:
             ports = [listener.port for listener in broker.listeners]
-            assert broker.addresses == [f"HOST://localhost:{ports[0]}", "DOCKER://broker:19092"]
+            listens = f"DOCKER://broker:19092 (listens on DOCKER://127.0.0.1:{ports[1]})"
+            assert broker.addresses == [f"HOST://localhost:{ports[0]}", listens]
             for number, address in enumerate([("localhost", ports[0]), ("broker", 19092)]):
                 client = await connect(broker, number)
                 send(client, k03_metadata, k03_metadata.Request(topics=[]), 4)
