@@ -130,7 +130,7 @@ class Reading:
         self._places: list[Partition | None] = []  #: where; None: there is no such partition
         self._watched: list[Partition] | None = None  #: those that were there at the last reading, once it waits
         self._seen: list[_Extent] = []  #: of each log at the last reading
-        self._unknown: Sequence[tuple[TopicKey, int]] = ()  #: what was not there when the waiting began
+        self._unknown: set[tuple[TopicKey, int]] | None = None  #: what was not there when the waiting began
 
     def attempt(self, is_last: bool) -> schema.Response | None:
         """The response, or None while there is too little."""
@@ -231,8 +231,10 @@ class Reading:
     def _not_there(self, topic: TopicKey, index: int, error: KafkaError) -> schema.PartitionResult:
         """Of a partition that cannot be looked up; one that was deleted while this waited has no id any more, either, as in Kafka."""
         if self._watched is None:
-            self._unknown = [*self._unknown, (topic, index)]
-        elif (topic, index) not in self._unknown:
+            if self._unknown is None:
+                self._unknown = set()
+            self._unknown.add((topic, index))
+        elif self._unknown is None or (topic, index) not in self._unknown:
             return _failed(index, UnknownTopicOrPartition() if isinstance(error, UnknownTopicId) else error)
         return _failed(index, error, aborted=[])
 

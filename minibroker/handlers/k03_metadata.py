@@ -19,43 +19,66 @@ from minibroker.cluster.partition import Partition
 from minibroker.cluster.topic import Topic
 from minibroker.cluster.topic_rules import METADATA_TOPIC, check_name
 from minibroker.dispatch.context import RequestContext
-from minibroker.dispatch.pieces import Pieces
+from minibroker.dispatch.delayed import Delayed
+from minibroker.dispatch.pieces import Merged, Pieces
 from minibroker.dispatch.registry import handles
+from minibroker.dispatch.slices import Steps
 from minibroker.errors import InvalidRequest, KafkaError, LeaderNotAvailable
 from minibroker.schemas import k03_metadata as schema
-from minibroker.wire.schema import NIL_UUID, constructor
+from minibroker.wire.schema import NIL_UUID, constructor, replace
 
 BY_ID_SINCE: Final = 12
+
+_PIECES: Final = Pieces("topics", "topics", size=100, key=lambda _ctx, topic: topic.name if topic.topic_id == NIL_UUID else topic.topic_id)
+_AT_ONCE: Final = 1000  #: topics up to which all are described in one turn
 
 _partition_result = constructor(schema.PartitionResult)
 
 
-@handles(schema, Pieces("topics", "topics", size=100, key=lambda _ctx, topic: topic.name if topic.topic_id == NIL_UUID else topic.topic_id))
-def metadata(ctx: RequestContext, request: schema.Request) -> schema.Response:
+@handles(schema, _PIECES)
+def metadata(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
     """Answer each topic on its own."""
+    asked = request.topics
+    if not asked and (asked is None or ctx.api_version == 0):
+        if len(ctx.cluster.topics) > _AT_ONCE:
+            answer: schema.Response | Delayed = ctx.slices.run(_all_in_slices(ctx, request))
+            return answer
+        topics = [_known(ctx, request, topic) for topic in ctx.cluster.topics.values()]
+    else:
+        topics = _topics(ctx, request, asked)
     return schema.Response(
         brokers=[_broker(node, *node.advertised(ctx.connection.listener_name)) for node in ctx.nodes.alive],
         cluster_id=ctx.cluster.cluster_id,
         controller_id=ctx.nodes.controller_id,
-        topics=_topics(ctx, request),
+        topics=topics,
         cluster_authorized_operations=CLUSTER_OPERATIONS
         if request.include_cluster_authorized_operations
         else schema.OPERATIONS_NOT_ASKED_FOR,
     )
 
 
+def _all_in_slices(ctx: RequestContext, request: schema.Request) -> Steps:
+    """Describe those topics of now that are still there when their turn comes."""
+    merged = Merged(_PIECES, ctx.api_version, flexible=ctx.api_version >= schema.FLEXIBLE_SINCE)
+    names = list(ctx.cluster.topics)
+    for start in range(0, len(names), _PIECES.size):
+        yield None
+        there = [name for name in names[start : start + _PIECES.size] if name in ctx.cluster.topics]
+        if there:
+            merged.add(metadata(ctx, replace(request, topics=[schema.Topic(name=name) for name in there])), 0)
+    response: schema.Response = merged.response()
+    return response
+
+
 def _broker(node: Node, host: str, port: int) -> schema.Broker:
     return schema.Broker(node_id=node.node_id, host=host, port=port, rack=node.rack)
 
 
-def _topics(ctx: RequestContext, request: schema.Request) -> list[schema.TopicResult]:
-    wanted = request.topics
-    if wanted is None or (not wanted and ctx.api_version == 0):
-        return [_known(ctx, request, topic) for topic in ctx.cluster.topics.values()]
-    if ctx.api_version < BY_ID_SINCE and any(topic.name is None or topic.topic_id != NIL_UUID for topic in wanted):
+def _topics(ctx: RequestContext, request: schema.Request, asked: list[schema.Topic]) -> list[schema.TopicResult]:
+    if ctx.api_version < BY_ID_SINCE and any(topic.name is None or topic.topic_id != NIL_UUID for topic in asked):
         raise InvalidRequest(f"topics by id need version {BY_ID_SINCE}")
     answers = {}
-    for topic in wanted:
+    for topic in asked:
         key = topic.topic_id if topic.topic_id != NIL_UUID else topic.name
         if key not in answers:
             answers[key] = _answer(ctx, request, key)

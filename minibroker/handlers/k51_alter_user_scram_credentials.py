@@ -13,13 +13,15 @@ from minibroker.cluster.scram_credentials import Deletion, Upsertion, alter
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles
-from minibroker.errors import KafkaError
+from minibroker.errors import KafkaError, PolicyViolation
 from minibroker.schemas import k51_alter_user_scram_credentials as schema
 
 
 @handles(schema, Pieces("deletions", "results", most=RECORDS_IN_BATCH_MAX))
 def alter_user_scram_credentials(ctx: RequestContext, request: schema.Request) -> schema.Response:
     """Answer each user."""
+    if len(request.deletions) + len(request.upsertions) > RECORDS_IN_BATCH_MAX:
+        raise PolicyViolation(f"A request may change {RECORDS_IN_BATCH_MAX} users at most.")
     changes: list[Deletion | Upsertion] = [Deletion(each.name, each.mechanism) for each in request.deletions]
     changes += [Upsertion(each.name, each.mechanism, each.iterations, each.salt, each.salted_password) for each in request.upsertions]
     records, outcomes = alter(ctx.cluster.image.kept, ctx.cluster.image.features, changes)

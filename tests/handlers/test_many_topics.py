@@ -93,3 +93,18 @@ def test_too_many_partitions_are_refused_before_any_is_made(broker: BrokerInMemo
     answer = broker.ask(k19_create_topics.Request(topics=topics, timeout_ms=1000, validate_only=False))
     assert [(topic.name, topic.error_code) for topic in answer.topics] == [(name, 44) for name in NAMES]
     assert not broker.cluster.topics
+
+
+def test_all_topics_are_described_in_turns_and_in_their_order(broker: BrokerInMemory) -> None:
+    names = [f"more-{number}" for number in range(1100)]
+    broker.cluster.auto_create_topics(names)
+    for version in (0, 1, 8, 13):
+        request = k03_metadata.Request(topics=None if version else [], allow_auto_topic_creation=True)
+        expected = broker.ask(k03_metadata.Request(topics=[k03_metadata.Topic(name=name) for name in names]), version)
+        assert broker.ask(request, version) == expected
+    shortest_slices(broker)
+    pending = broker.begin(k03_metadata.Request(topics=None))
+    broker.cluster.delete_topic("more-1099")
+    broker.cluster.create_topic("late")
+    assert sum(1 for _ in turns(broker, pending)) >= 10
+    assert [topic.name for topic in pending.answer().topics] == names[:-1]
