@@ -21,7 +21,7 @@ from minibroker.dispatch.context import ConnectionInfo, RequestContext, Services
 from minibroker.dispatch.delayed import NO_RESPONSE, Delayed, Work
 from minibroker.dispatch.error_answer import error_answer
 from minibroker.dispatch.large_requests import LargeRequest
-from minibroker.dispatch.plan import SLICED_FROM, Plan, read_header
+from minibroker.dispatch.plan import HEADER_SIZE, SLICED_FROM, Plan, read_header
 from minibroker.errors import KafkaError, UnknownServerError, UnsupportedVersion, WireError
 from minibroker.schemas import k18_api_versions
 from minibroker.wire.header import decode_request_header
@@ -101,6 +101,14 @@ class Dispatcher:
         """Other parts from the next request on; what was asked of the old ones must be answered or cancelled."""
         self._plans.clear()
         self._services = services
+
+    def describe(self, frame: memoryview) -> str:
+        """API, version and client id of a request that was dispatched, for the log."""
+        api, _, client_id_length = read_header(frame)
+        plan = self._plans.get(api)
+        name = f"API {_signed(api >> 16)} v{_signed(api & 0xFFFF)}" if plan is None else f"{plan.api.name} v{plan.version}"
+        client_id = frame[HEADER_SIZE : HEADER_SIZE + max(client_id_length, 0)].tobytes().decode(errors="replace")
+        return f"{name} of client {client_id!r}"
 
     def dispatch(self, connection: ConnectionInfo, frame: memoryview) -> Answer | InFlight:
         """Serve one request. `frame` is the bytes behind the size; they are the caller's again when this returns.

@@ -25,7 +25,7 @@ from minibroker.wire.schema import Buffer
 
 #: (api_key and api_version as one number, correlation_id, length of client_id) of a request; struct.error when it is shorter
 read_header: Final = Struct(">Iih").unpack_from
-_HEADER_SIZE: Final = 10
+HEADER_SIZE: Final = 10
 
 _PREFIX = Struct(">ii")
 _PREFIX_TAGGED = Struct(">iix")
@@ -67,15 +67,15 @@ class Plan:
             WireError: the header or the body is not what this version allows, or bytes are left over.
         """
         if client_id_length >= 0:
-            position = _HEADER_SIZE + client_id_length
+            position = HEADER_SIZE + client_id_length
             if position > size:
                 raise WireError("client_id is longer than the frame")
             try:
-                client_id = frame[_HEADER_SIZE:position].tobytes().decode()
+                client_id = frame[HEADER_SIZE:position].tobytes().decode()
             except UnicodeDecodeError:
                 raise WireError("client_id is not UTF-8") from None
         elif client_id_length == -1:
-            position, client_id = _HEADER_SIZE, None
+            position, client_id = HEADER_SIZE, None
         else:
             raise WireError(f"client_id of length {client_id_length}")
         if self._request_has_tags:

@@ -29,7 +29,7 @@ from minibroker.dispatch.registry import Registry
 from minibroker.errors import ConfigurationError, KafkaError
 from minibroker.server.listener import Listener
 from minibroker.server.loop_background import LoopBackground
-from minibroker.server.loop_clock import LoopClock
+from minibroker.server.loop_clock import LoopClock, watchdog_of
 from minibroker.server.served_node import ServedNode
 from minibroker.storage.files import Files, RealFiles
 
@@ -141,7 +141,7 @@ class Broker:
         """
         loop = asyncio.get_running_loop()
         clock = self._clock = self._make_clock(loop)
-        self._background = LoopBackground(loop, _BACKGROUND_THREADS, has_processes=self._files.is_shared)
+        self._background = LoopBackground(loop, _BACKGROUND_THREADS, has_processes=self._files.is_shared, watchdog=watchdog_of(clock))
         try:
             for number, services in enumerate(self._open(clock, self._background)):
                 node = ServedNode(services, self._make_dispatcher, self._ports[number] if self._ports else 0)

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from time import perf_counter
 from typing import TYPE_CHECKING, Final, cast
 
 from minibroker.clock import Timer
@@ -29,6 +30,7 @@ from minibroker.errors import WireError
 from minibroker.server.file_output import FileOutput
 from minibroker.server.receive_buffer import ReceiveBuffer
 from minibroker.server.request_memory import PATIENCE
+from minibroker.server.watchdog import SLOW_S
 from minibroker.storage.file_slice import FileSlice
 from minibroker.wire.schema import Buffer
 
@@ -39,7 +41,7 @@ log = logging.getLogger(__name__)
 
 WRITE_HIGH_WATER: Final = 512 * 1024  #: bytes of answers that the client has not taken, from which on it is held
 _WRITE_EVERY: Final = 256 * 1024  #: bytes of answers that are gathered before they are written
-_TURN_MAX: Final = 128  #: requests of one connection that are served before others have their turn
+_TURN: Final = range(128)  #: requests of one connection that are served before others have their turn
 _JOIN: Final = 16 * 1024  #: bytes up to which joining the chunks is cheaper than writing a list of them
 
 
@@ -73,6 +75,7 @@ class Connection(asyncio.BufferedProtocol):
         "_queued_size",
         "_rest",
         "_transport",
+        "_wakefulness",
         "info",
         "is_active",
         "silent_ms",
@@ -83,6 +86,7 @@ class Connection(asyncio.BufferedProtocol):
         self.is_active = True  #: something happened since the listener last looked; cleared by its sweep
         self.silent_ms = 0  #: written by the listener's sweep
         self._listener = listener
+        self._wakefulness = listener.wakefulness
         self._dispatcher = listener.dispatcher
         limits = listener.limits
         self._queued_max = limits.queued_max_requests
@@ -173,14 +177,17 @@ class Connection(asyncio.BufferedProtocol):
 
     # -- serving ----------------------------------------------------------------------------------------------------
 
-    def _serve(self) -> None:
+    def _serve(self) -> None:  # noqa: C901, PLR0912  the hot path: each call of a function costs as much as several branches
         """Serve the frames that are there, until one is torn or the client is held."""
+        began_s = perf_counter()
+        start = self._buffer.start
         self._in_turn = True
         info, queue = self.info, self._queue
         next_frame, dispatch = self._buffer.next_frame, self._dispatcher.dispatch
-        left = _TURN_MAX
         try:
-            while not self._is_closing:
+            for _ in _TURN:
+                if self._is_closing:
+                    break
                 if (queue or self._is_paused or self._holds) and self._is_held():
                     self._hold()
                     break
@@ -199,17 +206,32 @@ class Connection(asyncio.BufferedProtocol):
                     self._gather(answer)
                 if info.throttle_ms:
                     self._mute()
-                left -= 1
-                if not left:
-                    self._hold()
-                    self._go_on_later()
-                    break
+            else:
+                self._hold()
+                self._go_on_later()
         except WireError as error:
             self._reject(error)
         finally:
             self._in_turn = False
-        self._end_turn()
-        self._listener.wakefulness.turn()
+        if self._out:
+            self._write()
+        if self._is_closing:
+            self._end_turn()
+        if self._wakefulness.turn() - began_s > SLOW_S:
+            self._found_slow(began_s, start)
+
+    def _found_slow(self, began_s: float, start: int) -> None:
+        """The turn took long that started at `began_s`, when the next frame was at `start`."""
+        self._listener.watchdog.found(began_s, lambda: self._turn_since(start))
+
+    def _turn_since(self, start: int) -> str:
+        """What was served since the next frame was at `start`, for the log."""
+        frames = list(self._buffer.frames_since(start))
+        if not frames:
+            return f"the answers to {self.info.client_host}"
+        largest = max(frames, key=len)
+        request = f"{self._dispatcher.describe(largest)} at {self.info.client_host} ({len(largest):,} bytes)"
+        return request if len(frames) == 1 else f"{len(frames)} requests, the largest {request},"
 
     def _go_on_later(self) -> None:
         if not self._goes_on:

@@ -23,6 +23,7 @@ from minibroker.server.peer_watch import PeerWatch
 from minibroker.server.receive_buffer import new_read_area
 from minibroker.server.request_memory import SHORT_READ_SIZE, RequestMemory
 from minibroker.server.wakefulness import Wakefulness
+from minibroker.server.watchdog import Watchdog
 
 log = logging.getLogger(__name__)
 
@@ -49,10 +50,11 @@ class Limits(NamedTuple):
 class Census:
     """Connections of all listeners of a broker, counted by address, and the memory of their requests."""
 
-    def __init__(self) -> None:
+    def __init__(self, watchdog: Watchdog | None = None) -> None:
         self.by_host: Counter[str] = Counter()
         self.total = 0
         self.request_memory = RequestMemory()
+        self.watchdog = watchdog or Watchdog()
 
 
 class Listener:
@@ -78,6 +80,7 @@ class Listener:
         self.port = 0  #: the port in use; written by `open`
         self._clock = clock
         self._census = census or Census()
+        self.watchdog = self._census.watchdog
         self.request_memory = self._census.request_memory
         self.request_memory.limit = limits().queued_max_request_bytes
         self.request_memory.on_shortage.append(self.exchange_read_area)

@@ -7,14 +7,18 @@ import contextlib
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from minibroker.background import WorkLost
+from minibroker.server.watchdog import Watchdog
 
 if TYPE_CHECKING:
     from minibroker.server.worker_processes import WorkerProcesses
 
 T = TypeVar("T")
+
+_RESULT = "the result of background work"
 
 
 def unawaited(work: Callable[[], object], done: Callable[[object], None]) -> None:
@@ -38,8 +42,11 @@ def unawaited(work: Callable[[], object], done: Callable[[object], None]) -> Non
 class LoopBackground:
     """Background over threads and processes. Both start with the first work, not with the broker."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, thread_count: int, *, has_processes: bool = True) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, thread_count: int, *, has_processes: bool = True, watchdog: Watchdog | None = None
+    ) -> None:
         """Without processes their work is done in threads: where another process would not find the files."""
+        self._watchdog = watchdog or Watchdog()
         self._loop = loop
         self._has_processes = has_processes
         self._executor = ThreadPoolExecutor(thread_count, "minibroker-background")
@@ -58,7 +65,7 @@ class LoopBackground:
             error = future.exception()
             result: T | BaseException = future.result() if error is None else error
             with contextlib.suppress(RuntimeError):  # the loop is closed
-                self._loop.call_soon_threadsafe(done, result)
+                self._loop.call_soon_threadsafe(self._watchdog.run, _RESULT, done, result)
 
         self._executor.submit(work).add_done_callback(bring_back)
 
@@ -72,7 +79,7 @@ class LoopBackground:
             from minibroker.server.worker_processes import WorkerProcesses  # noqa: PLC0415  a start does without
 
             self._processes = WorkerProcesses(self._loop)
-        return self._processes.submit(work, done)
+        return self._processes.submit(work, partial(self._watchdog.run, _RESULT, done))
 
     def _submit_copy(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> Callable[[], None]:
         """In a thread, on a copy as another process would have it; what is given up goes on to its end unheard."""

@@ -6,7 +6,10 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from minibroker.clock import Timer
+from minibroker.clock import Clock, Timer
+from minibroker.server.watchdog import Watchdog
+
+_TIMER = "a timer"
 
 
 class LoopClock:
@@ -14,6 +17,7 @@ class LoopClock:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
+        self.watchdog = Watchdog()
 
     def now_ms(self) -> int:
         """Milliseconds since the epoch."""
@@ -22,5 +26,10 @@ class LoopClock:
     def call_later_ms(self, delay_ms: int, callback: Callable[[], None]) -> Timer:
         """Run `callback` after `delay_ms`; 0 means at the end of this turn of the loop, behind what is ready already."""
         if delay_ms <= 0:
-            return self._loop.call_soon(callback)
-        return self._loop.call_later(delay_ms / 1000, callback)
+            return self._loop.call_soon(self.watchdog.run, _TIMER, callback)
+        return self._loop.call_later(delay_ms / 1000, self.watchdog.run, _TIMER, callback)
+
+
+def watchdog_of(clock: Clock) -> Watchdog:
+    """The watchdog of a running broker's clock; another one for a clock of a test."""
+    return clock.watchdog if isinstance(clock, LoopClock) else Watchdog()

@@ -15,6 +15,7 @@ place is opened a step at a time: only the opened part counts as memory.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from struct import Struct
 from typing import Final
 
@@ -37,7 +38,7 @@ def new_read_area() -> memoryview:
 class ReceiveBuffer:
     """Owner of a connection's incoming bytes."""
 
-    __slots__ = ("_buffer", "_end", "_is_filled", "_max_frame_size", "_place", "_read_area", "_start", "counted", "is_kept", "keeps_empty")
+    __slots__ = ("_buffer", "_end", "_is_filled", "_max_frame_size", "_place", "_read_area", "counted", "is_kept", "keeps_empty", "start")
 
     def __init__(self, max_frame_size: int, read_area: memoryview) -> None:
         self._max_frame_size = max_frame_size  #: socket.request.max.bytes
@@ -47,7 +48,7 @@ class ReceiveBuffer:
         self.counted = 0  #: bytes that RequestMemory counts; written there
         self.keeps_empty = True  #: memory is kept for the next frame; written by RequestMemory
         self.is_kept = False  #: frames are used after `settle`; written by keep_frames, frames_are_done
-        self._start = 0
+        self.start = 0  #: where the next frame starts; written here
         self._end = 0
         self._is_filled = False  #: the last read left no space, so more was probably waiting
 
@@ -57,16 +58,16 @@ class ReceiveBuffer:
         return 0 if self._buffer is self._read_area else len(self._buffer)
 
     def __len__(self) -> int:
-        return self._end - self._start
+        return self._end - self.start
 
     def space(self) -> memoryview:
         """Where the next bytes may be put: never empty."""
         if self._buffer is _EMPTY:
             self._buffer = self._read_area
             return self._buffer
-        if self._start:
-            if self._start == self._end:
-                self._start = self._end = 0
+        if self.start:
+            if self.start == self._end:
+                self.start = self._end = 0
             elif self._needs_more_than_space():
                 self._move_to_front()
         capacity = len(self._buffer)
@@ -89,11 +90,11 @@ class ReceiveBuffer:
             if not self.is_kept:
                 self._give_back()
             return self.capacity != self.counted
-        if self._start == self._end:
+        if self.start == self._end:
             self._buffer = _EMPTY
-            self._start = self._end = 0
+            self.start = self._end = 0
             return False
-        self._grow(max(INITIAL_SIZE, 2 * (self._end - self._start)))
+        self._grow(max(INITIAL_SIZE, 2 * (self._end - self.start)))
         return True
 
     def keep_frames(self) -> bool:
@@ -124,7 +125,7 @@ class ReceiveBuffer:
         Raises:
             FrameSizeError: the size is not positive or above the limit.
         """
-        start = self._start
+        start = self.start
         if self._end - start < 4:
             return None
         (size,) = _SIZE.unpack_from(self._buffer, start)
@@ -133,39 +134,46 @@ class ReceiveBuffer:
         start += 4
         if self._end - start < size:
             return None
-        self._start = start + size
+        self.start = start + size
         return self._buffer[start : start + size]
+
+    def frames_since(self, position: int) -> Iterator[memoryview]:
+        """The frames that `next_frame` returned since the next frame was at `position`. Only before `settle`."""
+        while position < self.start:
+            (size,) = _SIZE.unpack_from(self._buffer, position)
+            position += 4 + size
+            yield self._buffer[position - size : position]
 
     def release(self) -> None:
         """Give the memory back, unless a part of a frame is in it or frames are kept."""
-        if self._start == self._end and not self.is_kept:
+        if self.start == self._end and not self.is_kept:
             self._shrink(0)
 
     def drop(self) -> None:
         """Give the memory back: the connection is gone."""
-        self._start = self._end = 0
+        self.start = self._end = 0
         self._shrink(0)
 
     def _needs_more_than_space(self) -> bool:
         """Whether the torn frame at the end cannot be completed where it is."""
-        if self._end - self._start < 4:
+        if self._end - self.start < 4:
             return len(self._buffer) - self._end < INITIAL_SIZE
-        size: int = _SIZE.unpack_from(self._buffer, self._start)[0]
-        return self._start + 4 + size > len(self._buffer)
+        size: int = _SIZE.unpack_from(self._buffer, self.start)[0]
+        return self.start + 4 + size > len(self._buffer)
 
     def _move_to_front(self) -> None:
-        unparsed = self._end - self._start
-        self._buffer[:unparsed] = self._buffer[self._start : self._end]
-        self._start, self._end = 0, unparsed
+        unparsed = self._end - self.start
+        self._buffer[:unparsed] = self._buffer[self.start : self._end]
+        self.start, self._end = 0, unparsed
 
     def _grow(self, capacity: int) -> None:
         place = self._place
         if place is not None and len(self._buffer) < len(place):
             self._buffer = place[: len(self._buffer) + _STEP]
             return
-        unparsed = self._end - self._start
+        unparsed = self._end - self.start
         if capacity > READ_AHEAD_SIZE and self._is_torn_large():
-            size: int = _SIZE.unpack_from(self._buffer, self._start)[0]
+            size: int = _SIZE.unpack_from(self._buffer, self.start)[0]
             place = _new_place(4 + size + READ_AHEAD_SIZE)
             if place is not None:
                 self._move_to(place[: unparsed + _STEP], place)
@@ -174,14 +182,14 @@ class ReceiveBuffer:
 
     def _is_torn_large(self) -> bool:
         """Whether a frame of more than READ_AHEAD_SIZE is to be completed."""
-        if self._end - self._start < 4:
+        if self._end - self.start < 4:
             return False
-        size: int = _SIZE.unpack_from(self._buffer, self._start)[0]
+        size: int = _SIZE.unpack_from(self._buffer, self.start)[0]
         return READ_AHEAD_SIZE < 4 + size <= 4 + self._max_frame_size
 
     def _give_back(self) -> None:
         """Give back memory that is too large for what is in it."""
-        unparsed = self._end - self._start
+        unparsed = self._end - self.start
         if not unparsed:
             if not self.keeps_empty or len(self._buffer) > KEPT_SIZE:
                 self._shrink(0)
@@ -194,13 +202,13 @@ class ReceiveBuffer:
         else:
             self._buffer = _EMPTY
             self._place = None
-            self._start = self._end = 0
+            self.start = self._end = 0
 
     def _move_to(self, buffer: memoryview, place: memoryview | None = None) -> None:
-        unparsed = self._end - self._start
-        buffer[:unparsed] = self._buffer[self._start : self._end]
+        unparsed = self._end - self.start
+        buffer[:unparsed] = self._buffer[self.start : self._end]
         self._buffer, self._place = buffer, place
-        self._start, self._end = 0, unparsed
+        self.start, self._end = 0, unparsed
 
 
 def _new_place(size: int) -> memoryview | None:

@@ -19,6 +19,7 @@ from minibroker.server.advertised_probe import probe
 from minibroker.server.connection import Connection
 from minibroker.server.listener import Census, Limits, Listener
 from minibroker.server.loop_background import unawaited
+from minibroker.server.loop_clock import watchdog_of
 from minibroker.server.peer_watch import PeerWatch
 
 _BACKLOG: Final = 1024  #: Kafka's default of 50 lets a burst of connections wait a second for their second SYN
@@ -65,7 +66,7 @@ class ServedNode:
         Raises:
             ConfigurationError: an address is taken or is none of ours; no listener is open then.
         """
-        census, config = Census(), self.services.config
+        census, config = Census(watchdog_of(clock)), self.services.config
         backlog = config.socket_listen_backlog_size if _holds(config, "socket.listen.backlog.size") else _BACKLOG
         for wanted in self.node.wanted:
             listener = Listener(

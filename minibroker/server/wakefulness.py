@@ -26,7 +26,7 @@ STREAK: Final = 32
 class Wakefulness:
     """One for each listener; lives on its loop."""
 
-    __slots__ = ("_call_soon", "_is_alone", "_last_s", "_now_s", "_streak", "is_awake")
+    __slots__ = ("_call_soon", "_is_alone", "_last_s", "_now_s", "_streak_start", "is_awake", "turns")
 
     def __init__(
         self, call_soon: Callable[[Callable[[], None]], object], *, now_s: Callable[[], float] = time.perf_counter, processors: int = 0
@@ -36,16 +36,20 @@ class Wakefulness:
         self._now_s = now_s
         self._is_alone = (processors or processors_of_this_process()) < 2
         self._last_s = now_s()
-        self._streak = 0
+        self.turns = 0  #: how often requests were served
+        self._streak_start = 0  #: the turn before the first of those that follow each other closely
 
-    def turn(self) -> None:
-        """Requests were served just now."""
+    def turn(self) -> float:
+        """Requests were served just now. Returns the time, in seconds of `now_s`."""
         now_s = self._now_s()
-        self._streak = self._streak + 1 if now_s - self._last_s < GAP_S else 0
+        turns = self.turns = self.turns + 1
+        if now_s - self._last_s >= GAP_S:
+            self._streak_start = turns
         self._last_s = now_s
-        if self._streak >= STREAK and not self.is_awake and not self._is_alone:
+        if turns - self._streak_start >= STREAK and not self.is_awake and not self._is_alone:
             self.is_awake = True
             self._call_soon(self._poll)
+        return now_s
 
     def _poll(self) -> None:
         """Called at the end of each turn of the loop while awake: the loop does not sleep as long as this is scheduled."""
@@ -54,7 +58,7 @@ class Wakefulness:
             self._call_soon(self._poll)
         else:
             self.is_awake = False
-            self._streak = 0
+            self._streak_start = self.turns
 
 
 def processors_of_this_process() -> int:

@@ -1,0 +1,164 @@
+"""One turn that held the event loop is reported with what it did; the time is the test's."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+
+from minibroker.dispatch.context import ConnectionInfo
+from minibroker.dispatch.dispatcher import InFlight
+from minibroker.schemas import k03_metadata
+from minibroker.server import connection as connection_module
+from minibroker.server.listener import Census
+from minibroker.server.loop_background import LoopBackground
+from minibroker.server.loop_clock import LoopClock, watchdog_of
+from minibroker.server.watchdog import Watchdog
+from minibroker.wire.schema import Buffer
+from tests.server.serving import Client, OnLoop, Script, listening, until
+from tests.support.broker_in_memory import BrokerInMemory, frame_of
+
+
+class Time:
+    def __init__(self) -> None:
+        self.now_s = 1000.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+def time() -> Time:
+    return Time()
+
+
+@pytest.fixture
+def watchdog(time: Time) -> Watchdog:
+    return Watchdog(time)
+
+
+def work_for(time: Time, seconds: float) -> Callable[[], None]:
+    def busy_work() -> None:
+        time.now_s += seconds
+
+    return busy_work
+
+
+def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records]
+
+
+def test_a_slow_turn_is_reported_by_name(watchdog: Watchdog, time: Time, caplog: pytest.LogCaptureFixture) -> None:
+    watchdog.run("a timer", work_for(time, 0.099))
+    assert not lines(caplog)
+    watchdog.run("a timer", partial(work_for(time, 0.312)))
+    assert lines(caplog) == ["a timer (work_for.<locals>.busy_work) held the event loop for 312 ms"]
+
+
+def test_many_slow_turns_are_a_line_now_and_then(watchdog: Watchdog, time: Time, caplog: pytest.LogCaptureFixture) -> None:
+    for _ in range(50):
+        watchdog.run("a timer", work_for(time, 0.15))
+    time.now_s += 10
+    watchdog.run("a timer", work_for(time, 0.2))
+    assert watchdog.slow_turns == 51
+    assert [line.partition(") ")[2] for line in lines(caplog)] == [
+        "held the event loop for 150 ms",
+        "held the event loop for 200 ms (49 other slow turns since the last report)",
+    ]
+
+
+def test_a_turn_within_another_is_reported_once(watchdog: Watchdog, time: Time, caplog: pytest.LogCaptureFixture) -> None:
+    watchdog.run("a timer", lambda: watchdog.run("an inner turn", work_for(time, 0.2)))
+    assert watchdog.slow_turns == 1
+    assert lines(caplog)[0].startswith("an inner turn")
+
+
+class Slow(Script):
+    """`slow N` takes N milliseconds."""
+
+    def __init__(self, time: Time) -> None:
+        super().__init__()
+        self.time = time
+
+    def dispatch(self, connection: ConnectionInfo, request: memoryview) -> list[Buffer] | InFlight:
+        if bytes(request[:4]) == b"slow":
+            self.time.now_s += int(bytes(request[4:8])) / 1000
+        return super().dispatch(connection, request)
+
+    def describe(self, frame: memoryview) -> str:
+        return f"Script {bytes(frame[:8])!r}"
+
+
+@pytest.mark.parametrize(
+    ("requests", "expected"),
+    [
+        ([b"hello", b"slow  99"], []),
+        ([b"slow 312" + bytes(999_992)], ["Script b'slow 312' at 127.0.0.1 (1,000,000 bytes) held the event loop for 312 ms"]),
+        (
+            [b"a", b"slow 150", b"b"],
+            ["3 requests, the largest Script b'slow 150' at 127.0.0.1 (8 bytes), held the event loop for 150 ms"],
+        ),
+    ],
+)
+def test_requests(
+    on_loop: OnLoop,
+    time: Time,
+    watchdog: Watchdog,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    requests: list[bytes],
+    expected: list[str],
+) -> None:
+    monkeypatch.setattr(connection_module, "perf_counter", time)
+
+    async def main() -> None:
+        script = Slow(time)
+        async with listening(script, census=Census(watchdog)) as listener:
+            listener.wakefulness._now_s = time
+            client = await Client.connect(listener)
+            client.send(*requests)
+            for request in requests:
+                assert await client.receive() == request
+            assert listener.wakefulness.turns
+
+    on_loop(main())
+    assert lines(caplog) == expected
+
+
+def test_timers_and_results_of_a_running_broker(on_loop: OnLoop, time: Time, caplog: pytest.LogCaptureFixture) -> None:
+    results: list[object] = []
+
+    def done(result: object) -> None:
+        time.now_s += 0.2
+        results.append(result)
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        clock = LoopClock(loop)
+        watchdog = watchdog_of(clock)
+        watchdog._now_s = time
+        for delay_ms in (0, 1):
+            clock.call_later_ms(delay_ms, partial(done, delay_ms))
+        background = LoopBackground(loop, 1, watchdog=watchdog)
+        background.submit(lambda: "a result", done)
+        await until(lambda: len(results) == 3)
+        background.close()
+        assert watchdog.slow_turns == 3
+
+    with caplog.at_level(logging.WARNING):
+        on_loop(main())
+    assert len(lines(caplog)) == 1
+
+
+def test_what_a_dispatcher_says_of_a_request() -> None:
+    memory = BrokerInMemory(topics={"orders": 1})
+    try:
+        frame = memoryview(frame_of(k03_metadata.Request(topics=None), 12, client_id="x"))
+        assert memory.dispatcher.describe(frame) == "API 3 v12 of client 'x'"
+        memory.dispatcher.dispatch(memory.connection, frame)
+        assert memory.dispatcher.describe(frame) == "Metadata v12 of client 'x'"
+    finally:
+        memory.cluster.close(clean=False)
