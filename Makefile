@@ -11,6 +11,7 @@ $(VENV)/.ready: requirements.lock pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet $(PIP_OPTIONS) --require-hashes -r requirements.lock
 	$(BIN)/pip install --quiet --no-deps --no-build-isolation -e .
+	$(BIN)/python -m tests.support.compile_modules
 	touch $@
 
 test: setup  ## each file in one process, several files at a time, those that take long first
