@@ -3,7 +3,7 @@
 Versions: 0 to 18; 12 is flexible; from 13 topics are named by id; from 7 sessions (coordinator/fetch_session.py).
 Partitions are read in order until max_bytes are full; the first one with records gives at least one batch, however large (below 3, where
 there is no max_bytes, each one does: Apache Kafka 3.9 answers nothing there, and an old consumer stands still before a large batch).
-Below 4 records are converted down to the message format that the client knows (log/old_readers.py).
+Below 4 records are converted down to the message format that the client knows (log/old_readers.py), those of long batches in slices.
 Under read_committed a partition ends at its last stable offset, and the transactions are listed that were aborted and have records in what
 is answered (Apache Kafka may list some that begin behind it, too).
 The answer waits until there are min_bytes that the reader may see, for at most max_wait_ms; a partition with an error or a diverging epoch
@@ -31,7 +31,9 @@ from minibroker.coordinator.fetch_session import Asked, FetchContext, FetchSessi
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Delayed
 from minibroker.dispatch.purgatory import Watchable
+from minibroker.dispatch.record_steps import in_slices
 from minibroker.dispatch.registry import handles
+from minibroker.dispatch.slices import Steps
 from minibroker.errors import (
     FencedLeaderEpoch,
     KafkaError,
@@ -43,7 +45,7 @@ from minibroker.errors import (
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
-from minibroker.log.old_readers import read_messages
+from minibroker.log.old_readers import LongConversion, read_messages
 from minibroker.log.partition_log import PartitionLog
 from minibroker.log.results import IsolationLevel
 from minibroker.schemas import k01_fetch as schema
@@ -96,12 +98,20 @@ class _Extent(NamedTuple):
         return self.size - seen.size if self.is_all and seen.is_all else None
 
 
+class _Converted(NamedTuple):
+    """What a part of a long batch became for an old client."""
+
+    messages: bytes
+    next_offset: int  #: after the batch
+
+
 class Reading:
     """One Fetch: what it asks for, and the way to read it again when more has come."""
 
     __slots__ = (
         "_asked",
         "_context",
+        "_conversions",
         "_ctx",
         "_isolation",
         "_max_bytes",
@@ -266,8 +276,7 @@ class Reading:
         if version >= BATCHES_SINCE:
             records = log.slice(asked.fetch_offset, max_bytes, isolation=self._isolation, min_one=min_one)
         else:
-            magic = 1 if version >= TIMESTAMPS_SINCE else 0
-            records = read_messages(log, asked.fetch_offset, max_bytes, magic=magic, isolation=self._isolation, min_one=min_one)
+            records = self._read_old(log, asked.fetch_offset, max_bytes, min_one=min_one)
         aborted = None
         if self._isolation is IsolationLevel.READ_COMMITTED:
             aborted = []
@@ -275,6 +284,38 @@ class Reading:
                 records = _read(log, records)
                 aborted = _aborted(log, asked.fetch_offset, records)
         return _result(partition, asked, records, aborted)
+
+    def _read_old(self, log: PartitionLog, offset: int, max_bytes: int, *, min_one: bool) -> Buffer:
+        """Messages of an old format. Raises LongConversion, but not while this waits: its client is answered, and asks again."""
+        converted: _Converted | KafkaError | None = getattr(self, "_conversions", {}).get(log.name)
+        if isinstance(converted, KafkaError):
+            raise converted
+        if converted is not None:
+            if converted.messages:
+                return converted.messages
+            offset = converted.next_offset
+        magic = 1 if self._ctx.api_version >= TIMESTAMPS_SINCE else 0
+        try:
+            return read_messages(log, offset, max_bytes, magic=magic, isolation=self._isolation, min_one=min_one)
+        except LongConversion:
+            if self._watched is None:
+                raise
+            self._min_bytes = 0
+            return _EMPTY
+
+    def convert(self, long: LongConversion) -> Steps:
+        """Convert long batches for an old client, one after the other, and answer."""
+        conversions = self._conversions = dict[str, _Converted | KafkaError]()
+        while True:
+            try:
+                messages = yield from in_slices(self._ctx.services.background, long.steps)
+                conversions[long.name] = _Converted(messages, long.next_offset)
+            except KafkaError as error:
+                conversions[long.name] = error
+            try:
+                return self.attempt(is_last=True)
+            except LongConversion as another:
+                long = another
 
     def _is_unlimited(self, size: int) -> bool:
         """Whether each partition may have its whole batch, in a request that names no limit for all of them."""
@@ -326,7 +367,11 @@ def fetch(ctx: RequestContext, request: schema.Request) -> schema.Response | Del
     except KafkaError as error:
         return schema.Response(error_code=error.code, responses=[])
     reading = Reading(ctx, request, context)
-    response = reading.attempt(request.max_wait_ms <= 0)
+    try:
+        response = reading.attempt(request.max_wait_ms <= 0)
+    except LongConversion as long:
+        answer: schema.Response | Delayed = ctx.slices.run(reading.convert(long))
+        return answer
     if response is not None:
         return response
     return ctx.purgatory.park(reading.watch(), request.max_wait_ms, reading.attempt)

@@ -5,31 +5,49 @@ reached: old formats take more bytes a record, and one converted batch may be la
 (control batches) is passed over, or its reader would ask for the same offset for ever. A batch compressed with zstd, which has no place
 in the old formats, ends what can be read; at the first place it is UNSUPPORTED_COMPRESSION_TYPE.
 
-Converting a record takes some 10 us, and meanwhile nobody else is served. So a reading converts no more than CONVERTED_COUNT records and
-CONVERTED_BYTES, and the reader asks again; but always one batch.
+Converting a record takes some 10 us, in which no other client is served. So a reading converts no more than CONVERTED_COUNT records and
+CONVERTED_BYTES, and the reader asks again. A batch with more records than that, or with a large content, is converted in steps, and only
+so many of its records, without compression (LongConversion).
 
 Sources: UnifiedLog.legacyFetchOffsetsBefore, Partition.legacyFetchOffsetsForTimestamp and LazyDownConversionRecords of Apache Kafka 3.9.1.
 """
 
 from __future__ import annotations
 
-from minibroker.errors import CorruptMessage, KafkaError
+from minibroker.errors import CorruptMessage, InvalidRecord, KafkaError
 from minibroker.log.partition_log import PartitionLog
 from minibroker.log.results import IsolationLevel
 from minibroker.records.batch import RecordBatch, split_batches
+from minibroker.records.compression import Compression
+from minibroker.records.long_batch import Steps
+from minibroker.records.validate import AT_ONCE_CONTENT, LongBatch
 from minibroker.wire.schema import Buffer
 
-CONVERTED_COUNT = 2000
+CONVERTED_COUNT = 1000
 CONVERTED_BYTES = 128 * 1024
 
 LATEST = -1
 EARLIEST = -2
 
 
+class LongConversion(LongBatch):
+    """The next batch takes more than a few milliseconds to convert: `steps` return messages of it, perhaps none."""
+
+    def __init__(self, name: str, batch: RecordBatch, magic: int, offset: int) -> None:
+        from minibroker.records.convert import downgrade_in_steps  # noqa: PLC0415  most brokers never need it, and all of them start
+
+        super().__init__()
+        self.name = name  #: of the log
+        self.next_offset = batch.next_offset
+        self.steps: Steps[bytes] = downgrade_in_steps(
+            bytes(batch.data), magic, offset, max_count=CONVERTED_COUNT, max_bytes=CONVERTED_BYTES
+        )
+
+
 def read_messages(log: PartitionLog, offset: int, max_bytes: int, *, magic: int, isolation: IsolationLevel, min_one: bool) -> bytes:
     """Messages of format `magic` or older from `offset` on: at most `max_bytes`, but with `min_one` those of one batch.
 
-    Raises what PartitionLog.read raises, CorruptMessage for a batch whose CRC is wrong (a new one would hide that), and
+    Raises what PartitionLog.read raises, LongConversion, CorruptMessage for a batch whose CRC is wrong (a new one would hide that), and
     UnsupportedCompressionType.
     """
     chunks: list[Buffer] = []
@@ -38,8 +56,8 @@ def read_messages(log: PartitionLog, offset: int, max_bytes: int, *, magic: int,
     while not chunks and (data := log.read(next_offset, max_bytes, isolation=isolation, min_one=min_one)):
         for batch in split_batches(data):
             try:
-                converted: Buffer = batch.data if batch.magic <= magic else _converted(batch, magic, offset)
-            except KafkaError:
+                converted: Buffer = batch.data if batch.magic <= magic else _converted(log.name, batch, magic, offset)
+            except (KafkaError, LongConversion):
                 if chunks:
                     break
                 raise
@@ -57,12 +75,18 @@ def read_messages(log: PartitionLog, offset: int, max_bytes: int, *, magic: int,
     return b"".join(chunks)
 
 
-def _converted(batch: RecordBatch, magic: int, first_offset: int) -> Buffer:
+def _converted(name: str, batch: RecordBatch, magic: int, first_offset: int) -> Buffer:
+    is_zstd = batch.compression is Compression.ZSTD
+    if batch.record_count > CONVERTED_COUNT and not is_zstd:
+        raise LongConversion(name, batch, magic, first_offset)
     if not batch.check_crc():
         raise CorruptMessage(f"the batch at offset {batch.base_offset} does not match its CRC")
     from minibroker.records.convert import downgrade  # noqa: PLC0415  most brokers never need it, and all of them start
 
-    return memoryview(downgrade(batch.data, magic, first_offset))
+    try:
+        return memoryview(downgrade(batch.data, magic, first_offset, max_bytes=AT_ONCE_CONTENT))
+    except InvalidRecord:  # too large, or broken: the steps say which
+        raise LongConversion(name, batch, magic, first_offset) from None
 
 
 def offsets_before(log: PartitionLog, timestamp: int, max_count: int, *, now_ms: int) -> list[int]:

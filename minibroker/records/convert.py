@@ -36,9 +36,10 @@ from minibroker.records.batch import (
 from minibroker.records.builder import frame_batch
 from minibroker.records.compression import MAX_DECOMPRESSED_BYTES, Compression, compress, decompress
 from minibroker.records.legacy import LegacyBatch, Message, base_offset_of, message_of, messages_in, packed_messages, timestamp_of
-from minibroker.records.legacy_builder import build_message_set
+from minibroker.records.legacy_builder import build_message_set, write_message
 from minibroker.records.long_batch import Steps
-from minibroker.records.record import Record, decode_records, encode_record
+from minibroker.records.pieces import decompressed_pieces
+from minibroker.records.record import Record, decode_record, decode_records, encode_record, read_varint
 from minibroker.records.validate import INT64_MAX, ProduceRules, RecordJudge, too_large
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 MAX_SET_MESSAGES = 250_000
 MAX_SET_BYTES = 32 * 1024 * 1024
 
+_STEP_RECORDS = 100
 _STEP_MESSAGES = 50  #: between two pauses: less than a millisecond
 
 
@@ -193,3 +195,46 @@ def downgrade(data: Buffer, magic: int, first_offset: int, *, max_bytes: int = M
         kind, time = batch.compression, batch.timestamp_type
         out += build_message_set(records, magic, compression=kind, timestamp_type=time, max_bytes=max_bytes)
     return out
+
+
+def downgrade_in_steps(data: bytes, magic: int, first_offset: int, *, max_count: int, max_bytes: int) -> Steps[bytes]:
+    """Convert a part of one batch of format v2, of any length: from `first_offset` on, uncompressed, at least one record.
+
+    At most `max_count` records, and as many as are needed for `max_bytes`. Raises InvalidRecord, CorruptMessage.
+    """
+    batch = RecordBatch(data)
+    if not batch.check_crc():
+        raise CorruptMessage(f"the batch at offset {batch.base_offset} does not match its CRC")
+    pieces = decompressed_pieces(batch.compression, batch.payload, max_bytes=MAX_DECOMPRESSED_BYTES)
+    flags = LOG_APPEND_TIME_FLAG if batch.timestamp_type else 0
+    out, buffer = bytearray(), bytearray()
+    left, count, position = batch.record_count, 0, 0
+    is_last = False
+    while left and count < max_count and len(out) < max_bytes and not is_last:
+        piece: bytes = yield partial(next, pieces, b"")
+        is_last = not piece
+        del buffer[:position]
+        buffer += piece
+        position = 0
+        while left and count < max_count and len(out) < max_bytes and (is_last or _is_whole(buffer, position)):
+            try:
+                offset_delta, timestamp_delta, key, value, _, position = decode_record(cast("bytes", buffer), position)
+            except IndexError:
+                raise InvalidRecord(f"the batch at offset {batch.base_offset} ends within a record") from None
+            left -= 1
+            if batch.base_offset + offset_delta >= first_offset:
+                timestamp = batch.max_timestamp if flags else batch.base_timestamp + timestamp_delta
+                write_message(out, Record(batch.base_offset + offset_delta, timestamp, key, value), magic, flags if magic else 0)
+                count += 1
+            if not left % _STEP_RECORDS:
+                yield None
+    return bytes(out)
+
+
+def _is_whole(buffer: bytearray, position: int) -> bool:
+    """Whether all of the record at `position` is there."""
+    try:
+        length, start = read_varint(cast("bytes", buffer), position)
+    except IndexError:
+        return False
+    return start + length <= len(buffer)

@@ -58,7 +58,7 @@ def decode_records(batch: RecordBatch, *, max_bytes: int = MAX_DECOMPRESSED_BYTE
         raise InvalidRecord(f"a batch of {batch.record_count} records")
     for index in range(batch.record_count):
         try:
-            offset_delta, timestamp_delta, key, value, headers, position = _decode_record(payload, position)
+            offset_delta, timestamp_delta, key, value, headers, position = decode_record(payload, position)
         except IndexError:
             raise InvalidRecord(f"record {index} of {batch.record_count} goes on behind the end of its batch") from None
         if not previous_delta < offset_delta <= last_offset_delta:
@@ -70,8 +70,8 @@ def decode_records(batch: RecordBatch, *, max_bytes: int = MAX_DECOMPRESSED_BYTE
         raise InvalidRecord(f"{len(payload) - position} bytes are left over after {batch.record_count} records")
 
 
-def _decode_record(data: bytes, position: int) -> tuple[int, int, bytes | None, bytes | None, Headers, int]:
-    """The record at `position` and where the next one starts; IndexError when `data` ends first."""
+def decode_record(data: bytes, position: int) -> tuple[int, int, bytes | None, bytes | None, Headers, int]:
+    """Return the fields of the record at `position`, and where the next one starts; IndexError when `data` ends first."""
     length, position = read_varint(data, position)
     end = position + length
     if length < 0 or end > len(data):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from minibroker.clock import ManualClock
 from minibroker.errors import CorruptMessage, OffsetOutOfRange, UnsupportedCompressionType
 from minibroker.log.log_config import LogConfig
-from minibroker.log.old_readers import CONVERTED_BYTES, CONVERTED_COUNT, read_messages
+from minibroker.log.old_readers import CONVERTED_BYTES, CONVERTED_COUNT, LongConversion, read_messages
 from minibroker.log.partition_log import PartitionLog
 from minibroker.log.results import IsolationLevel
 from minibroker.records.batch import RecordBatch, split_batches
@@ -19,6 +19,7 @@ from minibroker.records.builder import build_batch
 from minibroker.records.compression import Compression
 from minibroker.records.control import ControlType, EndTransactionMarker, build_end_transaction_batch
 from minibroker.records.legacy_builder import build_message_set
+from minibroker.records.long_batch import finished
 from minibroker.records.record import Record, decode_records
 from minibroker.storage.files import RealFiles
 from minibroker.wire.schema import Buffer
@@ -102,7 +103,9 @@ def test_no_more_is_converted_at_once_than_takes_some_milliseconds(open_log: Ope
         append(log, build_batch(large))
     assert CONVERTED_BYTES * 0.5 < len(read(log, start)) <= CONVERTED_BYTES
     append(log, records(CONVERTED_COUNT + 1))
-    assert len(records_of(read(log, log.log_end_offset - 1 - CONVERTED_COUNT))) == CONVERTED_COUNT + 1
+    with pytest.raises(LongConversion) as long:
+        read(log, log.log_end_offset - 1 - CONVERTED_COUNT)
+    assert len(records_of(finished(long.value.steps))) == CONVERTED_COUNT
 
 
 @pytest.mark.parametrize("max_bytes", [0, 1, 100, 1000])
