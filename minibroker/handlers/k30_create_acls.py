@@ -9,7 +9,7 @@ from __future__ import annotations
 from minibroker.dispatch.acls import NO_AUTHORIZER, check_known
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.registry import handles
-from minibroker.errors import SecurityDisabled
+from minibroker.errors import KafkaError, SecurityDisabled
 from minibroker.schemas import k30_create_acls as schema
 
 
@@ -18,5 +18,10 @@ def create_acls(_ctx: RequestContext, request: schema.Request) -> schema.Respons
     """Refuse each entry."""
     for each in request.creations:
         check_known(each.resource_type, each.resource_pattern_type, each.operation, each.permission_type)
-    refused = schema.AclCreationResult(error_code=SecurityDisabled.code, error_message=NO_AUTHORIZER)
+    return on_error(_ctx, request, SecurityDisabled(NO_AUTHORIZER))
+
+
+def on_error(_ctx: RequestContext, request: schema.Request, error: KafkaError) -> schema.Response:
+    """Answer each entry with `error`."""
+    refused = schema.AclCreationResult(error_code=error.code, error_message=str(error))
     return schema.Response(results=[refused] * len(request.creations))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from minibroker.dispatch.acls import NO_AUTHORIZER, check_known
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.registry import handles
-from minibroker.errors import SecurityDisabled
+from minibroker.errors import KafkaError, SecurityDisabled
 from minibroker.schemas import k31_delete_acls as schema
 
 
@@ -18,5 +18,10 @@ def delete_acls(_ctx: RequestContext, request: schema.Request) -> schema.Respons
     """Refuse each filter."""
     for each in request.filters:
         check_known(each.resource_type_filter, each.pattern_type_filter, each.operation, each.permission_type)
-    refused = schema.FilterResult(error_code=SecurityDisabled.code, error_message=NO_AUTHORIZER, matching_acls=[])
+    return on_error(_ctx, request, SecurityDisabled(NO_AUTHORIZER))
+
+
+def on_error(_ctx: RequestContext, request: schema.Request, error: KafkaError) -> schema.Response:
+    """Answer each filter with `error`."""
+    refused = schema.FilterResult(error_code=error.code, error_message=str(error), matching_acls=[])
     return schema.Response(filter_results=[refused] * len(request.filters))
