@@ -371,7 +371,7 @@ class Cluster:
 
     def future_logs(self, directory: LogDirectory) -> Mapping[tuple[str, int], LogCopy]:
         """The copies of partitions that move to a directory."""
-        return self._logs.moves.future_logs(directory)
+        return self._logs.future_logs(directory)
 
     # Leaders
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from minibroker.background import Background
@@ -25,13 +26,16 @@ from minibroker.cluster.maintenance import Maintenance
 from minibroker.cluster.metadata_store import MetadataStore
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.removal_watch import RemovalWatch
-from minibroker.cluster.replica_moves import ReplicaMoves
 from minibroker.cluster.topic import Topic
 from minibroker.cluster.topic_config import broker_log_config, log_config
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.errors import CorruptLogError, KafkaError, KafkaStorageError, UnknownTopicOrPartition
 from minibroker.log.partition_log import PartitionLog
 from minibroker.storage.files import Files
+
+if TYPE_CHECKING:
+    from minibroker.cluster.replica_moves import ReplicaMoves
+    from minibroker.log.copying import LogCopy
 
 _LOG = logging.getLogger(__name__)
 
@@ -70,9 +74,10 @@ class PartitionLogs:
             background=background,
             is_busy=lambda log: log in self.cleaner.running,
         )
-        self.moves = ReplicaMoves(
-            config, store, self.cleaner, files=files, clock=clock, background=background, on_disk_error=self._take_offline
-        )
+        self._moves: ReplicaMoves | None = None  #: between directories, once there is one
+        self._files = files
+        self._clock = clock
+        self._background = background
         self._removal_watch = RemovalWatch(
             directories if all_directories is None else all_directories,
             store.log.folder,
@@ -130,7 +135,23 @@ class PartitionLogs:
         """Move a partition to another directory while it is used; KafkaStorageError when it is offline or cannot be copied."""
         log = partition.log
         source = next(each for each in self.directories if each.logs.get((partition.topic, partition.index)) is log)
-        self.moves.begin(partition, source, destination)
+        if self._moves is None:
+            from minibroker.cluster.replica_moves import ReplicaMoves  # noqa: PLC0415  a start does without
+
+            self._moves = ReplicaMoves(
+                self._config,
+                self._store,
+                self.cleaner,
+                files=self._files,
+                clock=self._clock,
+                background=self._background,
+                on_disk_error=self._take_offline,
+            )
+        self._moves.begin(partition, source, destination)
+
+    def future_logs(self, directory: LogDirectory) -> dict[tuple[str, int], LogCopy]:
+        """The copies of partitions that move to a directory."""
+        return {} if self._moves is None else self._moves.future_logs(directory)
 
     def add(self, partitions: Iterable[Partition], *, at_first_use: bool = False) -> None:
         """New partitions: each has its log when it is needed. `at_first_use`: and not before."""
@@ -145,7 +166,8 @@ class PartitionLogs:
         for partition in partitions:
             log = partition.online_log
             partition.take_offline(UnknownTopicOrPartition())
-            self.moves.give_up((partition.topic, partition.index))
+            if self._moves is not None:
+                self._moves.give_up((partition.topic, partition.index))
             for directory in self.directories:
                 directory.remove((partition.topic, partition.index))
             if log is not None:
@@ -252,7 +274,8 @@ class PartitionLogs:
         """The files of one log were removed; the other logs of the directory go on."""
         _LOG.error("%s is offline until the next start, its log ended at offset %d: %s", log.name, log.log_end_offset, error)
         key = log.topic, log.partition
-        self.moves.give_up(key)
+        if self._moves is not None:
+            self._moves.give_up(key)
         self.cleaner.give_up(log)
         directory.lose(key, log)
         self._store.image.topics[log.topic].partitions[log.partition].take_offline(KafkaStorageError(f"{log.name} is offline: {error}"))
@@ -264,7 +287,8 @@ class PartitionLogs:
         for each in directory.logs.values():
             self.cleaner.give_up(each)
         directory.take_offline(error)
-        self.moves.give_up_with(directory)
+        if self._moves is not None:
+            self._moves.give_up_with(directory)
         for partition in lost:
             partition.take_offline(KafkaStorageError(f"{directory.path} is offline: {error}"))
         if all(each.offline_cause is not None for each in self.directories):
@@ -279,7 +303,8 @@ class PartitionLogs:
         self._removal_watch.stop()
         self.maintenance.stop()
         self.cleaner.stop()
-        self.moves.stop()
+        if self._moves is not None:
+            self._moves.stop()
         if clean:
             self.finish_opening()
         self._late_opening.stop()

@@ -175,7 +175,7 @@ class ReplicaMoves:
         if move.is_given_up or self._is_stopped:
             pass
         elif isinstance(result, FileNotFoundError) and piece.base_offset < move.log.segments.nth(0).base_offset:
-            move.copy.forget(piece.base_offset)  # retention was faster
+            move.copy.forget(piece)  # retention was faster
         elif isinstance(result, BaseException):
             self._failed(key, move, result)
         else:

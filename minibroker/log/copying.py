@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from minibroker.storage.files import APPEND, READ_ONLY, REPLACE, Files, read_all, write_all
-from minibroker.storage.log_file_names import LOG, OFFSET_INDEX, SNAPSHOT, TIME_INDEX, TRANSACTION_INDEX, file_name, parse_file_name
+from minibroker.storage.log_file_names import LOG, OFFSET_INDEX, SNAPSHOT, TIME_INDEX, TRANSACTION_INDEX, file_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -102,10 +102,9 @@ class LogCopy:
         if piece.is_last:
             self._whole.add(piece.base_offset)
 
-    def forget(self, base_offset: int) -> None:
+    def forget(self, piece: Piece) -> None:
         """Whether a piece was copied is not known, for its segment is gone: its copy is removed at the end."""
-        self._sizes.pop(base_offset, None)
-        self._whole.discard(base_offset)
+        self._sizes.setdefault(piece.base_offset, 0)
 
     def finish(self) -> None:
         """Copy the rest and sync it; `next_piece` has just returned None. OSError."""
@@ -115,16 +114,17 @@ class LogCopy:
         copied = self._sizes.get(active.base_offset, 0)
         _copy(files, log.directory, self.folder, Piece(active.base_offset, copied, active.size - copied, is_last=True))
         self.note(Piece(active.base_offset, copied, active.size - copied, is_last=True))
-        log.copy_state(self.folder)
+        log.copy_state(self.folder, self._whole)
         self._remove_others({segment.base_offset for segment in log.segments})
         files.sync_directory(self.folder)
 
     def _remove_others(self, base_offsets: set[int]) -> None:
-        snapshots = set(self.log.snapshot_offsets)
-        for name in self._files.names(self.folder):
-            found = parse_file_name(name)
-            if found is not None and found[0] not in (snapshots if found[1] == SNAPSHOT else base_offsets):
-                self._files.remove(f"{self.folder}/{name}")
+        """Remove copies of what retention deleted meanwhile."""
+        for base_offset in self._sizes.keys() - base_offsets:
+            for suffix in (LOG, *_BESIDE):
+                self._files.remove(f"{self.folder}/{file_name(base_offset, suffix)}")
+        for base_offset in self._whole.difference(self.log.snapshot_offsets):
+            self._files.remove(f"{self.folder}/{file_name(base_offset, SNAPSHOT)}")
 
 
 def _copy(files: Files, source: str, target: str, piece: Piece) -> None:

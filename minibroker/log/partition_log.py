@@ -413,17 +413,16 @@ class PartitionLog(ShrinkingLog):
         """Where there are producer snapshots."""
         return self._snapshots.offsets
 
-    def copy_state(self, folder: str) -> None:
-        """Write leader epochs and those producer snapshots into another folder that are not there yet; OSError."""
+    def copy_state(self, folder: str, copied: set[int]) -> None:
+        """Write leader epochs and the producer snapshots that are not `copied` yet into another folder; OSError."""
         from minibroker.log.copying import copy_file  # noqa: PLC0415  a start does without
 
         self._epochs.write_to(folder)
         for offset in self._snapshots.offsets:
-            path = self._snapshots.path(offset)
-            target = folder + path[len(self.directory) :]
-            if not self._files.exists(target):
+            if offset not in copied:
+                path = self._snapshots.path(offset)
                 with suppress(FileNotFoundError):
-                    copy_file(self._files, path, target)
+                    copy_file(self._files, path, folder + path[len(self.directory) :])
 
     def move(self, directory: str) -> None:
         """Go on in another folder, which has the same files and is synced; nothing was appended since it was made."""

@@ -87,4 +87,5 @@ def test_a_start_reads_no_table() -> None:
     modules = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True).stdout.split()
     assert "minibroker.handlers.k32_describe_configs" in modules
     later = {"minibroker.config.kafka_table", "minibroker.cluster.broker_entries", "minibroker.cluster.broker_config_rules"}
+    later |= {"minibroker.cluster.replica_moves", "minibroker.log.copying"}
     assert not later & set(modules)
