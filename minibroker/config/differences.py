@@ -302,6 +302,15 @@ DIFFERENCES: Final = (
         apis=("Produce", "Fetch", "ListOffsets", "DescribeConfigs", "DescribeLogDirs", "ApiVersions"),
     ),
     Difference(
+        "fetch-session-sizes",
+        "Connections and versions",
+        "The number of fetch sessions has a limit, the number of their partitions has not.",
+        "All fetch sessions together hold 100,000 partitions. A client without room is served without a session.",
+        "A kilobyte for each partition of each session is the memory of one small process.",
+        remains="Clients work without a session; their answers are longer.",
+        properties=("max.incremental.fetch.session.cache.slots",),
+    ),
+    Difference(
         "connection-limits",
         "Connections and versions",
         "A connection above max.connections waits. A silent connection is closed after connections.max.idle.ms.",

@@ -18,8 +18,9 @@ session itself (Partition.subscribe). So a request costs what has changed, howev
 in is told once by each of its partitions and then no more: one whose client is gone costs producers nothing.
 
 Limits: max.incremental.fetch.session.cache.slots sessions. For a new one, the session unused for longest goes if that is
-more than EVICTION_MS ago; else the smallest of those older than EVICTION_MS, if the new one is larger. Sources: Kafka's
-FetchManager, FetchSession, FetchSessionCacheShard.
+more than EVICTION_MS ago; else the smallest of those older than EVICTION_MS, if the new one is larger. All sessions together hold at
+most PARTITIONS_MAX partitions, which Kafka does not limit: a client for which there is no room is served without a session, which
+costs it longer answers and nothing more. Sources: Kafka's FetchManager, FetchSession, FetchSessionCacheShard.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ NO_SESSION: Final = 0
 OPENING_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1
 _MAX_EPOCH: Final = 2**31 - 1
+PARTITIONS_MAX: Final = 100_000  #: of all sessions; each takes a kilobyte
 EVICTION_MS: Final = 120_000  #: min.incremental.fetch.session.eviction.ms
 
 TopicKey = str | UUID  #: name before version 13, topic id from then on
@@ -312,6 +314,7 @@ class FetchSessionCache:
         self._slot_count = slot_count
         self._new_id = new_id
         self._sessions: dict[int, FetchSession] = {}  #: least recently used first
+        self._partition_count = 0  #: in all sessions
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -338,7 +341,8 @@ class FetchSessionCache:
             raise FetchSessionTopicIdError
         asked = asked_in(request, uses_topic_ids)
         session.begin(request.isolation_level)
-        session.update(asked, forgotten_in(request, uses_topic_ids))
+        if asked or request.forgotten_topics_data:
+            self._update(session, asked, forgotten_in(request, uses_topic_ids))
         if not session.partitions:
             self._close(session.session_id)
             return Sessionless(asked)
@@ -353,15 +357,34 @@ class FetchSessionCache:
     def open(self, asked: list[Asked], uses_topic_ids: bool, isolation_level: int) -> FetchSession | None:
         """A new session, or None when there is no room for it."""
         now_ms = self._clock.now_ms()
-        if len(self._sessions) >= self._slot_count and not self._evict(len(asked), now_ms):
+        if not self._has_room(len(asked), now_ms):
             return None
         session_id = self._new_id()
         while session_id in self._sessions or session_id == NO_SESSION:
             session_id = self._new_id()
         session = self._sessions[session_id] = FetchSession(session_id, uses_topic_ids, now_ms)
         session.begin(isolation_level)
-        session.update(asked, ())
+        self._update(session, asked, [])
         return session
+
+    def _update(self, session: FetchSession, asked: list[Asked], forgotten: list[tuple[TopicKey, int]]) -> None:
+        """Apply a request to its session; FetchSessionIdNotFound when the session is closed because it grew too large."""
+        before = len(session.partitions)
+        session.update(asked, forgotten)
+        grown = len(session.partitions) - before
+        self._partition_count += grown
+        if grown > 0 and self._partition_count > PARTITIONS_MAX:
+            self._close(session.session_id)
+            raise FetchSessionIdNotFound
+
+    def _has_room(self, size: int, now_ms: int) -> bool:
+        """Whether there is room for a session of `size` partitions, once those that may go are gone."""
+        if size > PARTITIONS_MAX:
+            return False
+        while self._partition_count + size > PARTITIONS_MAX:
+            if not self._evict(size, now_ms):
+                return False
+        return len(self._sessions) < self._slot_count or self._evict(size, now_ms)
 
     def _touch(self, session: FetchSession) -> None:
         session.used_ms = self._clock.now_ms()
@@ -384,7 +407,9 @@ class FetchSessionCache:
         return True
 
     def _close(self, session_id: int) -> None:
-        self._sessions.pop(session_id).close()
+        session = self._sessions.pop(session_id)
+        self._partition_count -= len(session.partitions)
+        session.close()
 
 
 def asked_in(request: schema.Request, uses_topic_ids: bool) -> list[Asked]:

@@ -7,6 +7,7 @@ from itertools import count
 import pytest
 
 from minibroker.clock import ManualClock
+from minibroker.coordinator import fetch_session
 from minibroker.coordinator.fetch_session import EVICTION_MS, FetchSessionCache, Result
 from minibroker.errors import FetchSessionIdNotFound, FetchSessionTopicIdError, InvalidFetchSessionEpoch, KafkaError
 from minibroker.schemas.k01_fetch import ForgottenTopic, Partition, PartitionResult, Request, Topic
@@ -161,6 +162,25 @@ def test_a_full_cache_opens_no_session() -> None:
     sessions = cache(slots=2)
     assert [ask(sessions, request(0, 0, {0: 0}))[0] for _ in range(3)] == [1, 2, 0]
     assert ask(cache(slots=0), request(0, 0, {0: 0}))[0] == 0
+
+
+def test_all_sessions_together_hold_so_many_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch_session, "PARTITIONS_MAX", 10)
+    clock = ManualClock()
+    sessions = cache(clock=clock)
+    assert ask(sessions, request(0, 0, dict.fromkeys(range(11), 0))) == (0, list(range(11)))  # too large by itself: no session
+    assert ask(sessions, request(0, 0, dict.fromkeys(range(6), 0)))[0] == 1
+    assert ask(sessions, request(0, 0, dict.fromkeys(range(5), 0)))[0] == 0  # six are held
+    assert ask(sessions, request(0, 0, dict.fromkeys(range(4), 0)))[0] == 2
+    assert ask(sessions, request(2, 1, {0: 7, 1: 7}))[0] == 2  # changes take no room
+    with pytest.raises(FetchSessionIdNotFound):
+        ask(sessions, request(2, 2, {4: 0}))
+    assert len(sessions) == 1
+    assert ask(sessions, request(1, 1, forget=[0, 1, 2]))[0] == 1
+    assert ask(sessions, request(0, 0, dict.fromkeys(range(7), 0)))[0] == 3  # what was forgotten and closed is free again
+    clock.advance(EVICTION_MS + 1)
+    assert ask(sessions, request(0, 0, dict.fromkeys(range(10), 0)))[0] == 4  # those that are not used any more make room
+    assert len(sessions) == 1
 
 
 def test_the_one_unused_for_longest_makes_room() -> None:
