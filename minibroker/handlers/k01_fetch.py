@@ -271,9 +271,8 @@ class Reading:
         if diverging is not None:
             return _result(partition, asked, _EMPTY, None, diverging)
         max_bytes = min(asked.partition_max_bytes, max_bytes)
-        version = self._ctx.api_version
         records: Buffer | FileSlice
-        if version >= BATCHES_SINCE:
+        if self._ctx.api_version >= BATCHES_SINCE:
             records = log.slice(asked.fetch_offset, max_bytes, isolation=self._isolation, min_one=min_one)
         else:
             records = self._read_old(log, asked.fetch_offset, max_bytes, min_one=min_one)

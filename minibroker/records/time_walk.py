@@ -21,6 +21,8 @@ from minibroker.records.pieces import decompressed_pieces
 from minibroker.records.record import MAX_VARLONG_BITS, read_varint
 from minibroker.records.validate import AT_ONCE_CONTENT, AT_ONCE_RECORDS, LongBatch
 
+_AT_ONCE = slice(AT_ONCE_RECORDS)
+
 
 def first_at_or_after(data: bytes, timestamp_ms: int, start_offset: int) -> tuple[int, int] | None:
     """Timestamp and offset of the first record that is not below `timestamp_ms` nor below `start_offset`; None when there is none.
@@ -53,9 +55,7 @@ def first_at_or_after(data: bytes, timestamp_ms: int, start_offset: int) -> tupl
 
 def _first(data: bytes, position: int, count: int, least_timestamp: int | None, least_offset: int) -> tuple[int, int] | None:
     """The same in deltas; without `least_timestamp` any will do."""
-    if count < 0:
-        raise InvalidRecord(f"a batch of {count} records")
-    for index in range(min(count, AT_ONCE_RECORDS)):
+    for index in range(count)[_AT_ONCE]:
         length, position = read_varint(data, position)
         if length < 0:
             raise InvalidRecord(f"record {index} of {length} bytes")
