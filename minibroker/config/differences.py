@@ -308,7 +308,6 @@ DIFFERENCES: Final = (
         "All fetch sessions together hold 100,000 partitions. A client without room is served without a session.",
         "A kilobyte for each partition of each session is the memory of one small process.",
         remains="Clients work without a session; their answers are longer.",
-        properties=("max.incremental.fetch.session.cache.slots",),
     ),
     Difference(
         "connection-limits",
