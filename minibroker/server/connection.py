@@ -27,6 +27,7 @@ from minibroker.clock import Timer
 from minibroker.dispatch.context import ConnectionInfo
 from minibroker.dispatch.dispatcher import InFlight
 from minibroker.errors import WireError
+from minibroker.server.answer_memory import HELD_SIZE
 from minibroker.server.file_output import FileOutput
 from minibroker.server.receive_buffer import ReceiveBuffer
 from minibroker.server.request_memory import PATIENCE
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-WRITE_HIGH_WATER: Final = 512 * 1024  #: bytes of answers that the client has not taken, from which on it is held
+WRITE_HIGH_WATER: Final = 512 * 1024  #: bytes of answers that wait for one before them, from which on the client is held
 _WRITE_EVERY: Final = 256 * 1024  #: bytes of answers that are gathered before they are written
 _TURN: Final = range(128)  #: requests of one connection that are served before others have their turn
 _JOIN: Final = 16 * 1024  #: bytes up to which joining the chunks is cheaper than writing a list of them
@@ -110,7 +111,7 @@ class Connection(asyncio.BufferedProtocol):
         """The listener may refuse: too many connections."""
         self._transport = cast("asyncio.Transport", transport)  # uvloop's TCP transport has the same methods and no common base
         self.info = ConnectionInfo(self._listener.name, client_host_of(transport))
-        self._transport.set_write_buffer_limits(high=WRITE_HIGH_WATER)
+        self._transport.set_write_buffer_limits(high=HELD_SIZE)
         if not self._listener.admit(self):
             self.abort()
         self._buffer.exchange_read_area(self._listener.read_area)  # another connection may have kept the one of the constructor
@@ -159,6 +160,7 @@ class Connection(asyncio.BufferedProtocol):
         """The client does not read: hold its requests."""
         self._is_paused = True
         self._hold()
+        self._listener.answer_memory.changed(self)
 
     def resume_writing(self) -> None:
         """The client has read: go on at the end of this turn, since asyncio's transport must not be closed in this call."""
@@ -170,6 +172,7 @@ class Connection(asyncio.BufferedProtocol):
         """Send what is left of the answers, then serve the requests that were held."""
         if self._transport is None or self._is_paused:
             return
+        self._listener.answer_memory.changed(self)
         if self._rest is not None:
             self._send_rest()
         if not self._is_paused:
@@ -257,9 +260,14 @@ class Connection(asyncio.BufferedProtocol):
                 answer.on_done(lambda: self._completed(answer))
         elif self._queue:
             self._queue.append(answer)
-            self._queued_size += size_of(answer)
+            self._count_queued(answer)
         else:
             self._gather(answer)
+
+    def _count_queued(self, answer: list[Buffer]) -> None:
+        self._queued_size += size_of(answer)
+        if self._queued_size > HELD_SIZE:
+            self._listener.answer_memory.changed(self)
 
     def _keep_frame_of(self, answer: InFlight) -> None:
         """Serve and read nothing until the request is done: its bytes are in the buffer and are still used."""
@@ -288,7 +296,7 @@ class Connection(asyncio.BufferedProtocol):
     def _completed(self, answer: InFlight) -> None:
         """An answer came that had to wait; it may have to wait on for those before it, and counts as long as it does."""
         if answer.answer is not None:
-            self._queued_size += size_of(answer.answer)
+            self._count_queued(answer.answer)
         if self.info.throttle_ms:
             self._mute()
         self._advance()
@@ -340,6 +348,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         if self._rest is not None:
             self._rest.add(out)
+            self._listener.answer_memory.changed(self)
         elif len(out) == 1:
             self._transport.write(out[0])
         elif size <= _JOIN:
@@ -369,7 +378,7 @@ class Connection(asyncio.BufferedProtocol):
         if is_sent:
             self._rest = None
             if not transport.is_closing():
-                transport.set_write_buffer_limits(high=WRITE_HIGH_WATER)
+                transport.set_write_buffer_limits(high=HELD_SIZE)
         elif not self._is_paused:
             self._is_paused = True
             self._hold()
@@ -475,6 +484,25 @@ class Connection(asyncio.BufferedProtocol):
         if self._buffer.counted != self._buffer.capacity:
             self._account()
 
+    # -- called by AnswerMemory -------------------------------------------------------------------------------------
+
+    @property
+    def unsent_size(self) -> int:
+        """Bytes in memory of answers that the client has not taken, or that wait for one before them."""
+        size = 0 if self._transport is None else self._transport.get_write_buffer_size()
+        if self._rest is not None:
+            size += self._rest.memory_size
+        answers = [answer.answer if isinstance(answer, InFlight) else answer for answer in self._queue] if self._queued_size else []
+        return size + sum(memory_size_of(answer) for answer in answers if answer is not None)
+
+    def close_for_unsent(self, size: int, total: int) -> None:
+        """Close because the client does not take its answers."""
+        log.warning(
+            "closing the connection of %s on %s: it has not taken %s bytes of answers, and all connections together %s",
+            self.info.client_host, self.info.listener_name, f"{size:,}", f"{total:,}",
+        )  # fmt: skip
+        self.abort()
+
     # -- called by RequestMemory ------------------------------------------------------------------------------------
 
     @property
@@ -513,6 +541,11 @@ class Connection(asyncio.BufferedProtocol):
 def size_of(chunks: list[Buffer]) -> int:
     """Bytes of an answer."""
     return sum(map(len, chunks))
+
+
+def memory_size_of(chunks: list[Buffer]) -> int:
+    """Bytes of an answer that are in memory, not in files."""
+    return sum(len(chunk) for chunk in cast("list[Buffer | FileSlice]", chunks) if not isinstance(chunk, FileSlice))
 
 
 def client_host_of(transport: asyncio.BaseTransport) -> str:

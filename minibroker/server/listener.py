@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 from minibroker.clock import Clock, Timer
 from minibroker.dispatch.context import ConnectionInfo
 from minibroker.dispatch.dispatcher import Dispatcher
+from minibroker.server.answer_memory import AnswerMemory
 from minibroker.server.connection import Connection
 from minibroker.server.peer_watch import PeerWatch
 from minibroker.server.receive_buffer import new_read_area
@@ -54,6 +55,7 @@ class Census:
         self.by_host: Counter[str] = Counter()
         self.total = 0
         self.request_memory = RequestMemory()
+        self.answer_memory = AnswerMemory()
         self.watchdog = watchdog or Watchdog()
 
 
@@ -81,6 +83,7 @@ class Listener:
         self._clock = clock
         self._census = census or Census()
         self.watchdog = self._census.watchdog
+        self.answer_memory = self._census.answer_memory
         self.request_memory = self._census.request_memory
         self.request_memory.limit = limits().queued_max_request_bytes
         self.request_memory.on_shortage.append(self.exchange_read_area)
@@ -159,6 +162,7 @@ class Listener:
     def forget(self, connection: Connection) -> None:
         """The connection is gone."""
         self.request_memory.forget(connection)
+        self.answer_memory.forget(connection)
         if connection in self.connections:
             self.connections.remove(connection)
             host = connection.info.client_host

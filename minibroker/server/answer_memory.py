@@ -1,0 +1,72 @@
+"""Memory of answers that clients do not take, over all connections. Answers that are in files do not count: they stay there.
+
+A connection is held when it has more than HELD_SIZE of unsent answers, so it has at most that and one answer. What all connections have
+is bounded by UNSENT_MAX and one answer: above it, those are closed first that have taken nothing for longest. Clients that read their
+answers have none of them here, or take some between two looks.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+HELD_SIZE: Final = 64 * 1024  #: bytes of unsent answers from which on a connection is held and counted
+UNSENT_MAX: Final = 64 * 1024 * 1024  #: bytes of unsent answers of all connections
+
+
+class Holder(Protocol):
+    """A connection, as far as its answers are concerned."""
+
+    @property
+    def unsent_size(self) -> int:
+        """Bytes in memory of answers that the client has not taken."""
+
+    def close_for_unsent(self, size: int, total: int) -> None:
+        """Close: it has `size` bytes of `total`."""
+
+
+class AnswerMemory:
+    """One for all listeners of a broker."""
+
+    def __init__(self, limit: int = UNSENT_MAX) -> None:
+        self._limit = limit
+        self._holders: dict[Holder, int] = {}  #: bytes at the last look; those that took something last are last
+        self.used = 0  #: at least what there is
+
+    def changed(self, holder: Holder) -> None:
+        """The connection has other answers than at the last look."""
+        size = holder.unsent_size
+        before = self._holders.get(holder, 0)
+        if size <= HELD_SIZE:
+            self._holders.pop(holder, None)
+            self.used -= before
+            return
+        if size < before:
+            del self._holders[holder]
+        self._holders[holder] = size
+        self.used += size - before
+        if self.used > self._limit:
+            self._look()
+        if self.used > self._limit:
+            self._close_some(holder)
+
+    def forget(self, holder: Holder) -> None:
+        """The connection is gone."""
+        self.used -= self._holders.pop(holder, 0)
+
+    def _look(self) -> None:
+        """Find out which clients took something."""
+        for holder, before in list(self._holders.items()):
+            size = holder.unsent_size
+            if size < before:
+                self.forget(holder)
+                if size > HELD_SIZE:
+                    self._holders[holder] = size
+                    self.used += size
+
+    def _close_some(self, newest: Holder) -> None:
+        for holder, size in list(self._holders.items()):
+            if self.used <= self._limit:
+                break
+            if holder is not newest:
+                holder.close_for_unsent(size, self.used)
+                self.forget(holder)
