@@ -71,6 +71,7 @@ class DurableLog(ReadableLog):
             return Flush(
                 self._files,
                 segments,
+                self.directory,
                 end_offset=end_offset,
                 growing=growing,
                 directories=directories,
@@ -81,6 +82,8 @@ class DurableLog(ReadableLog):
     def end_flush(self, flush: Flush, error: BaseException | None) -> None:
         """Take over what `flush.run` came to. A failure takes the log offline and raises KafkaStorageError."""
         flush.close()
+        if flush.folder != self.directory:
+            error = None  # the log has moved since (log/copying.py), and everything was synced before
         if error is None and self.offline_cause is None:
             flush.note_synced()
             self.recovery_point = max(self.recovery_point, flush.end_offset)

@@ -39,6 +39,7 @@ class Flush:
         "_files",
         "_paths",
         "end_offset",
+        "folder",
         "folder_changes",
         "oldest_transaction",
     )
@@ -47,6 +48,7 @@ class Flush:
         self,
         files: Files,
         segments: Sequence[Segment],
+        folder: str,
         *,
         end_offset: int,
         growing: Segment | None,
@@ -58,6 +60,7 @@ class Flush:
         self._descriptors: list[int] = []
         self._directories = directories
         self.end_offset = end_offset
+        self.folder = folder  #: of the log, when the flush began
         self.folder_changes = folder_changes  #: those that `directories` make durable; none of them counts before `run` has returned
         self.oldest_transaction: int | None = None  #: first offset of the oldest one that was open; written by PartitionLog
         self._aborted = aborted

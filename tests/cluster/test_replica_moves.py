@@ -252,6 +252,29 @@ def test_compaction_pauses_and_goes_on_in_the_other_directory(tmp_path: Path) ->
     cluster.close()
 
 
+def test_a_flush_that_began_before_the_swap_ends_after_it(tmp_path: Path) -> None:
+    cluster = start(tmp_path)
+    create(cluster, flush_messages="1")
+    partition, log = cluster.partition("orders", 0), log_of(cluster)
+    partition.append(batch_of(b"first"))
+    flush = log.begin_flush()
+    partition.append(batch_of(b"second"))
+    move(cluster, "b")
+    advance(cluster, 10_000)
+    assert homes(cluster) == ["b"]
+    assert leftovers(tmp_path) == []
+    with pytest.raises(FileNotFoundError) as failure:
+        flush.run()  # of the old folder
+    log.end_flush(flush, failure.value)
+    assert log.offline_cause is None
+    assert log.recovery_point == log.log_end_offset == 2
+    assert read_values(log) == {0: b"first", 1: b"second"}
+    partition.append(batch_of(b"third"))
+    log.flush()
+    assert len(read_values(log)) == 3
+    cluster.close()
+
+
 def test_a_large_active_segment_rolls_so_that_little_is_left_for_the_last_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("minibroker.log.copying.ROLL_SIZE", 1_000)
     monkeypatch.setattr("minibroker.log.copying.REST_MAX", 200)
