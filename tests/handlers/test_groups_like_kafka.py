@@ -55,6 +55,19 @@ def test_a_known_expression_is_resolved_every_ten_seconds() -> None:
     assert told_now == [(2, None), (3, {"t": [0, 1, 2, 3], "t2": [0]})]
 
 
+def test_a_new_group_does_not_get_the_topics_that_another_one_found_before() -> None:
+    broker = broker_with_consumers(config=SWITCHED)
+    said = {"subscribed_topic_names": [], "subscribed_topic_regex": "t.*"}
+    join(broker, "a", group="earlier", **said)
+    broker.clock.advance(0)
+    assert told(broker, beat(broker, "a", 1, group="earlier")) == (2, {"t": [0, 1, 2, 3]})
+    broker.cluster.delete_topic("t")
+    broker.cluster.create_topic("t2", partition_count=1)
+    assert told(broker, join(broker, "b", **said)) == (1, {})
+    broker.clock.advance(0)
+    assert told(broker, beat(broker, "b", 1)) == (2, {"t2": [0]})
+
+
 def test_the_first_member_of_a_share_group_gets_partitions_later() -> None:
     broker = share_broker(config=SWITCHED)
     broker.clock.advance(CREATION_MS)  # __consumer_offsets is there

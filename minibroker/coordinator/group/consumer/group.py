@@ -138,6 +138,7 @@ class ConsumerGroup:
         self._limits = limits  #: at the moment
         self._draw_member_id = draw_member_id
         self._topics_version = -1  #: of the topics that the group's epoch is known to be right for
+        self._asked_regexes: dict[str, int] = {}  #: those without a result; written by steps
         self._sessions = MemberTimeouts(group_id, clock, self._remove, "its session timed out")
         self._revocations = MemberTimeouts(group_id, clock, self._remove, "it did not give up its partitions in time")
 
@@ -253,7 +254,7 @@ class ConsumerGroup:
     # Steps
 
     def _step(self) -> Step:
-        return Step(self.group_id, self.image, self._topics, self._clock.now_ms())
+        return Step(self.group_id, self.image, self._topics, self._clock.now_ms(), self._asked_regexes)
 
     def _follow(self, step: Step, member: Member) -> None:
         """The member says this of itself now, and topics are as they are now: the group may have a new epoch."""

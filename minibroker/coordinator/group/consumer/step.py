@@ -33,9 +33,11 @@ from minibroker.coordinator.record_frame import CoordinatorRecord
 class Step(ModernStep[GroupImage]):
     """Records so far, and the group after them."""
 
-    def __init__(self, group_id: str, image: GroupImage, topics: Topics, now_ms: int) -> None:
+    def __init__(self, group_id: str, image: GroupImage, topics: Topics, now_ms: int, asked: dict[str, int] | None = None) -> None:
+        """`asked`: by expression without a result, the version of the topics when the group first asked for it; written here."""
         super().__init__(group_id, image, now_ms)
         self._topics = topics
+        self._asked = {} if asked is None else asked
 
     # Members
 
@@ -83,14 +85,18 @@ class Step(ModernStep[GroupImage]):
         wanted = {member.topic_regex for member in self.image.members.values()} - {""}
         for pattern in known.keys() - wanted:
             self._write(records.regex_tombstone(self._group_id, pattern))
+        for pattern in self._asked.keys() - wanted:
+            del self._asked[pattern]
         has_changed = False
         for pattern in sorted(wanted):
             before = known.get(pattern)
             if before is not None and not self._is_stale(before.version, before.timestamp_ms):
                 continue
             resolved = resolve(pattern, self._topics, self._now_ms)
-            if resolved is None or (before is not None and before.version == resolved.version):
-                continue  # the work goes on: a later heartbeat finds the result
+            oldest = before.version + 1 if before is not None else self._asked.setdefault(pattern, self._topics.version)
+            if resolved is None or resolved.version < oldest:
+                continue  # the work goes on, be it on an older result of another group: a later heartbeat finds the result
+            self._asked.pop(pattern, None)
             self._write(records.regex_record(self._group_id, pattern, resolved))
             has_changed = has_changed or before is None or before.topics != resolved.topics
         return has_changed
