@@ -73,7 +73,8 @@ class ShareFetching:
         if self._is_final:
             return None
         session.go_on(request.share_session_epoch)
-        session.update(added, [(topic.topic_id, index) for topic in request.forgotten_topics_data for index in topic.partitions])
+        forgotten = [(topic.topic_id, index) for topic in request.forgotten_topics_data for index in topic.partitions]
+        shares.update_session(node_id, self._member, added, forgotten)
         return session
 
     def _turns(self) -> list[TopicPartition]:

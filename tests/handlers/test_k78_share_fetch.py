@@ -8,17 +8,21 @@ from uuid import UUID
 import pytest
 
 from minibroker.client.configs import TYPES
+from minibroker.coordinator.share import sessions
 from minibroker.coordinator.share.values import InitialState
 from minibroker.errors import ShareSessionNotFound
 from minibroker.records.batch import split_batches
 from minibroker.records.builder import build_batch
 from minibroker.records.record import Record
 from minibroker.schemas import k44_incremental_alter_configs as k44
+from minibroker.schemas import k78_share_fetch as k78
 from minibroker.wire.codec import encode
 from tests.golden import Golden, all_golden
 from tests.support.broker_in_memory import BrokerInMemory
 from tests.support.golden_exchange import kafka_like, topic_ids
 from tests.support.share_members import GROUP, Member, acquired
+
+SHARE_SESSION_NOT_FOUND, SHARE_SESSION_LIMIT_REACHED = 122, 133
 
 
 def with_records() -> list[Any]:
@@ -172,6 +176,33 @@ def test_more_sessions_than_there_may_be() -> None:
     assert not pending.is_done
     broker.clock.advance(300)
     assert pending.answer().error_code == 133
+
+
+def test_more_partitions_in_all_sessions_than_there_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "PARTITIONS_MAX", 3)
+    broker = BrokerInMemory(topics={"orders": 4})
+    first, second = Member(broker, "orders", "a"), Member(broker, "orders", "b")
+
+    def fetch(member: Member, epoch: int, partitions: list[int]) -> int:
+        topic = k78.Topic(
+            topic_id=broker.cluster.topic("orders").topic_id,
+            partitions=[k78.Partition(partition_index=each, acknowledgement_batches=[]) for each in partitions],
+        )
+        request = k78.Request(
+            group_id=GROUP, member_id=member.name, share_session_epoch=epoch, max_wait_ms=0, min_bytes=0, max_bytes=1000,
+            max_records=10, batch_size=10, topics=[topic] if partitions else [], forgotten_topics_data=[],
+        )  # fmt: skip
+        pending = broker.begin(request, 1)
+        broker.clock.advance(0)
+        return int(pending.answer().error_code)
+
+    assert fetch(first, 0, [0, 1]) == 0
+    assert fetch(second, 0, [2, 3]) == SHARE_SESSION_LIMIT_REACHED
+    assert fetch(second, 0, [2]) == 0
+    assert fetch(second, 1, [2]) == 0
+    assert fetch(second, 2, [3]) == SHARE_SESSION_LIMIT_REACHED
+    assert fetch(second, 3, []) == SHARE_SESSION_NOT_FOUND
+    assert fetch(first, 1, [2]) == 0
 
 
 def test_a_topic_that_is_made_anew_begins_anew() -> None:

@@ -7,6 +7,8 @@
     n, another             INVALID_SHARE_SESSION_EPOCH
     n or -1, no session    SHARE_SESSION_NOT_FOUND
     0, too many sessions   SHARE_SESSION_LIMIT_REACHED
+    any, too many partitions in all sessions together (PARTITIONS_MAX, which Kafka does not limit)
+                           the session ends: SHARE_SESSION_LIMIT_REACHED
 
 A session ends with its connection, too; of several brokers each has its own with a member. A later answer has the partitions with records
 or an error, those that are new in the session, and those that had an error the time before.
@@ -25,6 +27,7 @@ from minibroker.errors import InvalidShareSessionEpoch, ShareSessionLimitReached
 FIRST_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1
 _MAX_EPOCH: Final = 2**31 - 1
+PARTITIONS_MAX: Final = 100_000  #: of all sessions of a broker
 
 TopicPartition = tuple[UUID, int]
 MemberKey = tuple[str, str]  #: group id, member id
@@ -73,10 +76,25 @@ class ShareSessions:
     def begin(self, member: MemberKey, partitions: Iterable[TopicPartition], *, limit: int) -> ShareSession:
         """A new one in the place of the old; ShareSessionLimitReached, and the old one is gone nevertheless."""
         self.end(member)
-        if len(self._sessions) >= limit:
+        session = ShareSession(partitions)
+        if len(self._sessions) >= limit or self._partition_count() + len(session.partitions) > PARTITIONS_MAX:
             raise ShareSessionLimitReached
-        session = self._sessions[member] = ShareSession(partitions)
+        self._sessions[member] = session
         return session
+
+    def update(self, member: MemberKey, added: Iterable[TopicPartition], forgotten: Iterable[TopicPartition]) -> bool:
+        """Apply a request to the member's session.
+
+        Returns:
+            Whether there is room for it. If not, the caller must end the session.
+        """
+        session = self._sessions[member]
+        before = len(session.partitions)
+        session.update(added, forgotten)
+        return len(session.partitions) <= before or self._partition_count() <= PARTITIONS_MAX
+
+    def _partition_count(self) -> int:
+        return sum(len(session.partitions) for session in self._sessions.values())
 
     def of(self, member: MemberKey) -> ShareSession:
         """The member's; ShareSessionNotFound."""

@@ -12,7 +12,7 @@ Source: SharePartitionManager, SharePartition.maybeInitialize of Apache Kafka 4.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from uuid import UUID
 
@@ -35,6 +35,7 @@ from minibroker.errors import (
     KafkaError,
     NotCoordinator,
     NotLeaderOrFollower,
+    ShareSessionLimitReached,
     UnknownServerError,
     UnknownTopicOrPartition,
 )
@@ -162,6 +163,12 @@ class SharePartitions:
     def session(self, node_id: int, member: MemberKey) -> ShareSession:
         """The member's at that broker; ShareSessionNotFound."""
         return self._sessions_at(node_id).of(member)
+
+    def update_session(self, node_id: int, member: MemberKey, added: Iterable[TopicPartition], forgotten: Iterable[TopicPartition]) -> None:
+        """Apply a request to the member's session; ShareSessionLimitReached, and the session is over."""
+        if not self._sessions_at(node_id).update(member, added, forgotten):
+            self.end_session(node_id, member)
+            raise ShareSessionLimitReached
 
     def has_session(self, node_id: int, member: MemberKey, session: ShareSession) -> bool:
         """Whether `session` is the member's still."""
