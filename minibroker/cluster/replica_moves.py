@@ -56,6 +56,7 @@ class Move:
         self.source = source
         self.destination = destination
         self.copy = copy
+        self.is_durable = False  #: the copy's folder is on the disk
         self.is_given_up = False
 
     @property
@@ -156,6 +157,10 @@ class ReplicaMoves:
         if not self._moves:
             return
         key, move = next(iter(self._moves.items()))
+        if not move.is_durable:
+            self._is_copying = True
+            self._background.submit(move.copy.sync_folder, partial(self._folder_synced, key, move))
+            return
         try:
             piece = move.copy.next_piece(self._piece_size())
             if piece is None:
@@ -168,6 +173,13 @@ class ReplicaMoves:
             return
         self._is_copying = True
         self._background.submit(work, partial(self._copied, key, move, piece))
+
+    def _folder_synced(self, key: Key, move: Move, result: object) -> None:
+        self._is_copying = False
+        move.is_durable = True
+        if isinstance(result, BaseException) and not move.is_given_up and not self._is_stopped:
+            self._failed(key, move, result)
+        self._go_on()
 
     def _copied(self, key: Key, move: Move, piece: Piece, result: object) -> None:
         self._is_copying = False

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from minibroker.storage.files import APPEND, READ_ONLY, REPLACE, Files, read_all, write_all
 from minibroker.storage.log_file_names import LOG, OFFSET_INDEX, SNAPSHOT, TIME_INDEX, TRANSACTION_INDEX, file_name
+from minibroker.storage.partition_metadata import NAME as PARTITION_METADATA
+from minibroker.storage.partition_metadata import write_topic_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,11 +66,18 @@ class LogCopy:
         return self.log.log_end_offset
 
     def create(self, topic_id: UUID) -> None:
-        """Make the folder, durably; OSError."""
-        from minibroker.storage.partition_metadata import NAME, write_topic_id  # noqa: PLC0415  a start does without
-
+        """Make the folder; OSError."""
         self._files.make_directory(self.folder)
-        write_topic_id(self._files, f"{self.folder}/{NAME}", topic_id, sync=True)
+        write_topic_id(self._files, f"{self.folder}/{PARTITION_METADATA}", topic_id)
+
+    def sync_folder(self) -> None:
+        """Make the folder durable, on another thread; OSError."""
+        descriptor = self._files.handles.open_path(f"{self.folder}/{PARTITION_METADATA}", READ_ONLY)
+        try:
+            self._files.sync(descriptor)
+        finally:
+            self._files.close(descriptor)
+        self._files.sync_directory(self.folder)
         self._files.sync_directory(self.folder.rpartition("/")[0])
 
     def next_piece(self, max_size: int) -> Piece | None:
