@@ -48,7 +48,7 @@ _CLIENTS = """
 
 | client | what happens | why it shows here |
 |---|---|---|
-| librdkafka 2.15, `group.protocol=consumer`, with a rebalance callback | An application that calls `unsubscribe` while a rebalance waits for its callback, and subscribes again, may get nothing any more, or the fatal error INVALID_REQUEST: the client leaves the group in the state *steady*, and joins again by a heartbeat with epoch 0 and without a rebalance timeout. | Assignments are computed at once, so a rebalance is nearly always under way. Apache Kafka with `group.consumer.assignment.interval.ms=0` shows the same; its default of 1000, as with `minibroker.like.kafka`, makes it rare. |
+| librdkafka 2.15, `group.protocol=consumer`, with a rebalance callback | An application that calls `unsubscribe` while a rebalance waits for its callback, and subscribes again, may get nothing any more, or the fatal error INVALID_REQUEST: the client leaves the group in the state *steady*, and joins again by a heartbeat with epoch 0 and without a rebalance timeout. | Assignments are computed at once, so a rebalance is nearly always under way, and answers come within a millisecond, before the client has finished its own step. Apache Kafka with `group.consumer.assignment.interval.ms=0` shows the same, and rarely with its default of 1000. With `minibroker.like.kafka` it still happens more often than there: answers are not slowed down. |
 """  # noqa: E501  a row of a table
 
 
