@@ -8,6 +8,8 @@ Resources: 2 a topic, 4 a broker (its id, with all of Kafka's configs; "" shows 
 
 from __future__ import annotations
 
+from typing import Final
+
 from minibroker.cluster.config_entries import ConfigEntry, topic_entries
 from minibroker.cluster.metadata_image import (
     ALL_BROKERS,
@@ -25,18 +27,24 @@ from minibroker.dispatch.registry import handles
 from minibroker.errors import InvalidRequest, KafkaError, UnknownTopicOrPartition
 from minibroker.schemas import k32_describe_configs as schema
 
+_PIECE_SIZE: Final = 10  #: topics, each with some 30 configs
 
-@handles(schema, Pieces("resources", "results", size=10, beside=("configuration_keys",)))
+
+def _weight(resource: schema.Resource) -> int:
+    """A broker has ten times as many configs as a topic: it is a piece of its own, unless the request names some of them."""
+    keys = resource.configuration_keys
+    if keys:
+        return 1 + len(keys)
+    return _PIECE_SIZE if resource.resource_type == BROKER_RESOURCE else 1
+
+
+PIECES: Final = Pieces("resources", "results", size=_PIECE_SIZE, weight=_weight)
+
+
+@handles(schema, PIECES)
 def describe_configs(ctx: RequestContext, request: schema.Request) -> schema.Response:
-    """Answer each resource on its own; one that is named again has the same answer, which is not made twice."""
-    described: dict[tuple[int, str, tuple[str, ...]], schema.Result] = {}
-    results = []
-    for resource in request.resources:
-        key = resource.resource_type, resource.resource_name, tuple(resource.configuration_keys or ())
-        if key not in described:
-            described[key] = _describe(ctx, request, resource)
-        results.append(described[key])
-    return schema.Response(results=results)
+    """Answer each resource on its own."""
+    return schema.Response(results=[_describe(ctx, request, resource) for resource in request.resources])
 
 
 def _describe(ctx: RequestContext, request: schema.Request, resource: schema.Resource) -> schema.Result:

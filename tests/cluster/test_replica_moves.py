@@ -459,6 +459,7 @@ def test_dying_before_every_change_of_the_disk(tmp_path: Path) -> None:
     each_death(tmp_path, lambda _, lives: MortalFiles(lives))
 
 
+@pytest.mark.timeout(1_800)  # a soak tries all
 def test_the_power_goes_before_every_change_of_the_disk(tmp_path: Path) -> None:
     each_death(tmp_path, DoomedFiles)
 

@@ -10,6 +10,7 @@ from minibroker.config.broker_config import BrokerConfig
 from minibroker.config.broker_properties import BROKER_PROPERTIES, DYNAMIC_ONLY
 from minibroker.config.definition import SOURCE_DEFAULT, SOURCE_STATIC_BROKER
 from minibroker.config.differences import KAFKA_DEFAULTS, NOT_KAFKAS, READ_ONLY_HERE
+from minibroker.handlers.k32_describe_configs import PIECES
 from minibroker.schemas import k32_describe_configs as k32
 from tests.config.kafka_configs import ATTEMPTS, DESCRIBED, DOCUMENTATION, STEPS
 from tests.golden import broker_config_scenes as scenes
@@ -102,11 +103,22 @@ def test_node_id_and_broker_id_stand_for_each_other(properties: dict[str, str]) 
     assert [(config.text(name), config.value(name)) for name in ("node.id", "broker.id")] == [("7", 7), ("7", 7)]
 
 
-def test_a_resource_that_is_named_often_is_described_once() -> None:
-    resource = k32.Resource(resource_type=scenes.BROKER, resource_name=NODE, configuration_keys=None)
-    request = k32.Request(resources=[resource] * 100, include_synonyms=True)
-    results = broker().ask(request).results
-    assert len(results) == 100
-    assert all(result == results[0] for result in results)
+def test_a_broker_is_described_in_a_piece_of_its_own() -> None:
+    """With its hundreds of configs; tests/dispatch/test_pieces.py has what that means."""
+    broker_resource = k32.Resource(resource_type=scenes.BROKER, resource_name=NODE, configuration_keys=None)
+    topic = k32.Resource(resource_type=2, resource_name="orders", configuration_keys=None)
+    chosen = k32.Resource(resource_type=scenes.BROKER, resource_name=NODE, configuration_keys=["node.id"])
+    for resources, is_one in (
+        ([broker_resource], True),
+        ([broker_resource] * 2, False),
+        ([broker_resource, topic], False),
+        ([topic] * 10, True),
+        ([topic] * 11, False),
+        ([chosen] * 5, True),
+        ([chosen] * 6, False),
+    ):
+        assert PIECES.is_one(k32.Request(resources=resources)) == is_one
+    results = broker().ask(k32.Request(resources=[broker_resource] * 20)).results
+    assert [len(result.configs) for result in results] == [len(results[0].configs)] * 20
     assert len(results[0].configs) >= len(DESCRIBED)
     assert not DYNAMIC_ONLY & {each.name for each in results[0].configs}
