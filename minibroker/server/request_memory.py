@@ -159,15 +159,22 @@ class RequestMemory:
         """A second went by: close connections whose requests do not arrive."""
         if self.is_short:
             self._release_empty()
-            used = self.used
-            for holder in self._late():
-                holder.close_for_memory(used, self.limit)
-                self.forget(holder)
+            self._close(self._late(), self.used, after)
         if self.is_short:
             after(_SECOND_MS, lambda: self._look(after))
         else:
             self._is_looking = False
             self._announce()
+
+    def _close(self, late: list[Holder], used: int, after: Callable[[int, Callable[[], None]], Timer]) -> None:
+        """Close one of `late` in each turn: to give 100 MB back to the system takes tens of milliseconds."""
+        while late:
+            holder = late.pop(0)
+            if holder in self._holders:
+                holder.close_for_memory(used, self.limit)
+                self.forget(holder)
+                after(0, lambda: self._close(late, used, after))
+                return
 
     def _announce(self) -> None:
         for callback in self.on_shortage:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 import struct
+from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
 
-from minibroker.clock import ManualClock
+from minibroker.clock import ManualClock, Timer
 from minibroker.server.listener import Limits
 from minibroker.server.receive_buffer import READ_AHEAD_SIZE, ReceiveBuffer, new_read_area
 from minibroker.server.request_memory import PATIENCE, PROGRESS_SIZE, SHORT_READ_SIZE, SMALL_SIZE, RequestMemory
@@ -30,6 +32,7 @@ class Sender:
         self.is_closed = False
         self.is_stopped_by_us = False
         self.served = 0
+        self.after: Callable[[int, Callable[[], None]], Timer] = clock.call_later_ms
         self.keeps = False  #: the request is worked on in slices
         self.frame_size = frame_size
         self.left = 4 + frame_size
@@ -58,7 +61,7 @@ class Sender:
                 if self.keeps:
                     self.buffer.keep_frames()
             if self.buffer.settle():
-                self.memory.changed(self, self.clock.call_later_ms)
+                self.memory.changed(self, self.after)
 
 
 @pytest.fixture
@@ -131,6 +134,29 @@ def test_a_client_that_sends_a_byte_now_and_then_makes_no_progress(memory: Reque
     assert all(each.is_closed for each in trickling)
     assert memory.used == 0
     assert not memory.is_short
+
+
+def test_those_that_are_late_are_closed_one_in_each_turn() -> None:
+    memory, turns = RequestMemory(LIMIT), []
+    clock = ManualClock()
+
+    def after(delay_ms: int, callback: Callable[[], None]) -> Timer:
+        if delay_ms:
+            return clock.call_later_ms(delay_ms, callback)
+        turns.append(callback)
+        return clock.call_later_ms(0, lambda: None)
+
+    stalled = senders(memory, clock, 4)
+    for each in stalled:
+        each.after = after
+        each.send(5 * MB)
+    clock.advance((PATIENCE + 1) * SECOND_MS)
+    closed = []
+    while turns:
+        turns.pop(0)()
+        closed.append(sum(each.is_closed for each in stalled))
+    assert closed[-1] == len(stalled)
+    assert [later - earlier for earlier, later in pairwise(closed)] == [1] * (len(closed) - 2) + [0]
 
 
 def test_a_slow_client_that_makes_progress_is_not_closed(memory: RequestMemory, clock: ManualClock) -> None:
