@@ -16,6 +16,7 @@ from minibroker.coordinator.fetch_session import FetchSessionCache
 from minibroker.dispatch.coordinators import Coordinators
 from minibroker.dispatch.flush_queue import FlushQueue
 from minibroker.dispatch.purgatory import Purgatory
+from minibroker.dispatch.record_steps import RecordSteps
 from minibroker.dispatch.registry import Registry
 from minibroker.dispatch.slices import Slices
 
@@ -61,7 +62,8 @@ class Services:
     """The parts of a broker, put together once; each request's context points at them."""
 
     __slots__ = (
-        "background", "clock", "cluster", "config", "coordinators", "flush_queue", "nodes", "purgatory", "quotas", "registry", "sessions",
+        "background", "clock", "cluster", "config", "coordinators", "flush_queue", "nodes", "purgatory", "quotas", "record_steps",
+        "registry", "sessions",
         "slices",
     )  # fmt: skip
 
@@ -74,6 +76,7 @@ class Services:
         self.registry = registry
         self.purgatory = Purgatory(clock)
         self.slices = Slices(clock)
+        self.record_steps = RecordSteps(background)
         self.sessions = FetchSessionCache(clock, config.max_incremental_fetch_session_cache_slots)
         self.flush_queue = FlushQueue(clock, background)
         self.coordinators = Coordinators(cluster, config, clock, self.flush_queue)

@@ -1,10 +1,15 @@
-"""Steps of records (records/long_batch.py) as slices of a request: what may be done elsewhere is done in a worker thread."""
+"""Steps of records (records/long_batch.py) as slices of a request: what may be done elsewhere is done in a worker thread.
+
+At most ACTIVE_MAX long batches are worked on at the same time, and the others wait in their order: a window of zstd, or a payload that is
+compressed again, may take 100 MB each.
+"""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Generator
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from minibroker.dispatch.delayed import Delayed
 
@@ -12,30 +17,68 @@ if TYPE_CHECKING:
     from minibroker.background import Background
     from minibroker.records.long_batch import Steps
 
+ACTIVE_MAX: Final = 1  #: long batches of all clients that are worked on
+
 T = TypeVar("T")
 
 
-def in_slices(background: Background, steps: Steps[T]) -> Generator[Delayed | None, Any, T]:
-    """Do `steps` within sliced work (dispatch/slices.py); their errors are raised."""
-    sent: Any = None
-    while True:
+class RecordSteps:
+    """All long batches of a broker."""
+
+    def __init__(self, background: Background) -> None:
+        self._background = background
+        self._active = 0
+        self._waiting: deque[Delayed] = deque()
+
+    def do(self, steps: Steps[T]) -> Generator[Delayed | None, Any, T]:
+        """Do `steps` within sliced work (dispatch/slices.py); their errors are raised."""
+        if self._active < ACTIVE_MAX:
+            self._active += 1
+        else:
+            yield from self._wait()
         try:
-            work = steps.send(sent)
-        except StopIteration as end:
-            outcome: T = end.value
-            return outcome
-        sent = (yield None) if work is None else (yield elsewhere(background, work))
+            return (yield from self._do(steps))
+        finally:
+            self._pass_on()
 
+    def _wait(self) -> Generator[Delayed, Any, None]:
+        turn = Delayed()
+        self._waiting.append(turn)
+        try:
+            yield turn
+        except GeneratorExit:  # the client is gone
+            if turn in self._waiting:
+                self._waiting.remove(turn)
+            else:
+                self._pass_on()
+            raise
 
-def elsewhere(background: Background, work: Callable[[], Any]) -> Delayed:
-    """Start `work` in a worker thread; its result, which must not be None, or its error is the response of what is returned."""
-    delayed = Delayed()
+    def _pass_on(self) -> None:
+        """Let the next one begin."""
+        if self._waiting:
+            self._waiting.popleft().complete(True)
+        else:
+            self._active -= 1
 
-    def done(outcome: Any) -> None:
-        delayed.resolve(partial(_unwrapped, outcome))
+    def _do(self, steps: Steps[T]) -> Generator[Delayed | None, Any, T]:
+        sent: Any = None
+        while True:
+            try:
+                work = steps.send(sent)
+            except StopIteration as end:
+                outcome: T = end.value
+                return outcome
+            sent = (yield None) if work is None else (yield self._elsewhere(work))
 
-    background.submit(work, done)
-    return delayed
+    def _elsewhere(self, work: Callable[[], Any]) -> Delayed:
+        """Start `work` in a worker thread; its result, which must not be None, or its error is the response of what is returned."""
+        delayed = Delayed()
+
+        def done(outcome: Any) -> None:
+            delayed.resolve(partial(_unwrapped, outcome))
+
+        self._background.submit(work, done)
+        return delayed
 
 
 def _unwrapped(outcome: Any) -> Any:

@@ -27,7 +27,6 @@ from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import NO_RESPONSE, Delayed, NoResponse
 from minibroker.dispatch.flush_queue import Failures
 from minibroker.dispatch.pieces import Pieces
-from minibroker.dispatch.record_steps import in_slices
 from minibroker.dispatch.registry import handles
 from minibroker.dispatch.slices import Steps
 from minibroker.errors import (
@@ -145,7 +144,7 @@ def _append_long(
         log = _partition(ctx, topic, asked.index).log
         log_start_offset = log.log_start_offset
         validating = log.validating(cast("memoryview", asked.records), produce_version=ctx.api_version)
-        batch = yield from in_slices(ctx.services.background, validating)
+        batch = yield from ctx.services.record_steps.do(validating)
         admission = None if request.transactional_id is None else _admit(ctx, request, request.transactional_id)
         partition = _partition(ctx, topic, asked.index)
         _check_admitted(partition, admission)

@@ -31,7 +31,6 @@ from minibroker.coordinator.fetch_session import Asked, FetchContext, FetchSessi
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Delayed
 from minibroker.dispatch.purgatory import Watchable
-from minibroker.dispatch.record_steps import in_slices
 from minibroker.dispatch.registry import handles
 from minibroker.dispatch.slices import Steps
 from minibroker.errors import (
@@ -307,7 +306,7 @@ class Reading:
         conversions = self._conversions = dict[str, _Converted | KafkaError]()
         while True:
             try:
-                messages = yield from in_slices(self._ctx.services.background, long.steps)
+                messages = yield from self._ctx.services.record_steps.do(long.steps)
                 conversions[long.name] = _Converted(messages, long.next_offset)
             except KafkaError as error:
                 conversions[long.name] = error

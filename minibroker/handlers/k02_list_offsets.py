@@ -29,7 +29,6 @@ from minibroker.cluster.partition import NO_EPOCH, Partition
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Delayed
 from minibroker.dispatch.pieces import Pieces
-from minibroker.dispatch.record_steps import in_slices
 from minibroker.dispatch.registry import handles
 from minibroker.dispatch.slices import Steps
 from minibroker.errors import InvalidRequest, KafkaError, LeaderNotAvailable, OffsetNotAvailable, UnknownServerError, UnsupportedVersion
@@ -115,7 +114,7 @@ def _answer_in_slices(
     try:
         log = ctx.cluster.partition(topic, index).log
         finding = log.finding_max_timestamp() if timestamp == MAX_TIMESTAMP else log.finding_timestamp(timestamp)
-        found = yield from in_slices(ctx.services.background, finding)
+        found = yield from ctx.services.record_steps.do(finding)
         log = ctx.cluster.partition(topic, index).log
         if found is None or found.offset >= _end_for(log, request):
             timestamp, offset, leader_epoch = _not_found(log, request)

@@ -44,7 +44,11 @@ def decompressed_pieces(kind: Compression, data: Buffer, *, max_bytes: int) -> I
     left, view = max_bytes, memoryview(data)
     small: list[bytes] = []  #: pieces that are handed out together
     size = 0
-    for piece in snappy_blocks(view, max_bytes) if kind is Compression.SNAPPY else _PIECES[kind](view):
+    if kind is Compression.ZSTD:
+        read = _zstd(view, max_bytes)
+    else:
+        read = snappy_blocks(view, max_bytes) if kind is Compression.SNAPPY else _PIECES[kind](view)
+    for piece in read:
         left -= len(piece)
         if left < 0:
             raise too_large(kind, max_bytes)
@@ -120,7 +124,7 @@ def _lz4(data: memoryview) -> Iterator[bytes]:
         raise broken(Compression.LZ4, "it goes on after its end")
 
 
-def _zstd(data: memoryview) -> Iterator[bytes]:
+def _zstd(data: memoryview, max_bytes: int) -> Iterator[bytes]:
     import zstandard  # noqa: PLC0415
 
     from minibroker.records.zstd_frame import MAX_WINDOW_BYTES, measure_frame  # noqa: PLC0415
@@ -131,6 +135,8 @@ def _zstd(data: memoryview) -> Iterator[bytes]:
         try:
             frame = measure_frame(data, position, parts)
             parts -= frame.part_count
+            if frame.is_exact and frame.size_bound > max_bytes:
+                raise too_large(Compression.ZSTD, max_bytes)  # before there is a window of that size
             if frame.size_bound:
                 with decompressor.stream_reader(data[position : frame.end]) as reader:
                     while piece := reader.read(PIECE_BYTES):
@@ -146,5 +152,4 @@ _PIECES: dict[Compression, Callable[[memoryview], Iterator[bytes]]] = {
     Compression.NONE: _uncompressed,
     Compression.GZIP: _gzip,
     Compression.LZ4: _lz4,
-    Compression.ZSTD: _zstd,
 }
