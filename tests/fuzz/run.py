@@ -111,7 +111,8 @@ class Run:
         self._world = World()
         self._chance = Random(seed)
         arguments = [word for name, value in PROPERTIES.items() for word in ("--set", f"{name}={value}")]
-        self._broker = BrokerProcess(folder, *arguments)
+        self._log_dirs = (folder / "data", folder / "data-2")  # partitions move between them
+        self._broker = BrokerProcess(folder, *arguments, log_dirs=self._log_dirs)
         self._log_read = 0
         self._base_bytes = 0
         self._peak_bytes = 0
@@ -244,15 +245,13 @@ class Run:
         if code:
             self._found(Finding(f"the broker ended with {code}", self._broker.output[-3000:], recent))
         self._read_log(lambda: recent)
-        data = self._broker.data_dir
-        checked = subprocess.run(
-            [sys.executable, "-m", "minibroker", "storage", "check", str(data)], capture_output=True, text=True, check=False
-        )
+        check = [sys.executable, "-m", "minibroker", "storage", "check", *map(str, self._log_dirs)]
+        checked = subprocess.run(check, capture_output=True, text=True, check=False)
         if checked.returncode:
             self._found(Finding("storage check", (checked.stdout + checked.stderr)[-4000:], recent))
         if shutil.which("java"):
             try:
-                _dump(data)
+                _dump(self._log_dirs)
             except AssertionError as error:
                 self._found(Finding("DumpLogSegments", str(error)[:4000], recent))
 
@@ -293,12 +292,13 @@ def _new_topic(name: str, partitions: int, configs: dict[str, str]) -> k19_creat
     return k19_create_topics.Topic(name=name, num_partitions=partitions, replication_factor=1, assignments=[], configs=named)
 
 
-def _dump(data: Path) -> None:
+def _dump(log_dirs: tuple[Path, ...]) -> None:
     """Kafka's DumpLogSegments over every log, index and metadata record."""
-    folders = [folder for folder in sorted(data.iterdir()) if folder.is_dir() and not folder.name.startswith("__cluster_metadata")]
+    folders = [folder for path in log_dirs for folder in sorted(path.iterdir()) if folder.is_dir()]
+    folders = [folder for folder in folders if not folder.name.startswith("__cluster_metadata")]
     dump([log for folder in folders for log in sorted(folder.glob("*.log"))], "--deep-iteration", may_have_gaps=True)
     dump([index for folder in folders for index in sorted(folder.glob("*.*index"))], "--index-sanity-check")
-    check_metadata_log(data)
+    check_metadata_log(log_dirs[0])
 
 
 def cpu_seconds(pid: int) -> float:

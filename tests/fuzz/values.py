@@ -249,6 +249,7 @@ DRAWS: dict[str, Draw] = {
     "client_software_name": _one("fuzz", "", "!"),
     "assignment": _one(b"", b"\0\1\0\0\0\1\0\5alpha\0\0\0\1\0\0\0\0\xff\xff\xff\xff"),
     "metadata": _one(b"", b"\0\1\0\0\0\1\0\5alpha\xff\xff\xff\xff\0\0\0\0"),
+    "path": _learned("log_dir", "/nowhere", ""),
     "value": _one(1e7, 1e9),
 }
 #: `name` is the name of many things: what it is, by the path of structs above it or by the API.

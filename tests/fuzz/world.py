@@ -89,6 +89,7 @@ CONCEPTS: dict[str, str] = {
     "offset": "offset",
     "next_cursor": "cursor",
     "replica_directory_id": "directory_id",
+    "log_dir": "log_dir",
 }
 
 Draw = Callable[[World, Random], Any]
