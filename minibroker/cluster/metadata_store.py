@@ -150,13 +150,17 @@ class MetadataStore:
         We do not need the record: a broker that is alone leads whatever it can open. So it is written once, not at each stop.
         """
         led = [each for each in partitions if self.image.partition_record(each).leader == self._node_id]
-        changes = [PartitionChangeRecord(partition_id=each.index, topic_id=each.topic_id, leader=NO_LEADER) for each in led]
+        # With eligible leader replicas, a Kafka at which this broker never registered empties the ISR and elects the last known leader.
+        last = [self._node_id] if self.image.features.get(ELIGIBLE_LEADERS_FEATURE) else None
+        changes = [
+            PartitionChangeRecord(partition_id=each.index, topic_id=each.topic_id, leader=NO_LEADER, last_known_elr=last) for each in led
+        ]
         self.commit_all([changes[start : start + RECORDS_IN_BATCH_MAX] for start in range(0, len(changes), RECORDS_IN_BATCH_MAX)])
 
     def _leads(self, partition: Partition) -> PartitionChangeRecord:
         known = self.image.partition_record(partition)
         change = PartitionChangeRecord(partition_id=partition.index, topic_id=partition.topic_id, leader=self._node_id)
-        if known.isr == [self._node_id]:
+        if known.isr == [self._node_id] and not known.eligible_leader_replicas and not known.last_known_elr:
             return change
         # As Apache Kafka elects from the eligible leader replicas, where its orderly stop moves the last replica (KIP-966).
         change = replace(change, isr=[self._node_id])

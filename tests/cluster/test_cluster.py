@@ -79,6 +79,20 @@ def test_leader_epochs_rise_after_an_unclean_stop_and_when_an_orderly_one_ends_a
     assert (recorded_leader(broker), broker.cluster.partition("orders", 0).leader_epoch) == (-1, 3)
 
 
+@pytest.mark.parametrize(("level", "last_known"), [(0, []), (1, [1])])
+def test_an_orderly_stop_names_the_last_leader_where_replicas_are_eligible(level: int, last_known: list[int]) -> None:
+    """Kafka would elect nobody otherwise: it empties the ISR of a broker that never registered."""
+    broker = BrokerInMemory(topics={"orders": 1})
+    broker.cluster.image.features["eligible.leader.replicas.version"] = level
+    partition = broker.cluster.partition("orders", 0)
+    broker.cluster._store.resign([partition])
+    record = broker.cluster.image.partition_record(partition)
+    assert (record.leader, list(record.isr), list(record.last_known_elr or [])) == (-1, [1], last_known)
+    broker.cluster._store.raise_leader_epochs([partition])
+    record = broker.cluster.image.partition_record(partition)
+    assert (record.leader, list(record.isr), list(record.last_known_elr or [])) == (1, [1], [])
+
+
 def test_an_orderly_stop_ends_all_leaderships_by_one_sync(tmp_path: Path) -> None:
     syncs: list[int] = []
 
