@@ -503,6 +503,15 @@ DIFFERENCES: Final = (
         remains="Clients have to throw the cut batch away: they see the same records.",
     ),
     Difference(
+        "batch-limits",
+        "Errors and answers",
+        "Compressed batches of any ratio are accepted, and an answer to Produce names every record at fault.",
+        "A compressed batch may become 16 MiB, or 1040 times its size, and 100 MiB at most. It may have 4,096 members, frames or blocks, "
+        "and one more for each 512 bytes. The first 1,000 records at fault are named.",
+        "A few kilobytes cannot take the memory and the time of the whole broker.",
+        remains="Producers send nothing like it: gzip reaches a ratio of 1032, and their blocks have 32 KiB and more.",
+    ),
+    Difference(
         "deleted-topics",
         "Errors and answers",
         "A fetch session remembers the name of a topic that was deleted: UNKNOWN_TOPIC_OR_PARTITION.",
