@@ -279,8 +279,7 @@ class Reading:
         if self._isolation is IsolationLevel.READ_COMMITTED:
             aborted = []
             if records and log.may_have_aborted(asked.fetch_offset):
-                records = _read(log, records)
-                aborted = _aborted(log, asked.fetch_offset, records)
+                aborted = _aborted(log, asked.fetch_offset, _read(log, records))
         return _result(partition, asked, records, aborted)
 
     def _read_old(self, log: PartitionLog, offset: int, max_bytes: int, *, min_one: bool) -> Buffer:

@@ -9,9 +9,12 @@ from unittest.mock import Mock
 import pytest
 
 from minibroker.records.batch import split_batches
+from minibroker.records.builder import build_batch
 from minibroker.records.control import ControlType, EndTransactionMarker
+from minibroker.records.record import Record
 from minibroker.schemas import k01_fetch as schema
-from tests.support.broker_in_memory import BrokerInMemory, records
+from minibroker.storage.file_slice import LEAST_SIZE, FileSlice
+from tests.support.broker_in_memory import BrokerInMemory, frame_of, records
 from tests.support.committed_records import committed_batches
 
 LIMIT = 1 << 20
@@ -151,6 +154,18 @@ def test_what_was_aborted_behind_the_answer_is_not_told(log: Log) -> None:
     log.end(log.producers[0], ControlType.ABORT)
     assert log.fetch(0, max_bytes=1).aborted_transactions == []
     assert len(log.fetch(0).aborted_transactions or ()) == 1
+
+
+def test_many_bytes_stay_in_their_file_when_there_are_aborted_transactions(log: Log) -> None:
+    log.write(log.producers[0])
+    log.end(log.producers[0], ControlType.ABORT)
+    large = build_batch([Record(0, log.broker.clock.now_ms(), None, bytes(LEAST_SIZE))])
+    log.broker.append("orders", 0, bytes(large))
+    answer = log.broker.dispatcher.dispatch(log.broker.connection, frame_of(log.request(0, max_bytes=2 * LEAST_SIZE), 12))
+    assert isinstance(answer, list)
+    chunks: list[object] = [*answer]
+    assert any(isinstance(chunk, FileSlice) and len(chunk) > LEAST_SIZE for chunk in chunks)
+    assert len(log.fetch(0, max_bytes=2 * LEAST_SIZE).aborted_transactions or ()) == 1
 
 
 class TestWaiting:
