@@ -24,7 +24,7 @@ from minibroker.wire.frame import frame_size
 INITIAL_SIZE: Final = 4096
 READ_AHEAD_SIZE: Final = 256 * 1024  #: up to here a buffer grows because reads fill it; beyond only for a frame that needs it
 KEPT_SIZE: Final = 8 * 1024 * 1024  #: a larger buffer is not kept for the next frame
-_STEP: Final = 256 * 1024  #: bytes by which the place of a large frame is opened
+_STEP: Final = 64 * 1024  #: bytes by which the place of a large frame is opened
 
 _SIZE = Struct(">i")
 _EMPTY: Final = memoryview(bytearray())
