@@ -15,6 +15,7 @@ import argparse
 import fnmatch
 import json
 import math
+import signal
 import subprocess
 import sys
 import time
@@ -148,6 +149,7 @@ def main() -> int:
     if arguments.list:
         print("\n".join(f"{each.name}: {each.about}" for each in chosen))
         return 0
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # not without stopping the broker
     print(HEAD, flush=True)
     found = []
     for each in chosen:
