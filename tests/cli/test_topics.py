@@ -8,6 +8,7 @@ from collections.abc import Callable
 import yaml
 
 from tests.cli.conftest import Cluster, Commands
+from tests.support.becoming import becomes
 
 
 def described(cli: Commands, *names: str) -> list[dict[str, object]]:
@@ -38,6 +39,7 @@ def test_create_describe_alter_delete(cli: Commands, cluster: Cluster) -> None:
     assert len(topic["partitions"]) == 5
 
     assert cli("topics", "delete", "story", "-o", "name").out == "story\n"
+    assert becomes(lambda: "story" not in cli("topics", "list", "-o", "name").lines), "Apache Kafka deletes after it has answered"
     gone = "Error: topic story: there is no such topic or partition [UNKNOWN_TOPIC_OR_PARTITION]\n"
     assert cli("topics", "describe", "story", code=1).err == gone
 
