@@ -27,6 +27,7 @@ from minibroker.cluster.topic_rules import check_name
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.config.broker_properties import BROKER_PROPERTIES
 from minibroker.config.definition import LIST, TYPE_NAMES, Property
+from minibroker.config.request_limits import CONFIGS_OF_RESOURCE_MAX
 from minibroker.config.topic_properties import TOPIC_PROPERTIES
 from minibroker.errors import InvalidConfig, InvalidRequest, KafkaError, UnknownTopicOrPartition
 
@@ -79,6 +80,12 @@ def _number(name: str) -> int:
         return int(name)
     except ValueError:
         raise InvalidRequest(f"Node id must be an integer, but it is: {name}") from None
+
+
+def check_config_count(configs: Sequence[object]) -> None:
+    """InvalidRequest for more configs of one resource than any resource has."""
+    if len(configs) > CONFIGS_OF_RESOURCE_MAX:
+        raise InvalidRequest(f"A resource may have {CONFIGS_OF_RESOURCE_MAX} configs at most.")
 
 
 def alter_each(

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from minibroker.config import request_limits as limits
+
 _INT_MAX: Final = str(2**31 - 1)
 _KINDS: Final = ("consumer", "share", "streams")
 
@@ -510,6 +512,19 @@ DIFFERENCES: Final = (
         "and one more for each 512 bytes. The first 1,000 records at fault are named.",
         "A few kilobytes cannot take the memory and the time of the whole broker.",
         remains="Producers send nothing like it: gzip reaches a ratio of 1032, and their blocks have 32 KiB and more.",
+    ),
+    Difference(
+        "request-limits",
+        "Errors and answers",
+        "A request may have any number of elements, apart from 10,000 records that it may write into the metadata log.",
+        f"Requests that must be seen as a whole are refused above a limit. INVALID_REQUEST: {limits.FEATURE_UPDATES_MAX} features in "
+        f"UpdateFeatures, {limits.LIST_GROUPS_FILTERS_MAX} filters in ListGroups, {limits.QUOTA_COMPONENTS_MAX} components in "
+        f"DescribeClientQuotas, {limits.CONFIGS_OF_RESOURCE_MAX} configs of one resource, {limits.HEARTBEAT_ELEMENTS_MAX} elements in a "
+        "ConsumerGroupHeartbeat, ShareGroupHeartbeat or StreamsGroupHeartbeat. POLICY_VIOLATION: "
+        f"{limits.SCRAM_CHANGES_MAX} users in AlterUserScramCredentials, {limits.QUOTA_ALTERATIONS_MAX} entries and operations in "
+        f"AlterClientQuotas, {limits.TRANSACTION_PARTITIONS_MAX} partitions in AddPartitionsToTxn.",
+        "One request must not hold the loop, which serves all clients.",
+        remains="No client that is in use comes near.",
     ),
     Difference(
         "deleted-topics",

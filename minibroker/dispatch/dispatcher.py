@@ -154,8 +154,8 @@ class Dispatcher:
                 work = partial(services.slices.run, large.finish_decoding(decoding))
             else:
                 request, budget = decoded
-        if request is not None and plan.pieces is not None and not plan.pieces.is_one(request):
-            work = partial(services.slices.run, large.serve_in_pieces(plan.pieces, request, budget))
+        if request is not None:
+            work = large.work(request, budget)
         answer = self.run(plan, ctx, request, work)
         return answer if type(answer) is list else self._later(plan, ctx, request, answer)
 

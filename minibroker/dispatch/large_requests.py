@@ -14,7 +14,7 @@ from collections.abc import Callable, Generator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from minibroker.dispatch.delayed import NO_RESPONSE, Delayed
+from minibroker.dispatch.delayed import NO_RESPONSE, Delayed, Work
 from minibroker.dispatch.pieces import Merged, Pieces
 from minibroker.dispatch.slices import Steps
 from minibroker.errors import KafkaError, PolicyViolation, WireError
@@ -54,9 +54,22 @@ class LargeRequest:
     def finish_decoding(self, decoding: Decoding) -> Steps:
         """Decode the rest, then serve the request."""
         request, budget = yield from decoding
+        refusal = None if self._plan.limit is None else self._plan.limit.refusal(request)
+        if refusal is not None:
+            return self._respond(request, partial(_raise, refusal))
         if self._plan.pieces is None or self._plan.pieces.is_one(request):
             return (yield from self._response(request))
         return (yield from self.serve_in_pieces(self._plan.pieces, request, budget))
+
+    def work(self, request: Any, budget: int) -> Work | None:
+        """Return what answers a request that was decoded at once; None if its handler does so as usual."""
+        plan = self._plan
+        refusal = None if plan.limit is None else plan.limit.refusal(request)
+        if refusal is not None:
+            return partial(_raise, refusal)
+        if plan.pieces is None or plan.pieces.is_one(request):
+            return None
+        return partial(self._ctx.slices.run, self.serve_in_pieces(plan.pieces, request, budget))
 
     def serve_in_pieces(self, pieces: Pieces, request: Any, budget: int) -> Steps:
         """Serve one piece after another. Returns one response, whose encoded parts take `budget` bytes at most."""

@@ -34,7 +34,7 @@ Key = Callable[[Any, Any], object]  #: (RequestContext, element of the outermost
 class Pieces:
     """How requests of one API are cut."""
 
-    __slots__ = ("answer", "beside", "check", "is_atomic", "key", "request", "size", "weight")
+    __slots__ = ("answer", "beside", "check", "is_atomic", "key", "others", "request", "size", "weight")
 
     def __init__(  # each argument is named
         self,
@@ -44,6 +44,7 @@ class Pieces:
         size: int = USUAL_SIZE,
         key: Key | None = None,
         beside: tuple[str, ...] = (),
+        others: tuple[str, ...] = (),
         most: int | None = None,
         weight: Callable[[Any], int] | None = None,
         check: Callable[[Any, Any], None] | None = None,
@@ -56,6 +57,7 @@ class Pieces:
             size: the most elements of a piece; what takes a millisecond or two.
             key: what is equal for elements that must be in the same piece.
             beside: arrays inside an element of the innermost array whose elements count, too, and stay together.
+            others: further arrays of the request like the outermost one, whose elements are answered after those.
             most: for a request that cannot be cut, because it is done as a whole or not at all: one of more elements is refused.
             weight: as how many elements an element counts, where that is not seen from its arrays; of requests with one array.
             check: (RequestContext, request) -> what speaks against the whole request, raised before it is cut.
@@ -68,6 +70,7 @@ class Pieces:
         self.size = size if most is None else most
         self.key = key
         self.beside = beside
+        self.others = others
 
     def are_in(self, request_type: type[Any], version: int) -> bool:
         """Whether this version has the array."""
@@ -80,20 +83,27 @@ class Pieces:
             field = _field(struct_type, name)
             sizes.append(codec.min_element_size(field, version, flexible))
             struct_type = field.struct or struct_type
+        sizes += [codec.min_element_size(_field(request_type, name), version, flexible) for name in self.others]
         return self.size * min(sizes)
 
     def is_one(self, request: Any) -> bool:
         """Whether a request is small enough to be served at once."""
         left = self.size
-        for element in getattr(request, self.request[0]) or ():
-            left -= self._weight(element, self.request[1:])
-            if left < 0:
-                return False
+        for name in (self.request[0], *self.others):
+            for element in getattr(request, name) or ():
+                left -= self._weight(element, self.request[1:])
+                if left < 0:
+                    return False
         return True
 
     def cut(self, ctx: Any, request: Any) -> Iterator[Piece | None]:
         """The requests of the pieces, each made when it is asked for; None is a pause."""
-        outer = self.request[0]
+        names = (self.request[0], *self.others)
+        for name in names:
+            rest: dict[str, Any] = {other: [] for other in names if other != name}
+            yield from self._cut_array(ctx, replace(request, **rest) if rest else request, name)
+
+    def _cut_array(self, ctx: Any, request: Any, outer: str) -> Iterator[Piece | None]:
         elements: Iterable[Any] = getattr(request, outer) or ()
         groups: Iterable[Sequence[Any]] | None = None
         if self.key is not None:

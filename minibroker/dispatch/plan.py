@@ -38,7 +38,7 @@ class Plan:
 
     __slots__ = (
         "_decode", "_encode", "_has_leftover", "_header_size", "_pack_prefix", "_request_has_tags", "api", "at_once", "flexible", "handle",
-        "on_error", "pieces", "version",
+        "limit", "on_error", "pieces", "version",
     )  # fmt: skip
 
     def __init__(self, handler: Handler, version: int) -> None:
@@ -48,10 +48,13 @@ class Plan:
         self.on_error = handler.on_error
         flexible = self.flexible = self.api.flexible(version)
         self.pieces = next((each for each in handler.pieces if each.are_in(self.api.Request, version)), None)
+        self.limit = handler.limit
         #: bytes of the largest frame that is surely decoded and served at once
         self.at_once = SLICED_FROM
         if self.pieces is not None and not has_records(self.api.Request, version):
             self.at_once = min(SLICED_FROM, self.pieces.least_size(self.api.Request, version, flexible))
+        if self.limit is not None:
+            self.at_once = min(self.at_once, self.limit.most)  # each element has a byte at least
         self._decode = decoder(self.api.Request, version, flexible)
         self._encode = encoder(self.api.Response, version, flexible)
         self._has_leftover = self.api.leftover_allowed

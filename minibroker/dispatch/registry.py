@@ -13,6 +13,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, TypeVar
 
+from minibroker.dispatch.element_limit import ElementLimit
 from minibroker.dispatch.pieces import Pieces
 from minibroker.errors import KafkaError
 from minibroker.wire.api import Api, api_of
@@ -25,17 +26,20 @@ H = TypeVar("H", bound=Handle)
 class Handler:
     """One API key as the broker serves it."""
 
-    __slots__ = ("api", "handle", "module", "pieces")
+    __slots__ = ("api", "handle", "limit", "module", "pieces")
 
-    def __init__(self, api: Api, handle: Handle, module: str | None = None, pieces: Sequence[Pieces] = ()) -> None:
+    def __init__(
+        self, api: Api, handle: Handle, module: str | None = None, pieces: Sequence[Pieces] = (), limit: ElementLimit | None = None
+    ) -> None:
         self.api = api
         self.handle = handle
         self.pieces = pieces  #: how large requests are cut, by the first that a version has
+        self.limit = limit
         self.module: str = module or handle.__module__
 
     def around(self, handle: Handle) -> Handler:
         """The same API by another function, with this module's shape of errors."""
-        return Handler(self.api, handle, self.module, self.pieces)
+        return Handler(self.api, handle, self.module, self.pieces, self.limit)
 
     @property
     def on_error(self) -> OnError | None:
@@ -76,14 +80,15 @@ class Registry:
 _REGISTRY = Registry()
 
 
-def handles(schema: ModuleType, *pieces: Pieces) -> Callable[[H], H]:
+def handles(schema: ModuleType, *pieces: Pieces, limit: ElementLimit | None = None) -> Callable[[H], H]:
     """Register the decorated function for the API that `schema` declares, in every version that `schema.VERSIONS` names.
 
-    `pieces` say how large requests are cut; several of them where versions have different arrays.
+    `pieces` say how large requests are cut; several of them where versions have different arrays. `limit` is for requests that cannot be
+    cut: those of more elements are refused.
     """
 
     def register(handle: H) -> H:
-        _REGISTRY.add(Handler(api_of(schema), handle, pieces=pieces))
+        _REGISTRY.add(Handler(api_of(schema), handle, pieces=pieces, limit=limit))
         return handle
 
     return register

@@ -6,12 +6,14 @@ in any case; one that does not exist matches nothing. Groups of a log that is of
 
 from __future__ import annotations
 
+from minibroker.config.request_limits import LIST_GROUPS_FILTERS_MAX
 from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.element_limit import ElementLimit
 from minibroker.dispatch.registry import handles
 from minibroker.schemas import k16_list_groups as schema
 
 
-@handles(schema)
+@handles(schema, limit=ElementLimit(LIST_GROUPS_FILTERS_MAX))
 def list_groups(ctx: RequestContext, request: schema.Request) -> schema.Response:
     """Reads the logs of groups that nobody asked for yet; COORDINATOR_LOAD_IN_PROGRESS where that takes time."""
     states = {each.lower() for each in request.states_filter}

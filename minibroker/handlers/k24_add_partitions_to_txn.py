@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from minibroker.cluster.topic import INTERNAL_TOPICS
+from minibroker.config.request_limits import TRANSACTION_PARTITIONS_MAX
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Delayed, when_done
 from minibroker.dispatch.pieces import Pieces
@@ -35,10 +36,9 @@ BATCHED_SINCE = 4
 FENCED_SINCE = 2
 ABORTABLE_SINCE = 5
 
-_PARTITIONS_MAX: Final = 10_000  #: of a request: a transaction gets all of them or none
 _PIECES: Final = (
-    Pieces("transactions.topics.partitions", "results_by_transaction.topic_results.results_by_partition", most=_PARTITIONS_MAX),
-    Pieces("v3_and_below_topics.partitions", "results_by_topic_v3_and_below.results_by_partition", most=_PARTITIONS_MAX),
+    Pieces("transactions.topics.partitions", "results_by_transaction.topic_results.results_by_partition", most=TRANSACTION_PARTITIONS_MAX),
+    Pieces("v3_and_below_topics.partitions", "results_by_topic_v3_and_below.results_by_partition", most=TRANSACTION_PARTITIONS_MAX),
 )
 
 Codes = dict["TopicPartition", int]

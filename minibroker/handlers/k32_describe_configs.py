@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from minibroker.cluster.config_changes import check_config_count
 from minibroker.cluster.config_entries import ConfigEntry, topic_entries
 from minibroker.cluster.metadata_image import (
     ALL_BROKERS,
@@ -49,8 +50,10 @@ def describe_configs(ctx: RequestContext, request: schema.Request) -> schema.Res
 
 def _describe(ctx: RequestContext, request: schema.Request, resource: schema.Resource) -> schema.Result:
     error_code, message, entries = 0, "", []
-    keys = set(resource.configuration_keys or ())
+    keys: set[str] = set()
     try:
+        check_config_count(resource.configuration_keys or ())
+        keys.update(resource.configuration_keys or ())
         entries = _entries(ctx, resource, keys)
     except UnknownTopicOrPartition as error:
         error_code = error.code

@@ -6,7 +6,7 @@ Each resource is altered or refused on its own, whole; one that is named twice i
 
 from __future__ import annotations
 
-from minibroker.cluster.config_changes import SET, Change, alter_each
+from minibroker.cluster.config_changes import SET, Change, alter_each, check_config_count
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles
@@ -16,6 +16,8 @@ from minibroker.schemas import k33_alter_configs as schema
 @handles(schema, Pieces("resources", "responses", key=lambda _ctx, each: (each.resource_type, each.resource_name), beside=("configs",)))
 def alter_configs(ctx: RequestContext, request: schema.Request) -> schema.Response:
     """Answer each resource on its own."""
+    for resource in request.resources:
+        check_config_count(resource.configs)  # one of many configs is a piece of its own
     wanted = [
         (resource.resource_type, resource.resource_name, [Change(config.name, SET, config.value) for config in resource.configs])
         for resource in request.resources

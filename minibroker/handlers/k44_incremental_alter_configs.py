@@ -7,7 +7,7 @@ A broker's loggers (8) take levels from then on, until it stops.
 
 from __future__ import annotations
 
-from minibroker.cluster.config_changes import Change, alter_each
+from minibroker.cluster.config_changes import Change, alter_each, check_config_count
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles
@@ -17,6 +17,8 @@ from minibroker.schemas import k44_incremental_alter_configs as schema
 @handles(schema, Pieces("resources", "responses", key=lambda _ctx, each: (each.resource_type, each.resource_name), beside=("configs",)))
 def incremental_alter_configs(ctx: RequestContext, request: schema.Request) -> schema.Response:
     """Answer each resource on its own."""
+    for resource in request.resources:
+        check_config_count(resource.configs)  # one of many configs is a piece of its own
     wanted = [
         (
             resource.resource_type,

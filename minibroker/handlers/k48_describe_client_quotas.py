@@ -9,13 +9,15 @@ Quotas are kept (cluster/client_quotas.py), told in the order in which they were
 from __future__ import annotations
 
 from minibroker.cluster.client_quotas import Component, described, in_order
+from minibroker.config.request_limits import QUOTA_COMPONENTS_MAX
 from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.element_limit import ElementLimit
 from minibroker.dispatch.registry import handles
 from minibroker.errors import KafkaError
 from minibroker.schemas import k48_describe_client_quotas as schema
 
 
-@handles(schema)
+@handles(schema, limit=ElementLimit(QUOTA_COMPONENTS_MAX))
 def describe_client_quotas(ctx: RequestContext, request: schema.Request) -> schema.Response:
     """Answer each entity with all its quotas."""
     components = [Component(each.entity_type, each.match_type, each.match) for each in request.components]

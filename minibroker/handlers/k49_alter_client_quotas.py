@@ -9,7 +9,7 @@ They hold from the next request on (dispatch/quotas.py).
 from __future__ import annotations
 
 from minibroker.cluster.client_quotas import Alteration, Entity, alter, in_order
-from minibroker.cluster.metadata_log import RECORDS_IN_BATCH_MAX
+from minibroker.config.request_limits import QUOTA_ALTERATIONS_MAX
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles
@@ -17,7 +17,7 @@ from minibroker.errors import KafkaError
 from minibroker.schemas import k49_alter_client_quotas as schema
 
 
-@handles(schema, Pieces("entries", "entries", beside=("ops",), most=2 * RECORDS_IN_BATCH_MAX))
+@handles(schema, Pieces("entries", "entries", beside=("ops",), most=QUOTA_ALTERATIONS_MAX))
 def alter_client_quotas(ctx: RequestContext, request: schema.Request) -> schema.Response:
     """Answer each entity in the order of the request."""
     alterations = [Alteration(_entity(entry), [(op.key, None if op.remove else op.value) for op in entry.ops]) for entry in request.entries]

@@ -2,26 +2,25 @@
 
 Versions: 0; flexible; bytes behind the request are passed over (librdkafka leaves one there). Each user is altered or refused alone and
 answered once: those that went well, then the others. One change a user: a second one is DUPLICATE_RESOURCE.
+A request of more than 1,000 changes is refused: POLICY_VIOLATION (config/request_limits.py).
 Credentials are records of the metadata log, as Apache Kafka has them (cluster/scram_credentials.py); answered when they are on the disk.
 Not done: logging in with them (SASL).
 """
 
 from __future__ import annotations
 
-from minibroker.cluster.metadata_log import RECORDS_IN_BATCH_MAX
 from minibroker.cluster.scram_credentials import Deletion, Upsertion, alter
+from minibroker.config.request_limits import SCRAM_CHANGES_MAX
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles
-from minibroker.errors import KafkaError, PolicyViolation
+from minibroker.errors import KafkaError
 from minibroker.schemas import k51_alter_user_scram_credentials as schema
 
 
-@handles(schema, Pieces("deletions", "results", most=RECORDS_IN_BATCH_MAX))
+@handles(schema, Pieces("deletions", "results", others=("upsertions",), most=SCRAM_CHANGES_MAX))
 def alter_user_scram_credentials(ctx: RequestContext, request: schema.Request) -> schema.Response:
     """Answer each user."""
-    if len(request.deletions) + len(request.upsertions) > RECORDS_IN_BATCH_MAX:
-        raise PolicyViolation(f"A request may change {RECORDS_IN_BATCH_MAX} users at most.")
     changes: list[Deletion | Upsertion] = [Deletion(each.name, each.mechanism) for each in request.deletions]
     changes += [Upsertion(each.name, each.mechanism, each.iterations, each.salt, each.salted_password) for each in request.upsertions]
     records, outcomes = alter(ctx.cluster.image.kept, ctx.cluster.image.features, changes)

@@ -14,14 +14,16 @@ from __future__ import annotations
 from typing import Final
 
 from minibroker.cluster.features import Update
+from minibroker.config.request_limits import FEATURE_UPDATES_MAX
 from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.element_limit import ElementLimit
 from minibroker.dispatch.registry import handles
 from minibroker.schemas import k57_update_features as schema
 
 RESULTS_UNTIL: Final = 1
 
 
-@handles(schema)
+@handles(schema, limit=ElementLimit(FEATURE_UPDATES_MAX))
 def update_features(ctx: RequestContext, request: schema.Request) -> schema.Response:
     """Answer when the levels are on the disk."""
     updates = [Update(each.feature, each.max_version_level, each.upgrade_type) for each in request.feature_updates]

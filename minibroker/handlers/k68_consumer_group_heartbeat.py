@@ -12,9 +12,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
+from minibroker.config.request_limits import HEARTBEAT_ELEMENTS_MAX
 from minibroker.dispatch.consumer_protocol import check_served
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import when_done
+from minibroker.dispatch.element_limit import ElementLimit
 from minibroker.dispatch.registry import handles
 from minibroker.errors import KafkaError
 from minibroker.schemas import k68_consumer_group_heartbeat as schema
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 OWN_ID_SINCE: Final = 1
 
 
-@handles(schema)
+@handles(schema, limit=ElementLimit(HEARTBEAT_ELEMENTS_MAX))
 def consumer_group_heartbeat(ctx: RequestContext, request: schema.Request) -> Any:
     """Response, or Delayed where the log is to be synced first."""
     from minibroker.coordinator.group.assignment import frozen  # noqa: PLC0415  a start does without

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from minibroker.config.request_limits import HEARTBEAT_ELEMENTS_MAX
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import when_done
+from minibroker.dispatch.element_limit import ElementLimit
 from minibroker.dispatch.registry import handles
 from minibroker.dispatch.share_protocol import check_member_id, check_served
 from minibroker.errors import KafkaError
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from minibroker.coordinator.group.share.requests import HeartbeatAnswer
 
 
-@handles(schema)
+@handles(schema, limit=ElementLimit(HEARTBEAT_ELEMENTS_MAX))
 def share_group_heartbeat(ctx: RequestContext, request: schema.Request) -> Any:
     """Response, or Delayed where logs are to be synced first."""
     from minibroker.coordinator.group.share.requests import Heartbeat  # noqa: PLC0415  a start does without

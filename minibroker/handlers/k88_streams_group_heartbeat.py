@@ -12,9 +12,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from minibroker.cluster.features import STREAMS_VERSION_FEATURE
+from minibroker.config.request_limits import HEARTBEAT_ELEMENTS_MAX
 from minibroker.dispatch.consumer_protocol import check_served
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import when_done
+from minibroker.dispatch.element_limit import ElementLimit
 from minibroker.dispatch.registry import handles
 from minibroker.errors import KafkaError
 from minibroker.schemas import k88_streams_group_heartbeat as schema
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from minibroker.coordinator.group.streams.requests import HeartbeatAnswer
 
 
-@handles(schema)
+@handles(schema, limit=ElementLimit(HEARTBEAT_ELEMENTS_MAX))
 def streams_group_heartbeat(ctx: RequestContext, request: schema.Request) -> Any:
     """Response, or Delayed where the log is to be synced first."""
     from minibroker.coordinator.group.streams.requests import heartbeat_of  # noqa: PLC0415  a start does without

@@ -7,6 +7,7 @@ from uuid import UUID
 
 import pytest
 
+from minibroker.config.request_limits import QUOTA_ALTERATIONS_MAX
 from minibroker.dispatch import registry
 from minibroker.dispatch.dispatcher import Answer, InFlight
 from minibroker.dispatch.pieces import Merged, Pieces
@@ -142,7 +143,7 @@ def test_a_topic_in_several_pieces_is_one_in_the_answer() -> None:
 
 def test_too_much_of_what_cannot_be_cut_is_refused_and_nothing_is_done() -> None:
     memory = BrokerInMemory()
-    for count, error_code in ((20_000, 0), (20_001, PolicyViolation.code)):
+    for count, error_code in ((QUOTA_ALTERATIONS_MAX, 0), (QUOTA_ALTERATIONS_MAX + 1, PolicyViolation.code)):
         entries = [
             k49_alter_client_quotas.Entry(
                 entity=[k49_alter_client_quotas.Entity(entity_type="user", entity_name=f"{count}-{number}")],
@@ -154,7 +155,7 @@ def test_too_much_of_what_cannot_be_cut_is_refused_and_nothing_is_done() -> None
         response = memory.ask(k49_alter_client_quotas.Request(entries=entries, validate_only=False))
         assert {entry.error_code for entry in response.entries} == {error_code}
         assert len(response.entries) == len(entries)
-        assert len(memory.cluster.image.kept.quotas) == 10_000
+        assert len(memory.cluster.image.kept.quotas) == QUOTA_ALTERATIONS_MAX // 2
 
 
 def test_equal_elements_are_in_one_piece() -> None:

@@ -1,0 +1,34 @@
+"""The most elements of requests that must be seen as a whole, so that they can be served neither in pieces nor in slices.
+
+Clients stay far below each limit. A request above it is refused before any work, so that its work never holds the loop for long.
+minibroker/config/differences.py lists them.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+#: UpdateFeatures: a cluster has six features, and all levels change together or none.
+FEATURE_UPDATES_MAX: Final = 100
+
+#: ListGroups: groups have fewer than ten states, and five types.
+LIST_GROUPS_FILTERS_MAX: Final = 100
+
+#: DescribeClientQuotas: an entity has three types, each of which a filter may name once.
+QUOTA_COMPONENTS_MAX: Final = 100
+
+#: AlterClientQuotas: entries and their operations together. Tools alter one entity at a time.
+QUOTA_ALTERATIONS_MAX: Final = 4_000
+
+#: AlterUserScramCredentials: each upsertion computes three keyed hashes. Tools change one user at a time.
+SCRAM_CHANGES_MAX: Final = 1_000
+
+#: AlterConfigs, IncrementalAlterConfigs, DescribeConfigs: configs of one resource. Apache Kafka 4.3.1 knows 344 of a broker.
+CONFIGS_OF_RESOURCE_MAX: Final = 1_000
+
+#: Heartbeats of consumer, share and streams groups: topic names, owned partitions and what a topology has, together. The answer depends on
+#: all of them, and each is compared with what the group has.
+HEARTBEAT_ELEMENTS_MAX: Final = 10_000
+
+#: AddPartitionsToTxn: a transaction gets all of the partitions or none of them.
+TRANSACTION_PARTITIONS_MAX: Final = 10_000
