@@ -47,8 +47,8 @@ class BrokerOptions:
         port: int = 0,
         brokers: int = 1,
         racks: Iterable[str] = (),
-        ports: Iterable[int] = (),
         like_kafka: bool = False,
+        ports: Iterable[int] = (),
     ) -> None:
         """`ports` are those of all brokers, where they are known from the start before."""
         if isinstance(topics, str):
