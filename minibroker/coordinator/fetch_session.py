@@ -17,6 +17,8 @@ A partition is **settled** when the client was told all that there is of it. Fro
 session itself (Partition.subscribe). So a request costs what has changed, however many partitions there are. A session that nobody waits
 in is told once by each of its partitions and then no more: one whose client is gone costs producers nothing.
 
+A request of more than AT_ONCE_MAX partitions, or in a session of more, is served in slices (`FetchSessionCache.context_in_slices`).
+
 Limits: max.incremental.fetch.session.cache.slots sessions. For a new one, the session unused for longest goes if that is
 more than EVICTION_MS ago; else the smallest of those older than EVICTION_MS, if the new one is larger. All sessions together hold at
 most PARTITIONS_MAX partitions, which Kafka does not limit: a client for which there is no room is served without a session, which
@@ -26,10 +28,10 @@ costs it longer answers and nothing more. Sources: Kafka's FetchManager, FetchSe
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from itertools import count
 from operator import attrgetter
-from typing import ClassVar, Final, Protocol
+from typing import ClassVar, Final, Protocol, TypeVar
 from uuid import UUID
 
 from minibroker.clock import Clock
@@ -42,12 +44,20 @@ NO_SESSION: Final = 0
 OPENING_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1
 _MAX_EPOCH: Final = 2**31 - 1
+_NOT_INCREMENTAL: Final = frozenset({FINAL_EPOCH, OPENING_EPOCH})
 PARTITIONS_MAX: Final = 100_000  #: of all sessions; each takes a kilobyte
+AT_ONCE_MAX: Final = 1000  #: partitions of a request, or of its session, that are served in one turn of the loop
+STEP: Final = 50  #: partitions between two pauses
 EVICTION_MS: Final = 120_000  #: min.incremental.fetch.session.eviction.ms
 
 TopicKey = str | UUID  #: name before version 13, topic id from then on
 Asked = tuple[TopicKey, schema.Partition]
 Result = tuple[TopicKey, schema.PartitionResult]
+T = TypeVar("T")
+
+
+class ManyPartitions(Exception):  # noqa: N818  not an error: the request has to be served in slices
+    """A request is about more partitions than are served at once; nothing was done."""
 
 
 class Told:
@@ -225,6 +235,9 @@ class FetchContext(Protocol):
     def answer(self, results: list[Result]) -> tuple[int, list[Result]]:
         """The session id to answer and the results to tell; called once, when the answer leaves."""
 
+    def answer_in_slices(self, results: list[Result]) -> Generator[None, None, tuple[int, list[Result]]]:
+        """As `answer`, with pauses."""
+
     def answer_nothing(self) -> int:
         """The session id of an answer without partitions, to a client above its quota; its session stays as it was, or unopened."""
 
@@ -245,6 +258,11 @@ class Sessionless:
 
     def answer(self, results: list[Result]) -> tuple[int, list[Result]]:
         """No session, everything."""
+        return NO_SESSION, results
+
+    def answer_in_slices(self, results: list[Result]) -> Generator[None, None, tuple[int, list[Result]]]:
+        """As `answer`."""
+        yield
         return NO_SESSION, results
 
     def answer_nothing(self) -> int:
@@ -277,6 +295,19 @@ class Opening:
             session.partitions[topic, result.partition_index].tell(result)
         return session.session_id, results
 
+    def answer_in_slices(self, results: list[Result]) -> Generator[None, None, tuple[int, list[Result]]]:
+        """As `answer`, with pauses."""
+        session = self.session = yield from self._cache.open_in_slices(self._asked, self._uses_topic_ids, self._isolation_level)
+        if session is None:
+            return NO_SESSION, results
+        for part in _parts(results):
+            for topic, result in part:
+                told = session.partitions.get((topic, result.partition_index))
+                if told is not None:
+                    told.tell(result)
+            yield
+        return session.session_id, results
+
     def answer_nothing(self) -> int:
         """None is opened: clients take an empty first answer for one that they have to ask for again."""
         return NO_SESSION
@@ -298,6 +329,15 @@ class Incremental:
     def answer(self, results: list[Result]) -> tuple[int, list[Result]]:
         """What is news; InvalidFetchSessionEpoch when another request went on with the session meanwhile."""
         return self.answer_nothing(), list(self.session.changed(results))
+
+    def answer_in_slices(self, results: list[Result]) -> Generator[None, None, tuple[int, list[Result]]]:
+        """As `answer`, with pauses."""
+        told: list[Result] = []
+        for part in _parts(results):
+            self.answer_nothing()
+            told += self.session.changed(part)
+            yield
+        return self.answer_nothing(), told
 
     def answer_nothing(self) -> int:
         """The session's id; InvalidFetchSessionEpoch as above."""
@@ -324,22 +364,19 @@ class FetchSessionCache:
 
         Raises:
             FetchSessionIdNotFound, InvalidFetchSessionEpoch, FetchSessionTopicIdError: see the table above.
+            ManyPartitions: `context_in_slices` must be asked.
         """
-        if request.session_epoch in {FINAL_EPOCH, OPENING_EPOCH}:
+        if request.session_epoch in _NOT_INCREMENTAL:
             asked = asked_in(request, uses_topic_ids)
             if request.session_id in self._sessions:
                 self._close(request.session_id)
             if request.session_epoch == FINAL_EPOCH:
                 return Sessionless(asked)
             return Opening(self, asked, uses_topic_ids, request.isolation_level)
-        session = self._sessions.get(request.session_id)
-        if session is None:
-            raise FetchSessionIdNotFound
-        if session.epoch != request.session_epoch:
-            raise InvalidFetchSessionEpoch
-        if session.uses_topic_ids != uses_topic_ids:
-            raise FetchSessionTopicIdError
+        session = self._expected(request, uses_topic_ids)
         asked = asked_in(request, uses_topic_ids)
+        if len(session.partitions) > AT_ONCE_MAX:
+            raise ManyPartitions
         session.begin(request.isolation_level)
         if asked or request.forgotten_topics_data:
             self._update(session, asked, forgotten_in(request, uses_topic_ids))
@@ -350,24 +387,94 @@ class FetchSessionCache:
         self._touch(session)
         return Incremental(session)
 
+    def context_in_slices(self, request: schema.Request, *, uses_topic_ids: bool) -> Generator[None, None, FetchContext]:
+        """As `context`, with pauses. Another request may end the session meanwhile: FetchSessionIdNotFound."""
+        if request.session_epoch in _NOT_INCREMENTAL:
+            asked = yield from _asked_in_slices(request, uses_topic_ids)
+            if request.session_id in self._sessions:
+                self._close(request.session_id)
+            if request.session_epoch == FINAL_EPOCH:
+                return Sessionless(asked)
+            return Opening(self, asked, uses_topic_ids, request.isolation_level)
+        asked = yield from _asked_in_slices(request, uses_topic_ids)
+        session = self._expected(request, uses_topic_ids)
+        session.begin(request.isolation_level)
+        session.epoch = 1 if session.epoch == _MAX_EPOCH else session.epoch + 1  # no other request is served by this epoch
+        context = Incremental(session)
+        self._touch(session)
+        for part in _parts(asked):
+            self._update(session, part, [])
+            yield
+            self._check_is_open(session)
+        for topics in _parts(request.forgotten_topics_data):
+            for topic in topics:
+                key = topic.topic_id if uses_topic_ids else topic.topic
+                for indexes in _parts(topic.partitions):
+                    self._update(session, [], [(key, index) for index in indexes])
+                    if len(indexes) == STEP:
+                        yield
+                        self._check_is_open(session)
+            yield
+            self._check_is_open(session)
+        if not session.partitions:
+            self._close(session.session_id)
+            return Sessionless(asked)
+        return context
+
+    def _expected(self, request: schema.Request, uses_topic_ids: bool) -> FetchSession:
+        """The session that a request goes on with; its errors as in `context`."""
+        session = self._sessions.get(request.session_id)
+        if session is None:
+            raise FetchSessionIdNotFound
+        if session.epoch != request.session_epoch:
+            raise InvalidFetchSessionEpoch
+        if session.uses_topic_ids != uses_topic_ids:
+            raise FetchSessionTopicIdError
+        return session
+
+    def _check_is_open(self, session: FetchSession) -> None:
+        if self._sessions.get(session.session_id) is not session:
+            raise FetchSessionIdNotFound
+
     def get(self, session_id: int) -> FetchSession | None:
         """A session that is open."""
         return self._sessions.get(session_id)
 
     def open(self, asked: list[Asked], uses_topic_ids: bool, isolation_level: int) -> FetchSession | None:
         """A new session, or None when there is no room for it."""
+        session = self._reserve(len(asked), uses_topic_ids, isolation_level)
+        if session is not None:
+            self._update(session, asked, [])
+        return session
+
+    def open_in_slices(self, asked: list[Asked], uses_topic_ids: bool, isolation_level: int) -> Generator[None, None, FetchSession | None]:
+        """As `open`, with pauses; None also when the session had to go for another one meanwhile."""
+        session = self._reserve(len(asked), uses_topic_ids, isolation_level)
+        if session is None:
+            return None
+        for part in _parts(asked):
+            try:
+                self._update(session, part, [])
+            except FetchSessionIdNotFound:  # others took the room
+                return None
+            yield
+            if self._sessions.get(session.session_id) is not session:
+                return None
+        return session
+
+    def _reserve(self, size: int, uses_topic_ids: bool, isolation_level: int) -> FetchSession | None:
+        """A session for `size` partitions, without any of them yet, if there is room."""
         now_ms = self._clock.now_ms()
-        if not self._has_room(len(asked), now_ms):
+        if not self._has_room(size, now_ms):
             return None
         session_id = self._new_id()
         while session_id in self._sessions or session_id == NO_SESSION:
             session_id = self._new_id()
         session = self._sessions[session_id] = FetchSession(session_id, uses_topic_ids, now_ms)
         session.begin(isolation_level)
-        self._update(session, asked, [])
         return session
 
-    def _update(self, session: FetchSession, asked: list[Asked], forgotten: list[tuple[TopicKey, int]]) -> None:
+    def _update(self, session: FetchSession, asked: Sequence[Asked], forgotten: list[tuple[TopicKey, int]]) -> None:
         """Apply a request to its session; FetchSessionIdNotFound when the session is closed because it grew too large."""
         before = len(session.partitions)
         session.update(asked, forgotten)
@@ -413,19 +520,50 @@ class FetchSessionCache:
 
 
 def asked_in(request: schema.Request, uses_topic_ids: bool) -> list[Asked]:
-    """The partitions of a request, in its order; of one that is there twice the latter, in the former's place."""
+    """The partitions of a request, in its order; of one that is there twice the latter, in the former's place.
+
+    Raises:
+        ManyPartitions: there are more than AT_ONCE_MAX.
+    """
     if uses_topic_ids:
         asked: list[Asked] = [(topic.topic_id, partition) for topic in request.topics for partition in topic.partitions]
     else:
         asked = [(topic.topic, partition) for topic in request.topics for partition in topic.partitions]
     if len(asked) < 2:
         return asked
+    if len(asked) > AT_ONCE_MAX:
+        raise ManyPartitions
     return list({(topic, partition.partition): (topic, partition) for topic, partition in asked}.values())
 
 
 def forgotten_in(request: schema.Request, uses_topic_ids: bool) -> list[tuple[TopicKey, int]]:
     """The partitions that a request takes out of its session."""
     forgotten = request.forgotten_topics_data
+    if not forgotten:
+        return []
+    if len(forgotten) + sum(len(topic.partitions) for topic in forgotten) > AT_ONCE_MAX:
+        raise ManyPartitions
     if uses_topic_ids:
         return [(topic.topic_id, partition) for topic in forgotten for partition in topic.partitions]
     return [(topic.topic, partition) for topic in forgotten for partition in topic.partitions]
+
+
+def _asked_in_slices(request: schema.Request, uses_topic_ids: bool) -> Generator[None, None, list[Asked]]:
+    """As `asked_in`, of any number."""
+    found: dict[tuple[TopicKey, int], Asked] = {}
+    for topics in _parts(request.topics):
+        for topic in topics:
+            key = topic.topic_id if uses_topic_ids else topic.topic
+            for part in _parts(topic.partitions):
+                for partition in part:
+                    found[key, partition.partition] = key, partition
+                if len(part) == STEP:
+                    yield
+        yield
+    return list(found.values())
+
+
+def _parts(elements: Sequence[T]) -> Iterator[Sequence[T]]:
+    """What is done between two pauses."""
+    for start in range(0, len(elements), STEP):
+        yield elements[start : start + STEP]

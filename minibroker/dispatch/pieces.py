@@ -213,7 +213,7 @@ class _OpenArray:
         self._version = version
         self._flexible = flexible
         self._count = 0
-        self._chunks: list[bytes] = []
+        self._chunks: list[Buffer] = []
         self._last: Any = None
         self._nested: _OpenArray | None = None  #: the inner array of `_last`, if that went on
 
@@ -260,10 +260,9 @@ class _OpenArray:
         encoded += codec.encode_chunks(last, self._version, flexible=self._flexible)
 
     def _keep(self, encoded: list[Buffer]) -> None:
-        if encoded:
-            chunk = b"".join(encoded)
-            self.size += len(chunk)
-            self._chunks.append(chunk)
+        chunks = codec.joined(encoded)
+        self.size += sum(map(len, chunks))
+        self._chunks += chunks
 
 
 def _field(struct_type: type[Any], name: str) -> Field:

@@ -22,7 +22,8 @@ Rules for the generator:
 - Yield at least once per millisecond of work. Between two yields nothing else runs, so an invariant holds there as in any handler.
 - Other requests run at a yield: topics may be deleted, groups may change. Look things up again after it. What must be atomic is done
   between two yields: validate in slices, then commit at once.
-- The request and the bytes of its frame stay valid until the generator ends; its connection serves no other request meanwhile.
+- The request and the bytes of its frame stay valid until the generator ends; its connection serves no other request meanwhile. Work
+  that reads no bytes of its frame, and may wait for long, is run with `keeps_frame=False`.
 - When the connection is gone, the generator is closed at its yield (GeneratorExit).
 
 Of all sliced work of a broker together one slice runs in each turn. At most ACTIVE_MAX works take turns and the others queue, so that
@@ -63,9 +64,12 @@ class Slices:
         """Count the works that have something to do; those that wait for a Delayed are not among them."""
         return len(self._queue)
 
-    def run(self, steps: Steps) -> Any:
-        """Do the first slice. Returns the response if that was all of it, else a Delayed that does the rest."""
-        sliced = Sliced(self, steps)
+    def run(self, steps: Steps, *, keeps_frame: bool = True) -> Any:
+        """Do the first slice. Returns the response if that was all of it, else a Delayed that does the rest.
+
+        `keeps_frame`: whether the generator reads bytes of the frame. If not, the connection serves its next requests meanwhile.
+        """
+        sliced = Sliced(self, steps) if keeps_frame else _Frameless(self, steps)
         response = sliced.proceed(self.now_s() + SLICE_S)
         if response is not None:
             return response
@@ -113,7 +117,7 @@ class Slices:
 class Sliced(Delayed):
     """An answer that is worked on."""
 
-    __slots__ = ("_awaited", "_slices", "_steps", "_wake_up", "is_ready")
+    __slots__ = ("_awaited", "_slices", "_steps", "_steps_aside", "_wake_up", "is_ready")
 
     keeps_frame = True
 
@@ -124,6 +128,7 @@ class Sliced(Delayed):
         self._steps: Any = steps
         self._awaited: Delayed | None = None  #: the Delayed that the generator waits for
         self._wake_up: Work | None = None  #: what makes its response
+        self._steps_aside = False  #: another request waits: nothing is to be waited for that need not be
 
     def go_on(self, deadline_s: float) -> None:
         """Do the next slice; its errors become the answer."""
@@ -151,6 +156,8 @@ class Sliced(Delayed):
             if awaited is not None:
                 self._awaited = awaited
                 self._wake_up = awaited.adopt(self)
+                if self._steps_aside:
+                    awaited.step_aside()
             elif now_s() >= deadline_s:
                 return None
 
@@ -174,6 +181,7 @@ class Sliced(Delayed):
 
     def step_aside(self) -> None:
         """Another request waits after this one."""
+        self._steps_aside = True
         if self._awaited is not None:
             self._awaited.step_aside()
 
@@ -192,3 +200,11 @@ class Sliced(Delayed):
             if self._awaited is not None:
                 self._awaited.cancel()
             self.finished()
+
+
+class _Frameless(Sliced):
+    """An answer that needs nothing of its request's bytes."""
+
+    __slots__ = ()
+
+    keeps_frame = False

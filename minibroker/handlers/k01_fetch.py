@@ -15,6 +15,8 @@ v0 and v1 have no zstd, and a client gets what lies before such a batch.
 An answer ends with a whole batch. Apache Kafka fills the limits with a part of the next one, which saves it a look at the batches, and
 which every client throws away and fetches again (tests/golden/fetched_batches_kafka_4.3.1.json); here the look costs one index entry,
 and a partition that follows may use the bytes.
+More than 1,000 partitions, of the request or of its session, are read and answered in slices, in the same order and with the same limits:
+some of them later than others, as if several requests had been made. Those that moved meanwhile are not settled in the session.
 An answer that a quota of its client (dispatch/quotas.py) does not allow goes without partitions, and its session stays as it was.
 Before version 6 KAFKA_STORAGE_ERROR is told as NOT_LEADER_OR_FOLLOWER, which every client retries, as in Kafka.
 Not done: followers. A request with a replica_id is answered with NOT_LEADER_OR_FOLLOWER: this broker has assigned no replicas.
@@ -22,338 +24,15 @@ Not done: followers. A request with a replica_id is answered with NOT_LEADER_OR_
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from struct import Struct
-from typing import Final, NamedTuple, cast
-
-from minibroker.cluster.partition import Partition
-from minibroker.coordinator.fetch_session import Asked, FetchContext, FetchSession, Result, TopicKey
+from minibroker.coordinator.fetch_session import ManyPartitions, Result
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Delayed
-from minibroker.dispatch.purgatory import Watchable
+from minibroker.dispatch.fetch_reading import TOPIC_IDS_SINCE, Reading, by_topic, failed
 from minibroker.dispatch.registry import handles
 from minibroker.dispatch.slices import Steps
-from minibroker.errors import (
-    FencedLeaderEpoch,
-    KafkaError,
-    KafkaStorageError,
-    NotLeaderOrFollower,
-    OffsetOutOfRange,
-    UnknownLeaderEpoch,
-    UnknownServerError,
-    UnknownTopicId,
-    UnknownTopicOrPartition,
-)
-from minibroker.log.old_readers import LongConversion, read_messages
-from minibroker.log.partition_log import PartitionLog
-from minibroker.log.results import IsolationLevel
+from minibroker.errors import KafkaError
+from minibroker.log.old_readers import LongConversion
 from minibroker.schemas import k01_fetch as schema
-from minibroker.storage.file_slice import FileSlice
-from minibroker.wire.schema import Buffer, constructor, replace
-
-TIMESTAMPS_SINCE: Final = 2  #: message format v1
-MAX_BYTES_SINCE: Final = 3
-BATCHES_SINCE: Final = 4  #: message format v2
-STORAGE_ERROR_SINCE: Final = 6
-TOPIC_IDS_SINCE: Final = 13
-LEADERS_SINCE: Final = 16
-
-_NO_EPOCH: Final = -1  #: any negative epoch means this
-_LED_BY_ANOTHER: Final = (NotLeaderOrFollower, FencedLeaderEpoch, UnknownLeaderEpoch)  #: told at once
-_EMPTY: Final = b""
-_response = constructor(schema.Response)
-_topic_result = constructor(schema.TopicResult)
-_partition_result = constructor(schema.PartitionResult)
-_DEFAULTS: Final = schema.PartitionResult(partition_index=0, error_code=0, high_watermark=0, records=None)
-_NOT_DIVERGING: Final = _DEFAULTS.diverging_epoch  #: these very values are known to be default without comparing
-_UNTOLD: Final = _DEFAULTS.current_leader
-_SIZE: Final = Struct(">8xi")  #: of a batch or message, without these 12 bytes
-_BATCH: Final = Struct(">q15xi")  #: base_offset, last_offset_delta
-_MESSAGE: Final = Struct(">q")  #: offset; of a compressed set, that of its last message
-_MAGIC: Final = 16  #: position of the format's version
-_MAGIC_V2: Final = 2
-_CONVERTED_BYTES: Final = 512 * 1024  #: of one response to an old client: converting takes the loop's time
-
-
-class _Extent(NamedTuple):
-    """How far a log reaches, for one isolation level."""
-
-    size: int  #: bytes, those that the reader may not see yet among them
-    log_start_offset: int
-    end_offset: int  #: the reader's
-    is_all: bool  #: the reader may see everything
-    leader_epoch: int
-
-    def growth_since(self, seen: _Extent) -> int | None:
-        """Bytes that the reader may see now and could not before; None when only reading tells.
-
-        Where records wait for their transaction to end the size says nothing, nor where the log lost records or was compacted, or has
-        another leader.
-        """
-        if self.size < seen.size or self.log_start_offset != seen.log_start_offset or self.leader_epoch != seen.leader_epoch:
-            return None
-        if self.end_offset == seen.end_offset:
-            return 0
-        return self.size - seen.size if self.is_all and seen.is_all else None
-
-
-class _Converted(NamedTuple):
-    """What a part of a long batch became for an old client."""
-
-    messages: bytes
-    next_offset: int  #: after the batch
-
-
-class Reading:
-    """One Fetch: what it asks for, and the way to read it again when more has come."""
-
-    __slots__ = (
-        "_asked",
-        "_context",
-        "_conversions",
-        "_ctx",
-        "_isolation",
-        "_max_bytes",
-        "_min_bytes",
-        "_places",
-        "_request",
-        "_seen",
-        "_short_by",
-        "_unknown",
-        "_watched",
-    )
-
-    def __init__(self, ctx: RequestContext, request: schema.Request, context: FetchContext) -> None:
-        self._ctx = ctx
-        self._request = request
-        self._context = context
-        self._isolation = _isolation(request.isolation_level)
-        self._max_bytes = min(request.max_bytes, ctx.config.fetch_max_bytes)
-        if ctx.services.quotas is not None:
-            self._max_bytes = ctx.services.quotas.fetch_bytes_max(ctx, self._max_bytes)
-        if ctx.api_version < BATCHES_SINCE:
-            self._max_bytes = min(self._max_bytes, _CONVERTED_BYTES)
-        self._min_bytes = min(request.min_bytes, self._max_bytes)
-        self._short_by = 0  #: bytes that were missing at the last reading
-        self._asked: list[Asked] = []  #: what the last reading was of
-        self._places: list[Partition | None] = []  #: where; None: there is no such partition
-        self._watched: list[Partition] | None = None  #: those that were there at the last reading, once it waits
-        self._seen: list[_Extent] = []  #: of each log at the last reading
-        self._unknown: set[tuple[TopicKey, int]] | None = None  #: what was not there when the waiting began
-
-    def attempt(self, is_last: bool) -> schema.Response | None:
-        """The response, or None while there is too little."""
-        if not is_last and self._watched is not None:
-            session = self._context.session
-            if (session is not None and session.lost) or any(partition.online_log is None for partition in self._watched):
-                is_last = True  # deleted, or its disk failed: that is told at once
-            elif self._seen and not self._may_be_enough():
-                return None
-        results, size, is_urgent = self._read()
-        if is_last or is_urgent or size >= self._min_bytes:
-            return self._respond(results)
-        readable = self._readable(results) if self._min_bytes > 1 else size
-        if readable >= self._min_bytes:
-            return self._respond(results)
-        self._short_by = self._min_bytes - readable
-        if self._watched is not None:
-            self._note_extents()
-        return None
-
-    def watch(self) -> Sequence[Watchable]:
-        """Begin to wait: what tells of growth that may end it; a session hears of its settled partitions, too."""
-        watched = self._note_extents()
-        session = self._context.session
-        if session is None:
-            return watched
-        for (topic, _), partition in zip(self._asked, self._places, strict=True):
-            if partition is not None:
-                session.watch(topic, partition)
-        return [session]
-
-    def _note_extents(self) -> list[Partition]:
-        watched = self._watched = [partition for partition in self._places if partition is not None]
-        self._seen = [self._extent(partition) for partition in watched] if self._is_choosy() else []
-        return watched
-
-    def _is_choosy(self) -> bool:
-        """Whether a partition may move without there being enough to answer, so that looking before reading pays."""
-        return self._short_by > 1 or self._isolation is IsolationLevel.READ_COMMITTED
-
-    def _may_be_enough(self) -> bool:
-        """Whether the readers' ends moved by what was missing, as far as that can be told without reading."""
-        if self._context.session is not None and len(self._context.partitions()) != len(self._places):
-            return True  # one that was settled moved
-        grown = 0
-        for partition, seen in zip(self._watched or (), self._seen, strict=True):
-            growth = self._extent(partition).growth_since(seen)
-            if growth is None:
-                return True
-            grown += growth
-        return grown >= self._short_by
-
-    def _extent(self, partition: Partition) -> _Extent:
-        log = partition.log
-        end_offset = self._end_offset(log)
-        return _Extent(log.size, log.log_start_offset, end_offset, end_offset == log.log_end_offset, partition.leader_epoch)
-
-    def _end_offset(self, log: PartitionLog) -> int:
-        return log.last_stable_offset if self._isolation is IsolationLevel.READ_COMMITTED else log.high_watermark
-
-    def _partition(self, topic: TopicKey, index: int) -> Partition:
-        if isinstance(topic, str):
-            return self._ctx.cluster.partition(topic, index)
-        return self._ctx.cluster.partition_by_id(topic, index)
-
-    def _read(self) -> tuple[list[Result], int, bool]:
-        """Results in order, bytes of records, and whether there is something that must be told at once."""
-        results: list[Result] = []
-        asked_for = self._asked = self._context.partitions()
-        places = self._places = list[Partition | None]()
-        session = self._context.session
-        size, is_urgent, is_waitable = 0, False, session is not None and session.has_settled
-        for topic, asked in asked_for:
-            try:
-                partition = self._partition(topic, asked.partition)
-            except KafkaError as error:
-                # A partition that is not there is not urgent: Kafka lets the others be waited for, else a client with one lost topic
-                # would ask in circles.
-                is_urgent = is_urgent or isinstance(error, _LED_BY_ANOTHER)
-                results.append((topic, self._not_there(topic, asked.partition, error)))
-                places.append(None)
-                continue
-            is_waitable = True
-            places.append(partition)
-            try:
-                result = self._read_partition(
-                    partition, asked, max(self._max_bytes - size, 0), min_one=size == 0 or self._is_unlimited(size)
-                )
-            except KafkaError as error:
-                result = _failed(asked.partition, error, self._leader(partition, error))
-                is_urgent = True
-            else:
-                is_urgent = is_urgent or result.diverging_epoch.epoch >= 0
-                size += len(result.records or _EMPTY)
-            results.append((topic, result))
-        return results, size, is_urgent or not is_waitable
-
-    def _not_there(self, topic: TopicKey, index: int, error: KafkaError) -> schema.PartitionResult:
-        """Of a partition that cannot be looked up; one that was deleted while this waited has no id any more, either, as in Kafka."""
-        if self._watched is None:
-            if self._unknown is None:
-                self._unknown = set()
-            self._unknown.add((topic, index))
-        elif self._unknown is None or (topic, index) not in self._unknown:
-            return _failed(index, UnknownTopicOrPartition() if isinstance(error, UnknownTopicId) else error)
-        return _failed(index, error, aborted=[])
-
-    def _readable(self, results: list[Result]) -> int:
-        """Bytes that there are within the limits, the batch that did not fit whole counted in, as Kafka counts them."""
-        size = 0
-        for (topic, asked), (_, result) in zip(self._asked, results, strict=True):
-            if result.error_code:
-                continue
-            log = self._partition(topic, asked.partition).log
-            records = _read(log, result.records or _EMPTY)
-            if not records and self._ctx.api_version < BATCHES_SINCE:
-                continue  # what there is converts to nothing: control batches
-            next_offset = _last_offset(records) + 1 if records else asked.fetch_offset
-            size += min(asked.partition_max_bytes, self._max_bytes) if next_offset < self._end_offset(log) else len(records)
-        return size
-
-    def _read_partition(self, partition: Partition, asked: schema.Partition, max_bytes: int, *, min_one: bool) -> schema.PartitionResult:
-        if self._request.replica_id >= 0 or self._request.replica_state.replica_id >= 0:
-            raise NotLeaderOrFollower(f"no replica of {partition.topic}-{partition.index} is assigned to another node")
-        partition.check_leader_epoch(max(asked.current_leader_epoch, _NO_EPOCH))
-        log = partition.log
-        diverging = _diverging(partition, asked) if asked.last_fetched_epoch >= 0 else None
-        if diverging is not None:
-            return _result(partition, asked, _EMPTY, None, diverging)
-        max_bytes = min(asked.partition_max_bytes, max_bytes)
-        records: Buffer | FileSlice
-        if self._ctx.api_version >= BATCHES_SINCE:
-            records = log.slice(asked.fetch_offset, max_bytes, isolation=self._isolation, min_one=min_one)
-        else:
-            records = self._read_old(log, asked.fetch_offset, max_bytes, min_one=min_one)
-        aborted = None
-        if self._isolation is IsolationLevel.READ_COMMITTED:
-            aborted = []
-            if records and log.may_have_aborted(asked.fetch_offset):
-                aborted = _aborted(log, asked.fetch_offset, _read(log, records))
-        return _result(partition, asked, records, aborted)
-
-    def _read_old(self, log: PartitionLog, offset: int, max_bytes: int, *, min_one: bool) -> Buffer:
-        """Messages of an old format. Raises LongConversion, but not while this waits: its client is answered, and asks again."""
-        converted: _Converted | KafkaError | None = getattr(self, "_conversions", {}).get(log.name)
-        if isinstance(converted, KafkaError):
-            raise converted
-        if converted is not None:
-            if converted.messages:
-                return converted.messages
-            offset = converted.next_offset
-        magic = 1 if self._ctx.api_version >= TIMESTAMPS_SINCE else 0
-        try:
-            return read_messages(log, offset, max_bytes, magic=magic, isolation=self._isolation, min_one=min_one)
-        except LongConversion:
-            if self._watched is None:
-                raise
-            self._min_bytes = 0
-            return _EMPTY
-
-    def convert(self, long: LongConversion) -> Steps:
-        """Convert long batches for an old client, one after the other, and answer."""
-        conversions = self._conversions = dict[str, _Converted | KafkaError]()
-        while True:
-            try:
-                messages = yield from self._ctx.services.record_steps.do(long.steps)
-                conversions[long.name] = _Converted(messages, long.next_offset)
-            except KafkaError as error:
-                conversions[long.name] = error
-            try:
-                return self.attempt(is_last=True)
-            except LongConversion as another:
-                long = another
-
-    def _is_unlimited(self, size: int) -> bool:
-        """Whether each partition may have its whole batch, in a request that names no limit for all of them."""
-        return self._ctx.api_version < MAX_BYTES_SINCE and size < self._max_bytes
-
-    def _leader(self, partition: Partition, error: KafkaError) -> schema.LeaderIdAndEpoch:
-        """Whom to ask instead, for a client whose metadata are old (KIP-951)."""
-        if self._ctx.api_version < LEADERS_SINCE or not isinstance(error, NotLeaderOrFollower | FencedLeaderEpoch):
-            return _UNTOLD
-        return schema.LeaderIdAndEpoch(leader_id=self._ctx.nodes.leader_of(partition), leader_epoch=partition.leader_epoch)
-
-    def _respond(self, results: list[Result]) -> schema.Response:
-        quotas = self._ctx.services.quotas
-        try:
-            if quotas is not None and quotas.is_too_much_to_fetch(self._ctx, lambda: self._size_of(results)):
-                return schema.Response(session_id=self._context.answer_nothing(), responses=[])
-            session_id, told = self._context.answer(results)
-        except KafkaError as error:
-            return schema.Response(error_code=error.code, responses=[])
-        if self._context.session is not None:
-            self._settle(self._context.session, results)
-        if self._ctx.api_version < STORAGE_ERROR_SINCE:
-            told = [(topic, _without_storage_error(result)) for topic, result in told]
-        endpoints: list[schema.NodeEndpoint] = []
-        if self._ctx.api_version >= LEADERS_SINCE and any(result.error_code and result.current_leader is not _UNTOLD for _, result in told):
-            leader_ids = [result.current_leader.leader_id for _, result in told if result.current_leader is not _UNTOLD]
-            endpoints = self._ctx.endpoints(schema, leader_ids)
-        return _response(session_id=session_id, responses=_by_topic(told), node_endpoints=endpoints)
-
-    def _settle(self, session: FetchSession, results: Sequence[Result]) -> None:
-        """What was read to the reader's end, and told, needs no reading until it moves."""
-        is_committed = self._isolation is IsolationLevel.READ_COMMITTED
-        for (topic, wanted), (_, result), partition in zip(self._asked, results, self._places, strict=True):
-            end_offset = result.last_stable_offset if is_committed else result.high_watermark
-            if partition is not None and not result.error_code and wanted.fetch_offset >= end_offset and result.diverging_epoch.epoch < 0:
-                session.settle(topic, partition)
-
-    def _size_of(self, results: list[Result]) -> int:
-        from minibroker.dispatch.quotas import size_of  # noqa: PLC0415  a broker without quotas does without
-
-        return size_of(schema, self._ctx.api_version, schema.Response(responses=_by_topic(results)))
 
 
 @handles(schema)
@@ -363,15 +42,30 @@ def fetch(ctx: RequestContext, request: schema.Request) -> schema.Response | Del
         context = ctx.sessions.context(request, uses_topic_ids=ctx.api_version >= TOPIC_IDS_SINCE)
     except KafkaError as error:
         return schema.Response(error_code=error.code, responses=[])
+    except ManyPartitions:
+        answer: schema.Response | Delayed = ctx.slices.run(_fetch_in_slices(ctx, request), keeps_frame=False)
+        return answer
     reading = Reading(ctx, request, context)
     try:
         response = reading.attempt(request.max_wait_ms <= 0)
     except LongConversion as long:
-        answer: schema.Response | Delayed = ctx.slices.run(reading.convert(long))
-        return answer
+        converted: schema.Response | Delayed = ctx.slices.run(reading.convert(long))
+        return converted
     if response is not None:
         return response
     return ctx.purgatory.park(reading.watch(), request.max_wait_ms, reading.attempt)
+
+
+def _fetch_in_slices(ctx: RequestContext, request: schema.Request) -> Steps:
+    """A Fetch of many partitions, with pauses."""
+    deadline_ms = ctx.clock.now_ms() + request.max_wait_ms
+    try:
+        context = yield from ctx.sessions.context_in_slices(request, uses_topic_ids=ctx.api_version >= TOPIC_IDS_SINCE)
+    except KafkaError as error:
+        return schema.Response(error_code=error.code, responses=[])
+    from minibroker.dispatch.fetch_in_slices import ReadingInSlices  # noqa: PLC0415  most brokers do without
+
+    return (yield from ReadingInSlices(ctx, request, context).serve(deadline_ms))
 
 
 def on_error(ctx: RequestContext, request: schema.Request, error: KafkaError) -> schema.Response:
@@ -379,101 +73,6 @@ def on_error(ctx: RequestContext, request: schema.Request, error: KafkaError) ->
     if ctx.api_version >= TOPIC_IDS_SINCE:
         return schema.Response(error_code=error.code, session_id=request.session_id, responses=[])
     results: list[Result] = [
-        (topic.topic, _failed(asked.partition, error, aborted=[])) for topic in request.topics for asked in topic.partitions
+        (topic.topic, failed(asked.partition, error, aborted=[])) for topic in request.topics for asked in topic.partitions
     ]
-    return schema.Response(error_code=error.code, session_id=request.session_id, responses=_by_topic(results))
-
-
-def _isolation(level: int) -> IsolationLevel:
-    try:
-        return IsolationLevel(level)
-    except ValueError:
-        raise UnknownServerError(f"unknown isolation level {level}") from None  # Kafka's answer too
-
-
-def _diverging(partition: Partition, asked: schema.Partition) -> schema.EpochEndOffset | None:
-    """Where the client's records part from ours, None when they do not (KIP-595)."""
-    log = partition.log
-    found = log.end_offset_for_epoch(asked.last_fetched_epoch)
-    if found.leader_epoch < 0 or found.end_offset < 0:
-        raise OffsetOutOfRange(f"no end offset is known for the last fetched epoch {asked.last_fetched_epoch}")
-    if asked.fetch_offset < log.log_start_offset:
-        raise OffsetOutOfRange(f"offset {asked.fetch_offset} is below the log start offset {log.log_start_offset}")
-    if found.leader_epoch < asked.last_fetched_epoch or found.end_offset < asked.fetch_offset:
-        return schema.EpochEndOffset(epoch=found.leader_epoch, end_offset=found.end_offset)
-    return None
-
-
-def _result(
-    partition: Partition,
-    asked: schema.Partition,
-    records: Buffer | FileSlice,
-    aborted: list[schema.AbortedTransaction] | None,
-    diverging: schema.EpochEndOffset = _NOT_DIVERGING,
-) -> schema.PartitionResult:
-    log = partition.log
-    return _partition_result(
-        partition_index=asked.partition,
-        error_code=0,
-        high_watermark=log.high_watermark,
-        last_stable_offset=log.last_stable_offset,
-        log_start_offset=log.log_start_offset,
-        diverging_epoch=diverging,
-        aborted_transactions=aborted,
-        records=cast("Buffer", records),  # a slice goes to the connection as it is: nobody between looks into records
-    )
-
-
-def _failed(
-    index: int,
-    error: KafkaError,
-    leader: schema.LeaderIdAndEpoch = _UNTOLD,
-    aborted: list[schema.AbortedTransaction] | None = None,
-) -> schema.PartitionResult:
-    return schema.PartitionResult(
-        partition_index=index, error_code=error.code, high_watermark=-1, current_leader=leader, aborted_transactions=aborted, records=_EMPTY
-    )
-
-
-def _read(log: PartitionLog, records: Buffer | FileSlice) -> Buffer:
-    return log.read_slice(records) if isinstance(records, FileSlice) else records
-
-
-def _aborted(log: PartitionLog, first_offset: int, records: Buffer) -> list[schema.AbortedTransaction]:
-    """Aborted transactions that have records in what is answered."""
-    found = log.aborted_transactions(first_offset, _last_offset(records))
-    return [schema.AbortedTransaction(producer_id=each.producer_id, first_offset=each.first_offset) for each in found]
-
-
-def _last_offset(records: Buffer) -> int:
-    position = last_offset = 0
-    while position < len(records):
-        if records[position + _MAGIC] < _MAGIC_V2:
-            last_offset = _MESSAGE.unpack_from(records, position)[0]
-        else:
-            base_offset, last_offset_delta = _BATCH.unpack_from(records, position)
-            last_offset = base_offset + last_offset_delta
-        position += 12 + _SIZE.unpack_from(records, position)[0]
-    return last_offset
-
-
-def _without_storage_error(result: schema.PartitionResult) -> schema.PartitionResult:
-    if result.error_code != KafkaStorageError.code:
-        return result
-    return replace(result, error_code=NotLeaderOrFollower.code)
-
-
-def _by_topic(results: list[Result]) -> list[schema.TopicResult]:
-    """Neighbours of one topic share an entry, as in Kafka."""
-    answer: list[schema.TopicResult] = []
-    previous: TopicKey | None = None
-    for topic, result in results:
-        if topic != previous or not answer:
-            if isinstance(topic, str):
-                answer.append(_topic_result(topic=topic, partitions=[result]))
-            else:
-                answer.append(_topic_result(topic_id=topic, partitions=[result]))
-            previous = topic
-        else:
-            answer[-1].partitions.append(result)
-    return answer
+    return schema.Response(error_code=error.code, session_id=request.session_id, responses=by_topic(results))

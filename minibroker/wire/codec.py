@@ -51,7 +51,7 @@ class EncodedArray:
 
     __slots__ = ("chunks", "count")
 
-    def __init__(self, count: int, chunks: list[bytes]) -> None:
+    def __init__(self, count: int, chunks: list[Buffer]) -> None:
         self.count = count
         self.chunks = chunks
 
@@ -60,6 +60,11 @@ def encode_chunks(value: object, version: int, *, flexible: bool) -> list[Buffer
     """As `encode`, but in several chunks if it is long."""
     pieces: list[Buffer] = []
     _write_struct(pieces, value, version, flexible)
+    return joined(pieces)
+
+
+def joined(pieces: list[Buffer]) -> list[Buffer]:
+    """Join short neighbours. A long piece stays a chunk, uncopied."""
     chunks: list[Buffer] = []
     start = 0
     for number, piece in enumerate(pieces):
