@@ -13,8 +13,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from minibroker.dispatch.context import RequestContext
-from minibroker.dispatch.pieces import Pieces
+from minibroker.dispatch.delayed import Delayed
+from minibroker.dispatch.pieces import Merged, Pieces
 from minibroker.dispatch.registry import handles
+from minibroker.dispatch.slices import Steps
 from minibroker.errors import (
     ElectionNotNeeded,
     EligibleLeadersNotAvailable,
@@ -33,22 +35,40 @@ PREFERRED: Final = 0
 UNCLEAN: Final = 1
 
 
-@handles(schema, Pieces("topic_partitions.partitions", "replica_election_results.partition_result"))
-def elect_leaders(ctx: RequestContext, request: schema.Request) -> schema.Response:
+_PIECES: Final = Pieces("topic_partitions.partitions", "replica_election_results.partition_result")
+
+
+@handles(schema, _PIECES)
+def elect_leaders(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
     """Answer each partition that was named, or those of all that have no leader."""
     if request.election_type not in {PREFERRED, UNCLEAN}:
         raise InvalidRequest(f"Unknown election type {request.election_type}")
-    if request.topic_partitions is not None:
-        asked = [
-            (each.topic, [_outcome(ctx, request, each.topic, index) for index in each.partitions]) for each in request.topic_partitions
-        ]
-    else:
-        asked = [
-            (name, [_outcome(ctx, request, name, partition.index) for partition in topic.partitions])
-            for name, topic in ctx.cluster.topics.items()
-        ]
-        asked = [(name, [each for each in outcomes if not isinstance(each[1], ElectionNotNeeded)]) for name, outcomes in asked]
+    if request.topic_partitions is None:
+        answer: schema.Response | Delayed = ctx.slices.run(_elect_all(ctx, request))
+        return answer
+    asked = [(each.topic, [_outcome(ctx, request, each.topic, index) for index in each.partitions]) for each in request.topic_partitions]
     return _answer(0, asked)
+
+
+def _elect_all(ctx: RequestContext, request: schema.Request) -> Steps:
+    """Elect leaders of those topics of now that are still there when their turn comes."""
+    merged = Merged(_PIECES, ctx.api_version, flexible=ctx.api_version >= schema.FLEXIBLE_SINCE)
+    merged.add(_answer(0, []), 0)
+    for name in list(ctx.cluster.topics):
+        topic = ctx.cluster.topics.get(name)
+        if topic is None:
+            continue
+        elected: list[tuple[int, KafkaError | None]] = []
+        for index in range(len(topic.partitions)):
+            outcome = _outcome(ctx, request, name, index)
+            if not isinstance(outcome[1], ElectionNotNeeded):
+                elected.append(outcome)
+            if index % _PIECES.size == _PIECES.size - 1:
+                yield None
+        merged.add(_answer(0, [(name, elected)]), 0)
+        yield None
+    response: schema.Response = merged.response()
+    return response
 
 
 def on_error(_ctx: RequestContext, request: schema.Request, error: KafkaError) -> schema.Response:

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from minibroker.schemas import k03_metadata, k19_create_topics, k20_delete_topics
+from minibroker.handlers import k43_elect_leaders as k43
+from minibroker.schemas import k03_metadata, k19_create_topics, k20_delete_topics, k43_elect_leaders
 from minibroker.wire.schema import NIL_UUID
 from tests.support.broker_in_memory import BrokerInMemory
 from tests.support.faulty_files import FaultyFiles
@@ -108,3 +109,28 @@ def test_all_topics_are_described_in_turns_and_in_their_order(broker: BrokerInMe
     broker.cluster.create_topic("late")
     assert sum(1 for _ in turns(broker, pending)) >= 10
     assert [topic.name for topic in pending.answer().topics] == names[:-1]
+
+
+def test_leaders_of_all_topics_are_elected_in_turns(broker: BrokerInMemory, monkeypatch: pytest.MonkeyPatch) -> None:
+    broker.ask(create())
+    shortest_slices(broker)
+    outcomes: list[str] = []
+    original = k43._outcome
+
+    def outcome(ctx: Any, request: Any, topic: str, index: int) -> Any:
+        outcomes.append(topic)
+        return original(ctx, request, topic, index)
+
+    monkeypatch.setattr(k43, "_outcome", outcome)
+    pending = broker.begin(k43_elect_leaders.Request(election_type=0, topic_partitions=None, timeout_ms=1000))
+    seen = len(outcomes)
+    assert seen <= AT_ONCE // 100
+    for number, _ in enumerate(turns(broker, pending)):
+        assert len(outcomes) - seen <= AT_ONCE // 100
+        seen = len(outcomes)
+        if number == 10:
+            broker.cluster.delete_topics([broker.cluster.topics[NAMES[-1]]])
+    assert outcomes == NAMES[:-1]
+    answer = pending.answer()
+    assert answer.error_code == 0
+    assert [(each.topic, each.partition_result) for each in answer.replica_election_results] == [(name, []) for name in NAMES[:-1]]
