@@ -32,3 +32,6 @@ HEARTBEAT_ELEMENTS_MAX: Final = 10_000
 
 #: AddPartitionsToTxn: a transaction gets all of the partitions or none of them.
 TRANSACTION_PARTITIONS_MAX: Final = 10_000
+
+#: Elements that name the same topic, group or resource: they must be seen together, and clients name each once.
+REPEATED_MAX: Final = 1_000

@@ -14,10 +14,11 @@ from collections.abc import Callable, Generator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
+from minibroker.config.request_limits import REPEATED_MAX
 from minibroker.dispatch.delayed import NO_RESPONSE, Delayed, Work
 from minibroker.dispatch.pieces import Merged, Pieces
 from minibroker.dispatch.slices import Steps
-from minibroker.errors import KafkaError, PolicyViolation, WireError
+from minibroker.errors import InvalidRequest, KafkaError, PolicyViolation, WireError
 from minibroker.wire.weight import OverBudgetError
 
 if TYPE_CHECKING:
@@ -81,7 +82,10 @@ class LargeRequest:
             yield None
             if piece is None:
                 continue
-            if refusal is not None:
+            if piece.is_refused:
+                repeated = InvalidRequest(f"More than {REPEATED_MAX} elements name the same thing.")
+                response = self._respond(piece.request, partial(_raise, repeated))
+            elif refusal is not None:
                 response = self._respond(piece.request, partial(_raise, refusal))
             else:
                 response = yield from self._response(piece.request)

@@ -9,7 +9,7 @@ The handler knows nothing else of it. It is given requests of at most `size` ele
 plain synchronous code, and what holds within it holds within one piece:
 
 - Each piece is checked and done on its own. A handler that must see two elements together, because they name the same thing, says by `key`
-  which ones: equal ones are in one piece, at the place of the first.
+  which ones: equal ones are in one piece, at the place of the first. More than REPEATED_MAX equal ones are INVALID_REQUEST.
 - The answer to a piece that fails as a whole says so of the elements of that piece.
 - A request that must be done as a whole (`most`) is not cut: POLICY_VIOLATION for each of its elements if there are more.
 - Elements of the answer are encoded piece by piece, so that their objects never exist at the same time.
@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
+from minibroker.config.request_limits import REPEATED_MAX
 from minibroker.wire import codec
 from minibroker.wire.compiled import encoder
 from minibroker.wire.schema import Buffer, Field, fields_of, replace
@@ -112,9 +113,17 @@ class Pieces:
                 together.setdefault(self.key(ctx, element), []).append(element)
                 if not number % 1000:
                     yield None
+            yield from self._cut_repeated(request, outer, together)
             groups = together.values()
         for part, depth in self._cut(elements, groups, self.request[1:]):
             yield Piece(replace(request, **{outer: part}), depth)
+
+    def _cut_repeated(self, request: Any, outer: str, together: dict[object, list[Any]]) -> Iterator[Piece]:
+        """Take out elements that are alike more often than REPEATED_MAX, which are refused."""
+        for key in [key for key, group in together.items() if len(group) > REPEATED_MAX]:
+            group = together.pop(key)
+            for start in range(0, len(group), USUAL_SIZE):
+                yield Piece(replace(request, **{outer: group[start : start + USUAL_SIZE]}), 0, is_refused=True)
 
     def _cut(
         self, elements: Iterable[Any], groups: Iterable[Sequence[Any]] | None, inner: tuple[str, ...]
@@ -163,6 +172,7 @@ class Piece(NamedTuple):
 
     request: Any
     depth: int  #: how many levels of arrays go on where the piece before ended: its first element is the last one of that
+    is_refused: bool = False  #: its elements name the same thing too often
 
 
 class Merged:

@@ -7,12 +7,12 @@ from uuid import UUID
 
 import pytest
 
-from minibroker.config.request_limits import QUOTA_ALTERATIONS_MAX
+from minibroker.config.request_limits import QUOTA_ALTERATIONS_MAX, REPEATED_MAX
 from minibroker.dispatch import registry
 from minibroker.dispatch.dispatcher import Answer, InFlight
 from minibroker.dispatch.pieces import Merged, Pieces
 from minibroker.dispatch.registry import Handler, Registry
-from minibroker.errors import PolicyViolation, WireError
+from minibroker.errors import InvalidRequest, PolicyViolation, WireError
 from minibroker.schemas import (
     k02_list_offsets,
     k03_metadata,
@@ -21,6 +21,7 @@ from minibroker.schemas import (
     k27_write_txn_markers,
     k49_alter_client_quotas,
 )
+from minibroker.schemas import k19_create_topics as k19
 from minibroker.wire.codec import decode
 from minibroker.wire.header import decode_response_header, response_header_version
 from minibroker.wire.schema import NIL_UUID, Struct
@@ -163,6 +164,27 @@ def test_equal_elements_are_in_one_piece() -> None:
     names = ["orders", "0", "1", "2", "orders", "a", "0", "orders"]
     request = k03_metadata.Request(topics=[k03_metadata.Topic(name=name) for name in names], allow_auto_topic_creation=False)
     assert [topic.name for topic in memory.ask(request).topics] == ["orders", "0", "1", "2", "a"]
+
+
+@pytest.mark.parametrize("repeated", [REPEATED_MAX, REPEATED_MAX + 1])
+def test_elements_that_are_alike_too_often_are_refused_alone(repeated: int) -> None:
+    memory = BrokerInMemory()
+    names = ["often"] * repeated + ["once"]
+    topics = [k19.Topic(name=name, num_partitions=1, replication_factor=1, assignments=[], configs=[]) for name in names]
+    counts: list[int] = []
+    handler = registry.load().get(k19.API_KEY)
+    assert handler is not None
+
+    def see(ctx: Any, request: Any) -> Any:
+        counts.append(len(request.topics))
+        return handler.handle(ctx, request)
+
+    memory.services.registry = Registry()
+    memory.services.registry.add(Handler(handler.api, see, handler.module, handler.pieces))
+    answer = memory.ask(k19.Request(topics=topics, timeout_ms=1000, validate_only=False))
+    assert {(topic.name, topic.error_code) for topic in answer.topics} == {("often", InvalidRequest.code), ("once", 0)}
+    assert sum(counts) == (repeated + 1 if repeated <= REPEATED_MAX else 1)
+    assert list(memory.cluster.topics) == ["once"]
 
 
 def test_the_first_error_and_the_longest_time_are_kept() -> None:
