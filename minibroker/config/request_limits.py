@@ -35,3 +35,6 @@ TRANSACTION_PARTITIONS_MAX: Final = 10_000
 
 #: Elements that name the same topic, group or resource: they must be seen together, and clients name each once.
 REPEATED_MAX: Final = 1_000
+
+#: ShareFetch, ShareAcknowledge: topics and partitions of a request, and partitions of one share session.
+SHARE_PARTITIONS_MAX: Final = 5_000

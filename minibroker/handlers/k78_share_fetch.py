@@ -15,7 +15,7 @@ from __future__ import annotations
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Delayed
 from minibroker.dispatch.registry import handles
-from minibroker.dispatch.share_protocol import check_member_id, check_served
+from minibroker.dispatch.share_protocol import check_member_id, check_served, check_size
 from minibroker.errors import InvalidRequest, KafkaError, ShareSessionLimitReached
 from minibroker.schemas import k78_share_fetch as schema
 
@@ -29,6 +29,7 @@ def share_fetch(ctx: RequestContext, request: schema.Request) -> schema.Response
     if request.group_id is None:
         raise InvalidRequest("Invalid group id in the request.")
     check_member_id(request.member_id)
+    check_size((*request.topics, *request.forgotten_topics_data))
     if ctx.api_version >= RENEW_SINCE and request.is_renew_ack and not _is_empty(request):
         raise InvalidRequest("maxBytes, minBytes, maxRecords and maxWaitMs must be 0 if isRenewAck is true.")
     from minibroker.dispatch.share_fetching import ShareFetching  # noqa: PLC0415  a start does without

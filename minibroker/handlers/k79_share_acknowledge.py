@@ -14,7 +14,7 @@ from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Delayed, when_done
 from minibroker.dispatch.flush_queue import Failures
 from minibroker.dispatch.registry import handles
-from minibroker.dispatch.share_protocol import check_member_id, check_served
+from minibroker.dispatch.share_protocol import check_member_id, check_served, check_size
 from minibroker.errors import InvalidRequest, InvalidShareSessionEpoch, KafkaError
 from minibroker.schemas import k79_share_acknowledge as schema
 
@@ -33,6 +33,7 @@ def share_acknowledge(ctx: RequestContext, request: schema.Request) -> schema.Re
     if request.group_id is None:
         raise InvalidRequest("Invalid group id in the request.")
     check_member_id(request.member_id)
+    check_size(request.topics)
     member = request.group_id, request.member_id or ""
     if request.share_session_epoch == FIRST_EPOCH:
         raise InvalidShareSessionEpoch

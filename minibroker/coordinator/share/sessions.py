@@ -7,7 +7,7 @@
     n, another             INVALID_SHARE_SESSION_EPOCH
     n or -1, no session    SHARE_SESSION_NOT_FOUND
     0, too many sessions   SHARE_SESSION_LIMIT_REACHED
-    any, too many partitions in all sessions together (PARTITIONS_MAX, which Kafka does not limit)
+    any, too many partitions in a session (SHARE_PARTITIONS_MAX) or in all together (PARTITIONS_MAX), which Kafka does not limit
                            the session ends: SHARE_SESSION_LIMIT_REACHED
 
 A session ends with its connection, too; of several brokers each has its own with a member. A later answer has the partitions with records
@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 from uuid import UUID
 
+from minibroker.config.request_limits import SHARE_PARTITIONS_MAX
 from minibroker.errors import InvalidShareSessionEpoch, ShareSessionLimitReached, ShareSessionNotFound
 
 FIRST_EPOCH: Final = 0
@@ -91,7 +92,9 @@ class ShareSessions:
         session = self._sessions[member]
         before = len(session.partitions)
         session.update(added, forgotten)
-        return len(session.partitions) <= before or self._partition_count() <= PARTITIONS_MAX
+        if len(session.partitions) <= before:
+            return True
+        return len(session.partitions) <= SHARE_PARTITIONS_MAX and self._partition_count() <= PARTITIONS_MAX
 
     def _partition_count(self) -> int:
         return sum(len(session.partitions) for session in self._sessions.values())
