@@ -12,12 +12,14 @@ Not done: cordoned directories (KIP-1066), so is_cordoned is always false.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
 from minibroker.cluster.log_directory import LogDirectory
 from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.delayed import Delayed
 from minibroker.dispatch.registry import handles
+from minibroker.dispatch.slices import Steps
 from minibroker.errors import KafkaStorageError
 from minibroker.schemas import k35_describe_log_dirs as schema
 
@@ -25,13 +27,34 @@ if TYPE_CHECKING:
     from minibroker.log.copying import LogCopy
     from minibroker.log.partition_log import PartitionLog
 
+_STEP: Final = 1000  #: partitions that are looked up between two pauses
+
 Wanted = set[tuple[str, int]]  #: topic and partition index
 
 
 @handles(schema)
-def describe_log_dirs(ctx: RequestContext, request: schema.Request) -> schema.Response:
+def describe_log_dirs(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
     """Answer each directory on its own."""
-    wanted = None if request.topics is None else {(topic.topic, index) for topic in request.topics for index in topic.partitions}
+    if request.topics is None:
+        return _answer(ctx, None)
+    answer: schema.Response | Delayed = ctx.slices.run(_answer_some(ctx, request.topics))
+    return answer
+
+
+def _answer_some(ctx: RequestContext, topics: Sequence[schema.Topic]) -> Steps:
+    """Collect the partitions that exist, then answer."""
+    wanted: Wanted = set()
+    for topic in topics:
+        known = ctx.cluster.topics.get(topic.topic)
+        count = 0 if known is None else len(known.partitions)
+        for start in range(0, len(topic.partitions), _STEP) if count else ():
+            wanted.update((topic.topic, index) for index in topic.partitions[start : start + _STEP] if 0 <= index < count)
+            yield None
+        yield None
+    return _answer(ctx, wanted)
+
+
+def _answer(ctx: RequestContext, wanted: Wanted | None) -> schema.Response:
     ctx.cluster.finish_opening()
     return schema.Response(results=[_describe(ctx, directory, wanted) for directory in ctx.cluster.log_directories])
 

@@ -23,7 +23,7 @@ SIZE = 80_000  #: more than what is decoded at once
 CALLS_MAX = 60_000  #: in one turn: some 50 ms of work
 
 #: the ones that clients send most, and those that took seconds for 2 MB; all others: tests/dispatch/test_pieces.py
-APIS = (0, 1, 2, 3, 8, 9, 10, 16, 19, 20, 23, 32, 33, 44, 48, 49, 51, 57, 68, 76, 88)
+APIS = (0, 1, 2, 3, 8, 9, 10, 16, 19, 20, 23, 32, 33, 35, 44, 48, 49, 51, 57, 68, 76, 88)
 
 
 @pytest.fixture(scope="module")
