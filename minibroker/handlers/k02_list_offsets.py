@@ -47,6 +47,7 @@ LATEST_TIERED: Final = -5
 EARLIEST_PENDING_UPLOAD: Final = -6
 
 OFFSET_NOT_AVAILABLE_SINCE: Final = 5
+PIECE_SIZE: Final = 20  #: partitions of one turn: the first use of a log takes milliseconds where there are thousands of topics
 CONSUMER: Final = -1
 NOT_FOUND: Final = (-1, -1, -1)  #: timestamp, offset, leader_epoch
 
@@ -64,7 +65,7 @@ _topic_result = constructor(schema.TopicResult)
 _partition_result = constructor(schema.PartitionResult)
 
 
-@handles(schema, Pieces("topics.partitions", "topics.partitions"))
+@handles(schema, Pieces("topics.partitions", "topics.partitions", size=PIECE_SIZE))
 def list_offsets(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
     """Answer each partition on its own; one that is asked for twice is INVALID_REQUEST, and answered once."""
     if request.isolation_level not in _ISOLATION_LEVELS:
