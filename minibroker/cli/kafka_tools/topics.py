@@ -95,7 +95,7 @@ def _describe(client: Client, options: argparse.Namespace) -> None:
     for topic in chosen:
         own = [config for config in configs[topic.name or ""] if admin.SOURCES.get(config.config_source) != "default"]
         partitions = sorted(topic.partitions, key=lambda partition: partition.partition_index)
-        if options.topics_with_overrides and not any(admin.SOURCES.get(config.config_source) == "topic" for config in own):
+        if options.topics_with_overrides and not own:
             continue
         if not only_some:
             factor = max((len(partition.replica_nodes) for partition in partitions), default=0)
