@@ -64,7 +64,7 @@ def zstd_bomb(target: Target) -> None:
 
 @attack("20 zstd batches of 90 MB of zeros", "one after another on 20 connections", prepare=_roomy_topic, request_bytes=MEGABYTE)
 def zstd_many(target: Target) -> None:
-    """Below every limit of ratio and size for one of them, if there is none for all."""
+    """Below every limit of ratio and size for one of them, if there is no limit for all."""
     value = bytes(90 * MEGABYTE)
     body = b"\0\0\0\1" + frames.varint(len(value)) + value + b"\0"
     payload = zstandard.compress(frames.varint(len(body)) + body)

@@ -99,7 +99,7 @@ def share_fetch(group: bytes, member: bytes, topic_id: bytes, partitions: int) -
 
 
 def topic_id_of(answer: bytes, name: bytes) -> bytes:
-    """The id in an answer to Metadata 12, where it stands behind the name."""
+    """The id in an answer to Metadata 12, where it follows the name."""
     at = answer.index(compact(name)) + len(compact(name))
     return answer[at : at + 16]
 

@@ -154,7 +154,7 @@ def delete(client: Client, *, names: tuple[str, ...], if_exists: bool, yes: bool
 
 
 def _confirm_internal(client: Client, names: tuple[str, ...]) -> None:
-    """Ask before topics of Kafka itself are deleted, on a terminal; refuse where there is none."""
+    """Ask before topics of Kafka itself are deleted, on a terminal; refuse without a terminal."""
     asked = [name for name in names if name.startswith("__")]
     internal = [topic.name or "" for topic in client.metadata(asked).topics if topic.is_internal] if asked else []
     if not internal:

@@ -61,7 +61,7 @@ class Client:
         return Deadline(self.timeout_ms)
 
     def to_address(self, address: Address, deadline: Deadline) -> Connection:
-        """Return the connection to an address; make one where there is none, and verify that it leads to this cluster.
+        """Return the connection to an address; make one if needed, and verify that it leads to this cluster.
 
         Raises:
             WrongCluster: another cluster answers there.

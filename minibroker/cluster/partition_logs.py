@@ -136,7 +136,7 @@ class PartitionLogs:
         log = partition.log
         source = next(each for each in self.directories if each.logs.get((partition.topic, partition.index)) is log)
         if self._moves is None:
-            from minibroker.cluster.replica_moves import ReplicaMoves  # noqa: PLC0415  a start does without
+            from minibroker.cluster.replica_moves import ReplicaMoves  # noqa: PLC0415  a start does not need it
 
             self._moves = ReplicaMoves(
                 self._config,

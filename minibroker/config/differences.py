@@ -69,7 +69,7 @@ NO_EFFECT: Final = frozenset(
 _ONE_REPLICA: Final = "There is one replica of everything; with several brokers more are told to clients, and nothing is replicated."
 _SEVERAL: Final = "Counts with several brokers alone: one broker's replica is always in sync."
 _GROUP_SIZE: Final = "Kafka sets no limit. The work of one heartbeat or JoinGroup grows with the group: about 25 ms at 5,000 members."
-_AT_ONCE: Final = "Nobody waits for members that may come: tests of one consumer begin at once."
+_AT_ONCE: Final = "A group does not wait for more members, so tests of one consumer start at once."
 
 #: broker property -> how its effect differs
 EFFECTS: Final[dict[str, str]] = {

@@ -227,7 +227,7 @@ def _within(quotas: Quotas, plan: Plan, ctx: RequestContext, work: Work) -> Any:
 
 
 def _failure(plan: Plan, ctx: RequestContext, error: Exception) -> KafkaError:
-    """What the client is answered; a mistake of ours is logged."""
+    """Return the client's answer; log a traceback for a defect of the broker."""
     if isinstance(error, KafkaError):
         return error.with_traceback(None)  # which holds a frame, which holds it: garbage that takes a collector
     log.error(

@@ -343,7 +343,7 @@ class Reading:
                 session.settle(topic, partition)
 
     def _size_of(self, results: list[Result]) -> int:
-        from minibroker.dispatch.quotas import size_of  # noqa: PLC0415  a broker without quotas does without
+        from minibroker.dispatch.quotas import size_of  # noqa: PLC0415  only quotas need it
 
         return size_of(schema, self._ctx.api_version, schema.Response(responses=by_topic(results)))
 
@@ -384,7 +384,7 @@ def _result(
         log_start_offset=log.log_start_offset,
         diverging_epoch=diverging,
         aborted_transactions=aborted,
-        records=cast("Buffer", records),  # a slice goes to the connection as it is: nobody between looks into records
+        records=cast("Buffer", records),  # a slice goes to the connection as it is: no code on the way reads records
     )
 
 

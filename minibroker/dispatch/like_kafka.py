@@ -88,7 +88,7 @@ def _produced(handler: Handler, ctx: RequestContext, request: k00_produce.Reques
 
 class _Coordinator(Protocol):
     def ensure_topic(self) -> None:
-        """Create its topic if there is none; KafkaError."""
+        """Create its topic unless it exists; KafkaError."""
 
 
 class LateTopics:

@@ -165,7 +165,7 @@ def _copy_bytes(files: Files, source: str, target: str, piece: Piece) -> None:
 
 
 def copy_file(files: Files, source: str, target: str) -> None:
-    """Copy a file as it is, synced; FileNotFoundError when there is none."""
+    """Copy a file as it is, synced; FileNotFoundError if it does not exist."""
     data = read_all(files, source)
     writer = files.handles.open_path(target, REPLACE)
     try:

@@ -415,7 +415,7 @@ class PartitionLog(ShrinkingLog):
 
     def copy_state(self, folder: str, copied: set[int]) -> None:
         """Write leader epochs and the producer snapshots that are not `copied` yet into another folder; OSError."""
-        from minibroker.log.copying import copy_file  # noqa: PLC0415  a start does without
+        from minibroker.log.copying import copy_file  # noqa: PLC0415  a start does not need it
 
         self._epochs.write_to(folder)
         for offset in self._snapshots.offsets:

@@ -135,7 +135,7 @@ class ReadableLog(LogFailures):
                 start_offset = max(long.last_offset + 1, self.log_start_offset)
 
     def max_timestamp_offset(self) -> TimestampOffset | None:
-        """Return the record with the largest timestamp; None when there is none with a timestamp. LongBatch: `finding_max_timestamp`."""
+        """Return the record with the largest timestamp; None if no record has a timestamp. LongBatch: `finding_max_timestamp`."""
         with self._watched():
             return timestamps.largest(self.segments, self.log_start_offset)
 

@@ -266,7 +266,7 @@ def _unzstd(data: memoryview, max_bytes: int) -> bytes:
             return _in_pieces(Compression.ZSTD, data, max_bytes)
         if is_exact and size_bound > max_bytes:
             raise too_large(Compression.ZSTD, max_bytes)
-        # The library trusts a size in the header and fails behind `max_output_size` where there is none.
+        # The library trusts a size in the header and fails above `max_output_size` if there is no size.
         content = decompressor.decompress(data, max_output_size=min(size_bound, max_bytes)) if size_bound else b""
     except (ValueError, IndexError, zstandard.ZstdError) as error:
         raise broken(Compression.ZSTD, f"{error}, with a bound of {max_bytes} bytes") from None

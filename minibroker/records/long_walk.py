@@ -54,7 +54,7 @@ class LongWalk:
         yield from self._walk(data, skip, len(data) - HEAD_BYTES, is_last=False)
 
     def finish(self) -> None:
-        """Walk what is left behind the last piece. Raises InvalidRecord when it is not the end of the last record."""
+        """Walk what is left after the last piece. Raises InvalidRecord when it is not the end of the last record."""
         data, self._rest = self._rest, b""
         try:
             for _ in self._walk(data, 0, len(data), is_last=True):

@@ -71,7 +71,7 @@ def joined(pieces: Iterator[bytes]) -> bytes:
     out = BytesIO()
     for piece in chain((first, second), pieces):
         out.write(piece)
-    return out.getvalue()  # the buffer itself, as long as nobody writes to it again
+    return out.getvalue()  # the buffer itself, which is not written again
 
 
 def _uncompressed(data: memoryview) -> Iterator[bytes]:

@@ -63,7 +63,7 @@ from minibroker.records.walk import walk_records
 DEEP_RECORD_COUNT = 32  #: batches of up to so many records are walked deeply, whatever the rules say
 AT_ONCE_RECORDS = 8192  #: of a batch that is validated at once, in a few milliseconds
 AT_ONCE_CONTENT = 1024 * 1024  #: bytes of its payload when decompressed
-AT_ONCE_COMPRESSED = 64 * 1024  #: bytes of a payload that is compressed anew at once
+AT_ONCE_COMPRESSED = 64 * 1024  #: bytes of a payload that is compressed again at once
 MAX_RECORD_ERRORS = 1000  #: records at fault that an answer names; the others are counted
 INT64_MAX = 0x7FFF_FFFF_FFFF_FFFF
 V2_SINCE_PRODUCE = 3

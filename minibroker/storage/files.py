@@ -66,10 +66,10 @@ class Files(Protocol):
         """Make creations, renames and removals in a folder durable."""
 
     def size(self, path: str) -> int:
-        """Bytes in a file; FileNotFoundError when there is none."""
+        """Bytes in a file; FileNotFoundError if it does not exist."""
 
     def identity(self, place: str | int) -> tuple[int, int]:
-        """Device and inode of what a path or a descriptor means now; FileNotFoundError when there is none."""
+        """Device and inode of what a path or a descriptor means now; FileNotFoundError if it does not exist."""
 
     def modified_ms(self, path: str) -> int:
         """When a file was last written, in epoch milliseconds."""

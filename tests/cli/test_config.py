@@ -62,7 +62,7 @@ def test_a_property_explained(offline: Commands) -> None:
 
 def test_differences_explained(offline: Commands) -> None:
     said = " ".join(offline("config", "explain", "group.initial.rebalance.delay.ms", "cluster.id").out.split())
-    assert "Apache Kafka its default is 3000, as here with minibroker.like.kafka. Here: Nobody waits" in said
+    assert "Apache Kafka its default is 3000, as here with minibroker.like.kafka. Here: A group does not wait" in said
     assert "Apache Kafka does not document it, or has no such property" in said
     both = offline("config", "explain", "compression.type").out
     assert both.count("compression.type (") == 2

@@ -81,7 +81,7 @@ def test_leader_epochs_rise_after_an_unclean_stop_and_when_an_orderly_one_ends_a
 
 @pytest.mark.parametrize(("level", "last_known"), [(0, []), (1, [1])])
 def test_an_orderly_stop_names_the_last_leader_where_replicas_are_eligible(level: int, last_known: list[int]) -> None:
-    """Kafka would elect nobody otherwise: it empties the ISR of a broker that never registered."""
+    """Kafka would elect no leader otherwise: it empties the ISR of a broker that never registered."""
     broker = BrokerInMemory(topics={"orders": 1})
     broker.cluster.image.features["eligible.leader.replicas.version"] = level
     partition = broker.cluster.partition("orders", 0)

@@ -64,7 +64,7 @@ def broker_for(stem: str, *, is_switched: bool, is_prepared: bool) -> BrokerInMe
     names = {"t"}
     if is_prepared and stem != "k19_create_topics":
         for frame in requests(stem):
-            with suppress(WireError):  # a version that nobody knows, or bytes left over
+            with suppress(WireError):  # an unknown version, or bytes left over
                 names.update(topic_names(frame.decode()))
     for name in sorted(names):
         with suppress(KafkaError):  # names of other things, and names that no topic may have
@@ -76,7 +76,7 @@ def broker_for(stem: str, *, is_switched: bool, is_prepared: bool) -> BrokerInMe
 
 
 def answer_to(broker: BrokerInMemory, request: Golden) -> str:
-    """The decoded answer without what brokers draw at random; in words where there is none."""
+    """The decoded answer without what brokers draw at random; in words if there is no answer."""
     try:
         answer = broker.dispatcher.dispatch(broker.connection, memoryview(request.frame))
     except WireError:
@@ -91,7 +91,7 @@ def answer_to(broker: BrokerInMemory, request: Golden) -> str:
     api = broker.services.registry.get(request.api_key)
     assert api is not None
     if not api.api.serves(request.version):
-        return data.hex()  # ApiVersions alone answers versions that nobody serves
+        return data.hex()  # ApiVersions alone answers versions that are not served
     _, position = decode_response_header(data, response_header_version(api.api, request.version))
     response = decode(api.api.Response, data[position:], request.version, flexible=api.api.flexible(request.version))
     return DRAWN.sub("drawn", repr(plain(response)))

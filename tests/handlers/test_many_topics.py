@@ -1,4 +1,4 @@
-"""A thousand topics in one request: made, told of and deleted in several turns of the loop, with few fsyncs."""
+"""A thousand topics in one request: created, described and deleted in several turns of the loop, with few fsyncs."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def main() -> None:
     """Compile the package, then what else a start needs."""
     compileall.compile_dir(Path(minibroker.__file__).parent, quiet=1, workers=0)
     for path in compiled_at_a_start():
-        with contextlib.suppress(OSError):  # of a Python that belongs to somebody else
+        with contextlib.suppress(OSError):  # of a Python that belongs to another user
             py_compile.compile(str(path), quiet=1)
 
 

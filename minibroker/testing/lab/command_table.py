@@ -43,7 +43,7 @@ class CommandTable:
             raise UnknownCommandError(f"there is no command {name!r}{f': did you mean {near[0]}?' if near else ''}")
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> Any:
-        """Do a command; BrokerError when there is none, or when it has no such arguments."""
+        """Do a command; BrokerError if there is no such command, or if it has no such arguments."""
         self.require(name)
         command = self._commands[name]
         _check(name, command, arguments)
