@@ -1,8 +1,8 @@
 """The answer to a request that failed as a whole, for any API: the error in every `error_code` of the response.
 
 Built from the schemas alone. A list of the response mirrors the list of the request whose elements share fields with
-its own (topics by name or topic_id, partitions by index), level by level, so that the client finds its topics again;
-a list that mirrors nothing stays empty.
+its own (topics by name or topic_id, partitions by index), level by level, so that the client finds its topics again.
+The request's only list may hold that list, as directories do in AlterReplicaLogDirs. A list that mirrors nothing stays empty.
 """
 
 from __future__ import annotations
@@ -89,7 +89,14 @@ def _mirrored(field: Field, request: Any, error: KafkaError, version: int) -> li
             return [error_answer(field.struct, element, error, version) for element in elements]
         if asked.struct is None and asked.kind in {"int32", "string"} and _keys(field.struct):
             return [_of_plain(field.struct, element, error, version) for element in elements]
-    return []
+    lists = [asked for asked in fields_of(type(request)) if asked.is_array]
+    if len(lists) != 1 or lists[0].struct is None or not _is_mirrored_by(lists[0].struct, field.struct):
+        return []
+    return [answer for element in getattr(request, lists[0].name) for answer in _mirrored(field, element, error, version)]
+
+
+def _is_mirrored_by(asked: type[Any], answered: type[Any]) -> bool:
+    return any(each.struct is not None and _keys(each.struct) & _keys(answered) for each in fields_of(asked) if each.is_array)
 
 
 def _of_plain(struct_type: type[Any], element: Any, error: KafkaError, version: int) -> Any:

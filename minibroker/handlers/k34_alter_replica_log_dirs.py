@@ -24,19 +24,10 @@ _FEW: Final = 8  #: partitions whose copies are begun at once: each is a folder 
 @handles(schema)
 def alter_replica_log_dirs(ctx: RequestContext, request: schema.Request) -> Any:
     """Answer each partition on its own."""
-    wanted = _wanted(request)
+    wanted = {(topic.name, index): each.path for each in request.dirs for topic in each.topics for index in topic.partitions}
     if len(wanted) <= _FEW:
         return _answer({key: _move(ctx, *key, path) for key, path in wanted.items()})
     return ctx.slices.run(_move_many(ctx, wanted))
-
-
-def on_error(_ctx: RequestContext, request: schema.Request, error: KafkaError) -> schema.Response:
-    """Answer each partition with `error`."""
-    return _answer(dict.fromkeys(_wanted(request), error.code))
-
-
-def _wanted(request: schema.Request) -> dict[tuple[str, int], str]:
-    return {(topic.name, index): each.path for each in request.dirs for topic in each.topics for index in topic.partitions}
 
 
 def _move_many(ctx: RequestContext, wanted: dict[tuple[str, int], str]) -> Steps:
