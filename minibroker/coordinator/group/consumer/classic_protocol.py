@@ -52,12 +52,12 @@ def write_assignment(assignment: Assignment, metadata: bytes, names: Iterable[st
 
 
 def partitions_of(said: Sequence[TopicPartitions], topics: Topics) -> Assignment:
-    """Partitions that were told by the name of their topic, as far as the topic is there."""
+    """Find partitions that a client gave by the names of their topics; those that do not exist are left out."""
     found: dict[UUID, set[int]] = {}
     for each in said:
         topic = topics.find(each.topic)
         if topic is not None:
-            found.setdefault(topic.topic_id, set()).update(each.partitions)
+            found.setdefault(topic.topic_id, set()).update(index for index in each.partitions if 0 <= index < topic.partition_count)
     return frozen(found)
 
 
