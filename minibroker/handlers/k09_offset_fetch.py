@@ -28,11 +28,6 @@ GROUP_ERROR_SINCE: Final = 2
 TOPIC_IDS_SINCE: Final = 10
 NO_OFFSET: Final = -1
 
-_PIECES: Final = (
-    Pieces("groups.topics.partition_indexes", "groups.topics.partitions"),
-    Pieces("topics.partition_indexes", "topics.partitions"),
-)
-
 
 @handles(
     schema, Pieces("groups.topics.partition_indexes", "groups.topics.partitions"), Pieces("topics.partition_indexes", "topics.partitions")
