@@ -17,7 +17,9 @@ from typing import Final
 from minibroker.clock import Clock, Timer
 from minibroker.cluster.partition import Partition
 
-OPENED_A_TURN: Final = 8  #: some 200 us each
+#: Logs that one turn of the loop opens. To open one creates a folder and four files: 0.4 ms of CPU, and several milliseconds in all while the
+#: disk is busy. So requests that need many logs are served in pieces of this size.
+OPENED_AT_ONCE: Final = 8
 RETRY_MS: Final = 1000
 
 
@@ -62,7 +64,7 @@ class LateOpening:
 
     def _turn(self) -> None:
         self._timer = None
-        for _ in range(min(OPENED_A_TURN, len(self._waiting))):
+        for _ in range(min(OPENED_AT_ONCE, len(self._waiting))):
             if not self._open_next():  # nor could the others be
                 self._timer = self._clock.call_later_ms(RETRY_MS, self._turn)
                 return

@@ -19,6 +19,14 @@ from minibroker.records.control import ControlType, EndTransactionMarker
 NO_EPOCH = -1  #: a client that does not say which leader it believes in
 
 
+class Unopened(Exception):  # noqa: N818  not an error: the log has to be opened first
+    """A log was never used: to open it takes milliseconds (`open_now`), so a request for many logs must not open them in one turn."""
+
+    def __init__(self, partition: Partition) -> None:
+        super().__init__()
+        self.partition = partition
+
+
 class Partition:
     """A partition of a topic.
 
@@ -64,6 +72,13 @@ class Partition:
             if log is None:
                 raise self.offline_cause
         return log
+
+    @property
+    def opened_log(self) -> PartitionLog:
+        """As `log`, but raises Unopened instead of opening it."""
+        if self.is_unopened:
+            raise Unopened(self)
+        return self.log
 
     @property
     def is_online(self) -> bool:

@@ -16,6 +16,7 @@ from minibroker.dispatch.purgatory import Watchable
 from minibroker.dispatch.slices import Steps
 from minibroker.errors import KafkaError
 from minibroker.log.old_readers import LongConversion
+from minibroker.log.partition_log import PartitionLog
 from minibroker.schemas import k01_fetch as schema
 
 _ANSWER: Final = Pieces("topics.partitions", "responses.partitions")  #: where the answers to partitions are
@@ -78,8 +79,12 @@ class ReadingInSlices(Reading):
             yield
         return results, size, is_urgent or self._is_hopeless()
 
+    def _open_log(self, partition: Partition) -> PartitionLog:
+        """As `_open` left it."""
+        return partition.log
+
     def _open(self, asked_for: Sequence[Asked]) -> Generator[None, None, None]:
-        """Open logs that were never used, each of which takes milliseconds."""
+        """Open logs that were never used, one between two pauses."""
         for topic, asked in asked_for:
             try:
                 partition = self._partition(topic, asked.partition)

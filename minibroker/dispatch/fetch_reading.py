@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import Final, NamedTuple, cast
 
+from minibroker.cluster.late_opening import OPENED_AT_ONCE
 from minibroker.cluster.partition import Partition
 from minibroker.coordinator.fetch_session import Asked, FetchContext, FetchSession, Result, TopicKey
 from minibroker.dispatch.context import RequestContext
@@ -55,6 +56,10 @@ _ISOLATION_LEVELS: Final = {int(level): level for level in IsolationLevel}
 _CONVERTED_BYTES: Final = 512 * 1024  #: of one response to an old client: converting takes the loop's time
 
 
+class ManyUnopened(Exception):  # noqa: N818  not an error: the request has to be served in slices
+    """A Fetch needs more new logs than one turn of the loop may open; nothing was answered."""
+
+
 class _Extent(NamedTuple):
     """How far a log reaches, for one isolation level."""
 
@@ -95,6 +100,7 @@ class Reading:
         "_isolation",
         "_max_bytes",
         "_min_bytes",
+        "_opened",
         "_places",
         "_request",
         "_seen",
@@ -114,6 +120,7 @@ class Reading:
         if ctx.api_version < BATCHES_SINCE:
             self._max_bytes = min(self._max_bytes, _CONVERTED_BYTES)
         self._min_bytes = min(request.min_bytes, self._max_bytes)
+        self._opened = 0  #: logs that this request opened
         self._short_by = 0  #: bytes that were missing at the last reading
         self._asked: list[Asked] = []  #: what the last reading was of
         self._places: list[Partition | None] = []  #: where; None: there is no such partition
@@ -252,7 +259,7 @@ class Reading:
         if self._request.replica_id >= 0 or self._request.replica_state.replica_id >= 0:
             raise NotLeaderOrFollower(f"no replica of {partition.topic}-{partition.index} is assigned to another node")
         partition.check_leader_epoch(max(asked.current_leader_epoch, NO_EPOCH))
-        log = partition.log
+        log = partition.online_log or self._open_log(partition)
         diverging = _diverging(partition, asked) if asked.last_fetched_epoch >= 0 else None
         if diverging is not None:
             return _result(partition, asked, _EMPTY, None, diverging)
@@ -268,6 +275,22 @@ class Reading:
             if records and log.may_have_aborted(asked.fetch_offset):
                 aborted = _aborted(log, asked.fetch_offset, _read(log, records))
         return _result(partition, asked, records, aborted)
+
+    def _open_log(self, partition: Partition) -> PartitionLog:
+        """Open the log of a new partition.
+
+        Raises:
+            ManyUnopened: this request opened enough in this turn.
+            UnknownTopicOrPartition: the same, for a request that waits. The topic was created meanwhile, so its client may hear of it later.
+            KafkaError: the partition has no log.
+        """
+        if partition.is_unopened:
+            if self._opened >= OPENED_AT_ONCE:
+                if self._watched is None:
+                    raise ManyUnopened
+                raise UnknownTopicOrPartition
+            self._opened += 1
+        return partition.log
 
     def _read_old(self, log: PartitionLog, offset: int, max_bytes: int, *, min_one: bool) -> Buffer:
         """Messages of an old format. Raises LongConversion, but not while this waits: its client is answered, and asks again."""

@@ -226,8 +226,9 @@ def _admit(ctx: RequestContext, request: schema.Request, transactional_id: str) 
             producers.add(ids)
             try:
                 partition = _partition(ctx, topic, each.index)
-                log = partition.log
-                if not log.has_open_transaction(*ids) and not log.is_fenced(*ids):  # the append refuses that one
+                # A log that was never opened is empty. The append opens it: a request may name hundreds, too many for one turn.
+                log = None if partition.is_unopened else partition.log
+                if log is None or not (log.has_open_transaction(*ids) or log.is_fenced(*ids)):  # the append refuses a fenced producer
                     partitions.append((partition.topic, partition.index))
             except KafkaError:
                 continue  # it is told when the append is tried

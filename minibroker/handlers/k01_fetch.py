@@ -24,10 +24,10 @@ Not done: followers. A request with a replica_id is answered with NOT_LEADER_OR_
 
 from __future__ import annotations
 
-from minibroker.coordinator.fetch_session import ManyPartitions, Result
+from minibroker.coordinator.fetch_session import FetchContext, ManyPartitions, Result
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Delayed
-from minibroker.dispatch.fetch_reading import TOPIC_IDS_SINCE, Reading, by_topic, failed
+from minibroker.dispatch.fetch_reading import TOPIC_IDS_SINCE, ManyUnopened, Reading, by_topic, failed
 from minibroker.dispatch.registry import handles
 from minibroker.dispatch.slices import Steps
 from minibroker.errors import KafkaError
@@ -48,6 +48,9 @@ def fetch(ctx: RequestContext, request: schema.Request) -> schema.Response | Del
     reading = Reading(ctx, request, context)
     try:
         response = reading.attempt(request.max_wait_ms <= 0)
+    except ManyUnopened:
+        opening: schema.Response | Delayed = ctx.slices.run(_read_in_slices(ctx, request, context), keeps_frame=False)
+        return opening
     except LongConversion as long:
         converted: schema.Response | Delayed = ctx.slices.run(reading.convert(long))
         return converted
@@ -63,8 +66,14 @@ def _fetch_in_slices(ctx: RequestContext, request: schema.Request) -> Steps:
         context = yield from ctx.sessions.context_in_slices(request, uses_topic_ids=ctx.api_version >= TOPIC_IDS_SINCE)
     except KafkaError as error:
         return schema.Response(error_code=error.code, responses=[])
+    return (yield from _read_in_slices(ctx, request, context, deadline_ms))
+
+
+def _read_in_slices(ctx: RequestContext, request: schema.Request, context: FetchContext, deadline_ms: int | None = None) -> Steps:
     from minibroker.dispatch.fetch_in_slices import ReadingInSlices  # noqa: PLC0415  most brokers do without
 
+    if deadline_ms is None:
+        deadline_ms = ctx.clock.now_ms() + request.max_wait_ms
     return (yield from ReadingInSlices(ctx, request, context).serve(deadline_ms))
 
 

@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any, Final
 
-from minibroker.cluster.partition import NO_EPOCH, Partition
+from minibroker.cluster.partition import NO_EPOCH, Partition, Unopened
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Delayed
 from minibroker.dispatch.pieces import Pieces
@@ -47,7 +47,7 @@ LATEST_TIERED: Final = -5
 EARLIEST_PENDING_UPLOAD: Final = -6
 
 OFFSET_NOT_AVAILABLE_SINCE: Final = 5
-PIECE_SIZE: Final = 20  #: partitions of one turn: the first use of a log takes milliseconds where there are thousands of topics
+LOOKED_UP_AT_ONCE: Final = 64  #: partitions of one turn: a look-up by timestamp reads files, which takes some 0.2 ms
 CONSUMER: Final = -1
 NOT_FOUND: Final = (-1, -1, -1)  #: timestamp, offset, leader_epoch
 
@@ -65,13 +65,14 @@ _topic_result = constructor(schema.TopicResult)
 _partition_result = constructor(schema.PartitionResult)
 
 
-@handles(schema, Pieces("topics.partitions", "topics.partitions", size=PIECE_SIZE))
+@handles(schema, Pieces("topics.partitions", "topics.partitions", size=LOOKED_UP_AT_ONCE))
 def list_offsets(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
     """Answer each partition on its own; one that is asked for twice is INVALID_REQUEST, and answered once."""
     if request.isolation_level not in _ISOLATION_LEVELS:
         raise UnknownServerError(f"unknown isolation level {request.isolation_level}")  # Kafka's answer too
     if ctx.api_version == 0:
-        return _of_segments(ctx, request)
+        of_segments: schema.Response | Delayed = ctx.slices.run(_of_segments(ctx, request))
+        return of_segments
     doubled = _doubled(request)
     try:
         return _response(
@@ -86,25 +87,39 @@ def list_offsets(ctx: RequestContext, request: schema.Request) -> schema.Respons
                 for topic in request.topics
             ]
         )
-    except LongBatch:
+    except (LongBatch, Unopened):
         answer: schema.Response | Delayed = ctx.slices.run(_list_in_slices(ctx, request, doubled))
         return answer
 
 
 def _list_in_slices(ctx: RequestContext, request: schema.Request, doubled: frozenset[tuple[str, int]]) -> Steps:
-    """One partition after the other; the records of long batches (records/long_batch.py) are walked in slices."""
+    """One partition after the other: logs that were never used are opened, and long batches (records/long_batch.py) walked in slices."""
     topics: list[schema.TopicResult] = []
     for topic in request.topics:
         results: list[schema.PartitionResult] = []
         for wanted in _once(topic.partitions) if doubled else topic.partitions:
             try:
-                result = _answer(ctx, request, topic.name, wanted, doubled)
+                result = _answer_opening(ctx, request, topic.name, wanted, doubled)
             except LongBatch:
                 result = yield from _answer_in_slices(ctx, request, topic.name, wanted)
             results.append(result)
             yield None
         topics.append(_topic_result(name=topic.name, partitions=results))
     return _response(topics=topics)
+
+
+def _answer_opening(
+    ctx: RequestContext, request: schema.Request, topic: str, wanted: schema.Partition, doubled: frozenset[tuple[str, int]]
+) -> schema.PartitionResult:
+    """As `_answer`, of a log that may have to be opened."""
+    try:
+        return _answer(ctx, request, topic, wanted, doubled)
+    except Unopened as unopened:
+        partition = unopened.partition
+    partition.open_now()
+    if partition.is_unopened:  # it cannot be opened for now
+        return _failed(ctx, wanted.partition_index, partition.offline_cause)
+    return _answer(ctx, request, topic, wanted, doubled)
 
 
 def _answer_in_slices(
@@ -126,16 +141,16 @@ def _answer_in_slices(
     return _partition_result(partition_index=index, error_code=0, timestamp=timestamp, offset=offset, leader_epoch=leader_epoch)
 
 
-def _of_segments(ctx: RequestContext, request: schema.Request) -> schema.Response:
+def _of_segments(ctx: RequestContext, request: schema.Request) -> Steps:
     """Version 0; a partition that is asked for twice is answered twice."""
-    return schema.Response(
-        topics=[
-            schema.TopicResult(
-                name=topic.name, partitions=[_answer_of_segments(ctx, request, topic.name, wanted) for wanted in topic.partitions]
-            )
-            for topic in request.topics
-        ]
-    )
+    topics: list[schema.TopicResult] = []
+    for topic in request.topics:
+        results: list[schema.PartitionResult] = []
+        for wanted in topic.partitions:
+            results.append(_answer_of_segments(ctx, request, topic.name, wanted))
+            yield None
+        topics.append(_topic_result(name=topic.name, partitions=results))
+    return _response(topics=topics)
 
 
 def _answer_of_segments(ctx: RequestContext, request: schema.Request, topic: str, wanted: schema.Partition) -> schema.PartitionResult:
@@ -200,7 +215,7 @@ def _failed(ctx: RequestContext, index: int, error: KafkaError) -> schema.Partit
 
 def _look_up(partition: Partition, timestamp: int, request: schema.Request) -> tuple[int, int, int]:
     """(timestamp, offset, leader_epoch)."""
-    log = partition.log
+    log = partition.online_log or partition.opened_log
     if timestamp == LATEST:
         if log.is_held:
             _check_shown(log, request)

@@ -15,6 +15,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
+from minibroker.cluster.late_opening import OPENED_AT_ONCE
 from minibroker.cluster.partition import Partition
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Delayed
@@ -30,7 +31,7 @@ COMPACT_ALONE: Final = frozenset({"compact"})
 _Waiting = list[tuple[schema.PartitionResult, Partition, int]]  #: what holds once all replicas have deleted below an offset
 
 
-@handles(schema, Pieces("topics.partitions", "topics.partitions"))
+@handles(schema, Pieces("topics.partitions", "topics.partitions", size=OPENED_AT_ONCE))
 def delete_records(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
     """Answer each partition on its own: one that fails does not stop the others."""
     wanted: dict[str, dict[int, int]] = {}

@@ -6,6 +6,7 @@ Not done: followers, so there is no truncation that a client could find.
 
 from __future__ import annotations
 
+from minibroker.cluster.late_opening import OPENED_AT_ONCE
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles
@@ -13,7 +14,7 @@ from minibroker.errors import KafkaError
 from minibroker.schemas import k23_offset_for_leader_epoch as schema
 
 
-@handles(schema, Pieces("topics.partitions", "topics.partitions"))
+@handles(schema, Pieces("topics.partitions", "topics.partitions", size=OPENED_AT_ONCE))
 def offset_for_leader_epoch(ctx: RequestContext, request: schema.Request) -> schema.Response:
     """Answer each partition on its own."""
     return schema.Response(

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import NamedTuple
 
+from minibroker.cluster.late_opening import OPENED_AT_ONCE
 from minibroker.cluster.partition import Partition
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Delayed, when_done
@@ -39,7 +40,7 @@ class _Wait(NamedTuple):
     end_offset: int
 
 
-@handles(schema, Pieces("markers.topics.partition_indexes", "markers.topics.partitions"))
+@handles(schema, Pieces("markers.topics.partition_indexes", "markers.topics.partitions", size=OPENED_AT_ONCE))
 def write_txn_markers(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
     """Each partition on its own: one that fails does not stop the others."""
     codes: Codes = {}

@@ -7,6 +7,7 @@ Kafka has words for a topic that it does not know, and none for a partition.
 
 from __future__ import annotations
 
+from minibroker.cluster.late_opening import OPENED_AT_ONCE
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles
@@ -14,7 +15,7 @@ from minibroker.errors import KafkaError, UnknownTopicOrPartition
 from minibroker.schemas import k61_describe_producers as schema
 
 
-@handles(schema, Pieces("topics.partition_indexes", "topics.partitions"))
+@handles(schema, Pieces("topics.partition_indexes", "topics.partitions", size=OPENED_AT_ONCE))
 def describe_producers(ctx: RequestContext, request: schema.Request) -> schema.Response:
     """Each partition on its own."""
     return schema.Response(

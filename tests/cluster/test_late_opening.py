@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from minibroker.clock import ManualClock, ManualTimer
-from minibroker.cluster.late_opening import OPENED_A_TURN, RETRY_MS
+from minibroker.cluster.late_opening import OPENED_AT_ONCE, RETRY_MS
 from minibroker.errors import KafkaStorageError
 from minibroker.schemas import k03_metadata as k03
 from minibroker.schemas import k10_find_coordinator as k10
@@ -17,7 +17,7 @@ from minibroker.schemas import k35_describe_log_dirs as k35
 from tests.support.broker_in_memory import BrokerInMemory, records
 from tests.support.faulty_files import FaultyFiles
 
-COUNT = 5 * OPENED_A_TURN
+COUNT = 5 * OPENED_AT_ONCE
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_a_turn_opens_a_few() -> None:
     broker = BrokerInMemory(clock=clock)
     broker.cluster.create_topic("orders", partition_count=COUNT)
     for turns in range(1, 6):
-        assert _folders(broker.folder) == set(range(turns * OPENED_A_TURN))
+        assert _folders(broker.folder) == set(range(turns * OPENED_AT_ONCE))
         if turns < 5:
             clock.due.pop(0)()
     assert not clock.due
@@ -62,7 +62,7 @@ def test_who_asks_for_a_log_finds_it_open(broker: BrokerInMemory) -> None:
     last = COUNT - 1
     assert broker.cluster.partition("orders", last).is_unopened
     assert broker.append("orders", last, records(3)).base_offset == 0
-    assert _folders(broker.folder) == {*range(OPENED_A_TURN), last}
+    assert _folders(broker.folder) == {*range(OPENED_AT_ONCE), last}
     broker.clock.advance(10)
     assert broker.cluster.partition("orders", last).log.log_end_offset == 3
     assert _folders(broker.folder) == set(range(COUNT))
@@ -174,7 +174,7 @@ def test_a_first_group_waits_for_no_more_than_its_own_partition() -> None:
         [found] = broker.ask(k10.Request(key_type=key_type, coordinator_keys=["readers"])).coordinators
         assert found.error_code == 0
     opened = [path for path in broker.folder.glob("__*_*-*") if "metadata" not in path.name]
-    assert len(opened) <= 2 * (OPENED_A_TURN + 1)
+    assert len(opened) <= 2 * (OPENED_AT_ONCE + 1)
 
 
 @pytest.mark.parametrize("clean", [True, False])
