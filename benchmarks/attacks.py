@@ -12,9 +12,11 @@ Its figures are worth something on a quiet machine only. The exit code is 1 wher
 from __future__ import annotations
 
 import argparse
+import contextlib
 import fnmatch
 import json
 import math
+import re
 import signal
 import subprocess
 import sys
@@ -22,12 +24,13 @@ import time
 from importlib import import_module
 from pathlib import Path
 
-from attacking.declaration import ATTACKS, Attack, Damage, Target, forget_peak, peak_mb, resident_mb
-from peers import Minibroker
+from attacking.declaration import ATTACKS, Attack, Damage, Target, forget_peak, open_files, peak_mb, resident_mb
+from attacking.disk import Disk
+from peers import Minibroker, Unavailable
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
-THEMES = ("expressions", "connections", "elements", "records", "many")
+THEMES = ("expressions", "connections", "elements", "records", "many", "disks")
 HONEST_TOPIC = "honest"
 SETTLED_S = 1.0
 
@@ -35,21 +38,60 @@ SETTLED_S = 1.0
 class AttackedBroker(Minibroker):
     """A broker of any checkout, by its Python."""
 
-    def __init__(self, python: str, properties: dict[str, str]) -> None:
-        super().__init__(properties)
+    def __init__(self, python: str, attack: Attack) -> None:
+        super().__init__(attack.properties)
         self._python = python
+        self.disk = Disk(self.folder) if attack.needs_disk else None
+
+    @property
+    def data_dir(self) -> Path:
+        """Its log directory."""
+        return super().data_dir if self.disk is None else self.disk.mounted / "data"
 
     def command(self) -> list[str]:
         """As a user starts it, from a folder where no other checkout lies."""
         words = super().command()
-        return ["/usr/bin/env", "-C", str(self.folder), self._python, *words[1:]]
+        prefix = [] if self.disk is None else self.disk.prefix
+        return [*prefix, "/usr/bin/env", "-C", str(self.folder), self._python, *words[1:]]
+
+    def output(self) -> str:
+        """All that this process wrote."""
+        return (self.folder / "output.log").read_text(errors="replace")
+
+    def last_words(self) -> str:
+        """The exit code and the last line of its output, if it has ended."""
+        code = None if self._process is None else self._process.poll()
+        return "the broker goes on" if code is None else f"exit code {code}: {self.output().splitlines()[-1]}"
+
+    def stop(self, *, keep: bool = False) -> None:
+        """End it; its data and its disk go too, unless kept for a second start."""
+        super().stop(keep=keep)
+        if self.disk is not None and not keep:
+            self.disk.close()
+
+    def restart(self, target: Target) -> None:
+        """Stop it and start it again, and note what that takes."""
+        started = time.perf_counter()
+        process = self._process
+        self.stop(keep=True)
+        code = None if process is None else process.returncode
+        target.note(f"stopped in {time.perf_counter() - started:.1f} s with exit code {code}")
+        self.start()
+        memory, files = resident_mb(self.pid), open_files(self.pid)
+        target.note(f"first answer {self.cold_start_ms / 1000:.1f} s after exec, {memory:.0f} MB, {files} files open")
+
+
+def longest_turn_ms(output: str) -> float:
+    """The longest turn that the watchdog reported, which reports one in ten seconds at most; 0 without any."""
+    return max(map(float, re.findall(r"held the event loop for (\d+) ms", output)), default=0.0)
 
 
 def inflict(attack: Attack, python: str, scale: float) -> Damage:
     """Start a broker, attack it, and measure."""
-    broker = AttackedBroker(python, dict(attack.properties))
+    broker = AttackedBroker(python, attack)
     broker.start()
     target = Target(broker.address, broker.pid, scale)
+    target.disk = broker.disk
     honest = subprocess.Popen(
         [sys.executable, str(HERE / "honest.py"), *map(str, broker.address), HONEST_TOPIC],
         stdin=subprocess.PIPE,
@@ -62,15 +104,24 @@ def inflict(attack: Attack, python: str, scale: float) -> Damage:
         assert honest.stdout is not None  # noqa: S101  it is a pipe
         honest.stdout.readline()
         time.sleep(SETTLED_S)
+        earlier = broker.output()
         before, cpu, started = resident_mb(broker.pid), broker.cpu_seconds(), time.perf_counter()
         forget_peak(broker.pid)
         attack.run(target)
         seconds = time.perf_counter() - started
-        peak, used = peak_mb(broker.pid) - before, broker.cpu_seconds() - cpu
+        peak, used = peak_mb(broker.pid) - before, math.nan
+        with contextlib.suppress(OSError):  # it has ended
+            used = broker.cpu_seconds() - cpu
         target.close()
         time.sleep(SETTLED_S)
         left = resident_mb(broker.pid) - before
         seen = _finish(honest, target)
+        if attack.needs_disk:
+            target.note(broker.last_words())
+        turn_ms = longest_turn_ms(broker.output()[len(earlier) :])
+        if attack.restarts:
+            broker.restart(target)
+            turn_ms = max(turn_ms, longest_turn_ms(broker.output()))
     finally:
         honest.kill()
         honest.wait()
@@ -78,7 +129,7 @@ def inflict(attack: Attack, python: str, scale: float) -> Damage:
         broker.stop()
     bound = None if attack.max_growth_mb is None else attack.max_growth_mb + attack.request_bytes / (1 << 20)
     notes = "; ".join(target.notes)
-    return Damage(attack.name, attack.about, peak, left, used, seconds, seen["p99_ms"], seen["max_ms"], notes, bound)
+    return Damage(attack.name, attack.about, peak, left, used, seconds, seen["p99_ms"], seen["max_ms"], notes, bound, turn_ms)
 
 
 def _finish(honest: subprocess.Popen[str], target: Target) -> dict[str, float]:
@@ -99,27 +150,43 @@ def line_of(damage: Damage) -> str:
     over = "" if damage.is_within_bound else f"  ABOVE ITS BOUND of {damage.bound_mb:.0f} MB"
     return (
         f"{damage.attack[:48]:48} {damage.peak_mb:8.0f} {damage.left_mb:8.0f} {damage.cpu_s:8.2f} {damage.seconds:8.1f} "
-        f"{damage.honest_p99_ms:8.1f} {damage.honest_max_ms:8.0f}  {damage.notes}{over}"
+        f"{damage.honest_p99_ms:8.1f} {damage.honest_max_ms:8.0f} {damage.turn_ms:8.0f}  {damage.notes}{over}"
     )
 
 
-HEAD = f"{'attack':48} {'peak MB':>8} {'left MB':>8} {'CPU s':>8} {'took s':>8} {'p99 ms':>8} {'max ms':>8}"
+HEAD = f"{'attack':48} {'peak MB':>8} {'left MB':>8} {'CPU s':>8} {'took s':>8} {'p99 ms':>8} {'max ms':>8} {'turn ms':>8}"
+
+
+COLUMNS = {
+    "peak_mb": ("Peak memory (MB)", 0),
+    "left_mb": ("After it (MB)", 0),
+    "cpu_s": ("CPU (s)", 1),
+    "honest_p99_ms": ("Honest p99 (ms)", 1),
+    "honest_max_ms": ("Honest maximum (ms)", 0),
+    "turn_ms": ("Longest turn reported (ms)", 0),
+}
 
 
 def markdown(before: list[Damage], after: list[Damage]) -> list[str]:
     """Two runs side by side; `after` alone where there is no earlier one."""
     earlier = {each.attack: each for each in before}
-    lines = ["| Attack | Peak memory (MB) | CPU (s) | Honest client, p99 (ms) | Honest client, maximum (ms) |", "|---|---|---|---|---|"]
+    heads = [head for head, _ in COLUMNS.values()]
+    lines = [f"| Attack | {' | '.join(heads)} | Notes |", "|---" * (len(heads) + 2) + "|"]
     for now in after:
         was = earlier.get(now.attack)
-        columns = [("peak_mb", 0), ("cpu_s", 2), ("honest_p99_ms", 1), ("honest_max_ms", 0)]
-        cells = [f"{_arrow(was, name, digits)}{getattr(now, name):,.{digits}f}" for name, digits in columns]
-        lines.append(f"| **{now.attack}**: {now.about} | {' | '.join(cells)} |")
+        cells = [_cell(was, now, name, digits) for name, (_, digits) in COLUMNS.items()]
+        lines.append(f"| **{now.attack}**: {now.about} | {' | '.join(cells)} | {now.notes} |")
     return lines
 
 
-def _arrow(was: Damage | None, name: str, digits: int) -> str:
-    return "" if was is None else f"{getattr(was, name):,.{digits}f} → "
+def _cell(was: Damage | None, now: Damage, name: str, digits: int) -> str:
+    then = f"{_figure(was, name, digits)} → " if was is not None and name != "turn_ms" else ""  # only the newer broker has a watchdog
+    return then + _figure(now, name, digits)
+
+
+def _figure(damage: Damage, name: str, digits: int) -> str:
+    value = getattr(damage, name)
+    return f"{value:,.{digits}f}" if math.isfinite(value) else "none"
 
 
 def load(path: Path) -> list[Damage]:
@@ -153,7 +220,11 @@ def main() -> int:
     print(HEAD, flush=True)
     found = []
     for each in chosen:
-        found.append(inflict(each, arguments.broker_python, arguments.scale))
+        try:
+            found.append(inflict(each, arguments.broker_python, arguments.scale))
+        except Unavailable as error:
+            print(f"{each.name[:48]:48} left out: {error}", flush=True)
+            continue
         print(line_of(found[-1]), flush=True)
         if arguments.keep:
             arguments.keep.write_text(json.dumps([damage._asdict() for damage in found], indent=1) + "\n")

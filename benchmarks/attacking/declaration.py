@@ -6,12 +6,14 @@ import contextlib
 import math
 import socket
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 import frames
 from pump import LoadError, call, connect
+
+from attacking.disk import Disk
 
 ANSWER_S = 30.0  #: an attacker waits no longer for an answer
 TOPIC = b"attacked"
@@ -24,6 +26,7 @@ class Target:
         self.address = address
         self.pid = pid
         self.scale = scale  #: of counts: 1 is what a table is made of
+        self.disk: Disk | None = None  #: of an attack that needs one
         self.notes: list[str] = []
         self._links: list[socket.socket] = []
 
@@ -47,19 +50,26 @@ class Target:
             self.note(f"no answer: {error!r}")
             return b""
 
-    def ask_each(self, requests: list[bytes], depth: int = 20) -> int:
-        """Send requests with `depth` of them under way on one connection; how many were answered."""
+    def ask_each(self, requests: Iterable[bytes], depth: int = 20, *, look: Callable[[bytearray], object] | None = None) -> int:
+        """Send requests with `depth` of them in flight on one connection, and return how many were answered.
+
+        `look` is called with each answer.
+        """
         link, answered, sent = self.connect(), 0, 0
         try:
             for request in requests:
                 link.sendall(request)
                 sent += 1
                 if sent - answered >= depth:
-                    read_one(link)
+                    answer = read_one(link)
                     answered += 1
+                    if look is not None:
+                        look(answer)
             while answered < sent:
-                read_one(link)
+                answer = read_one(link)
                 answered += 1
+                if look is not None:
+                    look(answer)
         except (OSError, LoadError) as error:
             self.note(f"closed after {answered}: {error!r}")
         return answered
@@ -101,7 +111,7 @@ def _exactly(link: socket.socket, size: int) -> bytearray:
 class Attack(NamedTuple):
     """One row of the table.
 
-    `prepare` is not measured. `request_bytes` is what the largest single request takes: "beyond its size" is the memory on top of that.
+    `prepare` is not measured. `request_bytes` is the size of the largest single request. The bound on memory is on top of it.
     """
 
     name: str
@@ -111,6 +121,8 @@ class Attack(NamedTuple):
     properties: Mapping[str, str] = {}
     request_bytes: int = 0
     max_growth_mb: int | None = None  #: the bound that the project promises, None where there is no promise
+    restarts: bool = False  #: stop and start the broker afterwards, and note the time, the memory and the open files
+    needs_disk: bool = False  #: the data directory is on a disk that can fail
 
 
 class Damage(NamedTuple):
@@ -126,6 +138,7 @@ class Damage(NamedTuple):
     honest_max_ms: float
     notes: str
     bound_mb: float | None
+    turn_ms: float = 0.0  #: the longest turn that the broker's watchdog reported; 0 if none was above 100 ms
 
     @property
     def is_within_bound(self) -> bool:
@@ -144,13 +157,15 @@ def attack(
     properties: Mapping[str, str] | None = None,
     request_bytes: int = 0,
     max_growth_mb: int | None = None,
+    restarts: bool = False,
+    needs_disk: bool = False,
 ) -> Callable[[Callable[[Target], None]], Callable[[Target], None]]:
     """Enter the decorated function into the table."""
 
     def enter(run: Callable[[Target], None]) -> Callable[[Target], None]:
         if name in ATTACKS:
             raise ValueError(name)
-        ATTACKS[name] = Attack(name, about, run, prepare, properties or {}, request_bytes, max_growth_mb)
+        ATTACKS[name] = Attack(name, about, run, prepare, properties or {}, request_bytes, max_growth_mb, restarts, needs_disk)
         return run
 
     return enter
@@ -169,6 +184,11 @@ def peak_mb(pid: int) -> float:
 def forget_peak(pid: int) -> None:
     """Let the kernel count the peak from now on."""
     Path(f"/proc/{pid}/clear_refs").write_text("5")
+
+
+def open_files(pid: int) -> int:
+    """How many descriptors a process has."""
+    return sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir())
 
 
 def _status_mb(pid: int, name: str) -> float:

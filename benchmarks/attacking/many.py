@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import struct
+import time
+from collections import Counter
+from collections.abc import Iterator
+from itertools import repeat
 
 import frames
 import transaction_frames
 
 from attacking import requests
-from attacking.declaration import TOPIC, Target, attack
+from attacking.declaration import TOPIC, Target, attack, open_files
 
-MEGABYTE = 1 << 20
+_CODES = {79: "MEMBER_ID_REQUIRED", 81: "GROUP_MAX_SIZE_REACHED"}
 
 
 @attack("Metadata: 1,000 new topics", "one request")
@@ -25,24 +30,54 @@ def created(target: Target) -> None:
     target.ask(requests.create_topics([b"new-%d" % number for number in range(target.count(1000))]))
 
 
-@attack("20,000 topics", "CreateTopics of 500 at a time, then Metadata for all")
+@attack("100,000 topics", "CreateTopics of 500 at a time; listed and described as Java's admin client does; a restart", restarts=True)
 def many_topics(target: Target) -> None:
-    """100,000 take five times as long; the honest client's waits do not grow."""
-    names = [b"topic-%d" % number for number in range(target.count(20_000))]
-    for at in range(0, len(names), 500):
-        target.ask(requests.create_topics(names[at : at + 500]))
-    answer = target.ask(requests.metadata(None))
-    target.note(f"Metadata for all: {len(answer)} bytes")
+    """DescribeTopicPartitions asks for all that are left, and gets 2,000 of them."""
+    names = sorted(b"topic-%d" % number for number in range(target.count(100_000)))
+    with _timed(target, "created"):
+        target.ask_each((requests.create_topics(some) for some in _pieces(names, 500)), 1)
+    with _timed(target, "listed"):
+        target.ask(requests.metadata(None))
+    with _timed(target, "described by DescribeTopicPartitions"):
+        pages = (requests.describe_topic_partitions(names[at:], 2000) for at in range(0, len(names), 2000))
+        target.ask_each(pages, 1)
+    with _timed(target, "described by Metadata"):
+        target.ask_each((requests.metadata(some) for some in _pieces(names, 1000)), 1)
+    target.note(f"{open_files(target.pid)} files open")
+
+
+@contextlib.contextmanager
+def _timed(target: Target, what: str) -> Iterator[None]:
+    started = time.perf_counter()
+    yield
+    target.note(f"{what} in {time.perf_counter() - started:.1f} s")
+
+
+def _pieces(names: list[bytes], size: int) -> Iterator[list[bytes]]:
+    for at in range(0, len(names), size):
+        yield names[at : at + size]
 
 
 def _group(target: Target) -> None:
     target.ask(requests.find_coordinator(b"g", 0))
 
 
-@attack("200,000 member ids given out", "JoinGroup 4 without an id, one group", prepare=_group)
+@attack("a million member ids of one group", "JoinGroup 4 without an id", prepare=_group)
 def member_ids(target: Target) -> None:
-    """Ids that are kept for the session time-out of five minutes."""
-    target.ask_each([requests.join_group(b"g", 4)] * target.count(200_000))
+    """Ids are kept for the session time-out, and bounded by group.max.size."""
+    codes = Counter[int]()
+    frame = requests.join_group(b"g", 4)
+    target.ask_each(repeat(frame, target.count(1_000_000)), look=lambda answer: codes.update([requests.join_error(answer)]))
+    target.note(", ".join(f"{count} times {_CODES.get(code, code)}" for code, count in sorted(codes.items())))
+
+
+@attack("a million member ids of 200 groups", "JoinGroup 4 without an id, 5,000 times for each group", prepare=_group)
+def member_ids_of_groups(target: Target) -> None:
+    """So many that group.max.size refuses none of them."""
+    codes = Counter[int]()
+    joins = (requests.join_group(b"g-%d" % (number // 5000), 4) for number in range(target.count(1_000_000)))
+    target.ask_each(joins, look=lambda answer: codes.update([requests.join_error(answer)]))
+    target.note(", ".join(f"{count} times {_CODES.get(code, code)}" for code, count in sorted(codes.items())))
 
 
 @attack("2,000 members of a classic group", "JoinGroup 3 in one group, each on a connection", prepare=_group)
@@ -66,8 +101,7 @@ def long_names(target: Target) -> None:
     """Each has one offset."""
     target.create_topic()
     end = b"g" * 29_990
-    for at in range(0, target.count(20_000), 1000):
-        target.ask_each([requests.offset_commit(b"%d-" % number + end, TOPIC, [0], b"") for number in range(at, at + 1000)])
+    target.ask_each(requests.offset_commit(b"%d-" % number + end, TOPIC, [0], b"") for number in range(target.count(20_000)))
 
 
 @attack("commit metadata of 1 GB", "OffsetCommit 2: 250,000 times 4,000 letters", prepare=_group)
@@ -76,22 +110,23 @@ def commit_metadata(target: Target) -> None:
     target.create_topic(partitions=500)
     note = b"m" * 4000
     answers = target.ask_each(
-        [requests.offset_commit(b"group-%d" % number, TOPIC, range(500), note) for number in range(target.count(500))], 2
+        (requests.offset_commit(b"group-%d" % number, TOPIC, range(500), note) for number in range(target.count(500))), 2
     )
     target.note(f"{answers} answers")
 
 
 @attack("a million producer ids", "InitProducerId 1 without a transactional id")
 def producer_ids(target: Target) -> None:
-    """A tenth of them, which is enough to see growth."""
-    target.ask_each([requests.idempotent_producer()] * target.count(100_000))
+    """They are given out in blocks, and none is kept."""
+    answers = target.ask_each(repeat(requests.idempotent_producer(), target.count(1_000_000)))
+    target.note(f"{answers} answers")
 
 
 @attack("100,000 transactional ids", "InitProducerId 1")
 def transactional_ids(target: Target) -> None:
     """Kept for a week."""
     target.ask(requests.find_coordinator(b"t", 1))
-    target.ask_each([transaction_frames.init_producer_id(b"transactional-%d" % number) for number in range(target.count(100_000))])
+    target.ask_each(transaction_frames.init_producer_id(b"transactional-%d" % number) for number in range(target.count(100_000)))
 
 
 @attack("100,000 producers of one partition", "Produce 7, each of another producer id")
@@ -100,14 +135,14 @@ def producers_of_a_partition(target: Target) -> None:
     target.create_topic()
     body = frames.record_batch(1, 1)[frames.BATCH_HEADER :]
     batches = (frames._batch(1, body, frames.Ids(number, 0), 0) for number in range(target.count(100_000)))  # noqa: SLF001  no load needs it
-    target.ask_each([frames.produce(TOPIC, 0, batch) for batch in batches])
+    target.ask_each(frames.produce(TOPIC, 0, batch) for batch in batches)
 
 
 @attack("fetch sessions", "5,000 sessions of 1,000 partitions")
 def fetch_sessions(target: Target) -> None:
     """Of one client that opens a new one with each request."""
     target.create_topic(partitions=1000)
-    answers = target.ask_each([requests.fetch_session(TOPIC, 1000)] * target.count(5000), 2)
+    answers = target.ask_each(repeat(requests.fetch_session(TOPIC, 1000), target.count(5000)), 2)
     target.note(f"{answers} answers")
 
 
@@ -126,18 +161,18 @@ def share_sessions(target: Target) -> None:
 @attack("20,000 client quotas", "AlterClientQuotas 0")
 def client_quotas(target: Target) -> None:
     """One client id each."""
-    target.ask_each([requests.alter_client_quota(b"client-%d" % number) for number in range(target.count(20_000))])
+    target.ask_each(requests.alter_client_quota(b"client-%d" % number) for number in range(target.count(20_000)))
 
 
 @attack("20,000 SCRAM credentials", "AlterUserScramCredentials 0")
 def scram(target: Target) -> None:
     """One user each."""
-    target.ask_each([requests.scram_credential(b"user-%d" % number) for number in range(target.count(20_000))])
+    target.ask_each(requests.scram_credential(b"user-%d" % number) for number in range(target.count(20_000)))
 
 
 @attack("20,000 configs of groups and client metrics", "IncrementalAlterConfigs 0")
 def own_configs(target: Target) -> None:
     """One name each."""
     half = target.count(10_000)
-    target.ask_each([frames.alter_config(32, b"group-%d" % number, b"consumer.session.timeout.ms", b"50000") for number in range(half)])
-    target.ask_each([frames.alter_config(16, b"metrics-%d" % number, b"interval.ms", b"10000") for number in range(half)])
+    target.ask_each(frames.alter_config(32, b"group-%d" % number, b"consumer.session.timeout.ms", b"50000") for number in range(half))
+    target.ask_each(frames.alter_config(16, b"metrics-%d" % number, b"interval.ms", b"10000") for number in range(half))

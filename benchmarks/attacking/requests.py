@@ -39,6 +39,12 @@ def metadata(names: Sequence[bytes] | None) -> bytes:
     return frames.frame(3, 4, struct.pack(">i", len(names)) + b"".join(map(frames.string, names)) + b"\1")
 
 
+def describe_topic_partitions(names: Sequence[bytes], limit: int) -> bytes:
+    """DescribeTopicPartitions v0: the first `limit` partitions of these topics."""
+    topics = b"".join(compact(name) + NO_TAGS for name in names)
+    return flexible(75, 0, unsigned(len(names) + 1) + topics + struct.pack(">ib", limit, -1) + NO_TAGS)
+
+
 def offset_commit(group: bytes, topic: bytes, partitions: Sequence[int], note: bytes) -> bytes:
     """OffsetCommit v2 from outside of a group's members."""
     each = b"".join(struct.pack(">iq", partition, 1) + frames.string(note) for partition in partitions)
@@ -61,6 +67,11 @@ def join_group(group: bytes, version: int, *, session_ms: int = 300_000) -> byte
     protocols = struct.pack(">i", 1) + frames.string(b"range") + struct.pack(">i", 0)
     times = struct.pack(">ii", session_ms, session_ms)
     return frames.frame(11, version, frames.string(group) + times + frames.string(b"") + frames.string(b"consumer") + protocols)
+
+
+def join_error(answer: bytearray) -> int:
+    """The error code in an answer to JoinGroup 4."""
+    return int(struct.unpack_from(">h", answer, frames.BODY + 4)[0])
 
 
 def fetch_session(topic: bytes, partitions: int) -> bytes:
