@@ -8,7 +8,8 @@ The tables of record types are `schemas/internal/coordinator_records.py`. Source
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from minibroker.errors import WireError
@@ -22,6 +23,8 @@ from minibroker.wire.compiled import decode_all, encoder
 from minibroker.wire.schema import Buffer
 
 _PREFIX_SIZE = 2
+
+_LOG = logging.getLogger(__name__)
 
 
 class CoordinatorRecord(NamedTuple):
@@ -72,10 +75,8 @@ class RecordFrame:
         Raises:
             WireError: the bytes are no record of this topic, or a value is of a version that only a newer Kafka knows.
         """
-        if key is None:
-            raise WireError("a record without a key")
-        record_type = self._by_id.get(_prefix(key, "key"))
-        if record_type is None:
+        record_type = self._by_id.get(type_of(key))
+        if key is None or record_type is None:
             return None
         key_value = decode_all(record_type.key, key, _PREFIX_SIZE, 0, flexible=False)
         if value is None:
@@ -89,6 +90,23 @@ class RecordFrame:
 
 def _writer(number: int, write: Callable[[Any], list[Buffer]]) -> _Writer:
     return number.to_bytes(_PREFIX_SIZE, "big"), write
+
+
+def type_of(key: Buffer | None) -> int:
+    """The record type that a key begins with, for one that was decoded.
+
+    Raises:
+        WireError: There is no key, or it has less than two bytes.
+    """
+    if key is None:
+        raise WireError("a record without a key")
+    return _prefix(key, "key")
+
+
+def warn_of_unknown_types(name: str, counts: Mapping[int, int]) -> None:
+    """Log that records of the partition `name` were skipped, by type, as Apache Kafka does."""
+    types = ", ".join(map(str, sorted(counts)))
+    _LOG.warning("%s: skipped %d records of unknown types (%s), which a newer version may have written", name, sum(counts.values()), types)
 
 
 def _prefix(data: Buffer, what: str) -> int:

@@ -1,8 +1,12 @@
 """A topic of a coordinator: each partition has what its records say in memory, from when it is first asked for.
 
     unread --asked for--> loading --its last record is read--> loaded       COORDINATOR_LOAD_IN_PROGRESS while loading: clients retry
-       |                     |--its log is damaged--> broken                NOT_COORDINATOR
+       |                     |--its log cannot be read--> broken            NOT_COORDINATOR
        '---- any of them, when its log goes offline or the topic is another one: forgotten, NOT_COORDINATOR until the next start
+
+A damaged batch is left out, with a line in the log, so that one flipped bit does not take all groups of the partition away. A batch of a
+transaction is not: its offsets are committed together or not at all. Apache Kafka does not look at the CRC here. It replays what it finds
+in the batch, and serves nothing of the partition where that cannot be decoded.
 
 A small log is loaded by the request that asks for it, a large one over many turns of the loop. (Transactions are not asked for: their
 topic is read at the start, because those that are open go on.)
@@ -16,6 +20,7 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, Generic, TypeVar
 
@@ -23,11 +28,12 @@ from minibroker.clock import Clock
 from minibroker.cluster.cluster import Cluster
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.topic import Topic
-from minibroker.coordinator.log_pieces import read_pieces
-from minibroker.coordinator.record_frame import CoordinatorRecord, RecordFrame
+from minibroker.coordinator.log_pieces import check, read_pieces
+from minibroker.coordinator.record_frame import CoordinatorRecord, RecordFrame, type_of, warn_of_unknown_types
 from minibroker.coordinator.transaction.metadata import NO_IDS, NO_PRODUCER_ID, ProducerIdAndEpoch
 from minibroker.errors import (
     CoordinatorLoadInProgress,
+    CorruptMessage,
     KafkaError,
     KafkaStorageError,
     MessageTooLarge,
@@ -43,6 +49,7 @@ from minibroker.records.record import Record, decode_records
 
 READS_AT_ONCE: Final = 4  #: by the request that asks first
 RECORDS_A_BATCH: Final = 1_000  #: of those that need not be in one
+OFFSETS_IN_A_LINE: Final = 10  #: of damaged batches
 
 _END: Final = object()
 
@@ -52,13 +59,14 @@ _LOG = logging.getLogger(__name__)
 class StoredPartition(ABC):
     """One partition of the topic. Written by StoredTopic."""
 
-    __slots__ = ("_frame", "is_broken", "loading", "partition")
+    __slots__ = ("_frame", "is_broken", "loading", "partition", "unknown_types")
 
     def __init__(self, partition: Partition, frame: RecordFrame) -> None:
         self.partition = partition
         self._frame = frame
         self.loading: Iterator[None] | None = None
         self.is_broken = False
+        self.unknown_types: Counter[int] = Counter()  #: records that were skipped, by the type in their key
 
     @abstractmethod
     def replay(self, record: CoordinatorRecord, record_offset: int, producer_id: int) -> None:
@@ -120,14 +128,24 @@ class StoredPartition(ABC):
         return log, base_offset
 
     def replay_batch(self, batch: RecordBatch) -> None:
-        """Take one batch of the log; InvalidRecord, WireError."""
+        """Take one batch of the log.
+
+        Raises:
+            InvalidRecord: The batch cannot be decoded.
+            WireError: A record cannot.
+        """
         if batch.is_control:
             self.replay_control(batch)
             return
         producer_id = batch.producer_id if batch.is_transactional else NO_PRODUCER_ID
         for record in decode_records(batch):
-            decoded = self._frame.decode(record.key, record.value)
-            if decoded is not None:
+            try:
+                decoded = self._frame.decode(record.key, record.value)
+            except WireError as error:
+                raise WireError(f"the record at offset {record.offset}: {error}") from error
+            if decoded is None:
+                self.unknown_types[type_of(record.key)] += 1
+            else:
                 self.replay(decoded, record.offset, producer_id)
 
 
@@ -199,15 +217,35 @@ class StoredTopic(Generic[P]):
 
     def _load(self, stored: P) -> Iterator[None]:
         """Every step is one read, or as long as one."""
+        name = f"{self._name}-{stored.partition.index}"
+        damaged: list[int] = []
         try:
             for _, batches in read_pieces(stored.partition):
                 for batch in batches:
+                    try:
+                        check(batch)
+                    except CorruptMessage:
+                        if batch.producer_id != NO_PRODUCER_ID:
+                            raise
+                        damaged.append(batch.base_offset)
+                        continue
                     stored.replay_batch(batch)
                 yield
+            if damaged:
+                log = stored.partition.log  # recovery cuts a segment at a damaged batch: what is appended now needs another one
+                log.roll()
+                log.flush()
         except (KafkaError, WireError) as error:
-            _LOG.error("%s-%d cannot be read, its %s are not served: %s", self._name, stored.partition.index, self._what, error)
+            _LOG.error("%s cannot be read, its %s are not served: %s", name, self._what, error)
             stored.is_broken = True
             return
+        if damaged:
+            offsets = ", ".join(map(str, damaged[:OFFSETS_IN_A_LINE])) + (" ..." if len(damaged) > OFFSETS_IN_A_LINE else "")
+            _LOG.error(
+                "%s: left out what is damaged, %d batches at offset %s: their %s lost state", name, len(damaged), offsets, self._what
+            )
+        if stored.unknown_types:
+            warn_of_unknown_types(name, stored.unknown_types)
         yield from self._finish(stored)
 
 

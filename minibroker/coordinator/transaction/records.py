@@ -9,9 +9,10 @@ Source: TransactionLog, TransactionStateManager.loadTransactionMetadata of Apach
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
-from minibroker.coordinator.record_frame import TRANSACTION_STATE
+from minibroker.coordinator.record_frame import TRANSACTION_STATE, type_of
 from minibroker.coordinator.transaction.metadata import TopicPartition, TransactionMetadata, TransactionState
 from minibroker.errors import WireError
 from minibroker.schemas.internal.transaction_records import TransactionLogKey, TransactionLogValue, TransactionPartitions
@@ -95,16 +96,20 @@ def _metadata(transactional_id: str, value: TransactionLogValue) -> TransactionM
     )
 
 
-def replay(records: Iterable[tuple[Buffer | None, Buffer | None]]) -> dict[str, TransactionMetadata]:
-    """The state of each id after keys and values in the order of the log.
+def replay(
+    records: Iterable[tuple[Buffer | None, Buffer | None]], unknown_types: Counter[int] | None = None
+) -> dict[str, TransactionMetadata]:
+    """Return the state of each id after keys and values in the order of the log, and count records of unknown types.
 
     Raises:
-        WireError: one of them is no record of this topic.
+        WireError: One of them is not a record of this topic.
     """
     states: dict[str, TransactionMetadata] = {}
     for key, value in records:
         decoded = decode(key, value)
         if decoded is None:
+            if unknown_types is not None:
+                unknown_types[type_of(key)] += 1
             continue
         transactional_id, metadata = decoded
         if metadata is None:

@@ -16,6 +16,7 @@ Source: TransactionStateManager, TransactionLog of Apache Kafka 4.3.1.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Final
@@ -25,8 +26,9 @@ from minibroker.cluster.cluster import Cluster
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.topic import TRANSACTION_STATE_TOPIC, Topic
 from minibroker.config.broker_config import BrokerConfig
-from minibroker.coordinator.log_pieces import READ_BYTES, read_pieces
+from minibroker.coordinator.log_pieces import READ_BYTES, check, read_pieces
 from minibroker.coordinator.placement import partition_of
+from minibroker.coordinator.record_frame import warn_of_unknown_types
 from minibroker.coordinator.transaction import records
 from minibroker.coordinator.transaction.metadata import TransactionMetadata
 from minibroker.coordinator.transaction.transactions import Transactions
@@ -83,8 +85,14 @@ class StatePartition:
         return log
 
     def read(self) -> Iterator[tuple[int, list[Record]]]:
-        """The records of the log, a piece at a time, and its size in bytes; KafkaError, CorruptMessage where a byte is wrong."""
+        """Yield the records of the log, a piece at a time, and its size in bytes.
+
+        Raises:
+            KafkaError: The log cannot be read. CorruptMessage if a byte is wrong: the batch may be a decision about any transactional id.
+        """
         for size, batches in read_pieces(self._partition):
+            for batch in batches:
+                check(batch)
             yield size, [record for batch in batches if not batch.is_control for record in decode_records(batch)]
 
 
@@ -179,6 +187,7 @@ class StateStore:
                 continue
             last: dict[bytes | None, bytes | None] = {}  #: values by key, so that one record of an id is decoded, not each
             states: dict[str, TransactionMetadata] = {}
+            unknown_types: Counter[int] = Counter()
             try:
                 for size, piece in each.read():
                     for record in piece:
@@ -187,11 +196,13 @@ class StateStore:
                     yield size
                 latest = iter(last.items())
                 while some := list(islice(latest, DECODED_AT_ONCE)):
-                    states |= records.replay(some)
+                    states |= records.replay(some, unknown_types)
                     yield len(some) * _RECORD_BYTES
             except (KafkaError, WireError) as error:
                 _LOG.error("%s-%d cannot be read, its transactional ids are not served: %s", TRANSACTION_STATE_TOPIC, index, error)
                 each.is_broken = True
                 continue
+            if unknown_types:
+                warn_of_unknown_types(f"{TRANSACTION_STATE_TOPIC}-{index}", unknown_types)
             each.transactions = Transactions(states)
             each.is_loaded = True

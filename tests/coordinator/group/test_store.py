@@ -208,24 +208,69 @@ def test_a_disk_that_fails() -> None:
     assert fetch(broker.restart(clean=False)) == {("a", 0): 1}
 
 
-def test_a_damaged_log(caplog: pytest.LogCaptureFixture) -> None:
-    broker = broker_with_groups({"a": 1})
-    commit(broker, {("a", 0): 1}, metadata="here it is")
+def damage(broker: BrokerInMemory, before: bytes, after: bytes) -> BrokerInMemory:
+    """Stop the broker, change some bytes of its log, and start it again."""
+    broker.services.coordinators.stop()
     broker.cluster.close(clean=True)
     segment = next(Path(broker.folder).glob(f"{TOPIC}-0/*.log"))
-    segment.write_bytes(segment.read_bytes().replace(b"here it is", b"there it w"))
+    assert segment.read_bytes().count(before) == 1
+    segment.write_bytes(segment.read_bytes().replace(before, after))
+    return BrokerInMemory(folder=broker.folder, clock=broker.clock, config=broker.config.static)
+
+
+def test_a_damaged_batch_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    broker = broker_with_groups({"a": 1})
+    commit(broker, {("a", 0): 1}, group="others")
+    commit(broker, {("a", 0): 2})
+    commit(broker, {("a", 0): 3}, metadata="here it is")
+    commit(broker, {("a", 0): 4}, group="later")
+    again = damage(broker, b"here it is", b"there it w")
+    with caplog.at_level(logging.ERROR):
+        found = [fetch(again, group=group) for group in ("others", "readers", "later")]
+    assert found == [{("a", 0): 1}, {("a", 0): 2}, {("a", 0): 4}]
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{TOPIC}-0: left out what is damaged, 1 batches at offset 2: their groups lost state"
+    ]
+    commit(again, {("a", 0): 5})
+    assert fetch(again.restart(clean=False)) == {("a", 0): 5}  # recovery would cut the log at the damaged batch
+
+
+@pytest.mark.parametrize("size", [100, 70_000])
+def test_a_damaged_batch_does_not_hide_the_next_one(size: int) -> None:
+    """Its last offset is not to be trusted, alone in a piece of the log or the last one in it."""
+    broker = broker_with_groups({"a": 30}, {"offset.metadata.max.bytes": "5000"})
+    commit(broker, {("a", index): 1 for index in range(size // 4000 + 1)}, metadata="m" * min(size, 4000))
+    commit(broker, {("a", 0): 2}, group="later")
+    broker.services.coordinators.stop()
+    broker.cluster.close(clean=True)
+    segment = next(Path(broker.folder).glob(f"{TOPIC}-0/*.log"))
+    data = bytearray(segment.read_bytes())
+    data[25] ^= 1  # last_offset_delta, which is 65,536 more
+    segment.write_bytes(data)
     again = BrokerInMemory(folder=broker.folder, clock=broker.clock, config=broker.config.static)
+    assert fetch(again, group="later") == {("a", 0): 2}
+    assert fetch(again) == {}
+
+
+def test_a_damaged_batch_of_a_transaction_is_not_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    broker = broker_with_groups({"a": 1})
+    ids = init_producer(broker)
+    commit_in_transaction(broker, ids, {("a", 0): 1}, metadata="here it is")
+    again = damage(broker, b"here it is", b"there it w")
     with caplog.at_level(logging.ERROR):
         assert fetch(again) == {("error", 16): None}
     assert commit(again, {("a", 0): 2}) == [("a", [(0, 16)])]
     assert [f"{TOPIC}-0 cannot be read" in record.getMessage() for record in caplog.records] == [True]
 
 
-def test_records_of_later_times_are_passed_over() -> None:
+def test_records_of_later_times_are_passed_over(caplog: pytest.LogCaptureFixture) -> None:
     broker = broker_with_groups({"a": 1})
     commit(broker, {("a", 0): 1})
     broker.cluster.partition(TOPIC, 0).log.append_own(build_batch([Record(0, 0, b"\x00\x63later", b"\x00\x00value")]))
     assert fetch(broker.restart()) == {("a", 0): 1}
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{TOPIC}-0: skipped 1 records of unknown types (99), which a newer version may have written"
+    ]
 
 
 def test_a_stopped_coordinator_hears_nothing() -> None:
