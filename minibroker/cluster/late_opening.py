@@ -17,8 +17,9 @@ from typing import Final
 from minibroker.clock import Clock, Timer
 from minibroker.cluster.partition import Partition
 
-#: Logs that one turn of the loop opens. To open one creates a folder and four files: 0.4 ms of CPU, and several milliseconds in all while the
-#: disk is busy. So requests that need many logs are served in pieces of this size.
+#: Logs that one turn of the loop opens. Each creates a folder and four files, which takes 0.4 ms of CPU,
+#: and several milliseconds in all while the disk is busy. Requests for many logs are served in pieces of
+#: this size.
 OPENED_AT_ONCE: Final = 8
 RETRY_MS: Final = 1000
 

@@ -281,7 +281,7 @@ class Reading:
 
         Raises:
             ManyUnopened: this request opened enough in this turn.
-            UnknownTopicOrPartition: the same, for a request that waits. The topic was created meanwhile, so its client may hear of it later.
+            UnknownTopicOrPartition: the same, for a request that waits. Its topic was created meanwhile.
             KafkaError: the partition has no log.
         """
         if partition.is_unopened:
