@@ -103,7 +103,8 @@ class Cluster:
         self.topics: Mapping[str, Topic] = self.image.topics
         self.on_topic_deleted: list[Callable[[str], None]] = []  #: told the name of each topic that is gone
         self.on_all_offline: Callable[[], None] | None = None  #: called when the last log directory goes offline
-        self.on_quotas_changed: list[Callable[[], None]] = []  #: told when quotas of clients were altered
+        #: called with the records of client quotas that were set or removed
+        self.on_quotas_changed: list[Callable[[Sequence[ClientQuotaRecord]], None]] = []
         self._broker_configs = BrokerConfigs(config, self._store)
         self.own_configs = OwnConfigs(config, self._store)  #: of groups and of client metrics
         self.clock = clock
@@ -464,9 +465,10 @@ class Cluster:
             raise PolicyViolation(f"Unable to perform the operation: it needs more than {RECORDS_IN_BATCH_MAX} records")
         if records:
             self._store.commit(records)
-        if any(isinstance(record, ClientQuotaRecord) for record in records):
+        quotas = [record for record in records if isinstance(record, ClientQuotaRecord)]
+        if quotas:
             for hear in self.on_quotas_changed:
-                hear()
+                hear(quotas)
 
     def skip_producer_ids(self, end: int) -> None:
         """Never give out a producer id below `end`."""

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from minibroker.coordinator.share.share_partitions import SharePartitions
     from minibroker.coordinator.transaction.coordinator import TransactionCoordinator
     from minibroker.dispatch.quotas import Quotas
+    from minibroker.schemas.internal.setting_records import ClientQuotaRecord
 
 
 class ConnectionInfo:
@@ -98,18 +99,20 @@ class Services:
         return other
 
     def follow_quotas(self) -> None:
-        """Have those that are there, and all that come."""
+        """Enforce the quotas that are there, and all later ones."""
         self.cluster.on_quotas_changed.append(self._take_quotas)
-        self._take_quotas()
+        self._take_quotas(self.cluster.image.kept.quotas.values())
 
-    def _take_quotas(self) -> None:
-        records = self.cluster.image.kept.quotas.values()
-        if not records:
+    def _take_quotas(self, records: Iterable[ClientQuotaRecord]) -> None:
+        """Take quotas that were set or removed."""
+        if not self.cluster.image.kept.quotas:
             self.quotas = None
             return
-        from minibroker.dispatch.quotas import Quotas  # noqa: PLC0415  a broker without quotas does without
+        if self.quotas is None:
+            from minibroker.dispatch.quotas import Quotas  # noqa: PLC0415  a broker without quotas does not need it
 
-        self.quotas = Quotas(records, self.config, self.clock, self.quotas)
+            self.quotas = Quotas(self.config, self.clock)
+        self.quotas.update(records)
 
 
 class RequestContext:

@@ -62,9 +62,13 @@ class Limits:
         self._by_entity: dict[Entity, float] = {}
         self._found: dict[Client, tuple[Client, float] | None] = {}
 
-    def set(self, entity: Entity, value: float) -> None:
-        """A quota; all of them are set before any is asked for."""
-        self._by_entity[entity] = value
+    def set(self, entity: Entity, value: float | None) -> None:
+        """Set the quota of an entity, or remove it."""
+        self._found.clear()
+        if value is None:
+            self._by_entity.pop(entity, None)
+        else:
+            self._by_entity[entity] = value
 
     def of(self, client: Client) -> tuple[Client, float] | None:
         """Who shares the quota that holds for a client, and the quota; None when there is none."""
@@ -101,20 +105,23 @@ class Limits:
 
 
 class Quotas:
-    """Of one broker; made again whenever a quota is altered, with the meters of the one before."""
+    """Of one broker, from its first quota to its last."""
 
-    def __init__(self, records: Iterable[ClientQuotaRecord], config: BrokerConfig, clock: Clock, before: Quotas | None = None) -> None:
+    def __init__(self, config: BrokerConfig, clock: Clock) -> None:
         self._clock = clock
         window_ms = config.quota_window_size_seconds * 1000
         self._window = Window(config.quota_window_num, window_ms)
         self._mutation_window = Window(config.controller_quota_window_num, config.controller_quota_window_size_seconds * 1000)
         self._limits = {key: Limits() for key in ENFORCED}
+        self.rates: dict[str, Meters[Rate]] = {key: Meters(Rate) for key in ENFORCED}  #: what clients did lately
+        self.buckets: Meters[TokenBucket] = Meters(TokenBucket)
+
+    def update(self, records: Iterable[ClientQuotaRecord]) -> None:
+        """Take quotas that were set or removed. What clients did lately still counts."""
         for record in records:
             if record.key in self._limits:
-                self._limits[record.key].set(frozenset((part.entity_type, part.entity_name) for part in record.entity), record.value)
-        #: what clients did lately; goes on when quotas are altered
-        self.rates: dict[str, Meters[Rate]] = before.rates if before else {key: Meters(Rate) for key in ENFORCED}
-        self.buckets: Meters[TokenBucket] = before.buckets if before else Meters(TokenBucket)
+                entity = frozenset((part.entity_type, part.entity_name) for part in record.entity)
+                self._limits[record.key].set(entity, None if record.remove else record.value)
 
     # -- called by the dispatcher ---------------------------------------------------------------------------------
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from minibroker.cluster.client_quotas import CLIENT_ID, USER
@@ -21,6 +23,7 @@ from minibroker.schemas import k78_share_fetch as k78
 from minibroker.wire.schema import NIL_UUID
 from tests.support.broker_in_memory import BrokerInMemory, records
 from tests.support.client_quotas import Entity, alter, entry
+from tests.support.opcodes import least_opcodes
 
 APP: Entity = (("client-id", "app"),)
 
@@ -104,6 +107,41 @@ def test_what_a_client_did_counts_under_another_quota_too() -> None:
     assert produce(broker, 90_000) == 0
     limit(broker, PRODUCER_BYTES, 1_000)
     assert produce(broker, 10) > 70_000
+
+
+def test_one_more_quota_costs_the_same_however_many_there_are() -> None:
+    broker = BrokerInMemory()
+    values = iter(range(1000, 2000))
+
+    def one_more() -> Callable[[], None]:
+        value = next(values)
+        return lambda: limit(broker, PRODUCER_BYTES, value, named("one"))
+
+    def cost(known: int) -> int:
+        for number in range(known):
+            limit(broker, PRODUCER_BYTES, 1000.0 + known, named(f"client-{number}"))
+        return least_opcodes(one_more)
+
+    few = cost(3)
+    assert cost(300) < few + 300  # less than one instruction for each
+    for number in range(300):
+        limit(broker, PRODUCER_BYTES, None, named(f"client-{number}"))
+    limit(broker, PRODUCER_BYTES, None, named("one"))
+    assert not has_quotas(broker)
+
+
+def named(client_id: str) -> Entity:
+    return (("client-id", client_id),)
+
+
+def test_a_quota_that_is_removed_holds_no_more_and_others_do() -> None:
+    broker = BrokerInMemory({"orders": 1})
+    limit(broker, PRODUCER_BYTES, 10.0)
+    limit(broker, PRODUCER_BYTES, 10.0, named("other"))
+    assert produce(broker, 1000) > 0
+    limit(broker, PRODUCER_BYTES, None)
+    assert produce(broker, 1000) == 0
+    assert produce(broker, 1000, client_id="other") > 0
 
 
 def test_a_consumer_above_its_quota_is_answered_without_records() -> None:
