@@ -38,6 +38,8 @@ SETTLED_S = 1.0
 class AttackedBroker(Minibroker):
     """A broker of any checkout, by its Python."""
 
+    start_timeout_s = stop_timeout_s = 120.0
+
     def __init__(self, python: str, attack: Attack) -> None:
         super().__init__(attack.properties)
         self._python = python
@@ -76,7 +78,11 @@ class AttackedBroker(Minibroker):
         self.stop(keep=True)
         code = None if process is None else process.returncode
         target.note(f"stopped in {time.perf_counter() - started:.1f} s with exit code {code}")
-        self.start()
+        try:
+            self.start()
+        except Unavailable:
+            target.note(f"no answer {self.start_timeout_s:.0f} s after exec")
+            return
         memory, files = resident_mb(self.pid), open_files(self.pid)
         target.note(f"first answer {self.cold_start_ms / 1000:.1f} s after exec, {memory:.0f} MB, {files} files open")
 

@@ -83,6 +83,8 @@ class Peer(ABC):
 
     name: str
     gives: frozenset[Need] = frozenset(Need)
+    start_timeout_s = START_TIMEOUT_S
+    stop_timeout_s = 30.0
     has_create_topics = True  #: otherwise they are there once somebody asks for them
 
     def __init__(self, properties: Mapping[str, str] | None = None) -> None:
@@ -125,7 +127,7 @@ class Peer(ABC):
         self._process = subprocess.Popen(self.command(), stdout=log, stderr=log)
         log.close()
         while not self._answers():
-            if self._process.poll() is not None or time.perf_counter() - started > START_TIMEOUT_S:
+            if self._process.poll() is not None or time.perf_counter() - started > self.start_timeout_s:
                 words = (self.folder / "output.log").read_text(errors="replace").strip().splitlines()[-3:]
                 raise Unavailable(f"{self.name} did not start: {' '.join(words)}")
             time.sleep(0.002)
@@ -142,7 +144,7 @@ class Peer(ABC):
         if self._process is not None:
             self._process.terminate()
             try:
-                self._process.wait(30)
+                self._process.wait(self.stop_timeout_s)
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
