@@ -28,6 +28,7 @@ costs it longer answers and nothing more. Sources: Kafka's FetchManager, FetchSe
 from __future__ import annotations
 
 import random
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from itertools import count
 from operator import attrgetter
@@ -186,12 +187,21 @@ class FetchSession:
             self.isolation_level = isolation_level
             self._unsettled.update(self.partitions)
 
-    def close(self) -> None:
-        """The session is over; who waits in it is answered, since it hears of nothing any more."""
+    def close(self) -> Iterator[None]:
+        """End the session; a request that waits in it is answered.
+
+        Returns:
+            What unsubscribes from its partitions, AT_ONCE_MAX at each step.
+        """
         self._is_closed = self.lost = True
-        for told in self.partitions.values():
-            told.forget()
         self._waiting.wake()
+        return self._forget_all()
+
+    def _forget_all(self) -> Iterator[None]:
+        for number, told in enumerate(list(self.partitions.values())):
+            if number and not number % AT_ONCE_MAX:
+                yield
+            told.forget()
 
     def update(self, added: Iterable[Asked], forgotten: Iterable[tuple[TopicKey, int]]) -> None:
         """Apply a request: new and changed partitions, and those to forget."""
@@ -355,6 +365,7 @@ class FetchSessionCache:
         self._new_id = new_id
         self._sessions: dict[int, FetchSession] = {}  #: least recently used first
         self._partition_count = 0  #: in all sessions
+        self._closing: deque[Iterator[None]] = deque()  #: sessions that are over and still subscribed to partitions
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -516,7 +527,17 @@ class FetchSessionCache:
     def _close(self, session_id: int) -> None:
         session = self._sessions.pop(session_id)
         self._partition_count -= len(session.partitions)
-        session.close()
+        self._closing.append(session.close())
+        if len(self._closing) == 1:
+            self._go_on_closing()
+
+    def _go_on_closing(self) -> None:
+        """Take one step, and the next one in another turn of the loop: a large session takes tens of milliseconds."""
+        while self._closing:
+            for _ in self._closing[0]:
+                self._clock.call_later_ms(0, self._go_on_closing)
+                return
+            self._closing.popleft()
 
 
 def asked_in(request: schema.Request, uses_topic_ids: bool) -> list[Asked]:

@@ -9,10 +9,11 @@ from typing import Final
 from minibroker.cluster.nodes import Nodes
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.subscribers import Subscribers
-from minibroker.coordinator.fetch_session import STEP, Asked, Result
+from minibroker.coordinator.fetch_session import NO_SESSION, STEP, Asked, Result
 from minibroker.dispatch.fetch_reading import NO_EPOCH, Reading
 from minibroker.dispatch.pieces import Merged, Pieces
 from minibroker.dispatch.purgatory import Watchable
+from minibroker.dispatch.quotas import size_of
 from minibroker.dispatch.slices import Steps
 from minibroker.errors import KafkaError
 from minibroker.log.old_readers import LongConversion
@@ -121,8 +122,10 @@ class ReadingInSlices(Reading):
         """As `_respond`; the answer is encoded part by part."""
         ctx, quotas = self._ctx, self._ctx.services.quotas
         try:
-            if quotas is not None and quotas.is_too_much_to_fetch(ctx, lambda: self._size_of(results)):
-                return schema.Response(session_id=self._context.answer_nothing(), responses=[])
+            if quotas is not None and quotas.limits_fetches_of(ctx):
+                encoded = yield from self._merged_in_slices(NO_SESSION, results)
+                if quotas.is_too_much_to_fetch(ctx, lambda: size_of(schema, ctx.api_version, encoded)):
+                    return schema.Response(session_id=self._context.answer_nothing(), responses=[])
             session_id, told = yield from self._context.answer_in_slices(results)
         except KafkaError as error:
             return schema.Response(error_code=error.code, responses=[])
@@ -137,7 +140,12 @@ class ReadingInSlices(Reading):
                 yield
         if ctx.cluster is not ctx.services.cluster or type(ctx.nodes) is not Nodes:
             return self._telling(session_id, told)  # what is around this handler looks into the answer
-        merged = Merged(_ANSWER, ctx.api_version, flexible=ctx.api_version >= schema.FLEXIBLE_SINCE)
+        return (yield from self._merged_in_slices(session_id, told))
+
+    def _merged_in_slices(self, session_id: int, told: list[Result]) -> Generator[None, None, schema.Response]:
+        """As `_telling`, with partitions that are encoded."""
+        version = self._ctx.api_version
+        merged = Merged(_ANSWER, version, flexible=version >= schema.FLEXIBLE_SINCE)
         for start in range(0, max(len(told), 1), STEP):
             is_same_topic = start > 0 and told[start][0] == told[start - 1][0]
             merged.add(self._telling(session_id, told[start : start + STEP]), int(is_same_topic))

@@ -169,6 +169,10 @@ class Quotas:
             return max_bytes
         return int(min(max_bytes, found[1] * (self._window.total_ms - self._window.window_ms) / 1000))
 
+    def limits_fetches_of(self, ctx: RequestContext) -> bool:
+        """Whether the size of a client's answers counts."""
+        return self._limits[CONSUMER_BYTES].of((ANONYMOUS, ctx.client_id)) is not None
+
     def is_too_much_to_fetch(self, ctx: RequestContext, size_of: Callable[[], int]) -> bool:
         """Whether an answer of that size must go without its records; else it is counted. `size_of` is asked where there is a quota."""
         found = self._limits[CONSUMER_BYTES].of((ANONYMOUS, ctx.client_id))

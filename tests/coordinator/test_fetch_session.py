@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from itertools import count
+from itertools import count, pairwise
 
 import pytest
 
 from minibroker.clock import ManualClock
+from minibroker.cluster import partition as cluster_partition
 from minibroker.coordinator import fetch_session
 from minibroker.coordinator.fetch_session import EVICTION_MS, FetchSessionCache, Result
 from minibroker.errors import FetchSessionIdNotFound, FetchSessionTopicIdError, InvalidFetchSessionEpoch, KafkaError
 from minibroker.schemas.k01_fetch import ForgottenTopic, Partition, PartitionResult, Request, Topic
+from minibroker.wire.schema import NIL_UUID
 
 
 def cache(slots: int = 1000, clock: ManualClock | None = None) -> FetchSessionCache:
@@ -216,3 +218,35 @@ def test_a_partition_named_twice_counts_once_with_its_last_offset() -> None:
     twice.topics.append(request(0, -1, {0: 2}).topics[0])
     context = sessions.context(twice, uses_topic_ids=False)
     assert [asked.fetch_offset for _, asked in context.partitions()] == [2]
+
+
+def test_a_large_session_lets_go_of_its_partitions_in_several_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = ManualClock()
+    cache = FetchSessionCache(clock, 10)
+    asked = [Partition(partition=index, fetch_offset=0, partition_max_bytes=1) for index in range(7)]
+    sessions = [cache.open([("orders", each) for each in asked], False, 0) for _ in range(2)]
+    monkeypatch.setattr(fetch_session, "AT_ONCE_MAX", 3)
+    served = [
+        cluster_partition.Partition("orders", NIL_UUID, index, leader_epoch=0, partition_epoch=0, directory_id=NIL_UUID)
+        for index in range(7)
+    ]
+    for session in sessions:
+        assert session is not None
+        for each in served:
+            session.settle("orders", each)
+    subscribed = [2 * 7]
+    assert sum(len(each._subscribers) for each in served) == subscribed[0]
+    for session in sessions:
+        assert session is not None
+        cache._close(session.session_id)
+    assert len(cache) == 0
+    while True:
+        subscribed.append(sum(len(each._subscribers) for each in served))
+        if not subscribed[-1]:
+            break
+        due, clock._timers[:] = list(clock._timers), []
+        assert due, "nothing goes on"
+        for _, _, timer in due:
+            assert timer.callback is not None
+            timer.callback()
+    assert max(before - after for before, after in pairwise(subscribed)) <= 4

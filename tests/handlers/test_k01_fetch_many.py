@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from minibroker.coordinator import fetch_session
-from minibroker.dispatch import fetch_in_slices
+from minibroker.dispatch import fetch_in_slices, fetch_reading
 from minibroker.dispatch.dispatcher import InFlight
 from minibroker.errors import InvalidFetchSessionEpoch, UnknownTopicOrPartition
 from minibroker.schemas import k01_fetch as schema
 from tests.support.broker_in_memory import BrokerInMemory, Pending, records
+from tests.support.client_quotas import alter, entry
 from tests.support.turns import shortest_slices, turn, turns
 
 PARTITIONS = 12
@@ -219,3 +220,34 @@ def test_another_request_went_on_with_the_session(broker: BrokerInMemory) -> Non
     second: Pending = broker.begin(request(session_id=session_id, session_epoch=2), 12)
     broker.clock.advance(0)
     assert [first.answer().error_code, second.answer().error_code] == [InvalidFetchSessionEpoch.code, 0]
+
+
+@pytest.mark.parametrize("quota", [1e9, 20.0])
+def test_the_size_that_counts_for_a_quota_is_found_in_slices(monkeypatch: pytest.MonkeyPatch, few: None, quota: float) -> None:
+    """The larger quota is never exceeded, the smaller one by the first answer."""
+    told: list[int] = []
+
+    def by_topic(results: list[Any]) -> Any:
+        told.append(len(results))
+        return by_topic_at_once(results)
+
+    by_topic_at_once = fetch_reading.by_topic
+
+    def answers(broker: BrokerInMemory) -> list[Any]:
+        alter(broker, entry((("client-id", "test"),), ("consumer_byte_rate", quota)))
+        found = []
+        for _ in range(3):
+            pending = broker.begin(request(), 12)
+            for _ in turns(broker, pending):
+                pass
+            found.append(pending.answer())
+        broker.cluster.close(clean=False)
+        return found
+
+    monkeypatch.setattr(fetch_reading, "by_topic", by_topic)
+    in_slices = answers(broker_of(in_slices=True))
+    assert max(told) == STEP
+    monkeypatch.undo()
+    assert in_slices == answers(broker_of(in_slices=False))
+    assert [bool(each.throttle_time_ms) for each in in_slices] == [quota < 1e9] * 3
+    assert [bool(each.responses) for each in in_slices] == [quota == 1e9] * 3
