@@ -314,6 +314,7 @@ class Reading:
         """Convert long batches for an old client, one after the other, and answer."""
         conversions = self._conversions = dict[str, _Converted | KafkaError]()
         while True:
+            long.__traceback__ = None  # its frames hold what was read
             try:
                 messages = yield from self._ctx.services.record_steps.do(long.steps)
                 conversions[long.name] = _Converted(messages, long.next_offset)

@@ -33,15 +33,24 @@ EARLIEST = -2
 class LongConversion(LongBatch):
     """The next batch takes more than a few milliseconds to convert: `steps` return messages of it, perhaps none."""
 
-    def __init__(self, name: str, batch: RecordBatch, magic: int, offset: int) -> None:
-        from minibroker.records.convert import downgrade_in_steps  # noqa: PLC0415  most brokers never need it, and all of them start
-
+    def __init__(self, log: PartitionLog, batch: RecordBatch, magic: int, offset: int, isolation: IsolationLevel) -> None:
         super().__init__()
-        self.name = name  #: of the log
+        self.name = log.name
         self.next_offset = batch.next_offset
-        self.steps: Steps[bytes] = downgrade_in_steps(
-            bytes(batch.data), magic, offset, max_count=CONVERTED_COUNT, max_bytes=CONVERTED_BYTES
-        )
+        self.steps = _convert_in_steps(log, batch.base_offset, magic, offset, isolation)
+
+
+def _convert_in_steps(log: PartitionLog, base_offset: int, magic: int, offset: int, isolation: IsolationLevel) -> Steps[bytes]:
+    """Convert the batch at `base_offset`, from the record at `offset` on.
+
+    The batch is read when the first step is done: many readers may wait for their turn, and must not keep a batch each.
+    """
+    from minibroker.records.convert import downgrade_in_steps  # noqa: PLC0415  most brokers never need it, and all of them start
+
+    data = bytes(log.read(max(base_offset, offset), 1, isolation=isolation, min_one=True))
+    if not data:
+        return b""  # the log lost its end meanwhile
+    return (yield from downgrade_in_steps(data, magic, offset, max_count=CONVERTED_COUNT, max_bytes=CONVERTED_BYTES))
 
 
 def read_messages(log: PartitionLog, offset: int, max_bytes: int, *, magic: int, isolation: IsolationLevel, min_one: bool) -> bytes:
@@ -56,7 +65,7 @@ def read_messages(log: PartitionLog, offset: int, max_bytes: int, *, magic: int,
     while not chunks and (data := log.read(next_offset, max_bytes, isolation=isolation, min_one=min_one)):
         for batch in split_batches(data):
             try:
-                converted: Buffer = batch.data if batch.magic <= magic else _converted(log.name, batch, magic, offset)
+                converted: Buffer = batch.data if batch.magic <= magic else _converted(log, batch, magic, offset, isolation)
             except (KafkaError, LongConversion):
                 if chunks:
                     break
@@ -75,10 +84,10 @@ def read_messages(log: PartitionLog, offset: int, max_bytes: int, *, magic: int,
     return b"".join(chunks)
 
 
-def _converted(name: str, batch: RecordBatch, magic: int, first_offset: int) -> Buffer:
+def _converted(log: PartitionLog, batch: RecordBatch, magic: int, first_offset: int, isolation: IsolationLevel) -> Buffer:
     is_zstd = batch.compression is Compression.ZSTD
     if batch.record_count > CONVERTED_COUNT and not is_zstd:
-        raise LongConversion(name, batch, magic, first_offset)
+        raise LongConversion(log, batch, magic, first_offset, isolation)
     if not batch.check_crc():
         raise CorruptMessage(f"the batch at offset {batch.base_offset} does not match its CRC")
     from minibroker.records.convert import downgrade  # noqa: PLC0415  most brokers never need it, and all of them start
@@ -86,7 +95,7 @@ def _converted(name: str, batch: RecordBatch, magic: int, first_offset: int) -> 
     try:
         return memoryview(downgrade(batch.data, magic, first_offset, max_bytes=AT_ONCE_CONTENT))
     except InvalidRecord:  # too large, or broken: the steps say which
-        raise LongConversion(name, batch, magic, first_offset) from None
+        raise LongConversion(log, batch, magic, first_offset, isolation) from None
 
 
 def offsets_before(log: PartitionLog, timestamp: int, max_count: int, *, now_ms: int) -> list[int]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from minibroker.errors import CorruptMessage, KafkaError
+from minibroker.errors import CorruptMessage, KafkaError, OffsetOutOfRange
 from minibroker.log.old_readers import CONVERTED_BYTES, CONVERTED_COUNT
 from minibroker.records.batch import split_batches
 from minibroker.records.builder import build_batch
@@ -123,3 +123,31 @@ def test_a_damaged_batch(broker: BrokerInMemory, turns: SliceTurns) -> None:
     turns.until_done(pending)
     code: type[KafkaError] = CorruptMessage
     assert [result.error_code for result in results(pending)] == [code.code]
+
+
+def test_readers_that_wait_for_their_turn_keep_no_batch(broker: BrokerInMemory, turns: SliceTurns) -> None:
+    append(broker, some(broker, LONG, size=200), Compression.NONE)
+    size = broker.cluster.partition("orders", 0).log.size
+    begin(broker, 0, 1)  # what is made once
+    gc.collect()
+    tracemalloc.start()
+    try:
+        readers = [begin(broker, 0, 1) for _ in range(20)]
+        gc.collect()
+        kept = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert not any(each.is_done for each in readers)
+    assert kept < 2 * size
+    for each in readers:
+        turns.until_done(each)
+        assert records_in(results(each)[0])
+
+
+def test_records_that_are_deleted_before_their_reader_has_its_turn(broker: BrokerInMemory, turns: SliceTurns) -> None:
+    append(broker, some(broker, LONG), Compression.NONE)
+    first, second = begin(broker, 0, 1), begin(broker, 0, 1)
+    broker.cluster.partition("orders", 0).advance_log_start_offset(LONG)
+    turns.until_done(first)
+    turns.until_done(second)
+    assert results(second)[0].error_code == OffsetOutOfRange.code
