@@ -11,7 +11,7 @@ ClientQuotasImage); but names of hosts are not resolved: what is not an address 
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from minibroker.cluster.kept_records import KeptRecords
@@ -86,20 +86,21 @@ def alter(kept: KeptRecords, alterations: Sequence[Alteration]) -> tuple[list[Cl
     return records, list(outcomes.values())
 
 
-def described(kept: KeptRecords, components: Sequence[Component], *, strict: bool) -> Iterator[tuple[Entity, list[tuple[str, float]]]]:
-    """Entities that a filter finds, each with its (key, value) pairs; `strict` passes over those with other types beside.
+def entity_filter(components: Sequence[Component], *, strict: bool) -> Callable[[Entity], bool]:
+    """Return a function that says whether a filter finds an entity. `strict` passes over entities that have other types as well.
 
-    InvalidRequest, UnsupportedVersion: the filter is none.
+    Raises:
+        InvalidRequest: the filter is invalid.
+        UnsupportedVersion: it names an unknown type.
     """
     wanted = _check_filter(components)
-    found: dict[frozenset[tuple[str, str | None]], list[tuple[str, float]]] = {}
-    for (key, name), record in kept.quotas.items():
-        found.setdefault(key, []).append((name, record.value))
-    for key, values in found.items():
-        entity = dict(key)
-        matches = all(each in entity and (match_type == ANY or entity[each] == match) for each, match_type, match in wanted)
-        if matches and (len(entity) == len(wanted) or not strict):
-            yield entity, values
+
+    def matches(entity: Entity) -> bool:
+        if strict and len(entity) != len(wanted):
+            return False
+        return all(each in entity and (match_type == ANY or entity[each] == match) for each, match_type, match in wanted)
+
+    return matches
 
 
 def _check_entity(entity: Entity) -> set[str]:

@@ -72,9 +72,9 @@ def like_kafka(registry: Registry, services: Services) -> Registry:
         if key in around:
             handler = handler.around(partial(around[key], handler))
         if key in LEAST_VERSIONS:
-            api = copy(handler.api)
-            api.min_version = LEAST_VERSIONS[key]
-            handler = Handler(api, handler.handle, handler.module)
+            handler = handler.around(handler.handle)
+            handler.api = copy(handler.api)
+            handler.api.min_version = LEAST_VERSIONS[key]
         return handler
 
     return wrapped(registry, wrap)

@@ -227,7 +227,10 @@ class _OpenArray:
         self._last: Any = None
         self._nested: _OpenArray | None = None  #: the inner array of `_last`, if that went on
 
-    def add(self, elements: Sequence[Any], depth: int) -> None:
+    def add(self, elements: Sequence[Any] | codec.EncodedArray, depth: int) -> None:
+        if isinstance(elements, codec.EncodedArray):
+            self._add_encoded(elements)
+            return
         first = 0
         if depth and self._last is not None and elements:
             first = 1
@@ -255,6 +258,12 @@ class _OpenArray:
         self._end_last(encoded)
         self._keep(encoded)
         return codec.EncodedArray(self._count, self._chunks)
+
+    def _add_encoded(self, elements: codec.EncodedArray) -> None:
+        """Those of an answer that was long by itself (dispatch/long_answers.py), of a request with one array."""
+        self._count += elements.count
+        self._chunks += elements.chunks
+        self.size += sum(map(len, elements.chunks))
 
     def _end_last(self, encoded: list[Buffer]) -> None:
         last, self._last = self._last, None

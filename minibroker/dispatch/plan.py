@@ -47,6 +47,10 @@ class Plan:
         self.handle = handler.handle
         self.on_error = handler.on_error
         flexible = self.flexible = self.api.flexible(version)
+        if handler.has_long_answer:
+            from minibroker.dispatch.long_answers import encoded_in_slices  # noqa: PLC0415  a start does not need it
+
+            self.handle = encoded_in_slices(handler.handle, version, flexible=flexible)
         self.pieces = next((each for each in handler.pieces if each.are_in(self.api.Request, version)), None)
         self.limit = handler.limit
         #: bytes of the largest frame that is surely decoded and served at once

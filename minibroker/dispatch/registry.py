@@ -26,20 +26,28 @@ H = TypeVar("H", bound=Handle)
 class Handler:
     """One API key as the broker serves it."""
 
-    __slots__ = ("api", "handle", "limit", "module", "pieces")
+    __slots__ = ("api", "handle", "has_long_answer", "limit", "module", "pieces")
 
-    def __init__(
-        self, api: Api, handle: Handle, module: str | None = None, pieces: Sequence[Pieces] = (), limit: ElementLimit | None = None
+    def __init__(  # each argument after the first two is named by those who give it
+        self,
+        api: Api,
+        handle: Handle,
+        module: str | None = None,
+        pieces: Sequence[Pieces] = (),
+        limit: ElementLimit | None = None,
+        *,
+        has_long_answer: bool = False,
     ) -> None:
         self.api = api
         self.handle = handle
         self.pieces = pieces  #: how large requests are cut, by the first that a version has
         self.limit = limit
+        self.has_long_answer = has_long_answer  #: its answer is encoded in slices
         self.module: str = module or handle.__module__
 
     def around(self, handle: Handle) -> Handler:
         """The same API by another function, with this module's shape of errors."""
-        return Handler(self.api, handle, self.module, self.pieces, self.limit)
+        return Handler(self.api, handle, self.module, self.pieces, self.limit, has_long_answer=self.has_long_answer)
 
     @property
     def on_error(self) -> OnError | None:
@@ -80,15 +88,15 @@ class Registry:
 _REGISTRY = Registry()
 
 
-def handles(schema: ModuleType, *pieces: Pieces, limit: ElementLimit | None = None) -> Callable[[H], H]:
+def handles(schema: ModuleType, *pieces: Pieces, limit: ElementLimit | None = None, has_long_answer: bool = False) -> Callable[[H], H]:
     """Register the decorated function for the API that `schema` declares, in every version that `schema.VERSIONS` names.
 
     `pieces` say how large requests are cut; several of them where versions have different arrays. `limit` is for requests that cannot be
-    cut: those of more elements are refused.
+    cut: those of more elements are refused. `has_long_answer`: the answer may be long though the request is short (long_answers.py).
     """
 
     def register(handle: H) -> H:
-        _REGISTRY.add(Handler(api_of(schema), handle, pieces=pieces, limit=limit))
+        _REGISTRY.add(Handler(api_of(schema), handle, pieces=pieces, limit=limit, has_long_answer=has_long_answer))
         return handle
 
     return register

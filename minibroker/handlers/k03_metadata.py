@@ -9,6 +9,7 @@ Authorized operations are all that there are, as in Kafka without an authorizer;
 
 from __future__ import annotations
 
+from collections.abc import Generator, Iterable, Iterator
 from typing import Final
 from uuid import UUID
 
@@ -20,32 +21,42 @@ from minibroker.cluster.topic import Topic
 from minibroker.cluster.topic_rules import METADATA_TOPIC, check_name
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Delayed
-from minibroker.dispatch.pieces import Merged, Pieces
+from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles
 from minibroker.dispatch.slices import Steps
 from minibroker.errors import InvalidRequest, KafkaError, LeaderNotAvailable
 from minibroker.schemas import k03_metadata as schema
-from minibroker.wire.schema import NIL_UUID, constructor, replace
+from minibroker.wire.schema import NIL_UUID, constructor
 
 BY_ID_SINCE: Final = 12
 
+Key = UUID | str | None  #: a topic's id, or its name
+
 _PIECES: Final = Pieces("topics", "topics", size=100, key=lambda _ctx, topic: topic.name if topic.topic_id == NIL_UUID else topic.topic_id)
-_AT_ONCE: Final = 1000  #: topics up to which all are described in one turn
+_AT_ONCE: Final = 1000  #: topics and partitions that are described in one turn
+_STEP: Final = 200  #: partitions that are described between two pauses
 
 _partition_result = constructor(schema.PartitionResult)
 
 
-@handles(schema, _PIECES)
+@handles(schema, _PIECES, has_long_answer=True)
 def metadata(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
     """Answer each topic on its own."""
     asked = request.topics
     if not asked and (asked is None or ctx.api_version == 0):
-        if len(ctx.cluster.topics) > _AT_ONCE:
-            answer: schema.Response | Delayed = ctx.slices.run(_all_in_slices(ctx, request))
-            return answer
-        topics = [_known(ctx, request, topic) for topic in ctx.cluster.topics.values()]
+        if not _are_many(ctx.cluster.topics.values()):
+            return _response(ctx, request, [_known(ctx, request, topic) for topic in ctx.cluster.topics.values()])
+        steps = _all_in_slices(ctx, request)
     else:
-        topics = _topics(ctx, request, asked)
+        keys = _keys(ctx, asked)
+        if not _are_many(_existing(ctx, keys)):
+            return _response(ctx, request, _each_once([_answer(ctx, request, key) for key in keys]))
+        steps = _some_in_slices(ctx, request, keys)
+    answer: schema.Response | Delayed = ctx.slices.run(steps)
+    return answer
+
+
+def _response(ctx: RequestContext, request: schema.Request, topics: list[schema.TopicResult]) -> schema.Response:
     return schema.Response(
         brokers=[_broker(node, *node.advertised(ctx.connection.listener_name)) for node in ctx.nodes.alive],
         cluster_id=ctx.cluster.cluster_id,
@@ -57,49 +68,90 @@ def metadata(ctx: RequestContext, request: schema.Request) -> schema.Response | 
     )
 
 
+def _are_many(topics: Iterable[Topic]) -> bool:
+    """Whether to describe them would take longer than a turn may."""
+    left = _AT_ONCE
+    for topic in topics:
+        left -= 1 + len(topic.partitions)
+        if left < 0:
+            return True
+    return False
+
+
 def _all_in_slices(ctx: RequestContext, request: schema.Request) -> Steps:
     """Describe those topics of now that are still there when their turn comes."""
-    merged = Merged(_PIECES, ctx.api_version, flexible=ctx.api_version >= schema.FLEXIBLE_SINCE)
-    names = list(ctx.cluster.topics)
-    for start in range(0, len(names), _PIECES.size):
-        yield None
-        there = [name for name in names[start : start + _PIECES.size] if name in ctx.cluster.topics]
-        if there:
-            merged.add(metadata(ctx, replace(request, topics=[schema.Topic(name=name) for name in there])), 0)
-    response: schema.Response = merged.response()
-    return response
+    results = []
+    for name in list(ctx.cluster.topics):
+        topic = ctx.cluster.topics.get(name)
+        if topic is not None:
+            results.append((yield from _known_in_slices(ctx, request, topic)))
+    return _response(ctx, request, results)
+
+
+def _some_in_slices(ctx: RequestContext, request: schema.Request, keys: list[Key]) -> Steps:
+    """As `_answer` for each key."""
+    results = []
+    for key in keys:
+        try:
+            topic = _find(ctx, request, key)
+        except KafkaError as error:
+            results.append(_refused(request, key, error))
+            continue
+        results.append((yield from _known_in_slices(ctx, request, topic)))
+    return _response(ctx, request, _each_once(results))
+
+
+def _known_in_slices(ctx: RequestContext, request: schema.Request, topic: Topic) -> Generator[None, None, schema.TopicResult]:
+    result = _known(ctx, request, topic, _STEP)
+    yield
+    for start in range(_STEP, len(topic.partitions), _STEP):
+        result.partitions.extend(_partition(each, ctx.nodes.of(each)) for each in topic.partitions[start : start + _STEP])
+        yield
+    return result
 
 
 def _broker(node: Node, host: str, port: int) -> schema.Broker:
     return schema.Broker(node_id=node.node_id, host=host, port=port, rack=node.rack)
 
 
-def _topics(ctx: RequestContext, request: schema.Request, asked: list[schema.Topic]) -> list[schema.TopicResult]:
+def _keys(ctx: RequestContext, asked: list[schema.Topic]) -> list[Key]:
+    """What was asked for, each once."""
     if ctx.api_version < BY_ID_SINCE and any(topic.name is None or topic.topic_id != NIL_UUID for topic in asked):
         raise InvalidRequest(f"topics by id need version {BY_ID_SINCE}")
-    answers = {}
-    for topic in asked:
-        key = topic.topic_id if topic.topic_id != NIL_UUID else topic.name
-        if key not in answers:
-            answers[key] = _answer(ctx, request, key)
-    # One topic may have been asked for by id and by name.
-    return list({(answer.name, answer.topic_id): answer for answer in answers.values()}.values())
+    return list(dict.fromkeys(topic.topic_id if topic.topic_id != NIL_UUID else topic.name for topic in asked))
 
 
-def _answer(ctx: RequestContext, request: schema.Request, key: UUID | str | None) -> schema.TopicResult:
+def _existing(ctx: RequestContext, keys: Iterable[Key]) -> Iterator[Topic]:
+    by_name, by_id = ctx.cluster.topics, ctx.cluster.image.topics_by_id
+    for key in keys:
+        topic = by_id.get(key) if isinstance(key, UUID) else by_name.get(key or "")
+        if topic is not None:
+            yield topic
+
+
+def _each_once(answers: list[schema.TopicResult]) -> list[schema.TopicResult]:
+    """One topic may have been asked for by id and by name."""
+    return list({(answer.name, answer.topic_id): answer for answer in answers}.values())
+
+
+def _answer(ctx: RequestContext, request: schema.Request, key: Key) -> schema.TopicResult:
     try:
         return _known(ctx, request, _find(ctx, request, key))
     except KafkaError as error:
-        return schema.TopicResult(
-            error_code=error.code,
-            name=None if isinstance(key, UUID) else key or "",
-            topic_id=key if isinstance(key, UUID) else NIL_UUID,
-            partitions=[],
-            topic_authorized_operations=schema.OPERATIONS_NOT_ASKED_FOR if isinstance(key, UUID) else _operations(request),
-        )
+        return _refused(request, key, error)
 
 
-def _find(ctx: RequestContext, request: schema.Request, key: UUID | str | None) -> Topic:
+def _refused(request: schema.Request, key: Key, error: KafkaError) -> schema.TopicResult:
+    return schema.TopicResult(
+        error_code=error.code,
+        name=None if isinstance(key, UUID) else key or "",
+        topic_id=key if isinstance(key, UUID) else NIL_UUID,
+        partitions=[],
+        topic_authorized_operations=schema.OPERATIONS_NOT_ASKED_FOR if isinstance(key, UUID) else _operations(request),
+    )
+
+
+def _find(ctx: RequestContext, request: schema.Request, key: Key) -> Topic:
     if key is None:
         raise InvalidRequest("a topic without name and id")
     if isinstance(key, UUID):
@@ -118,14 +170,15 @@ def _find(ctx: RequestContext, request: schema.Request, key: UUID | str | None) 
     return ctx.cluster.topic(key)
 
 
-def _known(ctx: RequestContext, request: schema.Request, topic: Topic) -> schema.TopicResult:
+def _known(ctx: RequestContext, request: schema.Request, topic: Topic, most: int | None = None) -> schema.TopicResult:
+    """Describe a topic with its partitions, or with the first `most` of them."""
     nodes_of = ctx.nodes.of
     return schema.TopicResult(
         error_code=0,
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
-        partitions=[_partition(partition, nodes_of(partition)) for partition in topic.partitions],
+        partitions=[_partition(partition, nodes_of(partition)) for partition in topic.partitions[:most]],
         topic_authorized_operations=_operations(request),
     )
 

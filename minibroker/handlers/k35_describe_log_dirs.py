@@ -5,6 +5,7 @@ Topics: null asks for all; otherwise those partitions that are there are answere
 directories alone. Every directory is answered, also one without any of them. Sizes are bytes of `.log` files. The metadata log is not
 listed; nor is a partition that is offline: nobody knows its size. A directory that is offline, or whose volume cannot be read, is
 KAFKA_STORAGE_ERROR.
+A new partition whose log no request has needed yet has 0 bytes. Partitions that come or go while many are listed may be listed or not.
 A partition that moves is listed in its destination as well, as a future log with what was copied; its offset_lag counts the offsets from
 the first segment that is not copied whole.
 Not done: cordoned directories (KIP-1066), so is_cordoned is always false.
@@ -12,54 +13,59 @@ Not done: cordoned directories (KIP-1066), so is_cordoned is always false.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from minibroker.cluster.log_directory import LogDirectory
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Delayed
+from minibroker.dispatch.long_answers import in_order
 from minibroker.dispatch.registry import handles
 from minibroker.dispatch.slices import Steps
 from minibroker.errors import KafkaStorageError
 from minibroker.schemas import k35_describe_log_dirs as schema
 
 if TYPE_CHECKING:
-    from minibroker.log.copying import LogCopy
-    from minibroker.log.partition_log import PartitionLog
+    from minibroker.cluster.partition import Partition
 
-_STEP: Final = 1000  #: partitions that are looked up between two pauses
+_STEP: Final = 500  #: partitions that are looked up between two pauses
 
-Wanted = set[tuple[str, int]]  #: topic and partition index
+Wanted = dict[str, set[int]]  #: the partitions of topics that were asked for
 
 
-@handles(schema)
+@handles(schema, has_long_answer=True)
 def describe_log_dirs(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
     """Answer each directory on its own."""
-    if request.topics is None:
-        return _answer(ctx, None)
-    answer: schema.Response | Delayed = ctx.slices.run(_answer_some(ctx, request.topics))
+    answer: schema.Response | Delayed = ctx.slices.run(_answer(ctx, request))
     return answer
 
 
-def _answer_some(ctx: RequestContext, topics: Sequence[schema.Topic]) -> Steps:
-    """Collect the partitions that exist, then answer."""
-    wanted: Wanted = set()
+def _answer(ctx: RequestContext, request: schema.Request) -> Steps:
+    wanted = None if request.topics is None else (yield from _wanted(ctx, request.topics))
+    results = []
+    for directory in ctx.cluster.log_directories:
+        topics: dict[str, schema.TopicResult] = {}
+        yield from _describe_logs(ctx, directory, wanted, topics)
+        yield from _describe_copies(ctx, directory, wanted, topics)
+        results.append(_describe(directory, list(topics.values())))
+    return schema.Response(results=results)
+
+
+def _wanted(ctx: RequestContext, topics: Sequence[schema.Topic]) -> Generator[None, None, Wanted]:
+    """Collect the partitions that exist."""
+    wanted: Wanted = {}
     for topic in topics:
         known = ctx.cluster.topics.get(topic.topic)
         count = 0 if known is None else len(known.partitions)
         for start in range(0, len(topic.partitions), _STEP) if count else ():
-            wanted.update((topic.topic, index) for index in topic.partitions[start : start + _STEP] if 0 <= index < count)
-            yield None
-        yield None
-    return _answer(ctx, wanted)
+            indexes = wanted.setdefault(topic.topic, set())
+            indexes.update(index for index in topic.partitions[start : start + _STEP] if 0 <= index < count)
+            yield
+        yield
+    return wanted
 
 
-def _answer(ctx: RequestContext, wanted: Wanted | None) -> schema.Response:
-    ctx.cluster.finish_opening()
-    return schema.Response(results=[_describe(ctx, directory, wanted) for directory in ctx.cluster.log_directories])
-
-
-def _describe(ctx: RequestContext, directory: LogDirectory, wanted: Wanted | None) -> schema.LogDirResult:
+def _describe(directory: LogDirectory, topics: list[schema.TopicResult]) -> schema.LogDirResult:
     try:
         if directory.offline_cause is not None:
             raise directory.offline_cause
@@ -67,25 +73,58 @@ def _describe(ctx: RequestContext, directory: LogDirectory, wanted: Wanted | Non
     except OSError:
         return schema.LogDirResult(error_code=KafkaStorageError.code, log_dir=directory.absolute_path, topics=[])
     return schema.LogDirResult(
-        error_code=0,
-        log_dir=directory.absolute_path,
-        topics=_topics(directory.logs, ctx.cluster.future_logs(directory), wanted),
-        total_bytes=total_bytes,
-        usable_bytes=usable_bytes,
+        error_code=0, log_dir=directory.absolute_path, topics=topics, total_bytes=total_bytes, usable_bytes=usable_bytes
     )
 
 
-def _topics(
-    logs: Mapping[tuple[str, int], PartitionLog], future_logs: Mapping[tuple[str, int], LogCopy], wanted: Wanted | None
-) -> list[schema.TopicResult]:
-    topics: dict[str, list[schema.PartitionResult]] = {}
-    for topic, index in sorted(logs if wanted is None else wanted.intersection(logs)):
-        size = logs[topic, index].size
-        result = schema.PartitionResult(partition_index=index, partition_size=size, offset_lag=0, is_future_key=False)
-        topics.setdefault(topic, []).append(result)
-    for topic, index in sorted(future_logs if wanted is None else wanted.intersection(future_logs)):
-        copy = future_logs[topic, index]
-        lag = copy.log.log_end_offset - copy.end_offset
-        result = schema.PartitionResult(partition_index=index, partition_size=copy.size, offset_lag=lag, is_future_key=True)
-        topics.setdefault(topic, []).append(result)
-    return [schema.TopicResult(name=name, partitions=partitions) for name, partitions in topics.items()]
+def _describe_logs(
+    ctx: RequestContext, directory: LogDirectory, wanted: Wanted | None, results: dict[str, schema.TopicResult]
+) -> Generator[None, None, None]:
+    """Add the partitions that are in a directory. What is deleted meanwhile is left out."""
+    names = yield from in_order(list(ctx.cluster.topics) if wanted is None else wanted)
+    for name in names:
+        topic = ctx.cluster.topics.get(name)
+        partitions: Sequence[Partition] = () if topic is None else topic.partitions
+        if wanted is not None:
+            partitions = [partitions[index] for index in sorted(wanted[name]) if index < len(partitions)]
+        for start in range(0, len(partitions), _STEP):
+            sizes = [(each.index, _size(directory, each)) for each in partitions[start : start + _STEP]]
+            found = [
+                schema.PartitionResult(partition_index=index, partition_size=size, offset_lag=0, is_future_key=False)
+                for index, size in sizes
+                if size is not None
+            ]
+            if found:
+                _of_topic(results, name).partitions.extend(found)
+            yield
+
+
+def _size(directory: LogDirectory, partition: Partition) -> int | None:
+    """Return the size of a partition's log in a directory; None if it is not there."""
+    log = directory.logs.get((partition.topic, partition.index))
+    if log is not None:
+        return log.size
+    return 0 if partition.is_unopened and partition.directory_id == directory.directory_id else None
+
+
+def _describe_copies(
+    ctx: RequestContext, directory: LogDirectory, wanted: Wanted | None, results: dict[str, schema.TopicResult]
+) -> Generator[None, None, None]:
+    """Add the copies of partitions that move to a directory."""
+    keys = sorted(ctx.cluster.future_logs(directory))
+    for start in range(0, len(keys), _STEP):
+        copies = ctx.cluster.future_logs(directory)  # some may be done since the last pause
+        for topic, index in keys[start : start + _STEP]:
+            copy = copies.get((topic, index))
+            if copy is not None and (wanted is None or index in wanted.get(topic, ())):
+                lag = copy.log.log_end_offset - copy.end_offset
+                result = schema.PartitionResult(partition_index=index, partition_size=copy.size, offset_lag=lag, is_future_key=True)
+                _of_topic(results, topic).partitions.append(result)
+        yield
+
+
+def _of_topic(results: dict[str, schema.TopicResult], name: str) -> schema.TopicResult:
+    result = results.get(name)
+    if result is None:
+        result = results[name] = schema.TopicResult(name=name, partitions=[])
+    return result

@@ -9,30 +9,50 @@ Topics and partitions that do not exist are skipped.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from minibroker.cluster.partition import Partition
 from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.delayed import Delayed
 from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles
+from minibroker.dispatch.slices import Steps
 from minibroker.schemas import k46_list_partition_reassignments as schema
+
+_STEP: Final = 500  #: partitions that are looked at between two pauses
 
 
 @handles(schema, Pieces("topics.partition_indexes", "topics.partitions"))
-def list_partition_reassignments(ctx: RequestContext, request: schema.Request) -> schema.Response:
+def list_partition_reassignments(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
     """Answer what is under way, of all topics or of those that were named."""
-    topics = ctx.cluster.topics
     if request.topics is None:
-        asked: list[tuple[str, Iterable[Partition]]] = [(name, topic.partitions) for name, topic in topics.items()]
-    else:
-        asked = [
-            (each.name, [topics[each.name].partitions[index] for index in each.partition_indexes if _has(ctx, each.name, index)])
-            for each in request.topics
-        ]
-    results = [
-        schema.TopicResult(name=name, partitions=[moved for partition in partitions if (moved := _under_way(ctx, partition))])
-        for name, partitions in asked
+        answer: schema.Response | Delayed = ctx.slices.run(_list_all(ctx))
+        return answer
+    topics = ctx.cluster.topics
+    found = [
+        (each.name, [topics[each.name].partitions[index] for index in each.partition_indexes if _has(ctx, each.name, index)])
+        for each in request.topics
     ]
-    return schema.Response(error_code=0, error_message=None, topics=[result for result in results if result.partitions])
+    return _answer([(name, [moved for each in partitions if (moved := _under_way(ctx, each))]) for name, partitions in found])
+
+
+def _list_all(ctx: RequestContext) -> Steps:
+    """Look at those topics of now that are still there when their turn comes."""
+    found: list[tuple[str, list[schema.PartitionResult]]] = []
+    for name in list(ctx.cluster.topics):
+        moving: list[schema.PartitionResult] = []
+        index = 0
+        while (topic := ctx.cluster.topics.get(name)) is not None and index < len(topic.partitions):
+            moving += [moved for each in topic.partitions[index : index + _STEP] if (moved := _under_way(ctx, each))]
+            index += _STEP
+            yield None
+        found.append((name, moving))
+    return _answer(found)
+
+
+def _answer(found: Iterable[tuple[str, list[schema.PartitionResult]]]) -> schema.Response:
+    results = [schema.TopicResult(name=name, partitions=partitions) for name, partitions in found if partitions]
+    return schema.Response(error_code=0, error_message=None, topics=results)
 
 
 def _has(ctx: RequestContext, topic: str, index: int) -> bool:

@@ -8,27 +8,43 @@ Quotas are kept (cluster/client_quotas.py), told in the order in which they were
 
 from __future__ import annotations
 
-from minibroker.cluster.client_quotas import Component, described, in_order
+from typing import Final
+
+from minibroker.cluster.client_quotas import Component, entity_filter, in_order
 from minibroker.config.request_limits import QUOTA_COMPONENTS_MAX
 from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.delayed import Delayed
 from minibroker.dispatch.element_limit import ElementLimit
 from minibroker.dispatch.registry import handles
+from minibroker.dispatch.slices import Steps
 from minibroker.errors import KafkaError
 from minibroker.schemas import k48_describe_client_quotas as schema
 
+_STEP: Final = 200  #: quotas that are looked at between two pauses
 
-@handles(schema, limit=ElementLimit(QUOTA_COMPONENTS_MAX))
-def describe_client_quotas(ctx: RequestContext, request: schema.Request) -> schema.Response:
+
+@handles(schema, limit=ElementLimit(QUOTA_COMPONENTS_MAX), has_long_answer=True)
+def describe_client_quotas(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
     """Answer each entity with all its quotas."""
+    answer: schema.Response | Delayed = ctx.slices.run(_describe(ctx, request))
+    return answer
+
+
+def _describe(ctx: RequestContext, request: schema.Request) -> Steps:
     components = [Component(each.entity_type, each.match_type, each.match) for each in request.components]
-    entries = [
-        schema.Entry(
-            entity=[schema.Entity(entity_type=each, entity_name=name) for each, name in in_order(entity)],
-            values=[schema.Value(key=key, value=value) for key, value in values],
-        )
-        for entity, values in described(ctx.cluster.image.kept, components, strict=request.strict)
-    ]
-    return schema.Response(error_code=0, error_message="", entries=entries)
+    matches = entity_filter(components, strict=request.strict)
+    entries: dict[frozenset[tuple[str, str | None]], schema.Entry] = {}
+    for number, ((key, name), quota) in enumerate(list(ctx.cluster.image.kept.quotas.items())):
+        if number % _STEP == _STEP - 1:
+            yield None
+        entity = dict(key)
+        if not matches(entity):
+            continue
+        if key not in entries:
+            parts = [schema.Entity(entity_type=each, entity_name=name) for each, name in in_order(entity)]
+            entries[key] = schema.Entry(entity=parts, values=[])
+        entries[key].values.append(schema.Value(key=name, value=quota.value))
+    return schema.Response(error_code=0, error_message="", entries=list(entries.values()))
 
 
 def on_error(_ctx: RequestContext, _request: schema.Request, error: KafkaError) -> schema.Response:

@@ -6,22 +6,44 @@ DUPLICATE_RESOURCE and answered once. Salts and keys are never told.
 
 from __future__ import annotations
 
+from typing import Final
+
 from minibroker.cluster.scram_credentials import described, users
 from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.delayed import Delayed
 from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles
+from minibroker.dispatch.slices import Steps
 from minibroker.errors import DuplicateResource, KafkaError
 from minibroker.schemas import k50_describe_user_scram_credentials as schema
 
+_STEP: Final = 200  #: users that are described between two pauses
 
-@handles(schema, Pieces("users", "results", key=lambda _ctx, user: user.name))
-def describe_user_scram_credentials(ctx: RequestContext, request: schema.Request) -> schema.Response:
+
+@handles(schema, Pieces("users", "results", key=lambda _ctx, user: user.name), has_long_answer=True)
+def describe_user_scram_credentials(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
     """Answer each user once."""
+    if not request.users:
+        answer: schema.Response | Delayed = ctx.slices.run(_describe_all(ctx))
+        return answer
     counts: dict[str, int] = {}
-    for user in request.users or ():
+    for user in request.users:
         counts[user.name] = counts.get(user.name, 0) + 1
-    results = [_describe(ctx, name, is_twice=counts.get(name, 0) > 1) for name in counts or users(ctx.cluster.image.kept)]
+    results = [_describe(ctx, name, is_twice=count > 1) for name, count in counts.items()]
     return schema.Response(error_code=0, error_message="", results=results)
+
+
+def _describe_all(ctx: RequestContext) -> Steps:
+    """Describe the users of now who still have a credential when their turn comes."""
+    results: dict[str, schema.Result] = {}
+    for number, name in enumerate(users(ctx.cluster.image.kept)):
+        if name not in results:
+            result = _describe(ctx, name, is_twice=False)
+            if result.error_code == 0:
+                results[name] = result
+        if number % _STEP == _STEP - 1:
+            yield None
+    return schema.Response(error_code=0, error_message="", results=list(results.values()))
 
 
 def _describe(ctx: RequestContext, name: str, *, is_twice: bool) -> schema.Result:

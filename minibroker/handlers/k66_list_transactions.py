@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Passes = Callable[["TransactionMetadata"], bool]
 
 
-@handles(schema)
+@handles(schema, has_long_answer=True)
 def list_transactions(ctx: RequestContext, request: schema.Request) -> Any:
     """List transactions in slices, in the order of the partitions of `__transaction_state`."""
     return ctx.slices.run(_list(ctx, request))

@@ -7,7 +7,8 @@ does. A type that is not one of these is UNSUPPORTED_VERSION, without a list.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Final
 
 from minibroker.cluster.metadata_image import (
@@ -18,29 +19,43 @@ from minibroker.cluster.metadata_image import (
     TOPIC_RESOURCE,
 )
 from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.delayed import Delayed
 from minibroker.dispatch.registry import handles
+from minibroker.dispatch.slices import Steps
 from minibroker.errors import UnsupportedVersion
 from minibroker.schemas import k74_list_config_resources as schema
 
 _TYPES: Final = (GROUP_RESOURCE, CLIENT_METRICS_RESOURCE, BROKER_LOGGER_RESOURCE, BROKER_RESOURCE, TOPIC_RESOURCE)  #: in the answer's order
+_STEP: Final = 500  #: names that are looked at between two pauses
 
 
-@handles(schema)
-def list_config_resources(ctx: RequestContext, request: schema.Request) -> schema.Response:
+@handles(schema, has_long_answer=True)
+def list_config_resources(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
     """Answer each resource of the types that were asked for once."""
     supported = _TYPES if ctx.api_version > 0 else (CLIENT_METRICS_RESOURCE,)
     for unknown in set(request.resource_types).difference(supported):
         raise UnsupportedVersion(f"Unsupported resource type {unknown}")
-    wanted = [each for each in supported if each in request.resource_types or not request.resource_types]
-    return schema.Response(
-        error_code=0,
-        config_resources=[schema.Resource(resource_name=name, resource_type=each) for each in wanted for name in _names(ctx, each)],
+    answer: schema.Response | Delayed = ctx.slices.run(
+        _list(ctx, [each for each in supported if each in request.resource_types or not request.resource_types])
     )
+    return answer
 
 
-def _names(ctx: RequestContext, resource_type: int) -> Iterable[str]:
+def _list(ctx: RequestContext, wanted: Sequence[int]) -> Steps:
+    resources: list[schema.Resource] = []
+    for resource_type in wanted:
+        names = iter(_names(ctx, resource_type))
+        while some := list(islice(names, _STEP)):
+            resources += [schema.Resource(resource_name=name, resource_type=resource_type) for name in some if name is not None]
+            yield None
+    return schema.Response(error_code=0, config_resources=resources)
+
+
+def _names(ctx: RequestContext, resource_type: int) -> Iterable[str | None]:
+    """The names of the resources of a type that exist now. None stands for a resource of another type, or without configs."""
     if resource_type == TOPIC_RESOURCE:
-        return ctx.cluster.topics
+        return list(ctx.cluster.topics)
     if resource_type in {BROKER_RESOURCE, BROKER_LOGGER_RESOURCE}:
         return [str(node.node_id) for node in ctx.nodes.alive]
-    return [name for (known_type, name), config in ctx.cluster.image.configs.items() if known_type == resource_type and config]
+    configs = list(ctx.cluster.image.configs.items())
+    return (name if known_type == resource_type and config else None for (known_type, name), config in configs)

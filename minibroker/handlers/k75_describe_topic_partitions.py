@@ -13,30 +13,45 @@ An empty name is INVALID_TOPIC_EXCEPTION; Apache Kafka 4.3.1 fails the whole req
 
 from __future__ import annotations
 
+from collections.abc import Generator, Iterator
+from typing import Final
+
 from minibroker.cluster.authorized_operations import TOPIC_OPERATIONS
 from minibroker.cluster.nodes import Nodes
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.topic import Topic
 from minibroker.cluster.topic_rules import check_name
 from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.delayed import Delayed
+from minibroker.dispatch.long_answers import SORTED_AT_ONCE, in_order
 from minibroker.dispatch.registry import handles
+from minibroker.dispatch.slices import Steps
 from minibroker.errors import InvalidRequest, KafkaError, UnknownTopicOrPartition
 from minibroker.schemas import k75_describe_topic_partitions as schema
 
+_STEP: Final = 100  #: topics that are described between two pauses; a page has few partitions
 
-@handles(schema)
-def describe_topic_partitions(ctx: RequestContext, request: schema.Request) -> schema.Response:
+
+@handles(schema, has_long_answer=True)
+def describe_topic_partitions(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
     """One page."""
+    answer: schema.Response | Delayed = ctx.slices.run(_describe(ctx, request))
+    return answer
+
+
+def _describe(ctx: RequestContext, request: schema.Request) -> Steps:
     first_name, first_index = _start(request)
-    names = sorted({topic.name for topic in request.topics} if request.topics else ctx.cluster.topics)
+    names = yield from _names(ctx, request, first_name)
     remaining = max(min(request.response_partition_limit, ctx.config.max_request_partition_size_limit), 1)
     described: list[schema.TopicResult] = []
-    for name in names:
-        if name < first_name:
-            continue
+    for number, name in enumerate(names):
+        if number % _STEP == _STEP - 1:
+            yield None
+        topic = ctx.cluster.topics.get(name)
+        if topic is None and not request.topics:
+            continue  # it was deleted meanwhile
         if remaining == 0:
             return _page(described, name, 0)
-        topic = ctx.cluster.topics.get(name)
         if topic is None:
             described.append(_unknown(name))
             continue
@@ -46,6 +61,17 @@ def describe_topic_partitions(ctx: RequestContext, request: schema.Request) -> s
             return _page(described, name, start + remaining)
         remaining -= len(described[-1].partitions)
     return schema.Response(topics=described)
+
+
+def _names(ctx: RequestContext, request: schema.Request, first_name: str) -> Generator[None, None, Iterator[str]]:
+    """The names from `first_name` on, in order, each once."""
+    if not request.topics:
+        return (yield from in_order([name for name in ctx.cluster.topics if name >= first_name]))
+    names: set[str] = set()
+    for start in range(0, len(request.topics), SORTED_AT_ONCE):
+        names.update(topic.name for topic in request.topics[start : start + SORTED_AT_ONCE] if topic.name >= first_name)
+        yield
+    return (yield from in_order(names))
 
 
 def _page(topics: list[schema.TopicResult], next_name: str, next_index: int) -> schema.Response:

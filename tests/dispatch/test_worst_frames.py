@@ -6,19 +6,14 @@ What such frames take in memory is bounded by tests/wire/test_compiled.py.
 from __future__ import annotations
 
 import logging
-import sys
-from collections.abc import Callable, Iterator
-from types import FrameType
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 
-from minibroker.dispatch.dispatcher import InFlight
-from minibroker.errors import WireError
 from minibroker.wire.api import api_of
 from minibroker.wire.compiled import sliced_decoder
 from tests.support.broker_in_memory import BrokerInMemory
-from tests.support.turns import shortest_slices, turn
+from tests.support.turns import most_calls, shortest_slices
 from tests.support.worst_frames import distinct, schemas, worst_frames
 
 SIZE = 80_000  #: more than what is decoded at once
@@ -36,42 +31,6 @@ def broker() -> Iterator[BrokerInMemory]:
     yield broker
     logging.disable(logging.NOTSET)
     broker.cluster.close(clean=False)
-
-
-def calls_in(work: Callable[[], object]) -> int:
-    """How many functions `work` calls."""
-    count = 0
-
-    def profile(_frame: FrameType, event: str, _argument: Any) -> None:
-        nonlocal count
-        if event in {"call", "c_call"}:
-            count += 1
-
-    sys.setprofile(profile)
-    try:
-        work()
-    finally:
-        sys.setprofile(None)
-    return count
-
-
-def most_calls(broker: BrokerInMemory, frame: bytes) -> int:
-    """Serve a frame to its end; the most functions that were called in one turn."""
-    answers: list[Any] = []
-
-    def begin() -> None:
-        try:
-            answers.append(broker.dispatcher.dispatch(broker.connection, memoryview(bytearray(frame))))
-        except WireError:
-            answers.append(None)
-
-    most = calls_in(begin)
-    answer = answers[0]
-    while isinstance(answer, InFlight) and not answer.is_done and len(broker.services.slices):
-        most = max(most, calls_in(lambda: turn(broker)))
-    if isinstance(answer, InFlight):
-        answer.cancel()
-    return most
 
 
 @pytest.mark.parametrize("key", APIS)

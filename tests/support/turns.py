@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from itertools import count
+from types import FrameType
+from typing import Any
 
+from minibroker.dispatch.dispatcher import InFlight
+from minibroker.errors import WireError
 from tests.support.broker_in_memory import BrokerInMemory, Pending
 
 
@@ -30,3 +35,39 @@ def turns(broker: BrokerInMemory, pending: Pending) -> Iterator[None]:
     while not pending.is_done:
         turn(broker)
         yield
+
+
+def calls_in(work: Callable[[], object]) -> int:
+    """How many functions `work` calls."""
+    count = 0
+
+    def profile(_frame: FrameType, event: str, _argument: Any) -> None:
+        nonlocal count
+        if event in {"call", "c_call"}:
+            count += 1
+
+    sys.setprofile(profile)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def most_calls(broker: BrokerInMemory, frame: bytes) -> int:
+    """Serve a frame to its end; the most functions that were called in one turn."""
+    answers: list[Any] = []
+
+    def begin() -> None:
+        try:
+            answers.append(broker.dispatcher.dispatch(broker.connection, memoryview(bytearray(frame))))
+        except WireError:
+            answers.append(None)
+
+    most = calls_in(begin)
+    answer = answers[0]
+    while isinstance(answer, InFlight) and not answer.is_done and len(broker.services.slices):
+        most = max(most, calls_in(lambda: turn(broker)))
+    if isinstance(answer, InFlight):
+        answer.cancel()
+    return most

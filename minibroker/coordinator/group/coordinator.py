@@ -263,13 +263,17 @@ class GroupCoordinator(Memberships):
         return self.find_of_type(group_id, ClassicGroup, "classic")[1]
 
     def groups(self) -> Iterator[ListedGroup]:
-        """Every group of every log that can be read; CoordinatorLoadInProgress while one of them is being read."""
+        """List every group of every log that can be read. Groups may come and go between two of them.
+
+        Raises:
+            CoordinatorLoadInProgress: one of the logs is being read.
+        """
         for index in range(self._store.partition_count):
             try:
                 stored = self._store.shard(index)
             except NotCoordinator:
                 continue
-            for group_id, known in stored.shard.groups.items():
+            for group_id, known in list(stored.shard.groups.items()):
                 yield _listed(group_id, known, stored.live.get(group_id))
 
     def delete_group(self, group_id: str) -> PartitionLog | None:
