@@ -522,7 +522,8 @@ DIFFERENCES: Final = (
         f"DescribeClientQuotas, {limits.CONFIGS_OF_RESOURCE_MAX} configs of one resource, {limits.HEARTBEAT_ELEMENTS_MAX} elements in a "
         "ConsumerGroupHeartbeat, ShareGroupHeartbeat or StreamsGroupHeartbeat, "
         f"{limits.REPEATED_MAX} elements that name the same topic, group or resource, {limits.SHARE_PARTITIONS_MAX} topics and partitions "
-        "in a ShareFetch or ShareAcknowledge. SHARE_SESSION_LIMIT_REACHED: as many partitions in a share session. POLICY_VIOLATION: "
+        f"in a ShareFetch or ShareAcknowledge, and {limits.SHARE_ELEMENTS_MAX} elements with its acknowledgements. "
+        f"SHARE_SESSION_LIMIT_REACHED: {limits.SHARE_PARTITIONS_MAX} partitions in a share session. POLICY_VIOLATION: "
         f"{limits.SCRAM_CHANGES_MAX} users in AlterUserScramCredentials, {limits.QUOTA_ALTERATIONS_MAX} entries and operations in "
         f"AlterClientQuotas, {limits.TRANSACTION_PARTITIONS_MAX} partitions in AddPartitionsToTxn.",
         "One request must not hold the loop, which serves all clients.",

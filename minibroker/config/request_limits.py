@@ -38,3 +38,7 @@ REPEATED_MAX: Final = 1_000
 
 #: ShareFetch, ShareAcknowledge: topics and partitions of a request, and partitions of one share session.
 SHARE_PARTITIONS_MAX: Final = 5_000
+
+#: ShareFetch, ShareAcknowledge: topics, partitions, acknowledged ranges and their types together. All are checked before
+#: any is done. A partition has 2,000 acquired records by default, and a member acknowledges the 500 of a poll.
+SHARE_ELEMENTS_MAX: Final = 50_000

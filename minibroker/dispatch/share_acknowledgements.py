@@ -8,7 +8,7 @@ Source: KafkaApis.handleAcknowledgements, validateAcknowledgementBatches of Apac
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import UUID
 
@@ -18,6 +18,7 @@ from minibroker.errors import CoordinatorNotAvailable, InvalidRequest, KafkaErro
 if TYPE_CHECKING:
     from minibroker.coordinator.share.acknowledging import Acknowledgement
     from minibroker.coordinator.share.sessions import MemberKey, TopicPartition
+    from minibroker.log.partition_log import PartitionLog
 
 RENEW_SINCE: Final = 2
 _RENEW: Final = 4
@@ -34,9 +35,16 @@ class Outcome(NamedTuple):
 _DONE: Final = Outcome()
 
 
-def acknowledge(ctx: RequestContext, member: MemberKey, request: Any) -> dict[TopicPartition, Outcome]:
-    """Do what a request of the two says; an outcome for each partition, but none for empty ones where nothing could be done at all."""
+def acknowledge(
+    ctx: RequestContext, member: MemberKey, request: Any
+) -> Generator[None, None, tuple[dict[TopicPartition, Outcome], list[PartitionLog]]]:
+    """Do what a request of the two says, with a pause after each partition.
+
+    Returns an outcome for each partition, but none for empty ones where nothing could be done at all, and the logs that
+    must be synced before the client is answered.
+    """
     outcomes: dict[TopicPartition, Outcome] = {}
+    logs: dict[PartitionLog, None] = {}
     valid: list[tuple[TopicPartition, Sequence[Acknowledgement]]] = []
     for topic in request.topics:
         for asked in topic.partitions:
@@ -49,9 +57,16 @@ def acknowledge(ctx: RequestContext, member: MemberKey, request: Any) -> dict[To
             else:
                 valid.append((partition, _acknowledgements(asked.acknowledgement_batches)))
     if any(acknowledgements for _, acknowledgements in valid):
-        for partition, acknowledgements in valid:
-            outcomes[partition] = _do(ctx, member, partition, acknowledgements) if acknowledgements else _DONE
-    return outcomes
+        try:
+            for partition, acknowledgements in valid:
+                outcomes[partition] = _do(ctx, member, partition, acknowledgements) if acknowledgements else _DONE
+                logs.update(dict.fromkeys(ctx.share_partitions.take_unsynced()))  # other requests would take them at a pause
+                yield
+        except GeneratorExit:  # the client is gone
+            if logs:
+                ctx.flush_queue.flush(list(logs), lambda _: None)
+            raise
+    return outcomes, list(logs)
 
 
 def unsafe(outcomes: dict[TopicPartition, Outcome]) -> dict[TopicPartition, Outcome]:

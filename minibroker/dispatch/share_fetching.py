@@ -12,15 +12,17 @@ from minibroker.coordinator.share.sessions import FINAL_EPOCH, MemberKey, ShareS
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Delayed, when_done
 from minibroker.dispatch.flush_queue import Failures
-from minibroker.dispatch.share_acknowledgements import RENEW_SINCE, acknowledge, unsafe
+from minibroker.dispatch.share_acknowledgements import RENEW_SINCE, Outcome, acknowledge, unsafe
 from minibroker.dispatch.share_leaders import endpoints, leader
 from minibroker.dispatch.share_reading import Given, ShareReading
+from minibroker.dispatch.slices import Steps
 from minibroker.errors import InvalidRequest, ShareSessionNotFound
 from minibroker.schemas import k78_share_fetch as schema
 from minibroker.wire.schema import replace
 
 if TYPE_CHECKING:
     from minibroker.dispatch.quotas import Quotas
+    from minibroker.log.partition_log import PartitionLog
 
 _STRICT: Final = 1  #: share_acquire_mode
 
@@ -35,7 +37,7 @@ class ShareFetching:
         self._is_final = request.share_session_epoch == FINAL_EPOCH
         self._session = self._open()
         self._is_first = request.share_session_epoch == 0
-        self._outcomes = acknowledge(ctx, member, request) if _has_acknowledgements(request) else {}
+        self._outcomes: dict[TopicPartition, Outcome] = {}
         self._max_bytes = min(request.max_bytes, ctx.config.fetch_max_bytes)
         if ctx.services.quotas is not None:
             self._max_bytes = ctx.services.quotas.fetch_bytes_max(ctx, self._max_bytes)
@@ -44,9 +46,21 @@ class ShareFetching:
 
     def serve(self) -> schema.Response | Delayed:
         """Answer, or wait."""
+        if not _has_acknowledgements(self._request):
+            return self._go_on([])
+        answer: schema.Response | Delayed = self._ctx.slices.run(self._acknowledge(), keeps_frame=False)
+        return answer
+
+    def _acknowledge(self) -> Steps:
+        """Do what the request says of earlier records, with pauses, and go on."""
+        self._outcomes, logs = yield from acknowledge(self._ctx, self._member, self._request)
+        result = self._go_on(logs)
+        return (yield result) if isinstance(result, Delayed) else result
+
+    def _go_on(self, logs: list[PartitionLog]) -> schema.Response | Delayed:
         if self._is_final:
             self._ctx.share_partitions.end_session(self._ctx.node.node_id, self._member)
-        logs = self._ctx.share_partitions.take_unsynced()
+        logs += self._ctx.share_partitions.take_unsynced()
         if logs:
 
             def answer(failures: Failures) -> schema.Response | None:

@@ -111,7 +111,8 @@ class ShareReading:
             try:
                 partition = self._ctx.cluster.partition_by_id(*key)
                 share = self._ctx.share_partitions.get(self._group_id, *key)
-                log_start_offset = partition.log.log_start_offset
+                # A log that was never used is empty. To open thousands of them takes seconds.
+                log_start_offset = 0 if partition.is_unopened else partition.log.log_start_offset
                 if share.records.next_fetch_offset() < log_start_offset:  # what is in flight below may still be spoken of
                     share.begin_at(log_start_offset)
             except KafkaError as error:
@@ -126,6 +127,8 @@ class ShareReading:
         return IsolationLevel.READ_COMMITTED if level == "read_committed" else IsolationLevel.READ_UNCOMMITTED
 
     def _read(self, read: _Read, max_bytes: int, wanted: int, isolation: IsolationLevel, *, min_one: bool) -> _Read:
+        if read.partition.is_unopened:
+            return read
         log = read.partition.log
         end_offset = log.last_stable_offset if isolation is IsolationLevel.READ_COMMITTED else log.high_watermark
         batches: list[RecordBatch] = []

@@ -12,8 +12,10 @@ which they had their turn.
 
 from __future__ import annotations
 
+from minibroker.config.request_limits import SHARE_ELEMENTS_MAX
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Delayed
+from minibroker.dispatch.element_limit import ElementLimit
 from minibroker.dispatch.registry import handles
 from minibroker.dispatch.share_protocol import check_member_id, check_served, check_size
 from minibroker.errors import InvalidRequest, KafkaError, ShareSessionLimitReached
@@ -22,7 +24,7 @@ from minibroker.schemas import k78_share_fetch as schema
 RENEW_SINCE = 2
 
 
-@handles(schema)
+@handles(schema, limit=ElementLimit(SHARE_ELEMENTS_MAX))
 def share_fetch(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
     """Refusals first; who finds too many sessions waits, so as not to ask in circles."""
     check_served(ctx)

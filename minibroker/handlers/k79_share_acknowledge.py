@@ -10,24 +10,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from minibroker.config.request_limits import SHARE_ELEMENTS_MAX
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Delayed, when_done
+from minibroker.dispatch.element_limit import ElementLimit
 from minibroker.dispatch.flush_queue import Failures
 from minibroker.dispatch.registry import handles
 from minibroker.dispatch.share_protocol import check_member_id, check_served, check_size
+from minibroker.dispatch.slices import Steps
 from minibroker.errors import InvalidRequest, InvalidShareSessionEpoch, KafkaError
 from minibroker.schemas import k79_share_acknowledge as schema
 
 if TYPE_CHECKING:
-    from minibroker.coordinator.share.sessions import TopicPartition
+    from minibroker.coordinator.share.sessions import MemberKey, TopicPartition
     from minibroker.dispatch.share_acknowledgements import Outcome
 
 
-@handles(schema)
+@handles(schema, limit=ElementLimit(SHARE_ELEMENTS_MAX))
 def share_acknowledge(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
     """The session first, then each partition."""
     from minibroker.coordinator.share.sessions import FINAL_EPOCH, FIRST_EPOCH  # noqa: PLC0415  a start does without
-    from minibroker.dispatch.share_acknowledgements import acknowledge, unsafe  # noqa: PLC0415  a start does without
 
     check_served(ctx)
     if request.group_id is None:
@@ -40,18 +42,27 @@ def share_acknowledge(ctx: RequestContext, request: schema.Request) -> schema.Re
     session = ctx.share_partitions.session(ctx.node.node_id, member)
     if request.share_session_epoch != FINAL_EPOCH:
         session.go_on(request.share_session_epoch)
-    outcomes = acknowledge(ctx, member, request)
+    answer: schema.Response | Delayed = ctx.slices.run(_acknowledge(ctx, request, member), keeps_frame=False)
+    return answer
+
+
+def _acknowledge(ctx: RequestContext, request: schema.Request, member: MemberKey) -> Steps:
+    """Do what the request says once its session is known, with pauses."""
+    from minibroker.coordinator.share.sessions import FINAL_EPOCH  # noqa: PLC0415  a start does without
+    from minibroker.dispatch.share_acknowledgements import acknowledge, unsafe  # noqa: PLC0415  a start does without
+
+    outcomes, logs = yield from acknowledge(ctx, member, request)
     if request.share_session_epoch == FINAL_EPOCH:
         ctx.share_partitions.end_session(ctx.node.node_id, member)
-    logs = ctx.share_partitions.take_unsynced()
+    logs += ctx.share_partitions.take_unsynced()
     if not logs:
         return _response(ctx, request, outcomes)
 
     def answer(failures: Failures) -> schema.Response:
         return _response(ctx, request, unsafe(outcomes) if any(log in failures for log in logs) else outcomes)
 
-    delayed: schema.Response | Delayed = when_done(lambda done: ctx.flush_queue.flush(logs, done), answer)
-    return delayed
+    result = when_done(lambda done: ctx.flush_queue.flush(logs, done), answer)
+    return (yield result) if isinstance(result, Delayed) else result
 
 
 def on_error(_ctx: RequestContext, _request: schema.Request, error: KafkaError) -> schema.Response:

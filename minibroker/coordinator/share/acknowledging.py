@@ -54,6 +54,12 @@ class Acknowledgement(NamedTuple):
                 yield first, offset, each
                 first = offset + 1
 
+    def clipped(self, first_offset: int, last_offset: int) -> Acknowledgement:
+        """The part within a range of offsets that overlaps it."""
+        first, last = max(self.first_offset, first_offset), min(self.last_offset, last_offset)
+        types = self.types if len(self.types) == 1 else self.types[first - self.first_offset : last - self.first_offset + 1]
+        return Acknowledgement(first, last, types)
+
 
 Change = tuple[Run, RecordState]  #: what an acquired run becomes
 
@@ -116,7 +122,7 @@ class Acknowledging:
                 raise InvalidRecordState("Member is not the owner of batch record")
             is_all = asked.first_offset <= batch.first_offset and batch.last_offset <= asked.last_offset
             batch.is_divided = not is_all or len(asked.types) > 1
-        for first_offset, last_offset, kind in asked.ranges():
+        for first_offset, last_offset, kind in asked.clipped(batch.first_offset, batch.last_offset).ranges():
             for run in batch.within(first_offset, last_offset):
                 self._plan_run(run, kind)
 

@@ -114,6 +114,8 @@ class SharePartitions:
 
     def _reset_offset(self, partition: Partition, where: str) -> int:
         """By timestamp, where no record is young enough, the end: Kafka answers OFFSET_NOT_AVAILABLE until there is one."""
+        if partition.is_unopened:
+            return 0  # it is empty, and to open thousands of logs takes seconds
         log = partition.log
         if where == "earliest":
             return log.log_start_offset
