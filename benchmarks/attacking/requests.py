@@ -52,6 +52,11 @@ def offset_commit(group: bytes, topic: bytes, partitions: Sequence[int], note: b
     return frames.frame(8, 2, body + frames.string(topic) + struct.pack(">i", len(partitions)) + each)
 
 
+def commit_error(answer: bytearray) -> int:
+    """The error code of the last partition in an answer to OffsetCommit 2."""
+    return int(struct.unpack_from(">h", answer, len(answer) - 2)[0])
+
+
 def find_coordinator(key: bytes, kind: int) -> bytes:
     """FindCoordinator v1: of a group (0) or a transactional id (1)."""
     return frames.frame(10, 1, frames.string(key) + struct.pack(">b", kind))
