@@ -15,18 +15,14 @@ _INT32_RANGE = 1 << 32
 _INT32_MIN = -(1 << 31)
 
 
-def java_hash(text: str) -> int:
-    """String.hashCode: over UTF-16 code units, as a signed int32."""
-    return _short_hash(text) if len(text) < _LONG else _long_hash(text)
-
-
 @lru_cache(_CACHED_IDS)
 def _short_hash(text: str) -> int:
+    """Utils.abs of String.hashCode, which is over UTF-16 code units and a signed int32."""
     units = text.encode("utf-16-be", "surrogatepass")
     value = 0
     for index in range(0, len(units), 2):
         value = (31 * value + (units[index] << 8 | units[index + 1])) % _INT32_RANGE
-    return _signed(value)
+    return _absolute(value)
 
 
 @lru_cache(_CACHED_LONG_IDS)
@@ -49,14 +45,16 @@ def _long_hash(text: str) -> int:
         below_32_bits >>= width
         upper, lower = folded >> width, folded & ((1 << width) - 1)
         folded = (upper * pow(31, count, _INT32_RANGE) + lower) & below_32_bits
-    return _signed(folded)
+    return _absolute(folded)
 
 
-def _signed(value: int) -> int:
-    return value - _INT32_RANGE if value >= -_INT32_MIN else value
+def _absolute(value: int) -> int:
+    """Utils.abs of the signed int32 with these bits: 0 for the least one, which has no positive counterpart."""
+    if value == -_INT32_MIN:
+        return 0
+    return _INT32_RANGE - value if value > -_INT32_MIN else value
 
 
 def partition_of(key: str, partition_count: int = 50) -> int:
     """The partition; `key` is a transactional id or a group id, `partition_count` how many the topic was made with."""
-    value = java_hash(key)
-    return (0 if value == _INT32_MIN else abs(value)) % partition_count
+    return (_short_hash(key) if len(key) < _LONG else _long_hash(key)) % partition_count

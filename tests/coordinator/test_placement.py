@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from minibroker.coordinator.placement import _long_hash, _short_hash, java_hash, partition_of
+from minibroker.coordinator.placement import _long_hash, _short_hash, partition_of
 from tests.support.opcodes import count_opcodes
 
 
@@ -14,13 +14,13 @@ from tests.support.opcodes import count_opcodes
         ("", 0),
         ("a", 97),
         ("hello", 99_162_322),
-        ("polygenelubricants", -(1 << 31)),
-        ("Überweisung", -2_092_342_301),
+        ("polygenelubricants", 0),  # -2**31, of which Math.abs is negative
+        ("Überweisung", 2_092_342_301),  # negative
         ("\U0001f600", 1_772_899),
     ],
 )
-def test_java_hash(text: str, value: int) -> None:
-    assert java_hash(text) == value
+def test_the_absolute_hash_of_java(text: str, value: int) -> None:
+    assert partition_of(text, 1 << 32) == value
 
 
 def hashed_one_by_one(text: str) -> int:
@@ -28,23 +28,23 @@ def hashed_one_by_one(text: str) -> int:
     value = 0
     for index in range(0, len(units), 2):
         value = (31 * value + int.from_bytes(units[index : index + 2])) & 0xFFFFFFFF
-    return value - (1 << 32) if value >> 31 else value
+    return 0 if value == 1 << 31 else abs(value - (1 << 32) if value >> 31 else value)
 
 
 @pytest.mark.parametrize("letters", ["a", "polygenelubricants", "\uffff", "\U0001f600x", "Ü\0"])
 @pytest.mark.parametrize("size", [298, 299, 300, 301, 511, 512, 513, 1023, 4097, 10_923])
 def test_long_names_have_the_same_hash(letters: str, size: int) -> None:
     text = (letters * size)[:size]
-    assert java_hash(text) == hashed_one_by_one(text)
+    assert partition_of(text, 1 << 32) == hashed_one_by_one(text)
 
 
 def test_the_hash_of_a_long_name_costs_no_loop_over_its_letters_and_few_are_kept() -> None:
-    java_hash("y" * 32_767)
+    partition_of("y" * 32_767)
     text = "x" * 32_767
-    assert count_opcodes(lambda: java_hash(text)) < 1000
+    assert count_opcodes(lambda: partition_of(text)) < 1000
     before = _short_hash.cache_info()
     for number in range(100):
-        java_hash(f"{number}{text}")
+        partition_of(f"{number}{text}")
     assert _short_hash.cache_info() == before
     assert _long_hash.cache_info().currsize <= 16
 
