@@ -524,7 +524,7 @@ DIFFERENCES: Final = (
         f"{limits.REPEATED_MAX} elements that name the same topic, group or resource, {limits.SHARE_PARTITIONS_MAX} topics and partitions "
         f"in a ShareFetch or ShareAcknowledge, and {limits.SHARE_ELEMENTS_MAX} elements with its acknowledgements. "
         f"SHARE_SESSION_LIMIT_REACHED: {limits.SHARE_PARTITIONS_MAX} partitions in a share session. POLICY_VIOLATION: "
-        f"{limits.SCRAM_CHANGES_MAX} users in AlterUserScramCredentials, {limits.QUOTA_ALTERATIONS_MAX} entries and operations in "
+        f"{limits.SCRAM_CHANGES_MAX} users in AlterUserScramCredentials, {limits.QUOTA_ALTERATIONS_MAX} entries, types and operations in "
         f"AlterClientQuotas, {limits.TRANSACTION_PARTITIONS_MAX} partitions in AddPartitionsToTxn.",
         "One request must not hold the loop, which serves all clients.",
         remains="No client that is in use comes near.",

@@ -17,7 +17,7 @@ LIST_GROUPS_FILTERS_MAX: Final = 100
 #: DescribeClientQuotas: an entity has three types, each of which a filter may name once.
 QUOTA_COMPONENTS_MAX: Final = 100
 
-#: AlterClientQuotas: entries and their operations together. Tools alter one entity at a time.
+#: AlterClientQuotas: entries, the types of their entities and their operations together. Tools alter one entity at a time.
 QUOTA_ALTERATIONS_MAX: Final = 4_000
 
 #: AlterUserScramCredentials: each upsertion computes three keyed hashes. Tools change one user at a time.

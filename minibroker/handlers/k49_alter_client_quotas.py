@@ -8,6 +8,8 @@ They hold from the next request on (dispatch/quotas.py).
 
 from __future__ import annotations
 
+from typing import Final
+
 from minibroker.cluster.client_quotas import Alteration, Entity, alter, in_order
 from minibroker.config.request_limits import QUOTA_ALTERATIONS_MAX
 from minibroker.dispatch.context import RequestContext
@@ -16,8 +18,10 @@ from minibroker.dispatch.registry import handles
 from minibroker.errors import KafkaError
 from minibroker.schemas import k49_alter_client_quotas as schema
 
+_TYPES_REPEATED_MAX: Final = 100  #: types of an entity that an answer repeats; there are three
 
-@handles(schema, Pieces("entries", "entries", beside=("ops",), most=QUOTA_ALTERATIONS_MAX))
+
+@handles(schema, Pieces("entries", "entries", beside=("entity", "ops"), most=QUOTA_ALTERATIONS_MAX))
 def alter_client_quotas(ctx: RequestContext, request: schema.Request) -> schema.Response:
     """Answer each entity in the order of the request."""
     alterations = [Alteration(_entity(entry), [(op.key, None if op.remove else op.value) for op in entry.ops]) for entry in request.entries]
@@ -28,8 +32,9 @@ def alter_client_quotas(ctx: RequestContext, request: schema.Request) -> schema.
 
 
 def on_error(_ctx: RequestContext, request: schema.Request, error: KafkaError) -> schema.Response:
-    """All entities failed."""
-    return schema.Response(entries=[_result(_entity(entry), error) for entry in request.entries])
+    """All entities failed. One that no quota can be of is not repeated: it may have hundreds of thousands of types."""
+    entities = [_entity(entry) if len(entry.entity) <= _TYPES_REPEATED_MAX else {} for entry in request.entries]
+    return schema.Response(entries=[_result(entity, error) for entity in entities])
 
 
 def _entity(entry: schema.Entry) -> Entity:

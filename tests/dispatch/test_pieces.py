@@ -150,13 +150,22 @@ def test_too_much_of_what_cannot_be_cut_is_refused_and_nothing_is_done() -> None
                 entity=[k49_alter_client_quotas.Entity(entity_type="user", entity_name=f"{count}-{number}")],
                 ops=[k49_alter_client_quotas.Operation(key="producer_byte_rate", value=1.0, remove=False)],
             )
-            for number in range(count // 2)
+            for number in range(count // 3)  # an entry, its type and its operation
         ]
-        entries[0].ops.extend([entries[0].ops[0]] * (count % 2))
+        removal = k49_alter_client_quotas.Operation(key="consumer_byte_rate", value=0.0, remove=True)
+        entries[0].ops.extend([removal] * (count % 3))
         response = memory.ask(k49_alter_client_quotas.Request(entries=entries, validate_only=False))
         assert {entry.error_code for entry in response.entries} == {error_code}
         assert len(response.entries) == len(entries)
-        assert len(memory.cluster.image.kept.quotas) == QUOTA_ALTERATIONS_MAX // 2
+        assert len(memory.cluster.image.kept.quotas) == QUOTA_ALTERATIONS_MAX // 3
+
+
+def test_an_entity_of_too_many_types_is_refused_and_not_repeated() -> None:
+    memory = BrokerInMemory()
+    parts = [k49_alter_client_quotas.Entity(entity_type=f"type-{number}", entity_name="a") for number in range(QUOTA_ALTERATIONS_MAX)]
+    request = k49_alter_client_quotas.Request(entries=[k49_alter_client_quotas.Entry(entity=parts, ops=[])], validate_only=False)
+    (entry,) = memory.ask(request).entries
+    assert (entry.error_code, entry.entity) == (PolicyViolation.code, [])
 
 
 def test_equal_elements_are_in_one_piece() -> None:
