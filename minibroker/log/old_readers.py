@@ -95,7 +95,9 @@ def _converted(log: PartitionLog, batch: RecordBatch, magic: int, first_offset: 
     try:
         return memoryview(downgrade(batch.data, magic, first_offset, max_bytes=AT_ONCE_CONTENT))
     except InvalidRecord:  # too large, or broken: the steps say which
-        raise LongConversion(log, batch, magic, first_offset, isolation) from None
+        pass
+    # Not within `except`: as its context, the error would keep what was decompressed for as long as the reader waits.
+    raise LongConversion(log, batch, magic, first_offset, isolation)
 
 
 def offsets_before(log: PartitionLog, timestamp: int, max_count: int, *, now_ms: int) -> list[int]:
