@@ -39,8 +39,17 @@ def test_other_forms(cli: Commands) -> None:
 
 def test_features(cli: Commands, cluster: Cluster) -> None:
     features = {item["name"]: item for item in json.loads(cli("api-versions", "--features", "-o", "json").out)}
-    if cluster.kind == "kafka":
-        assert features["transaction.version"]["finalized"] == 2
+    assert sorted(features) == [
+        "eligible.leader.replicas.version",
+        "group.version",
+        "kraft.version",
+        "metadata.version",
+        "share.version",
+        "streams.version",
+        "transaction.version",
+    ]
+    assert features["transaction.version"]["finalized"] == 2
+    assert features["metadata.version"]["finalized"] == features["metadata.version"]["max_version"]
 
 
 def test_ours_is_what_our_broker_advertises(cli: Commands, cluster: Cluster) -> None:

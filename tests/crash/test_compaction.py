@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
 import signal
 import time
 from contextlib import suppress
@@ -18,6 +17,7 @@ import pytest
 from tests.cluster.test_storage_checking import check
 from tests.support.broker_process import BrokerProcess
 from tests.support.dump_log import dump
+from tests.support.java import require_java
 from tests.support.keyed_records import Kept, KeyedWriter, check_kept, read_all
 from tests.support.soak import seed, times
 
@@ -103,9 +103,9 @@ def test_no_key_loses_its_newest_value(tmp_path: Path, policy: str) -> None:
     leftovers = [path.name for path in folder.iterdir() if path.suffix == ".swap"]
     assert leftovers == []
     assert check(broker.data_dir) == []
-    if shutil.which("java") and shutil.which("mvn"):
-        dump(sorted(folder.glob("*.log")))
-        dump(sorted(folder.glob("*.*index")))
+    require_java()  # the rest asks Kafka's own tool
+    dump(sorted(folder.glob("*.log")))
+    dump(sorted(folder.glob("*.*index")))
 
 
 def test_a_broker_stops_in_the_middle_of_a_compaction(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ repeat the moments (not the interleaving) of a run.
 from __future__ import annotations
 
 import random
-import shutil
 import threading
 import time
 from pathlib import Path
@@ -18,6 +17,7 @@ import pytest
 from tests.clients.adapters import CLIENTS
 from tests.support.broker_process import BrokerProcess
 from tests.support.dump_log import check_directory, check_metadata_log
+from tests.support.java import require_java
 from tests.support.soak import seed, times
 
 pytestmark = [pytest.mark.crash]
@@ -128,12 +128,12 @@ def test_acknowledged_records_survive_in_their_place(tmp_path: Path) -> None:
         assert broker.stop() == 0, broker.output
 
     print([len(writer.acknowledged) for writer in writers], "acknowledged,", len(stored), "stored")
-    if shutil.which("java") and shutil.which("mvn"):
-        batches = check_directory(broker.data_dir)
-        for partition in range(PARTITIONS):
-            last = int(batches[f"{TOPIC}-{partition}"][-1]["lastOffset"])
-            assert last + 1 == sum(1 for place in stored if place[0] == partition)
-        check_metadata_log(broker.data_dir)
+    require_java()  # the rest asks Kafka's own tool
+    batches = check_directory(broker.data_dir)
+    for partition in range(PARTITIONS):
+        last = int(batches[f"{TOPIC}-{partition}"][-1]["lastOffset"])
+        assert last + 1 == sum(1 for place in stored if place[0] == partition)
+    check_metadata_log(broker.data_dir)
 
 
 def read_everything(bootstrap: str, partition: int) -> list[bytes]:

@@ -11,7 +11,6 @@ CompleteAbort without a marker, and read_committed waits there for ever. (Once i
 from __future__ import annotations
 
 import random
-import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -25,6 +24,7 @@ from tests.clients.transactional import READ_COMMITTED, READ_UNCOMMITTED, Place,
 from tests.cluster.test_storage_checking import check
 from tests.support.broker_process import BrokerProcess
 from tests.support.dump_log import check_directory
+from tests.support.java import require_java
 from tests.support.soak import seed, times
 
 pytestmark = [pytest.mark.crash]
@@ -147,8 +147,8 @@ def test_transactions_happen_whole_or_not_at_all(tmp_path: Path) -> None:
         assert broker.stop() == 0, broker.output
     assert check(broker.data_dir) == []
     print({writer.name: (len(writer.committed), len(writer.unknown), len(writer.failures)) for writer in writers})
-    if shutil.which("java") and shutil.which("mvn"):
-        check_directory(broker.data_dir)
+    require_java()  # the rest asks Kafka's own tool
+    check_directory(broker.data_dir)
 
 
 def create_topic(bootstrap: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.golden import all_golden
 from tests.golden.admin_answers import expected, plain
 from tests.golden.admin_scenarios import SCENARIOS
 from tests.support.broker_in_memory import BrokerInMemory
@@ -26,14 +25,3 @@ def differences(stem: str) -> list[tuple[int, Any, Any]]:
     kafkas = expected(stem)
     assert len(ours) == len(kafkas)
     return [(step, mine, theirs) for step, (mine, theirs) in enumerate(zip(ours, kafkas, strict=True)) if mine != theirs]
-
-
-def answered_versions(stem: str) -> set[int]:
-    """Versions of golden requests that the broker answered, each decoded strictly by `ask`."""
-    versions = set()
-    for frame in all_golden().values():
-        if frame.stem == stem and frame.direction == "request":
-            broker = broker_of_scenario()
-            broker.ask(frame.decode(), frame.version)
-            versions.add(frame.version)
-    return versions

@@ -14,7 +14,7 @@ from minibroker.schemas import k01_fetch
 from minibroker.schemas import k20_delete_topics as schema
 from minibroker.wire.schema import NIL_UUID
 from tests.golden import golden
-from tests.handlers.kafka_answers import answered_versions, differences
+from tests.handlers.kafka_answers import differences
 from tests.support.broker_in_memory import BrokerInMemory, records
 from tests.support.faulty_files import FaultyFiles
 from tests.support.golden_exchange import answer_of, kafka_answer, kafka_like, serve, topic_ids
@@ -202,10 +202,6 @@ def test_deletion_disabled(version: int, error_code: int) -> None:
 
 def test_scenario_is_answered_as_by_apache_kafka() -> None:
     assert differences("k20_delete_topics") == []
-
-
-def test_golden_requests_of_every_version_are_answered() -> None:
-    assert answered_versions("k20_delete_topics") == set(range(1, 7))
 
 
 def test_many_topics_cost_one_fsync() -> None:

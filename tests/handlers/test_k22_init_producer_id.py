@@ -11,7 +11,7 @@ from minibroker.coordinator.transaction.metadata import TransactionMetadata, Tra
 from minibroker.schemas import k00_produce
 from minibroker.schemas import k22_init_producer_id as schema
 from tests.golden import all_golden, golden
-from tests.handlers.kafka_answers import answered_versions, differences
+from tests.handlers.kafka_answers import differences
 from tests.support.broker_in_memory import BrokerInMemory, records
 from tests.support.faulty_files import FaultyFiles
 from tests.support.golden_exchange import answer_of, kafka_answer, kafka_like, serve
@@ -151,7 +151,3 @@ def test_a_disk_that_fails_gives_no_id() -> None:
 
 def test_scenario_is_answered_as_by_apache_kafka() -> None:
     assert differences("k22_init_producer_id") == []
-
-
-def test_golden_requests_of_every_version_are_answered() -> None:
-    assert answered_versions("k22_init_producer_id") == set(range(6))

@@ -36,10 +36,6 @@ def test_entities_of_a_hash_map_in_another_order(name: str) -> None:
     assert describe(broker) == {(("client-id", None), ("user", "golden")): {PRODUCE: 1024}}
 
 
-def test_golden_frames_of_every_version() -> None:
-    assert {golden(name).version for name in REQUESTS} == {0, 1}
-
-
 @pytest.mark.parametrize("version", [0, 1])
 def test_set_changed_and_removed_for_good(version: int) -> None:
     broker = BrokerInMemory()

@@ -7,7 +7,7 @@ import pytest
 
 from minibroker.schemas import k75_describe_topic_partitions as schema
 from tests.golden import all_golden, golden
-from tests.handlers.kafka_answers import answered_versions, differences
+from tests.handlers.kafka_answers import differences
 from tests.support.broker_in_memory import BrokerInMemory
 from tests.support.golden_exchange import answer_of, kafka_answer, kafka_like, serve, topic_ids
 
@@ -171,7 +171,3 @@ def test_the_broker_has_a_limit_of_its_own() -> None:
 
 def test_scenario_is_answered_as_by_apache_kafka() -> None:
     assert differences("k75_describe_topic_partitions") == []
-
-
-def test_golden_requests_of_every_version_are_answered() -> None:
-    assert answered_versions("k75_describe_topic_partitions") == set(range(1))
