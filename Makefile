@@ -1,9 +1,12 @@
-# minibroker: make setup | demo | test | soak | lint | prepare | bench | bench-quick
+# minibroker: make setup | demo | check | test | test-all | soak | lint | prepare | bench | bench-quick
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup test soak lint prepare demo bench bench-quick lock
+# One file at a time for each worker, and files that take long first.
+PYTEST := $(BIN)/pytest --dist loadfile --no-loadscope-reorder
+
+.PHONY: setup check check-tests test test-all soak lint prepare demo bench bench-quick lock
 
 setup: $(VENV)/.ready
 
@@ -14,8 +17,17 @@ $(VENV)/.ready: requirements.lock pyproject.toml
 	$(BIN)/python -m tests.support.compile_modules
 	touch $@
 
-test: setup  ## each file in one process, several files at a time, those that take long first
-	$(BIN)/pytest -n 4 --dist loadfile --no-loadscope-reorder
+check: setup  ## lint, types, contracts, and the tests that run in pytest's own process: under 3 minutes
+	$(MAKE) --jobs=2 --output-sync=target lint check-tests
+
+check-tests: setup
+	$(PYTEST) -n 2 -q -m check
+
+test: setup  ## also child processes, Python clients, a round trip with Java and one with Spark: under 8 minutes
+	$(PYTEST) -n 3 -m "check or test"
+
+test-all: setup  ## everything: Java, Spark, crashes, containers; what CI runs: 25 minutes
+	$(PYTEST) -n 4
 
 soak: setup  ## hours, on a quiet machine: a million frames of the fuzzer, then random tests two to four times as often and with new seeds
 	$(BIN)/python -m tests.fuzz run --frames 1000000 --assert-latency

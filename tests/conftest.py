@@ -18,8 +18,9 @@ import pytest
 
 from tests.support.broker_process import BrokerProcess
 from tests.support.scheduling import TogetherOrByFile, rank
-from tests.support.soak import IS_SOAK, told
+from tests.support.soak import IS_SOAK, report_header, set_check
 from tests.support.spark_classes import spare_cpu
+from tests.support.tiers import forbid_processes, mark
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -30,8 +31,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest selects by -m
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Long files first; otherwise as they were."""
+    """Mark each test with its tier, and put files that take long first."""
+    for item in items:
+        mark(item)
     items.sort(key=lambda item: rank(item.path))
 
 
@@ -41,14 +45,22 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> TogetherOrBy
     return TogetherOrByFile(config, log) if config.getoption("dist") == "loadfile" else None
 
 
-def pytest_configure() -> None:
-    """A shell that starts something in the background has it ignore SIGINT, and children inherit that: Ctrl-C is tested here."""
+def pytest_configure(config: pytest.Config) -> None:
+    """Prepare this process.
+
+    A shell lets programs in the background ignore SIGINT, and their children inherit that. Tests of Ctrl-C need it.
+    """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     spare_cpu()
-    # Before test modules are imported, whose own settings are made from these. A machine may be busy; the cases are the same in each run.
-    hypothesis.settings.register_profile("tests", deadline=None, derandomize=not IS_SOAK)
+    # All this comes before test modules are imported, which derive their own settings from these.
+    is_check = config.option.markexpr == "check"
+    hypothesis.settings.register_profile("tests", deadline=None, derandomize=not IS_SOAK, max_examples=25 if is_check else 100)
     hypothesis.settings.load_profile("tests")
+    if is_check:
+        set_check()
+        if not hasattr(config.option, "numprocesses") or not config.option.numprocesses or hasattr(config, "workerinput"):
+            forbid_processes()  # but not in the process that starts pytest-xdist's workers
 
 
 _threads_before = pytest.StashKey[set[threading.Thread]]()
@@ -88,8 +100,7 @@ def _thread_count() -> int:
 
 
 def pytest_report_header() -> str:
-    """What a run left out, it says."""
-    return told()
+    return report_header()
 
 
 #: Timestamps in these tests are years old. (A real Kafka looks every five minutes.)

@@ -13,7 +13,6 @@ from minibroker.spark import session
 from tests.support import spark_classes
 
 
-@pytest.mark.spark
 def test_the_classes_that_were_kept_are_taken() -> None:
     problem = session.missing()
     if problem:

@@ -65,7 +65,6 @@ def test_a_load_of_confluent_kafka(name: str) -> None:
     gives_its_figures(name)
 
 
-@pytest.mark.java
 @pytest.mark.slow
 @pytest.mark.parametrize("name", WITH_JAVA)
 def test_a_load_of_java(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,7 +76,6 @@ def test_a_load_of_java(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     gives_its_figures(name)
 
 
-@pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.parametrize("name", WITH_SPARK)
 def test_a_load_of_spark(name: str) -> None:

@@ -89,7 +89,6 @@ def test_brokers(cli: Commands) -> None:
     assert cli("configs", "describe", "brokers", "99", code=1).err.startswith("Error: broker 99 is not in the cluster's metadata")
 
 
-@pytest.mark.java
 def test_says_what_config_command_says(cli: Commands, cluster: Cluster, fresh: Callable[..., str]) -> None:
     topic = fresh(**{"segment.bytes": "2000000"})
     arguments = ("--bootstrap-server", cluster.bootstrap, "--describe", "--all", "--entity-type", "topics", "--entity-name", topic)

@@ -90,7 +90,6 @@ def test_types_of_later_versions_and_the_wrong_decoder(offline: Commands, tmp_pa
     assert error.startswith(f"Error: {log} at position 0: the batch at offset 0 cannot be read: no record of __consumer_offsets: ")
 
 
-@pytest.mark.java
 def test_says_what_dump_log_segments_says_of_transactions(
     cli: Commands, cluster: Cluster, fresh: Callable[..., str], tmp_path: Path
 ) -> None:

@@ -197,7 +197,6 @@ def test_a_file_of_no_known_kind(offline: Commands, folder: Path) -> None:
     assert "does not exist" in offline("dump-log", "nowhere.log", code=2).err
 
 
-@pytest.mark.java
 def test_says_what_dump_log_segments_says(cli: Commands, cluster: Cluster, fresh: Callable[..., str], tmp_path: Path) -> None:
     topic = fresh(**{"index.interval.bytes": "200"})
     for codec in ("none", "gzip", "snappy", "lz4", "zstd"):

@@ -265,7 +265,6 @@ def test_delete_offsets(cli: Commands, cluster: Cluster, fresh: Callable[..., st
     assert cli("groups", "delete-offsets", "nobody", "-t", left, code=1).err.endswith("[GROUP_ID_NOT_FOUND]\n")
 
 
-@pytest.mark.java
 def test_says_what_consumer_group_command_says(cli: Commands, cluster: Cluster, fresh: Callable[..., str], join: Join) -> None:
     topic, group = fresh(partitions=3), new_group()
     cli("produce", topic, "-p", "1", stdin="a\nb\n")

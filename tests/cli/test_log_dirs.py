@@ -67,7 +67,6 @@ def test_what_is_not_there(cli: Commands) -> None:
     assert ran.err.startswith("Error: broker 99 is not in the cluster's metadata")
 
 
-@pytest.mark.java
 def test_says_what_log_dirs_command_says(cli: Commands, cluster: Cluster, fresh: Callable[..., str]) -> None:
     topic = fresh(partitions=3)
     cli("produce", topic, "-p", "2", stdin="a\nb\n")

@@ -103,7 +103,6 @@ def test_senseless_times_are_refused(offline: Commands) -> None:
         assert "Invalid value for '--time'" in offline("offsets", "--time", time, code=2).err
 
 
-@pytest.mark.java
 def test_says_what_get_offset_shell_says(cli: Commands, cluster: Cluster, topic: str) -> None:
     for more in (
         ("--time", "-1"),

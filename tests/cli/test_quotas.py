@@ -78,7 +78,6 @@ def test_a_change_that_is_refused_or_only_tried(cli: Commands) -> None:
     assert items(cli) == []
 
 
-@pytest.mark.java
 @pytest.mark.usefixtures("_nothing_stays")
 def test_shows_what_config_command_set(cli: Commands, cluster: Cluster) -> None:
     alter = ("--bootstrap-server", cluster.bootstrap, "--alter", "--add-config", "producer_byte_rate=1024,request_percentage=7.5")

@@ -149,7 +149,6 @@ def test_file(cli: Commands, cluster: Cluster, topic: str, tmp_path: Path) -> No
     assert ran.err == "Error: group nobody: the file has no line for it [UNKNOWN_TOPIC_OR_PARTITION]\n"
 
 
-@pytest.mark.java
 def test_plans_what_consumer_group_command_plans(cli: Commands, cluster: Cluster, topic: str, tmp_path: Path) -> None:
     group, path = new_group(), tmp_path / "exported.csv"
     commit(cluster, group, **{f"{topic}-0": 4, f"{topic}-1": 0})

@@ -333,7 +333,6 @@ def test_a_transaction_that_hangs_is_found_and_ended(
     assert cli("consume", topic, "-e", "--isolation", "read_committed").lines == ["value"]
 
 
-@pytest.mark.java
 def test_says_what_transactions_command_says(cli: Commands, cluster: Cluster, fresh: Callable[..., str], begin: OpenTransaction) -> None:
     topic = fresh(partitions=2)
     producer = begin(topic, 0, 1)

@@ -22,8 +22,6 @@ from minibroker.storage.transaction_index import TransactionIndex
 from tests.support import java
 from tests.support.kafka_process import KafkaProcess
 
-pytestmark = [pytest.mark.java]
-
 TOPIC = "prices"
 KEYS = [b"%d" % number * 8 for number in range(40)]
 SEGMENT_BYTES = 1024 * 1024  # the least that Kafka takes

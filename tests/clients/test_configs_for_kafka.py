@@ -13,8 +13,6 @@ from tests.differential.twins import Peer, wait_until
 from tests.support.broker_process import BrokerProcess
 from tests.support.kafka_process import KafkaProcess
 
-pytestmark = [pytest.mark.java]
-
 VALUES = [
     "", "0", "1", "-1", "-2", "4", "14", "100", "0.0", "1.0", "0.5", "1e-3", " 7 ", "+7", "9", "22", "-131072", "2147483647",
     str(2**63 - 1), "true", "FALSE", "gzip", "producer", "uncompressed", "zstd", "delete", "compact", " compact", "compact, delete",

@@ -11,7 +11,7 @@ import pytest
 from tests.support.broker_process import BrokerProcess
 from tests.support.java import CONNECT, jars
 
-pytestmark = [pytest.mark.java, pytest.mark.crash, pytest.mark.slow]
+pytestmark = [pytest.mark.slow]
 
 TOPIC = "connected"
 PATIENCE_S = 150.0

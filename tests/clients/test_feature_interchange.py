@@ -20,8 +20,6 @@ from tests.support.broker_process import BrokerProcess
 from tests.support.dump_log import check_metadata_log
 from tests.support.kafka_process import KafkaProcess
 
-pytestmark = [pytest.mark.java]
-
 ELIGIBLE, KRAFT = "eligible.leader.replicas.version", "kraft.version"
 UPGRADE, SAFE = 1, 2
 BROKER = 4

@@ -16,7 +16,7 @@ from tests.clients.transactional import Place
 from tests.conftest import NO_RETENTION
 from tests.support.broker_process import BrokerProcess
 
-pytestmark = [pytest.mark.crash, pytest.mark.slow]
+pytestmark = [pytest.mark.slow]
 
 PROGRAMS = 10  #: each is a process with ten members; killed, it takes all of them with it
 MEMBERS = 100

@@ -25,8 +25,6 @@ from tests.clients.group_members import (
 from tests.conftest import NO_RETENTION
 from tests.support.broker_process import BrokerProcess
 
-pytestmark = [pytest.mark.java, pytest.mark.crash]
-
 PARTITIONS = 4
 KINDS = [*CLASSIC_KINDS, *CONSUMER_KINDS]
 

@@ -51,7 +51,6 @@ def copier(programs: Programs, kind: Kind, name: str, source: str, target: str) 
     return Member(programs["franz-go"], name)
 
 
-@pytest.mark.crash
 @pytest.mark.parametrize("kind", FRANZ_GO, ids=str)
 def test_copies_within_transactions_are_exact(kind: Kind, bootstrap: str, new_topic: Callable[..., str]) -> None:
     """A second copier joins; it is killed and comes back under its transactional id; the first one leaves. Each value is there once."""
@@ -100,7 +99,6 @@ def test_lag_as_kadm_counts_it(bootstrap: str, new_topic: Callable[..., str]) ->
         member.leave()
 
 
-@pytest.mark.java
 def test_a_console_consumer_of_each_protocol_goes_on_where_the_other_ended(bootstrap: str, new_topic: Callable[..., str]) -> None:
     topic = new_topic(1)
     writer = Writer(bootstrap)

@@ -25,7 +25,7 @@ from tests.golden.migration_members import Classic, New, Scene
 from tests.support.broker_process import BrokerProcess
 from tests.support.kafka_process import KafkaProcess
 
-pytestmark = [pytest.mark.java, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.timeout(600)]
 
 PARTITIONS = 4
 TOPIC = "shared"

@@ -29,8 +29,6 @@ from tests.support.broker_process import BrokerProcess
 from tests.support.dump_log import check_metadata_log, dump
 from tests.support.kafka_process import KafkaProcess
 
-pytestmark = [pytest.mark.java]
-
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 HOUR_MS = 3_600_000
 SEGMENT = {"segment.bytes": "1048576"}  # the least that Apache Kafka takes

@@ -22,8 +22,6 @@ from tests.support.kafka_process import KafkaProcess
 from tests.support.ports import free_port
 from tests.support.transactional_writer import TransactionalWriter, Version2Writer, Writer, transaction_state
 
-pytestmark = [pytest.mark.java]
-
 TOPIC, PARTITIONS = "ledger", 2
 GROUP = "readers"
 SETTINGS = {

@@ -13,8 +13,6 @@ import pytest
 from tests.clients.adapters import CLIENTS, Read, Sent
 from tests.support import java
 
-pytestmark = [pytest.mark.java]
-
 
 @pytest.fixture(autouse=True, scope="module")
 def jars() -> Path:
@@ -46,6 +44,7 @@ def test_console_producer(codec: str, bootstrap: str, topic: str) -> None:
     ]
 
 
+@pytest.mark.smoke
 def test_console_consumer(bootstrap: str, topic: str) -> None:
     records = [Sent(b"k%d" % i, b"v%d" % i, (("h", b"x"),), 1_700_000_000_000 + i) for i in range(3)]
     CLIENTS["aiokafka"].write(bootstrap, topic, [*records, Sent(b"", None, (), 7), Sent(None, b"", (), 8)])

@@ -14,8 +14,6 @@ from tests.clients.adapters import CLIENTS, Read, Sent
 from tests.support.broker_process import BrokerProcess
 from tests.support.kafka_process import KafkaProcess
 
-pytestmark = [pytest.mark.java]
-
 FIRST = [Sent(b"k%d" % i, b"ours %d" % i, (("h", b"v"),), 1_700_000_000_000 + i) for i in range(500)]
 SECOND = [Sent(b"k%d" % i, b"kafka's %d" % i, (), 1_700_000_001_000 + i) for i in range(500)]
 THIRD = [Sent(None, b"ours again")]

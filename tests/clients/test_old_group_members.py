@@ -9,7 +9,7 @@ import pytest
 from tests.clients.group_members import CLASSIC, OLD_MAKES, Kind, Programs, Writer, is_here, shared, until, values
 from tests.support.old_versions import require_old_versions
 
-pytestmark = [pytest.mark.java, pytest.mark.timeout(900)]  # the first run fetches the jars of eight versions
+pytestmark = [pytest.mark.timeout(900)]  # the first run fetches the jars of eight versions
 
 PARTITIONS = 22
 

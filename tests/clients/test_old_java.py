@@ -21,7 +21,7 @@ from tests.support.old_java import VERSIONS, Found, OldJavaClient, OldRecord, nu
 from tests.support.old_versions import require_old_versions
 from tests.support.told_program import ProgramError
 
-pytestmark = [pytest.mark.java, pytest.mark.timeout(900)]  # the first run fetches the jars of nine versions
+pytestmark = [pytest.mark.timeout(900)]  # the first run fetches the jars of nine versions
 
 OLD_CODECS = ("none", "gzip", "snappy", "lz4")
 START_MS = 1_700_000_000_000

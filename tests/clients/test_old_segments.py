@@ -17,7 +17,7 @@ from tests.support.broker_process import BrokerProcess
 from tests.support.dump_log import check_directory
 from tests.support.kafka_process import KafkaProcess
 
-pytestmark = [pytest.mark.java, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.timeout(600)]
 
 START_MS = 1_700_000_000_000
 #: the set in front of all: of the readers here only librdkafka knows the old lz4 header without another package

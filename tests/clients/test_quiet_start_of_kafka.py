@@ -11,8 +11,6 @@ from tests.support.becoming import becomes
 from tests.support.broker_process import BrokerProcess
 from tests.support.kafka_process import KafkaProcess
 
-pytestmark = [pytest.mark.java]
-
 SENT = [Sent(None, b"%d" % number) for number in range(20)]
 
 

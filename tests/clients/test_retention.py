@@ -22,8 +22,6 @@ from tests.differential.twins import KAFKAS, OURS, SIDES, Twins, wait_until
 from tests.support.broker_process import BrokerProcess
 from tests.support.kafka_process import KafkaProcess
 
-pytestmark = [pytest.mark.java]
-
 TOPICS: Final = 60
 HOUR_MS: Final = 3_600_000
 #: A purge empties Kafka's log some seconds later; nothing else may go in so much more time.

@@ -7,8 +7,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from minibroker.schemas import k18_api_versions as k18
 from minibroker.schemas import k32_describe_configs as k32
 from minibroker.schemas import k44_incremental_alter_configs as k44
@@ -32,8 +30,6 @@ from tests.support.client_quotas import entry
 from tests.support.dump_log import check_metadata_log
 from tests.support.kafka_process import KafkaProcess
 from tests.support.scram_credentials import SHA_256, SHA_512, upsertion
-
-pytestmark = [pytest.mark.java]
 
 TRANSACTION = "transaction.version"
 BROKER, METRICS, GROUP = 4, 16, 32

@@ -244,7 +244,6 @@ def something_happens(broker: BrokerProcess, chance: random.Random, topics: list
     return what
 
 
-@pytest.mark.java
 def test_nothing_is_lost_and_nothing_is_there_twice(broker: BrokerProcess) -> None:
     seed = int(os.environ.get("MINIBROKER_TEST_SEED", "7"))
     chance = random.Random(seed)
@@ -276,7 +275,6 @@ def test_nothing_is_lost_and_nothing_is_there_twice(broker: BrokerProcess) -> No
     assert {"NOT_LEADER_OR_FOLLOWER"} & {error for request in broker.request_log for error in request.errors}, happened
 
 
-@pytest.mark.java
 def test_kafkas_own_tools_see_a_cluster(broker: BrokerProcess, tmp_path: Path) -> None:
     from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -331,7 +329,6 @@ def test_a_consumer_reads_from_the_replica_in_its_rack(broker: BrokerProcess) ->
     assert near in asked
 
 
-@pytest.mark.java
 @pytest.mark.timeout(600)
 def test_a_broker_alone_and_apache_kafka_open_what_several_left(tmp_path: Path) -> None:
     data_dir = tmp_path / "data"

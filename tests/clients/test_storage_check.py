@@ -24,8 +24,6 @@ from minibroker.records.batch import RecordBatch, split_batches
 from minibroker.storage.files import RealFiles
 from tests.support.kafka_process import KafkaProcess
 
-pytestmark = pytest.mark.java
-
 SMALL = {"segment.bytes": "1048576"}
 COMPACTED = SMALL | {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01", "segment.ms": "500"}
 SETTINGS = {"log.cleaner.backoff.ms": "100", "log.initial.task.delay.ms": "500"}

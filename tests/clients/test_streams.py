@@ -27,8 +27,6 @@ from tests.support.broker_process import BrokerProcess
 from tests.support.java import STREAMS, jars
 from tests.support.soak import seed
 
-pytestmark = [pytest.mark.java, pytest.mark.crash]
-
 #: Who is killed, one after the other, by the protocol of the group.
 DEATHS = {
     "classic": ["broker", "broker", "application", "broker", "application and broker", "broker", "broker"],

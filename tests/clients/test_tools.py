@@ -18,8 +18,6 @@ from tests.support.broker_process import BrokerProcess
 from tests.support.kafka_process import KafkaProcess
 from tests.support.kafka_tools import KafkaTools
 
-pytestmark = [pytest.mark.java]
-
 CHAPTERS = [
     chapter for room in (topics, configs, records, groups, transactions, share, streams, load, cluster) for chapter in room.CHAPTERS
 ]

@@ -12,8 +12,6 @@ from tests.clients.makes import IN_PROCESS, unique
 from tests.clients.transactional import READ_COMMITTED, READ_UNCOMMITTED, Fenced, Place, Row
 from tests.support import java
 
-pytestmark = [pytest.mark.java]
-
 TRANSACTIONS_COMMAND = "org.apache.kafka.tools.TransactionsCommand"
 
 

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
 from tests.cluster.test_cluster import busy_broker
 from tests.support.dump_log import check_metadata_log
-
-pytestmark = pytest.mark.java
 
 
 def test_kafka_reads_every_record() -> None:

@@ -27,7 +27,7 @@ from tests.support.broker_process import BrokerProcess
 from tests.support.soak import seed, times
 from tests.support.transactional_writer import TransactionalWriter
 
-pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.slow]
 
 KILLS = int(os.environ.get("ARCHIVE_KILLS", "0")) or times(4, soak=10)
 VICTIMS = ("driver and JVM", "broker", "driver", "driver and JVM", "broker")

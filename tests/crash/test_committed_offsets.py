@@ -22,8 +22,6 @@ from tests.support.broker_process import BrokerProcess
 from tests.support.giving_up import GivingUp
 from tests.support.soak import seed, times
 
-pytestmark = [pytest.mark.crash]
-
 KILLS = times(4, soak=8)
 GROUPS = [f"group-{index}" for index in range(4)]
 PARTITIONS = 3

@@ -21,8 +21,6 @@ from tests.support.java import require_java
 from tests.support.keyed_records import Kept, KeyedWriter, check_kept, read_all
 from tests.support.soak import seed, times
 
-pytestmark = [pytest.mark.crash]
-
 KILLS = times(4, soak=8)
 TOPIC = "under-fire"
 KEYS = [b"key %d" % number for number in range(30)]

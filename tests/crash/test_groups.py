@@ -14,8 +14,6 @@ import pytest
 from tests.support.broker_process import BrokerProcess
 from tests.support.soak import seed
 
-pytestmark = [pytest.mark.crash]
-
 KILLS = 4
 PARTITIONS = 4
 TOPIC = "shared"

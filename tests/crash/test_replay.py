@@ -33,8 +33,6 @@ from minibroker.spark.replay.names import ledger_of
 from tests.support.broker_process import BrokerProcess
 from tests.support.soak import seed, times
 
-pytestmark = [pytest.mark.crash, pytest.mark.spark]
-
 COUNT = 60_000
 PARTITIONS = 3
 TOPIC = "under-fire"

@@ -15,8 +15,6 @@ from tests.clients.share_reader import ACCEPT, REJECT, RELEASE, ShareReader
 from tests.support.broker_process import BrokerProcess
 from tests.support.soak import seed
 
-pytestmark = [pytest.mark.crash]
-
 KILLS = 3
 RECORDS = 5_000
 AT_ONCE = 20

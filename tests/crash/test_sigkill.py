@@ -20,8 +20,6 @@ from tests.support.dump_log import check_directory, check_metadata_log
 from tests.support.java import require_java
 from tests.support.soak import seed, times
 
-pytestmark = [pytest.mark.crash]
-
 KILLS = times(8, soak=24)
 PARTITIONS = 3
 TOPIC = "under-fire"

@@ -23,8 +23,6 @@ from tests.support.broker_process import BrokerProcess
 from tests.support.giving_up import GivingUp
 from tests.support.soak import seed, times
 
-pytestmark = [pytest.mark.crash]
-
 KILLS = times(8, soak=20)
 LIMIT_MS = 5_000
 NAMES = [f"topic-{i}" for i in range(8)]

@@ -27,8 +27,6 @@ from tests.support.dump_log import check_directory
 from tests.support.java import require_java
 from tests.support.soak import seed, times
 
-pytestmark = [pytest.mark.crash]
-
 KILLS = times(4, soak=8)
 TOPIC = "under-fire"
 PLACES = [Place(TOPIC, i) for i in range(3)]

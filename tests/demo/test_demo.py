@@ -19,7 +19,6 @@ def flights() -> Flights:
     return Flights(ROWS)
 
 
-@pytest.mark.spark
 def test_runs_through_and_finds_every_figure_right(tmp_path: Path) -> None:
     problem = session.missing()
     if problem:

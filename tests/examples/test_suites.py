@@ -8,8 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests.support.kafka_process import KafkaProcess
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -44,7 +42,6 @@ def test_on_minibroker_nothing_is_skipped() -> None:
         assert skipped == []
 
 
-@pytest.mark.java
 def test_on_apache_kafka_only_what_it_cannot_do_is_skipped(tmp_path: Path) -> None:
     with KafkaProcess(tmp_path) as kafka:
         for name in SUITES:

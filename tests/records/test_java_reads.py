@@ -2,8 +2,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from minibroker.records.builder import build_batch
 from minibroker.records.compression import Compression
 from minibroker.records.control import ControlType, EndTransactionMarker, build_end_transaction_batch
@@ -14,7 +12,6 @@ NOW_MS = 1_700_000_000_000
 LEVELS = {Compression.GZIP: 9, Compression.LZ4: 17, Compression.ZSTD: 19}
 
 
-@pytest.mark.java
 def test_kafkas_own_tool_reads_our_batches_in_every_codec(tmp_path: Path) -> None:
     """DumpLogSegments decompresses, sums and counts each batch, and prints every record."""
     records = [Record(0, NOW_MS + index, b"key-%d" % index, b"value " * index, (("trace", b"%d" % index),)) for index in range(100)]

@@ -45,7 +45,6 @@ def test_record_ids_are_those_of_kafka() -> None:
     assert ids == {record_id: record_type.struct.__name__ for record_id, record_type in BY_ID.items()}
 
 
-@pytest.mark.java
 def test_kafka_writes_the_same_for_every_message_and_version() -> None:
     tasks = [
         (message, version, value)

@@ -11,8 +11,6 @@ import pytest
 
 from tests.clients.adapters import CLIENTS, Sent
 
-pytestmark = [pytest.mark.spark]
-
 T = 1_700_000_000_000
 COUNT = 20
 
@@ -52,6 +50,7 @@ def span(start: int, end: int) -> list[int]:
     return list(range(start, end))
 
 
+@pytest.mark.smoke
 def test_everything_from_earliest_to_latest(spark: Any, kafka: dict[str, str], filled: str) -> None:
     rows = read(spark, kafka, subscribe=filled, includeHeaders="true", startingOffsets="earliest", endingOffsets="latest").collect()
 

@@ -13,7 +13,6 @@ from minibroker.testing import Surface
 PAGE = Path(__file__).parents[2] / "docs" / "testing.md"
 
 
-@pytest.mark.spark
 @pytest.mark.timeout(600)
 def test_the_example(minibroker: Surface, spark: Any) -> None:
     if not minibroker.data_dir and minibroker.topics():

@@ -13,8 +13,6 @@ from tests.clients.adapters import CLIENTS, Sent
 from tests.spark.test_streaming import Pipeline
 from tests.support.broker_process import BrokerProcess
 
-pytestmark = [pytest.mark.spark]
-
 SETTINGS = {"log.segment.bytes": "70", "log.retention.bytes": "40", "log.retention.check.interval.ms": "100"}
 
 

@@ -36,7 +36,6 @@ class Outcomes:
             self.found.append(report.longreprtext if report.failed else report.outcome)
 
 
-@pytest.mark.spark
 @pytest.mark.timeout(600)
 def test_the_suite(spark: Any, given: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not by pytester, which forgets imported modules behind a run: another run would mix old ones and new ones."""

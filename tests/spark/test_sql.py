@@ -45,7 +45,6 @@ def of_topic(query: str) -> str:
     return query.replace("TOPIC", f"`{TOPIC}`")
 
 
-@pytest.mark.spark
 def test_forms_of_output(pipelines: Commands, broker: Any) -> None:
     def ask(query: str, *options: str) -> str:
         return pipelines("sql", "-b", broker.bootstrap, *options, of_topic(query)).out
@@ -75,7 +74,6 @@ def test_forms_of_output(pipelines: Commands, broker: Any) -> None:
     assert cut.err == "Only the first 2 rows: --limit shows more, -o csv or jsonl all.\n"
 
 
-@pytest.mark.spark
 def test_ranges_log_directories_tables_and_mistakes(pipelines: Commands, broker: Any, spark: Any, tmp_path: Path) -> None:
     def ask(query: str, *options: str, code: int = 0) -> Any:
         return pipelines("sql", "-o", "jsonl", *options, of_topic(query), code=code)

@@ -24,7 +24,7 @@ from tests.support.broker_process import BrokerProcess
 from tests.support.spark_classes import jvm_options
 from tests.support.spark_cluster import SparkCluster
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 README = (Path(__file__).parents[2] / "README.md").read_text()
 SECTION = README.partition("### Pipelines")[2].partition("\n## ")[0]

@@ -10,8 +10,6 @@ import pytest
 
 from tests.clients.adapters import CLIENTS, Sent
 
-pytestmark = [pytest.mark.spark]
-
 
 class Pipeline:
     """A query from a topic into a folder of Parquet files, with a checkpoint; each run takes what is there and ends."""

@@ -20,8 +20,6 @@ from tests.spark.test_streaming import Pipeline
 from tests.support.broker_process import BrokerProcess
 from tests.support.transactional_writer import TransactionalWriter
 
-pytestmark = [pytest.mark.spark]
-
 COMMITTED = {"kafka.isolation.level": "read_committed"}
 UNCOMMITTED = {"kafka.isolation.level": "read_uncommitted"}
 #: Half an hour from now: the markers have the broker's time, and must not be what a look-up by timestamp finds.

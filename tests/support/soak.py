@@ -1,7 +1,7 @@
-"""How often tests hit a random moment, or try a case that chance made: a few times in each run, the same ones, so that a run
-fails for what was changed and not by chance.
+"""How many random cases tests try, and with which seed.
 
-With MINIBROKER_SOAK=1 as often as one wants it before a release, or behind a change of what they are about, and others each time.
+`make test` tries a few cases, the same in each run, so that a run does not fail by chance. `make check` tries a quarter of them.
+With MINIBROKER_SOAK=1 tests try as many as one wants before a release, with a new seed each time.
 """
 
 from __future__ import annotations
@@ -13,27 +13,34 @@ IS_SOAK = os.environ.get("MINIBROKER_SOAK", "0") not in {"", "0"}
 USUAL_SEED = 9
 
 
+class _Run:
+    """Set before test modules are imported."""
+
+    is_check = False
+
+
+def set_check() -> None:
+    """Make `times` return fewer cases from now on: for `make check`."""
+    _Run.is_check = True
+
+
 def times(usual: int, *, soak: int) -> int:
-    """`usual`, or `soak` where that was asked for."""
-    return soak if IS_SOAK else usual
+    """Return `usual`, a quarter of it in `make check`, or `soak` with MINIBROKER_SOAK=1."""
+    return soak if IS_SOAK else max(1, usual // 4) if _Run.is_check else usual
 
 
 def seed(variable: str = "CRASH_SEED") -> int:
-    """Of a test's chance: the environment's, or the usual one, or any where a soak was asked for. It is printed: it repeats that run."""
+    """Return the seed of a test's random cases, and print it: the one in the environment, the usual one, or a new one for a soak."""
     found = int(os.environ.get(variable, "0")) or (SystemRandom().randrange(1, 1_000_000) if IS_SOAK else USUAL_SEED)
     print(f"{variable}={found}")
     return found
 
 
 def first_of(stride: int) -> int:
-    """Where a walk by this stride begins: anywhere within the first one."""
+    """Return the random start of a walk by this stride, below the stride."""
     return Random(seed()).randrange(stride)
 
 
-def told() -> str:
-    """For the head of pytest's report."""
-    return (
-        "random moments and cases: all that a soak tries"
-        if IS_SOAK
-        else "random moments and cases: a few, the usual ones; MINIBROKER_SOAK=1 tries more, and others"
-    )
+def report_header() -> str:
+    """Return the line of pytest's header that says how many random cases run."""
+    return "random cases: all, with a new seed" if IS_SOAK else "random cases: few, with a fixed seed; MINIBROKER_SOAK=1 runs more"

@@ -25,7 +25,6 @@ def makes() -> Iterator[Mapping[str, Clients]]:
         yield found
 
 
-@pytest.mark.java
 @pytest.mark.skipif(not IS_SOAK, reason="MINIBROKER_SOAK=1 plays it: it says nothing of the broker, but of the tests")
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", MUTATIONS)

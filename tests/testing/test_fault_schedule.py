@@ -40,7 +40,6 @@ def seeds() -> list[int]:
     return [secrets.randbelow(10**6) for _ in range(SOAK_ROUNDS)] if IS_SOAK else [USUAL_SEED]
 
 
-@pytest.mark.java
 @pytest.mark.timeout(1800 if IS_SOAK else 900)
 @pytest.mark.parametrize("nodes", [1, 3])
 def test_what_is_acknowledged_is_read_once_whatever_happens(nodes: int, makes: Mapping[str, Clients], tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from tests.support.broker_process import BrokerProcess
 from tests.support.kafka_process import KafkaProcess
 from tests.support.transactional_writer import TransactionalWriter
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.timeout(600)]
 
 DAY_MS = 86_400_000
 T = 1_700_000_000_000 // DAY_MS * DAY_MS  #: midnight

@@ -12,7 +12,6 @@ from minibroker.spark import session as spark_session
 from tests.support.broker_process import BrokerProcess
 
 
-@pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_runs_deaths_and_streams(tmp_path: Path) -> None:

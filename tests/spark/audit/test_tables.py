@@ -22,7 +22,7 @@ from minibroker.spark.sources.errors import SourceError
 from tests.spark.audit.planting import EPOCH, Row, first_by_offset, first_by_order, frame, planted, rows_of
 from tests.support.soak import seed as chosen
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.timeout(600)]
 
 PARTITIONS = 15
 SIZE = 16

@@ -19,7 +19,7 @@ from tests.support.broker_process import BrokerProcess
 from tests.support.kafka_process import KafkaProcess
 from tests.support.transactional_writer import TransactionalWriter
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.timeout(600)]
 
 #: An hour from now, for markers have the broker's time.
 T = int(time.time() * 1000) + 3_600_000

@@ -21,7 +21,6 @@ from tests.support.log_batches import batch_of
 PAGE = Path(__file__).parents[3] / "docs" / "kafka-log.md"
 
 
-@pytest.mark.spark
 @pytest.mark.timeout(600)
 def test_every_example(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     log = PartitionLog.open(tmp_path / "data" / "flights-0", config=LogConfig(), files=RealFiles(), clock=ManualClock())

@@ -16,7 +16,7 @@ from minibroker.spark.kafka_log.source import register
 from tests.conftest import NO_RETENTION
 from tests.support.broker_process import BrokerProcess
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.timeout(600)]
 
 COLUMNS = "key, value, headers, topic, partition, offset, timestamp, timestampType"
 

@@ -28,7 +28,7 @@ from tests.conftest import NO_RETENTION
 from tests.support.broker_process import BrokerProcess
 from tests.support.kafka_process import KafkaProcess
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.timeout(600)]
 
 T = 1_600_000_000_000  #: long ago: a broker with its default retention would delete it
 COUNT = 1200

@@ -18,7 +18,7 @@ from tests.conftest import NO_RETENTION
 from tests.support.broker_process import BrokerProcess
 from tests.support.transactional_writer import TransactionalWriter
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.timeout(600)]
 
 T = 1_700_000_000_000
 

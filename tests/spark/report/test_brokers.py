@@ -25,7 +25,7 @@ from tests.support.broker_process import BrokerProcess
 from tests.support.java import GET_OFFSET_SHELL, run_tool
 from tests.support.kafka_process import KafkaProcess
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.timeout(600)]
 
 SETTINGS = {
     "log.cleaner.backoff.ms": "100",
@@ -175,7 +175,6 @@ def _number(value: int | None) -> int:
     return -1 if value is None else value
 
 
-@pytest.mark.java
 def test_get_offset_shell_agrees(broker: Broker) -> None:
     told = run_tool(GET_OFFSET_SHELL, "--bootstrap-server", broker.bootstrap, "--exclude-internal-topics", "--time", "latest")
     found = re.findall(r"^(.+):(\d+):(\d+)$", told, re.MULTILINE)

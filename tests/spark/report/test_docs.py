@@ -29,7 +29,7 @@ from tests.support.log_batches import batch_of
 
 PAGE = Path(__file__).parents[3] / "docs" / "report.md"
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")

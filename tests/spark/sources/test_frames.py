@@ -16,7 +16,7 @@ from minibroker.spark.sources.table import TableSource
 from tests.clients.adapters import CLIENTS, Sent
 from tests.support.broker_process import BrokerProcess
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.timeout(600)]
 
 TOPIC = "orders"
 RANGES = [PartitionRange(TOPIC, 0, 0, 3), PartitionRange(TOPIC, 0, 5, 9), PartitionRange(TOPIC, 0, 9, 9)]
