@@ -20,7 +20,9 @@ from tests.support.broker_process import BrokerProcess
 from tests.support.scheduling import TogetherOrByFile, rank
 from tests.support.soak import IS_SOAK, report_header, set_check
 from tests.support.spark_classes import spare_cpu
-from tests.support.tiers import forbid_processes, mark
+from tests.support.tiers import ProcessGuard, mark
+
+_guard = pytest.StashKey[ProcessGuard]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -59,8 +61,19 @@ def pytest_configure(config: pytest.Config) -> None:
     hypothesis.settings.load_profile("tests")
     if is_check:
         set_check()
-        if not hasattr(config.option, "numprocesses") or not config.option.numprocesses or hasattr(config, "workerinput"):
-            forbid_processes()  # but not in the process that starts pytest-xdist's workers
+        config.stash[_guard] = ProcessGuard()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Forbid processes while a test of `make check` runs."""
+    guard = item.config.stash.get(_guard, None)
+    if guard is not None:
+        guard.current = item.nodeid
+    result = yield
+    if guard is not None:
+        guard.current = None
+    return result
 
 
 _threads_before = pytest.StashKey[set[threading.Thread]]()

@@ -7,12 +7,11 @@
 
 The code of a test and of its fixtures is searched, with all functions and classes of `tests` that it names. A test that names
 `subprocess` gets the marker `process`, one that names tests/support/java.py the marker `java`. So no test file has to say so.
-While `make check` runs, an attempt to start a process fails the test (`forbid_processes`): a wrong tier cannot stay unnoticed.
+While `make check` runs, an attempt to start a process fails the test (`ProcessGuard`): a wrong tier cannot stay unnoticed.
 """
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
 from functools import cache
@@ -150,12 +149,14 @@ class ProcessStartError(AssertionError):
     """A test of the tier `check` started a process."""
 
 
-def forbid_processes() -> None:
-    """Make each start of a process fail from now on, in this process."""
-    own = os.getpid()
+class ProcessGuard:
+    """Fails a test of the tier `check` that starts a process; `current` is the test that runs."""
 
-    def refuse(event: str, arguments: tuple[Any, ...]) -> None:
-        if event in STARTS and os.getpid() == own:
-            raise ProcessStartError(f"a test of the tier `check` may not start a process: {event} {arguments[:1]} (tests/support/tiers.py)")
+    def __init__(self) -> None:
+        self.current: str | None = None
+        sys.addaudithook(self._on_event)
 
-    sys.addaudithook(refuse)
+    def _on_event(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if event in STARTS and self.current is not None:
+            test, self.current = self.current, None  # only once: what cleans up after the test may start processes
+            raise ProcessStartError(f"{test} is of the tier `check` and may not start a process (tests/support/tiers.py): {arguments[0]}")
