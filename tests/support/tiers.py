@@ -37,20 +37,26 @@ STARTERS: Final = {
     "minibroker.spark.session": "spark",
     "pyspark": "spark",
 }
-#: Folders, and files beside them, whose tests all have a marker.
-FOLDERS: Final = {
+#: Folders and files whose tests all have a marker.
+PLACES: Final = {
+    "benchmarks": "slow",
+    "clients": "process",
+    "crash": "crash",
     "demo": "spark",
     "docker": "docker",
-    "crash": "crash",
     "examples": "process",
-    "clients": "process",
+    "spark/report/test_picture.py": "process",  # matplotlib asks fc-list for fonts
     "test_spark_classes.py": "spark",
+    "testing/test_docs.py": "process",
+    "testing/test_like_kafka.py": "process",
+    "testing/test_plugin.py": "process",
 }
 #: Files whose tests search long in this process: every moment of a crash, every kind of damage, the largest requests.
 SLOW: Final = {
     "cluster/test_compaction_crashes.py",
     "cluster/test_crash_points.py",
     "cluster/test_damage.py",
+    "cluster/test_internal_topic_damage.py",
     "cluster/test_power_loss.py",
     "cluster/test_replica_moves.py",
     "cluster/test_snapshot_crashes.py",
@@ -83,13 +89,14 @@ def mark(item: pytest.Item) -> None:
 
 def _markers_of(item: pytest.Item) -> Iterator[str]:
     inside = item.path.relative_to(TESTS)
-    if inside.parts[0] in FOLDERS:
-        yield FOLDERS[inside.parts[0]]
+    yield from (PLACES[place] for place in (inside.parts[0], inside.as_posix()) if place in PLACES)
     if inside.as_posix() in SLOW:
         yield "slow"
     function = getattr(item, "function", None)
     if function is not None:
         yield from started_by(function)
+    for value in getattr(getattr(item, "callspec", None), "params", {}).values():
+        yield from (marker for each in _flat(value) for marker in started_by(each))
     fixtures = getattr(item, "_fixtureinfo", None)
     for name, definitions in getattr(fixtures, "name2fixturedefs", {}).items():
         if name in PARAMETRIZED:
