@@ -40,6 +40,7 @@ STARTERS: Final = {
 #: Folders and files whose tests all have a marker.
 PLACES: Final = {
     "benchmarks": "slow",
+    "cli/test_storage_check.py": "process",
     "clients": "process",
     "crash": "crash",
     "demo": "spark",

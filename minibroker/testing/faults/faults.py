@@ -129,7 +129,10 @@ class Faults:
             self._on_change()
 
     def _put_into_force(self, api: str) -> bool:
-        """Have the API served by its handler alone, or by ours around it; whether that is another one than before."""
+        """Have the API served by its handler alone, or by ours around it; whether that is another one than before.
+
+        A rule counts requests, so it must see each request whole: without pieces.
+        """
         if api not in self._handlers:
             return False
         own, inner = self._handlers[api]
@@ -137,6 +140,7 @@ class Faults:
         was_plain = own.handle is inner.handle
         if is_plain != was_plain:
             own.handle = inner.handle if is_plain else partial(self._serve, inner)
+            own.pieces = inner.pieces if is_plain else ()
         return is_plain != was_plain
 
     def _serve(self, handler: Handler, ctx: RequestContext, request: Any) -> Any:
