@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 from uuid import UUID
 
@@ -21,6 +20,7 @@ from minibroker.cluster.features import KRAFT_VERSION_FEATURE, TRANSACTION_VERSI
 from minibroker.cluster.log_directory import LogDirectory, open_directories, random_uuid
 from minibroker.cluster.metadata_image import TOPIC_RESOURCE
 from minibroker.cluster.metadata_log import RECORDS_IN_BATCH_MAX, MetadataLog
+from minibroker.cluster.metadata_operation import STEP_RECORDS, Operation, Steps, run
 from minibroker.cluster.metadata_store import MetadataStore
 from minibroker.cluster.metadata_trimming import TrimmingLimits
 from minibroker.cluster.new_topic import NewTopic, partition_records, topic_records
@@ -52,7 +52,7 @@ from minibroker.errors import (
     UnknownTopicOrPartition,
 )
 from minibroker.schemas.internal.setting_records import ClientQuotaRecord
-from minibroker.schemas.internal.topic_records import PartitionRecord, RemoveTopicRecord
+from minibroker.schemas.internal.topic_records import RemoveTopicRecord
 from minibroker.storage.files import Files
 from minibroker.storage.log_file_names import MAX_FOLDER_NAME, future_folder_name
 
@@ -248,9 +248,7 @@ class Cluster:
         it. When everything is right, `charge` is told how many partitions there are to be, and may refuse by a KafkaError.
         """
         check_new_name(name)
-        if name in self.topics or name in beside:
-            raise TopicAlreadyExists(f"Topic '{name}' already exists.")
-        self.image.similar_names.check_collision(name, beside)
+        self._check_free(name, beside)
         overrides = check_overrides(configs or {})
         if assignments:
             count = check_assignments(assignments, self.node_ids, self._alive_ids)
@@ -258,11 +256,11 @@ class Cluster:
             check_replication_factor(replication_factor, len(self.node_ids))
             count = self.default_partition_count(name) if partition_count is None else partition_count
         check_partition_count(count)
+        self._logs.check_online()
         charge(count)
         topic_id = random_uuid()
-        records = [*topic_records(name, topic_id, overrides), *self._partition_records(name, topic_id, range(count))]
         assignment = [assignments[index] for index in range(count)] if assignments else None
-        return NewTopic(name, records, replication_factor, assignment)
+        return NewTopic(name, topic_id, topic_records(name, topic_id, overrides), count, replication_factor, assignment)
 
     def create_topics(self, wanted: Sequence[NewTopic], *, at_first_use: bool = False) -> None:
         """Create them all with one fsync, ready when this returns. KafkaStorageError: none was created.
@@ -270,12 +268,34 @@ class Cluster:
         Each is an operation of its own: a crash may leave the first ones without the others. `at_first_use`: no partition gets its files
         before it is used, for whoever makes more topics than will be.
         """
-        self._store.commit_all([each.records for each in wanted])
+        run(self.create_topics_in_steps(wanted, at_first_use=at_first_use))
+
+    def create_topics_in_steps(self, wanted: Sequence[NewTopic], *, at_first_use: bool = False) -> Steps[Mapping[str, KafkaError]]:
+        """As `create_topics`, but yield while many partitions are prepared.
+
+        Returns the errors of topics that cannot be created any more, because of what other requests created meanwhile.
+        """
+        operations: dict[str, Operation] = {}
+        for new in wanted:
+            operations[new.name] = yield from self._operation(new.name, new.topic_id, range(new.partition_count), new.records)
+        refused: dict[str, KafkaError] = {}
+        for new in wanted:
+            try:
+                self._check_free(new.name)
+            except KafkaError as error:
+                refused[new.name] = error
+        created = [new for new in wanted if new.name not in refused]
+        self._store.commit_all([operations[new.name] for new in created])
         if self.leadership is not None:
-            for each in wanted:
-                self.leadership.place(self.topics[each.name], each.assignment, each.replication_factor)
-        new = (partition for each in wanted for partition in self.topics[each.name].partitions)
-        self._logs.add(new, at_first_use=at_first_use)
+            for new in created:
+                self.leadership.place(self.topics[new.name], new.assignment, new.replication_factor)
+        self._logs.add((partition for new in created for partition in self.topics[new.name].partitions), at_first_use=at_first_use)
+        return refused
+
+    def _check_free(self, name: str, beside: Collection[str] = ()) -> None:
+        if name in self.topics or name in beside:
+            raise TopicAlreadyExists(f"Topic '{name}' already exists.")
+        self.image.similar_names.check_collision(name, beside)
 
     def auto_create_topic(self, name: str) -> Topic:
         """The topic of that name, created if the configuration lets clients do so by asking.
@@ -315,7 +335,7 @@ class Cluster:
 
         KafkaStorageError: none was deleted.
         """
-        self._store.commit_all([[RemoveTopicRecord(topic_id=topic.topic_id)] for topic in topics])
+        self._store.commit_all([Operation([RemoveTopicRecord(topic_id=topic.topic_id)]) for topic in topics])
         self._logs.remove([partition for topic in topics for partition in topic.partitions])
         if self.leadership is not None:
             self.leadership.forget(topics)
@@ -333,18 +353,36 @@ class Cluster:
         charge: Charge = free,
     ) -> None:
         """Grow a topic to `count` partitions. `charge` as in new_topic."""
-        topic = self.topic(name)
-        current = len(topic.partitions)
-        check_increase(name, current, count)
-        if assignments is not None:
-            indexes = range(current, count)
-            check_new_assignments(assignments, indexes, self.node_ids, self._alive_ids, self._replica_count(topic))
-        charge(count - current)
-        if not validate_only:
-            self._store.commit(self._partition_records(name, topic.topic_id, range(current, count)))
-            if self.leadership is not None:
-                self.leadership.grow(topic, current, assignments)
-            self._logs.add(topic.partitions[current:])
+        run(self.create_partitions_in_steps(name, count, assignments=assignments, validate_only=validate_only, charge=charge))
+
+    def create_partitions_in_steps(
+        self,
+        name: str,
+        count: int,
+        *,
+        assignments: Sequence[Sequence[int]] | None = None,
+        validate_only: bool = False,
+        charge: Charge = free,
+    ) -> Steps[None]:
+        """As `create_partitions`, but yield while many partitions are prepared."""
+        while True:
+            topic = self.topic(name)
+            current = len(topic.partitions)
+            check_increase(name, current, count)
+            if assignments is not None:
+                indexes = range(current, count)
+                check_new_assignments(assignments, indexes, self.node_ids, self._alive_ids, self._replica_count(topic))
+            charge(count - current)
+            if validate_only:
+                return
+            charge = free  # once, however often the topic changes meanwhile
+            operation = yield from self._operation(name, topic.topic_id, range(current, count))
+            if self.topics.get(name) is topic and len(topic.partitions) == current:
+                break
+        self._store.commit_all([operation])
+        if self.leadership is not None:
+            self.leadership.grow(topic, current, assignments)
+        self._logs.add(topic.partitions[current:])
 
     # Log directories
 
@@ -480,9 +518,17 @@ class Cluster:
 
     # Inside
 
-    def _partition_records(self, name: str, topic_id: UUID, indexes: range) -> list[PartitionRecord]:
-        choose_directory = partial(self._logs.choose_directory, name)
-        return partition_records(topic_id, indexes, self.node.node_id, choose_directory)
+    def _operation(self, name: str, topic_id: UUID, indexes: range, first_records: Sequence[Any] = ()) -> Steps[Operation]:
+        """Prepare the operation that creates partitions; `first_records` come before theirs."""
+        records = list(first_records)
+        for start in range(0, len(indexes), STEP_RECORDS):
+            if start:
+                yield
+            step = indexes[start : start + STEP_RECORDS]
+            records += partition_records(topic_id, step, self.node.node_id, self._logs.choose_directories(name, step))
+        operation = Operation(records)
+        yield from operation.encode(self._store.log.metadata_version)
+        return operation
 
     def _load(self) -> None:
         self._store.load()

@@ -62,7 +62,7 @@ class LogOpener:
         self.forgets_removed = False  #: ids of deleted topics are not all known
         self.interrupted_moves: list[tuple[Partition, LogDirectory]] = []  #: moves that a stop or a crash interrupted
         self._preferred: dict[tuple[str, int], LogDirectory] = {}  #: of partitions that do not exist yet
-        self._placed: dict[UUID, int] = {directory.directory_id: 0 for directory in directories}
+        self._placed: dict[str, int] = {directory.path: 0 for directory in directories}  #: partitions of each
 
     def scan(self, removed_topic_ids: set[UUID], known_folders: Mapping[str, Partition]) -> None:
         """Look through the directories; finish moves, and remove what deleted topics left."""
@@ -140,18 +140,27 @@ class LogOpener:
         if len(self._preferred) > PREFERRED_MAX:
             del self._preferred[next(iter(self._preferred))]
 
-    def choose_directory(self, key: tuple[str, int]) -> UUID:
-        """The directory.id for a new partition: the preferred one, else the one with the fewest.
-
-        KafkaStorageError when every directory is offline.
-        """
+    def online(self) -> list[LogDirectory]:
+        """The directories that new partitions may get; KafkaStorageError when every directory is offline."""
         online = [directory for directory in self._directories if directory.offline_cause is None]
         if not online:
             raise KafkaStorageError("every log directory is offline")
-        preferred = self._preferred.get(key)
-        chosen = preferred if preferred in online else min(online, key=lambda directory: self._placed[directory.directory_id])
-        self._placed[chosen.directory_id] += 1
-        return chosen.directory_id
+        return online
+
+    def choose_directories(self, topic: str, indexes: range) -> list[UUID]:
+        """The directory.id for each of these new partitions: the preferred one, else the one with the fewest.
+
+        KafkaStorageError when every directory is offline.
+        """
+        online, placed = self.online(), self._placed
+        chosen = []
+        for index in indexes:
+            directory = self._preferred.get((topic, index)) if self._preferred else None
+            if directory is None or directory not in online:
+                directory = online[0] if len(online) == 1 else min(online, key=lambda each: placed[each.path])
+            placed[directory.path] += 1
+            chosen.append(directory.directory_id)
+        return chosen
 
     def open(self, partition: Partition, config: LogConfig, *, removed_topic_ids: set[UUID], producer_id_expiration_ms: int) -> bool:
         """Give a partition its log, or the reason why it has none; whether a later try may do better."""
@@ -213,8 +222,9 @@ class LogOpener:
 
     def count_placed(self, partition: Partition) -> None:
         """A partition of the metadata log is at home in its directory."""
-        if partition.directory_id in self._placed:
-            self._placed[partition.directory_id] += 1
+        for directory in self._directories:
+            if directory.directory_id == partition.directory_id:
+                self._placed[directory.path] += 1
 
     def _own(self, path: str, topic_id: UUID, removed_topic_ids: set[UUID], *, is_new: bool) -> bool:
         """Whether the folder is there and the topic's; what a deleted topic of that name left is put away.

@@ -8,6 +8,7 @@ is one of its, can still read it. Source: MetadataRecordSerde, MetadataVersion o
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from minibroker.errors import WireError
@@ -15,7 +16,7 @@ from minibroker.schemas.internal.broker_records import RegisterBrokerRecord
 from minibroker.schemas.internal.metadata_records import BY_ID, BY_STRUCT
 from minibroker.schemas.internal.topic_records import PartitionChangeRecord, PartitionRecord
 from minibroker.wire.codec import encode
-from minibroker.wire.compiled import decode_all
+from minibroker.wire.compiled import decode_all, encoder
 from minibroker.wire.primitives import read_unsigned_varint, unsigned_varint
 
 FRAME_VERSION = 1
@@ -54,10 +55,24 @@ def record_version(struct_type: type[Any], metadata_version: int) -> int:
 
 def encode_frame(record: object, metadata_version: int) -> bytes:
     """The value of a record batch's record."""
-    record_type = BY_STRUCT[type(record)]
     version = record_version(type(record), metadata_version)
-    head = unsigned_varint(FRAME_VERSION) + unsigned_varint(record_type.record_id) + unsigned_varint(version)
-    return head + encode(record, version, flexible=True)
+    return _head(type(record), version) + encode(record, version, flexible=True)
+
+
+def frame_encoder(struct_type: type[Any], metadata_version: int) -> Callable[[Any], bytes]:
+    """Return a fast `encode_frame` for many records of one type. The first call for a type compiles its encoder."""
+    version = record_version(struct_type, metadata_version)
+    encode_chunks, head = encoder(struct_type, version, flexible=True), _head(struct_type, version)
+
+    def encode_fast(record: Any) -> bytes:
+        return b"".join((head, *encode_chunks(record)))
+
+    return encode_fast
+
+
+def _head(struct_type: type[Any], version: int) -> bytes:
+    record_id = BY_STRUCT[struct_type].record_id
+    return unsigned_varint(FRAME_VERSION) + unsigned_varint(record_id) + unsigned_varint(version)
 
 
 def decode_frame(value: bytes) -> Any:

@@ -28,6 +28,7 @@ from uuid import UUID
 
 from minibroker.clock import Clock
 from minibroker.cluster.metadata_frame import METADATA_VERSION, encode_frame
+from minibroker.cluster.metadata_operation import Operation
 from minibroker.cluster.metadata_reader import FOLDER, MetadataReader
 from minibroker.cluster.metadata_snapshot import PART_SUFFIX, SnapshotId
 from minibroker.cluster.quorum import Quorum, leader_change, quorum_of
@@ -103,10 +104,10 @@ class MetadataLog:
 
         KafkaStorageError: nothing was appended.
         """
-        return self.append_all([records])
+        return self.append_all([Operation(records)])
 
-    def append_all(self, operations: Sequence[Sequence[Any]]) -> int:
-        """As `append`, with a batch for the records of each operation, all in one write and one fsync."""
+    def append_all(self, operations: Sequence[Operation]) -> int:
+        """As `append`, with a batch for each operation, all in one write and one fsync."""
         return self._append(operations, [])
 
     def record_voters(self) -> None:
@@ -122,7 +123,7 @@ class MetadataLog:
             self.quorum, self._tells_voters = before
             raise
 
-    def _append(self, operations: Sequence[Sequence[Any]], controls: Sequence[Record]) -> int:
+    def _append(self, operations: Sequence[Operation], controls: Sequence[Record]) -> int:
         """Write a batch of control records, if any, and one for each operation. A leader without an epoch begins it first."""
         if self._failure is not None:
             raise KafkaStorageError(f"the metadata log is offline: {self._failure}")
@@ -137,10 +138,9 @@ class MetadataLog:
         if controls:
             data += build_batch(controls, base_offset=end_offset, is_control=True, partition_leader_epoch=epoch)
             end_offset += len(controls)
-        for records in operations:
-            frames = [Record(0, now_ms, None, encode_frame(record, self.metadata_version), ()) for record in records]
-            data += build_batch(frames, base_offset=end_offset, partition_leader_epoch=epoch)
-            end_offset += len(frames)
+        for operation in operations:
+            data += operation.batch(end_offset, epoch=epoch, now_ms=now_ms, metadata_version=self.metadata_version)
+            end_offset += len(operation.records)
         try:
             if not self._leads:
                 self._begin_epoch(epoch)

@@ -19,6 +19,7 @@ from minibroker.cluster.features import ELIGIBLE_LEADERS_FEATURE, check_levels, 
 from minibroker.cluster.metadata_frame import METADATA_VERSION, METADATA_VERSION_FEATURE
 from minibroker.cluster.metadata_image import ALL_BROKERS, BROKER_RESOURCE, IN_SYNC_MIN, MetadataImage, config_records
 from minibroker.cluster.metadata_log import RECORDS_IN_BATCH_MAX, SEGMENT_BYTES, MetadataLog
+from minibroker.cluster.metadata_operation import Operation
 from minibroker.cluster.metadata_reader import FOLDER
 from minibroker.cluster.metadata_snapshot import BOOTSTRAP, read_snapshot
 from minibroker.cluster.metadata_trimming import MetadataTrimmer, TrimmingLimits
@@ -77,16 +78,16 @@ class MetadataStore:
 
     def commit(self, records: Sequence[Any]) -> None:
         """One operation: on the disk, then in the image; KafkaStorageError: in neither."""
-        self.commit_all([records])
+        self.commit_all([Operation(records)])
 
-    def commit_all(self, operations: Sequence[Sequence[Any]]) -> None:
+    def commit_all(self, operations: Sequence[Operation]) -> None:
         """Several operations with one fsync: all of them or, by KafkaStorageError, none; a crash may leave the first ones."""
         if not operations:
             return
         if self._is_settled and self._trimmer.is_due:
             self._trimmer.take_snapshot(self.image.to_records())
         self.log.append_all(operations)
-        for record in chain.from_iterable(operations):
+        for record in chain.from_iterable(operation.records for operation in operations):
             self.image.apply(record)
         self.log.metadata_version = self.image.features[METADATA_VERSION_FEATURE]
 
@@ -155,7 +156,8 @@ class MetadataStore:
         changes = [
             PartitionChangeRecord(partition_id=each.index, topic_id=each.topic_id, leader=NO_LEADER, last_known_elr=last) for each in led
         ]
-        self.commit_all([changes[start : start + RECORDS_IN_BATCH_MAX] for start in range(0, len(changes), RECORDS_IN_BATCH_MAX)])
+        starts = range(0, len(changes), RECORDS_IN_BATCH_MAX)
+        self.commit_all([Operation(changes[start : start + RECORDS_IN_BATCH_MAX]) for start in starts])
 
     def _leads(self, partition: Partition) -> PartitionChangeRecord:
         known = self.image.partition_record(partition)

@@ -1,11 +1,11 @@
 """A topic between its checks and its place in the metadata log: those of one request are written together.
 
-Its records, in KRaft's format: this node alone has the one replica of each partition, in the log directory that is chosen for it.
+Its records are in KRaft's format. This node alone has the one replica of each partition, in the log directory that is chosen for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -18,12 +18,14 @@ class NewTopic(NamedTuple):
     """Everything about it is right, and whoever counts partitions has been told."""
 
     name: str
-    records: Sequence[Any]  #: of the metadata log: they are written as one batch
+    topic_id: UUID
+    records: Sequence[Any]  #: of the metadata log, without partitions: the topic and its configs
+    partition_count: int
     replication_factor: int  #: -1: the default
     assignment: Sequence[Sequence[int]] | None  #: replicas of each partition, where somebody said so
 
     def draft(self) -> Topic:
-        """The topic as it will be: with its partition count but no log, and nobody else knows it."""
+        """The topic as it will be, without partitions; it is in no other image."""
         image = MetadataImage()
         for record in self.records:
             image.apply(record)
@@ -35,8 +37,8 @@ def topic_records(name: str, topic_id: UUID, overrides: Mapping[str, str]) -> li
     return [TopicRecord(name=name, topic_id=topic_id), *config_records(TOPIC_RESOURCE, name, {}, overrides)]
 
 
-def partition_records(topic_id: UUID, indexes: range, node_id: int, choose_directory: Callable[[int], UUID]) -> list[PartitionRecord]:
-    """New partitions of a topic; `choose_directory` returns the directory.id for an index, and raises KafkaStorageError."""
+def partition_records(topic_id: UUID, indexes: range, node_id: int, directory_ids: Sequence[UUID]) -> list[PartitionRecord]:
+    """New partitions of a topic, each in one of `directory_ids`."""
     node = [node_id]
     return [
         PartitionRecord(
@@ -49,7 +51,7 @@ def partition_records(topic_id: UUID, indexes: range, node_id: int, choose_direc
             leader=node_id,
             leader_epoch=0,
             partition_epoch=0,
-            directories=[choose_directory(index)],
+            directories=[directory_id],
         )
-        for index in indexes
+        for index, directory_id in zip(indexes, directory_ids, strict=True)
     ]

@@ -123,9 +123,13 @@ class PartitionLogs:
 
     # Partitions come and go
 
-    def choose_directory(self, topic: str, index: int) -> UUID:
-        """The directory.id for a new partition; KafkaStorageError when every directory is offline."""
-        return self._opener.choose_directory((topic, index))
+    def check_online(self) -> None:
+        """KafkaStorageError when every directory is offline."""
+        self._opener.online()
+
+    def choose_directories(self, topic: str, indexes: range) -> list[UUID]:
+        """The directory.id for each of these new partitions; KafkaStorageError when every directory is offline."""
+        return self._opener.choose_directories(topic, indexes)
 
     def prefer(self, topic: str, index: int, directory: LogDirectory) -> None:
         """Where a partition is to be created that does not exist yet."""

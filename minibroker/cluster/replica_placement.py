@@ -22,10 +22,11 @@ def spread(
     """
     ring = _alternating(racks)
     start = crc32(name.encode())
-    orders = [_order(ring, start, index, racks) for index in indexes]
+    period = len(ring) * max(len(ring) - 1, 1)  # partitions after which the orders repeat
+    orders = [_order(ring, start, index, racks) for index in range(min(period, indexes.stop))]
     if alive:
         orders = [_alive_first(order, racks, alive) for order in orders]
-    return [order[:replication_factor] for order in orders]
+    return [orders[index % period][:replication_factor] for index in indexes]
 
 
 def _alternating(racks: Mapping[int, str | None]) -> list[int]:

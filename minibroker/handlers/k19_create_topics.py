@@ -11,9 +11,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
+from typing import Any
 
 from minibroker.cluster.cluster import Charge
 from minibroker.cluster.config_entries import topic_entries
+from minibroker.cluster.metadata_operation import Steps
 from minibroker.cluster.new_topic import NewTopic
 from minibroker.cluster.topic_rules import PARTITIONS_OF_REQUEST_MAX
 from minibroker.dispatch.context import RequestContext
@@ -47,7 +49,12 @@ _PIECES = Pieces(
 
 
 @handles(schema, _PIECES)
-def create_topics(ctx: RequestContext, request: schema.Request) -> schema.Response:
+def create_topics(ctx: RequestContext, request: schema.Request) -> Any:
+    """Response, or Delayed where it is for many partitions."""
+    return ctx.slices.run(_create_topics(ctx, request))
+
+
+def _create_topics(ctx: RequestContext, request: schema.Request) -> Steps[schema.Response]:
     """Answer each name once."""
     counts = Counter(topic.name for topic in request.topics)
     topics = {topic.name: topic for topic in request.topics}
@@ -60,7 +67,7 @@ def create_topics(ctx: RequestContext, request: schema.Request) -> schema.Respon
         if isinstance(new, NewTopic) and not request.validate_only:
             beside.add(name)
     if not request.validate_only:
-        _create(ctx, found)
+        yield from _create(ctx, found)
     described: _Described = {}
     return schema.Response(topics=[_result(ctx, name, new, described) for name, new in found.items()])
 
@@ -89,11 +96,11 @@ def _check(ctx: RequestContext, wanted: schema.Topic, charge: Charge, beside: Co
         return error
 
 
-def _create(ctx: RequestContext, found: dict[str, NewTopic | KafkaError]) -> None:
+def _create(ctx: RequestContext, found: dict[str, NewTopic | KafkaError]) -> Steps[None]:
     """All that can be, with one fsync."""
     wanted = [new for new in found.values() if isinstance(new, NewTopic)]
     try:
-        ctx.cluster.create_topics(wanted)
+        found.update((yield from ctx.cluster.create_topics_in_steps(wanted)))
     except KafkaError as error:
         found.update(dict.fromkeys((new.name for new in wanted), error.with_traceback(None)))  # that names `found`
 
@@ -147,7 +154,7 @@ def _result(ctx: RequestContext, name: str, new: NewTopic | KafkaError, describe
         topic_id=topic.topic_id,
         error_code=0,
         error_message=None,
-        num_partitions=len(topic.partitions),
+        num_partitions=new.partition_count,
         replication_factor=_replication_factor(ctx, new),
         configs=configs,
     )

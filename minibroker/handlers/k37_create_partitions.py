@@ -11,7 +11,10 @@ Partitions are ready when this answers, so `timeout_ms` is never used.
 
 from __future__ import annotations
 
+from typing import Any
+
 from minibroker.cluster.cluster import Charge
+from minibroker.cluster.metadata_operation import Steps
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles
@@ -22,22 +25,33 @@ STRICT_SINCE = 3  #: versions below do not know THROTTLING_QUOTA_EXCEEDED
 
 
 @handles(schema, Pieces("topics", "results", key=lambda _ctx, topic: topic.name, beside=("assignments",)))
-def create_partitions(ctx: RequestContext, request: schema.Request) -> schema.Response:
+def create_partitions(ctx: RequestContext, request: schema.Request) -> Any:
+    """Response, or Delayed where it is for many partitions."""
+    return ctx.slices.run(_create_partitions(ctx, request))
+
+
+def _create_partitions(ctx: RequestContext, request: schema.Request) -> Steps[schema.Response]:
     """Answer each topic once, in the order of the request; one that fails does not stop the others."""
     charge = ctx.charge_mutations(is_strict=ctx.api_version >= STRICT_SINCE)
     topics: dict[str, list[schema.Topic]] = {}
     for topic in request.topics:
         topics.setdefault(topic.name, []).append(topic)
-    return schema.Response(results=[_grow(ctx, name, asked, charge, validate_only=request.validate_only) for name, asked in topics.items()])
+    results = []
+    for name, asked in topics.items():
+        results.append((yield from _grow(ctx, name, asked, charge, validate_only=request.validate_only)))
+        yield
+    return schema.Response(results=results)
 
 
-def _grow(ctx: RequestContext, name: str, asked: list[schema.Topic], charge: Charge, *, validate_only: bool) -> schema.TopicResult:
+def _grow(ctx: RequestContext, name: str, asked: list[schema.Topic], charge: Charge, *, validate_only: bool) -> Steps[schema.TopicResult]:
     try:
         if len(asked) > 1:
             raise InvalidRequest("Duplicate topic name.")
         wanted = asked[0].assignments
         assignments = None if wanted is None else [assignment.broker_ids for assignment in wanted]
-        ctx.cluster.create_partitions(name, asked[0].count, assignments=assignments, validate_only=validate_only, charge=charge)
+        yield from ctx.cluster.create_partitions_in_steps(
+            name, asked[0].count, assignments=assignments, validate_only=validate_only, charge=charge
+        )
     except UnknownTopicOrPartition as error:
         return schema.TopicResult(name=name, error_code=error.code)  # without a message, as Kafka has it
     except KafkaError as error:
