@@ -107,6 +107,7 @@ def _markers_of(item: pytest.Item) -> Iterator[str]:
                 yield from started_by(definition.func)
 
 
+@cache
 def started_by(start: Any) -> frozenset[str]:
     """Markers of everything that `start`, a function, can reach."""
     found: set[str] = set()
@@ -125,6 +126,7 @@ def started_by(start: Any) -> frozenset[str]:
     return frozenset(found)
 
 
+@cache
 def _named_by(value: Any) -> list[Any]:
     """Functions, classes and modules that a function or a class names."""
     value = getattr(value, "__wrapped__", value)
