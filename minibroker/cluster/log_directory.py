@@ -88,7 +88,6 @@ class LogDirectory:
         self._checkpointed: set[tuple[str, int]] = set()  #: partitions that the files may speak of
         self.offline_cause: OSError | None = None  #: why it is not used until the next start
         self._is_behind = False  #: the files give a log more than it has
-        self._has_removed = False  #: names of logs that the disk may not have forgotten yet
         self._checkpoint_count = 0  #: checkpoints that were taken
         self._checkpoint_lock = Lock()
         self._written: dict[str, tuple[int, Offsets | None]] = {}  #: guarded by the lock: number and values of what each file holds
@@ -195,20 +194,19 @@ class LogDirectory:
         """The end that a log must have had at least when the last broker stopped; 0 where the checkpoints do not say."""
         return max(self.recovery_points.get(key, 0), self.high_watermarks.get(key, 0))
 
-    def remove(self, key: tuple[str, int]) -> None:
-        """A partition of a deleted topic; the files may speak of it until there is another one of that name."""
-        self._has_removed |= key in self.logs
-        for known in (self.logs, self.recovery_points, self.log_start_offsets, self.high_watermarks):
+    def remove(self, key: tuple[str, int]) -> PartitionLog | None:
+        """Take out a partition of a deleted topic; returns its log. The files may speak of it until there is another one of that name."""
+        for known in (self.recovery_points, self.log_start_offsets, self.high_watermarks):
             known.pop(key, None)
         self.cleaner_offsets.remove(key)
+        return self.logs.pop(key, None)
 
     def sync_names(self) -> None:
         """Deleted logs have lost their names for good, before another topic is told that it has one of them.
 
         Without it a power loss could bring a folder back, and a new topic of that name would serve the old records.
         """
-        if self.offline_cause is None and self._has_removed:
-            self._has_removed = False
+        if self.offline_cause is None:
             try:
                 self.files.sync_directory(self.path)
             except OSError as error:

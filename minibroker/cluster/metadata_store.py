@@ -8,7 +8,7 @@ A log without records begins with those of `bootstrap.checkpoint` in the same di
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any
 from uuid import UUID
@@ -56,6 +56,7 @@ class MetadataStore:
         self.log = MetadataLog(files, folder, node_id=node_id, directory_id=directory_id, clock=clock, segment_bytes=segment_bytes)
         self._trimmer = MetadataTrimmer(self.log, limits or TrimmingLimits(), files, clock, background)
         self._is_settled = False  #: operations that a crash interrupted are finished
+        self.is_busy: Callable[[], bool] = lambda: False  #: whether files of deleted topics still have their names: no snapshot is taken
         self._files = files
         self._directory = directory
         self._node_id = node_id
@@ -84,7 +85,7 @@ class MetadataStore:
         """Several operations with one fsync: all of them or, by KafkaStorageError, none; a crash may leave the first ones."""
         if not operations:
             return
-        if self._is_settled and self._trimmer.is_due:
+        if self._is_settled and self._trimmer.is_due and not self.is_busy():
             self._trimmer.take_snapshot(self.image.to_records())
         self.log.append_all(operations)
         for record in chain.from_iterable(operation.records for operation in operations):

@@ -20,6 +20,7 @@ from minibroker.clock import Clock
 from minibroker.cluster.cleaner import Cleaner
 from minibroker.cluster.closing import close_logs
 from minibroker.cluster.late_opening import LateOpening
+from minibroker.cluster.late_removal import LateRemoval
 from minibroker.cluster.log_directory import LogDirectory
 from minibroker.cluster.log_opening import LogOpener
 from minibroker.cluster.maintenance import Maintenance
@@ -63,6 +64,8 @@ class PartitionLogs:
         self._log_config = broker_log_config(config)  #: of a topic without overrides
         self._opener = LogOpener(files, clock, background, directories)
         self._late_opening = LateOpening(clock, self._open)
+        self._late_removal = LateRemoval(clock, self._delete)
+        store.is_busy = lambda: len(self._late_removal) > 0
         self.cleaner = Cleaner(
             config, directories, files=files, clock=clock, background=background, on_storage_error=self._on_storage_error
         )
@@ -166,21 +169,21 @@ class PartitionLogs:
         self._late_opening.finish()
 
     def remove(self, partitions: Iterable[Partition]) -> None:
-        """Of deleted topics: nobody finds them any more, their files go in the background."""
+        """Of deleted topics: no client finds them any more. Their folders are renamed in this turn of the loop and the next ones."""
         for partition in partitions:
+            key = partition.topic, partition.index
             log = partition.online_log
             partition.take_offline(UnknownTopicOrPartition())
             if self._moves is not None:
-                self._moves.give_up((partition.topic, partition.index))
-            for directory in self.directories:
-                directory.remove((partition.topic, partition.index))
+                self._moves.give_up(key)
             if log is not None:
-                self._delete(log)
-        for directory in self.directories:
-            directory.sync_names()
+                self.cleaner.give_up(log)
+            for directory in self.directories:
+                if directory.remove(key) is log is not None:
+                    self._late_removal.add(key, directory, log)
+        self._late_removal.start()
 
     def _delete(self, log: PartitionLog) -> None:
-        self.cleaner.give_up(log)
         try:
             log.delete()
         except (OSError, KafkaError) as error:
@@ -188,6 +191,7 @@ class PartitionLogs:
 
     def _open(self, partition: Partition) -> bool:
         """Give it its log, or the reason why it has none; whether a later try may do better."""
+        self._late_removal.make_way((partition.topic, partition.index))
         image = self._store.image
         if self._config.node_id not in (replicas := image.partition_record(partition).replicas):
             partition.take_offline(KafkaStorageError(f"{partition.topic}-{partition.index} has its replicas on nodes {replicas}"))
@@ -311,7 +315,9 @@ class PartitionLogs:
             self._moves.stop()
         if clean:
             self.finish_opening()
+            self._late_removal.finish()
         self._late_opening.stop()
+        self._late_removal.stop()
         is_whole = all(partition.online_log is not None for partition in self.partitions())
         for directory in self.directories:
             closed = close_logs(list(directory.logs.values()), clean=clean)

@@ -10,10 +10,11 @@ Waiting for the deletion: it is done when this answers, only the files go later,
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from minibroker.cluster.cluster import Charge
+from minibroker.cluster.metadata_operation import Steps
 from minibroker.cluster.topic import Topic
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.pieces import Pieces
@@ -25,6 +26,7 @@ from minibroker.wire.schema import NIL_UUID
 BY_ID_SINCE: Final = 6
 STRICT_SINCE: Final = 5  #: versions below do not know THROTTLING_QUOTA_EXCEEDED
 DISABLED_SINCE: Final = 3  #: versions below do not know TOPIC_DELETION_DISABLED
+STEP_PARTITIONS: Final = 500  #: partitions of the topics that are deleted in one step, unless one topic has more
 
 Key = tuple[str | None, UUID]  #: name and topic_id as the request has them
 Found = tuple[Topic | None, KafkaError | None]  #: the topic that is meant, if any, and what speaks against its deletion
@@ -45,7 +47,12 @@ _PIECES: Final = (
 
 
 @handles(schema, *_PIECES)
-def delete_topics(ctx: RequestContext, request: schema.Request) -> schema.Response:
+def delete_topics(ctx: RequestContext, request: schema.Request) -> Any:
+    """Response, or Delayed where it is for many partitions."""
+    return ctx.slices.run(_delete_topics(ctx, request))
+
+
+def _delete_topics(ctx: RequestContext, request: schema.Request) -> Steps[schema.Response]:
     """Answer each name or id once; one that fails does not stop the others."""
     if not ctx.config.delete_topic_enable:
         raise TopicDeletionDisabled if ctx.api_version >= DISABLED_SINCE else InvalidRequest("Topic deletion is disabled.")
@@ -54,13 +61,32 @@ def delete_topics(ctx: RequestContext, request: schema.Request) -> schema.Respon
         counts[key] = counts.get(key, 0) + 1
     doubly = _named_and_identified(ctx, counts)
     charge = ctx.charge_mutations(is_strict=ctx.api_version >= STRICT_SINCE)
-    found = {key: _find(ctx, key, count, doubly, charge) for key, count in counts.items() if key[0] is not None or key[1] not in doubly}
-    try:
-        ctx.cluster.delete_topics([topic for topic, error in found.values() if topic is not None and error is None])
-    except KafkaError as failure:
-        failed = failure.with_traceback(None)  # that names `found`
-        found = {key: (topic, error or failed) for key, (topic, error) in found.items()}
+    found: dict[Key, Found] = {}
+    step: dict[Key, Topic] = {}  # topics that are deleted together
+    partition_count = 0
+    for key, count in counts.items():
+        if key[0] is None and key[1] in doubly:
+            continue
+        topic, error = found[key] = _find(ctx, key, count, doubly, charge)
+        if topic is not None and error is None:
+            step[key] = topic
+            partition_count += len(topic.partitions)
+        if partition_count >= STEP_PARTITIONS:
+            found.update(_delete(ctx, step))
+            step, partition_count = {}, 0
+            yield
+    found.update(_delete(ctx, step))
     return schema.Response(responses=[_result(key, topic, error) for key, (topic, error) in found.items()])
+
+
+def _delete(ctx: RequestContext, topics: dict[Key, Topic]) -> dict[Key, Found]:
+    """Delete them with one fsync; returns what became of each."""
+    try:
+        ctx.cluster.delete_topics(list(topics.values()))
+    except KafkaError as error:
+        failed = error.with_traceback(None)  # that names `topics`
+        return {key: (topic, failed) for key, topic in topics.items()}
+    return {key: (topic, None) for key, topic in topics.items()}
 
 
 def _keys(ctx: RequestContext, request: schema.Request) -> list[Key]:

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from minibroker.cluster import cluster as cluster_module
-from minibroker.cluster import metadata_operation
 from minibroker.cluster.metadata_operation import STEP_RECORDS
+from minibroker.cluster.new_topic import partition_records
 from minibroker.errors import NONE, InvalidPartitions, InvalidTopicException, TopicAlreadyExists, UnknownTopicOrPartition
+from minibroker.records.record import encode_record
 from minibroker.schemas import k19_create_topics as k19
 from minibroker.schemas import k37_create_partitions as k37
 from tests.support.broker_in_memory import BrokerInMemory, Pending
@@ -55,18 +55,17 @@ def test_prepared_in_steps_and_created_at_once(
     broker: BrokerInMemory, monkeypatch: pytest.MonkeyPatch, request_of: Callable[..., Any], name: str
 ) -> None:
     work: list[int] = []  # partitions that this turn made or encoded records of
-    made, encoded = cluster_module.partition_records, metadata_operation.encode_record
 
     def make(topic_id: Any, indexes: range, *others: Any) -> Any:
         work.append(len(indexes))
-        return made(topic_id, indexes, *others)
+        return partition_records(topic_id, indexes, *others)
 
     def encode(*arguments: Any) -> None:
         work.append(1)
-        encoded(*arguments)
+        encode_record(*arguments)
 
-    monkeypatch.setattr(cluster_module, "partition_records", make)
-    monkeypatch.setattr(metadata_operation, "encode_record", encode)
+    monkeypatch.setattr("minibroker.cluster.cluster.partition_records", make)
+    monkeypatch.setattr("minibroker.cluster.metadata_operation.encode_record", encode)
     before = partition_count(broker, name)
     pending = broker.begin(request_of((name, before + COUNT)))
     done, counts = sum(work), {partition_count(broker, name)}
