@@ -35,7 +35,7 @@ Key = Callable[[Any, Any], object]  #: (RequestContext, element of the outermost
 class Pieces:
     """How requests of one API are cut."""
 
-    __slots__ = ("answer", "beside", "check", "is_atomic", "key", "others", "request", "size", "weight")
+    __slots__ = ("_piece_size", "answer", "beside", "check", "is_atomic", "key", "others", "request", "size", "weight")
 
     def __init__(  # each argument is named
         self,
@@ -69,6 +69,7 @@ class Pieces:
         self.request = tuple(request.split("."))
         self.answer = tuple(answer.split("."))
         self.size = size if most is None else most
+        self._piece_size = size  #: a request that is refused as a whole is answered in pieces
         self.key = key
         self.beside = beside
         self.others = others
@@ -133,10 +134,10 @@ class Pieces:
         total = 0
         for group in ((element,) for element in elements) if groups is None else groups:
             weight = sum(self._weight(element, inner) for element in group)
-            if part and total + weight > self.size:
+            if part and total + weight > self._piece_size:
                 yield part, 0
                 part, total = [], 0
-            if weight > self.size and inner and len(group) == 1 and getattr(group[0], inner[0]) is not None:
+            if weight > self._piece_size and inner and len(group) == 1 and getattr(group[0], inner[0]) is not None:
                 is_first = True
                 for cut, depth in self._cut(getattr(group[0], inner[0]), None, inner[1:]):
                     yield [replace(group[0], **{inner[0]: cut})], 0 if is_first else depth + 1
