@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from heapq import heappop
 from itertools import count
 from types import FrameType
 from typing import Any
@@ -21,9 +22,10 @@ def shortest_slices(broker: BrokerInMemory) -> None:
 
 def turn(broker: BrokerInMemory) -> None:
     """Let the loop run once: what is due now, but not what that schedules."""
-    timers = broker.clock._timers
-    due = [timer for _, _, timer in sorted(timers, key=lambda each: each[:2])]
-    timers.clear()
+    clock = broker.clock
+    due = []
+    while clock._timers and clock._timers[0][0] <= clock._elapsed_ms:
+        due.append(heappop(clock._timers)[2])
     for timer in due:
         callback, timer.callback = timer.callback, None
         if callback is not None:
