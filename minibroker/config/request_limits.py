@@ -30,6 +30,9 @@ CONFIGS_OF_RESOURCE_MAX: Final = 1_000
 #: all of them, and each is compared with what the group has.
 HEARTBEAT_ELEMENTS_MAX: Final = 10_000
 
+#: StreamsGroupHeartbeat: subtopologies of a topology. All get their tasks at once. Applications have a few dozen.
+STREAMS_SUBTOPOLOGIES_MAX: Final = 500
+
 #: AddPartitionsToTxn: a transaction gets all of the partitions or none of them.
 TRANSACTION_PARTITIONS_MAX: Final = 10_000
 

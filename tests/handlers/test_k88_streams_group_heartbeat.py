@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from minibroker.cluster.features import SAFE_DOWNGRADE, STREAMS_VERSION_FEATURE
+from minibroker.config.request_limits import STREAMS_SUBTOPOLOGIES_MAX
+from minibroker.errors import StreamsInvalidTopology
 from minibroker.schemas import k16_list_groups as k16
 from minibroker.schemas import k57_update_features as k57
 from minibroker.schemas import k88_streams_group_heartbeat as schema
@@ -73,6 +75,15 @@ def test_a_restart_keeps_the_group(is_clean: bool) -> None:
     assert (listed.group_id, listed.protocol_type, listed.group_state, listed.group_type) == ("app", "streams", "Stable", "streams")
     broker.clock.advance(45_000)
     assert state(broker) == "Empty"
+
+
+def test_a_topology_of_too_many_subtopologies_is_refused() -> None:
+    broker = broker_with_streams()
+    for count, code in ((STREAMS_SUBTOPOLOGIES_MAX + 1, StreamsInvalidTopology.code), (STREAMS_SUBTOPOLOGIES_MAX, 0)):
+        of = topology(*(subtopology(str(number), ["t"]) for number in range(count)))
+        answer = join(broker, "one", of=of)
+        assert answer.error_code == code
+        assert (str(STREAMS_SUBTOPOLOGIES_MAX) in (answer.error_message or "")) == bool(code)
 
 
 def test_not_served_where_the_feature_or_the_protocol_is_off() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from minibroker.config.request_limits import STREAMS_SUBTOPOLOGIES_MAX
 from minibroker.errors import StreamsInvalidTopology
 from minibroker.schemas import k88_streams_group_heartbeat as k88
 from minibroker.schemas.internal.streams_group_records import (
@@ -70,6 +71,10 @@ def topics_named_by(said: k88.Topology) -> Iterator[str]:
 
 
 def _check(said: k88.Topology) -> None:
+    if len(said.subtopologies) > STREAMS_SUBTOPOLOGIES_MAX:
+        raise StreamsInvalidTopology(
+            f"A topology may have {STREAMS_SUBTOPOLOGIES_MAX} subtopologies at most, and this one has {len(said.subtopologies)}."
+        )
     for each in said.subtopologies:
         for topic in each.state_changelog_topics:
             if topic.partitions != 0:
