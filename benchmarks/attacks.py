@@ -87,9 +87,13 @@ class AttackedBroker(Minibroker):
         target.note(f"first answer {self.cold_start_ms / 1000:.1f} s after exec, {memory:.0f} MB, {files} files open")
 
 
-def longest_turn_ms(output: str) -> float:
-    """The longest turn that the watchdog reported, which reports one in ten seconds at most; 0 without any."""
-    return max(map(float, re.findall(r"held the event loop for (\d+) ms", output)), default=0.0)
+def longest_turn(output: str) -> tuple[float, str]:
+    """Return the longest turn that the watchdog reported, in ms, and what took it: (0, "") if it reported none.
+
+    The watchdog reports at most one turn in ten seconds.
+    """
+    found = re.findall(r"WARNING (.*) held the event loop for (\d+) ms", output)
+    return max(((float(ms), what) for what, ms in found), default=(0.0, ""))
 
 
 def inflict(attack: Attack, python: str, scale: float) -> Damage:
@@ -124,10 +128,12 @@ def inflict(attack: Attack, python: str, scale: float) -> Damage:
         seen = _finish(honest, target)
         if attack.needs_disk:
             target.note(broker.last_words())
-        turn_ms = longest_turn_ms(broker.output()[len(earlier) :])
+        turn_ms, what = longest_turn(broker.output()[len(earlier) :])
         if attack.restarts:
             broker.restart(target)
-            turn_ms = max(turn_ms, longest_turn_ms(broker.output()))
+            turn_ms, what = max((turn_ms, what), longest_turn(broker.output()))
+        if what:
+            target.note(f"longest turn: {what}")
     finally:
         honest.kill()
         honest.wait()

@@ -518,7 +518,8 @@ DIFFERENCES: Final = (
         "Errors and answers",
         "A request may have any number of elements, apart from 10,000 records that it may write into the metadata log.",
         f"Requests that must be seen as a whole are refused above a limit. INVALID_REQUEST: {limits.FEATURE_UPDATES_MAX} features in "
-        f"UpdateFeatures, {limits.LIST_GROUPS_FILTERS_MAX} filters in ListGroups, {limits.QUOTA_COMPONENTS_MAX} components in "
+        f"UpdateFeatures, {limits.LIST_GROUPS_FILTERS_MAX} filters in ListGroups, "
+        f"{limits.RESOURCE_TYPES_MAX} types in ListConfigResources, {limits.QUOTA_COMPONENTS_MAX} components in "
         f"DescribeClientQuotas, {limits.CONFIGS_OF_RESOURCE_MAX} configs of one resource, {limits.HEARTBEAT_ELEMENTS_MAX} elements in a "
         "ConsumerGroupHeartbeat, ShareGroupHeartbeat or StreamsGroupHeartbeat, "
         f"{limits.REPEATED_MAX} elements that name the same topic, group or resource, {limits.SHARE_PARTITIONS_MAX} topics and partitions "

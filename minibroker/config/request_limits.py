@@ -14,6 +14,9 @@ FEATURE_UPDATES_MAX: Final = 100
 #: ListGroups: groups have fewer than ten states, and five types.
 LIST_GROUPS_FILTERS_MAX: Final = 100
 
+#: ListConfigResources: there are five types of resources.
+RESOURCE_TYPES_MAX: Final = 100
+
 #: DescribeClientQuotas: an entity has three types, each of which a filter may name once.
 QUOTA_COMPONENTS_MAX: Final = 100
 

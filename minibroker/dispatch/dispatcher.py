@@ -54,6 +54,10 @@ class InFlight:
         self._on_done: Callable[[], None] | None = None
         delayed.bind(self)
 
+    def __str__(self) -> str:
+        ctx, api = self._ctx, self._plan.api
+        return f"{api.name} v{ctx.api_version} of client {ctx.client_id!r} at {ctx.connection.client_host} ({ctx.request_size:,} bytes)"
+
     def run(self, work: Work) -> None:
         """Owner of a Delayed: run `work` as the handler itself is run."""
         try:

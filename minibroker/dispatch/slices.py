@@ -38,7 +38,7 @@ from collections.abc import Callable, Generator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from minibroker.dispatch.delayed import Delayed, Work
+from minibroker.dispatch.delayed import Delayed, Owner, Work
 
 if TYPE_CHECKING:
     from minibroker.clock import Clock
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 SLICE_S: Final = 0.005  #: after this long sliced work lets others run
+SLOW_S: Final = 0.090  #: a turn that is longer by so much is for the log to name
 ACTIVE_MAX: Final = 4  #: works that take turns
 
 Steps = Generator[Delayed | None, Any, Any]  #: yields None to pause or a Delayed to wait for; returns the response
@@ -59,6 +60,7 @@ class Slices:
         self._clock = clock
         self._queue: deque[Sliced] = deque()  #: the first ACTIVE_MAX take turns
         self._is_due = False
+        self.slowest = ""  #: the request whose step last took far longer than a slice, for the log
 
     def __len__(self) -> int:
         """Count the works that have something to do; those that wait for a Delayed are not among them."""
@@ -103,13 +105,17 @@ class Slices:
     def _turn(self) -> None:
         self._is_due = False
         deadline_s = self.now_s() + SLICE_S
+        owner = None
         while self._queue:
             sliced = self._queue.popleft()
+            owner = sliced.owner
             sliced.go_on(deadline_s)
             if sliced.is_ready and not sliced.done:
                 self.resume(sliced)
             if self.now_s() >= deadline_s:
                 break
+        if self.now_s() - deadline_s > SLOW_S:
+            self.slowest = str(owner)
         if self._queue:
             self._schedule()
 
@@ -129,6 +135,11 @@ class Sliced(Delayed):
         self._awaited: Delayed | None = None  #: the Delayed that the generator waits for
         self._wake_up: Work | None = None  #: what makes its response
         self._steps_aside = False  #: another request waits: nothing is to be waited for that need not be
+
+    @property
+    def owner(self) -> Owner | None:
+        """What the answer is for: a request in flight."""
+        return self._owner
 
     def go_on(self, deadline_s: float) -> None:
         """Do the next slice; its errors become the answer."""

@@ -16,26 +16,47 @@ from minibroker.errors import KafkaError
 from minibroker.schemas import k34_alter_replica_log_dirs as schema
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from minibroker.dispatch.slices import Steps
 
-_FEW: Final = 8  #: partitions whose copies are begun at once: each is a folder and a synced file
+_PER_STEP: Final = 500  #: elements of a request or an answer that one step looks at
 
 
-@handles(schema)
+@handles(schema, has_long_answer=True)
 def alter_replica_log_dirs(ctx: RequestContext, request: schema.Request) -> Any:
     """Answer each partition on its own."""
-    wanted = {(topic.name, index): each.path for each in request.dirs for topic in each.topics for index in topic.partitions}
-    if len(wanted) <= _FEW:
-        return _answer({key: _move(ctx, *key, path) for key, path in wanted.items()})
-    return ctx.slices.run(_move_many(ctx, wanted))
+    return ctx.slices.run(_move_all(ctx, request))
 
 
-def _move_many(ctx: RequestContext, wanted: dict[tuple[str, int], str]) -> Steps:
-    codes = {}
+def _move_all(ctx: RequestContext, request: schema.Request) -> Steps:
+    wanted: dict[tuple[str, int], str] = {}
+    for number, move in enumerate(_moves(request)):
+        if move is not None:
+            wanted[move[0]] = move[1]
+        if number % _PER_STEP == 0:
+            yield None
+    codes: dict[tuple[str, int], int] = {}
     for key, path in wanted.items():
         codes[key] = _move(ctx, *key, path)
         yield None
-    return _answer(codes)
+    topics: dict[str, schema.TopicResult] = {}
+    for number, ((name, index), code) in enumerate(codes.items()):
+        topic = topics.get(name) or topics.setdefault(name, schema.TopicResult(topic_name=name, partitions=[]))
+        topic.partitions.append(schema.PartitionResult(partition_index=index, error_code=code))
+        if number % _PER_STEP == 0:
+            yield None
+    return schema.Response(results=list(topics.values()))
+
+
+def _moves(request: schema.Request) -> Iterator[tuple[tuple[str, int], str] | None]:
+    """Yield ((topic, partition), directory) for each partition, and None for each directory and each topic."""
+    for directory in request.dirs:
+        yield None
+        for topic in directory.topics:
+            yield None
+            for index in topic.partitions:
+                yield (topic.name, index), directory.path
 
 
 def _move(ctx: RequestContext, topic: str, index: int, path: str) -> int:
@@ -44,10 +65,3 @@ def _move(ctx: RequestContext, topic: str, index: int, path: str) -> int:
     except KafkaError as error:
         return error.code
     return 0
-
-
-def _answer(codes: dict[tuple[str, int], int]) -> schema.Response:
-    topics: dict[str, list[schema.PartitionResult]] = {}
-    for (topic, index), code in codes.items():
-        topics.setdefault(topic, []).append(schema.PartitionResult(partition_index=index, error_code=code))
-    return schema.Response(results=[schema.TopicResult(topic_name=name, partitions=partitions) for name, partitions in topics.items()])

@@ -18,8 +18,10 @@ from minibroker.cluster.metadata_image import (
     GROUP_RESOURCE,
     TOPIC_RESOURCE,
 )
+from minibroker.config.request_limits import RESOURCE_TYPES_MAX
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Delayed
+from minibroker.dispatch.element_limit import ElementLimit
 from minibroker.dispatch.registry import handles
 from minibroker.dispatch.slices import Steps
 from minibroker.errors import UnsupportedVersion
@@ -29,7 +31,7 @@ _TYPES: Final = (GROUP_RESOURCE, CLIENT_METRICS_RESOURCE, BROKER_LOGGER_RESOURCE
 _STEP: Final = 500  #: names that are looked at between two pauses
 
 
-@handles(schema, has_long_answer=True)
+@handles(schema, limit=ElementLimit(RESOURCE_TYPES_MAX), has_long_answer=True)
 def list_config_resources(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
     """Answer each resource of the types that were asked for once."""
     supported = _TYPES if ctx.api_version > 0 else (CLIENT_METRICS_RESOURCE,)

@@ -2,6 +2,7 @@
 
     Metadata v12 of client 'x' at 127.0.0.1 (2,000,123 bytes) held the event loop for 312 ms
     a timer (Maintenance._delete_old) held the event loop for 180 ms
+    a timer (Slices._turn: CreateTopics v7 of client 'x' at 127.0.0.1 (80,123 bytes)) held the event loop for 150 ms
 
 A turn is what a connection serves at once, a callback of the clock, or the result of background work. It is timed as a whole, by one look
 at the clock at its start and one at its end. Only when it was slow, the connection looks for the largest request of the turn, which is
@@ -55,4 +56,6 @@ class Watchdog:
 
 def _name_of(work: Callable[..., object]) -> str:
     function = getattr(work, "func", work)
-    return str(getattr(function, "__qualname__", type(function).__name__))
+    name = str(getattr(function, "__qualname__", type(function).__name__))
+    request = getattr(getattr(function, "__self__", None), "slowest", "")  # of dispatch.slices.Slices
+    return f"{name}: {request}" if request else name

@@ -11,7 +11,7 @@ import pytest
 
 from minibroker.dispatch.context import ConnectionInfo
 from minibroker.dispatch.dispatcher import InFlight
-from minibroker.schemas import k03_metadata
+from minibroker.schemas import k03_metadata, k43_elect_leaders
 from minibroker.server import connection as connection_module
 from minibroker.server.listener import Census
 from minibroker.server.loop_background import LoopBackground
@@ -27,6 +27,11 @@ class Time:
         self.now_s = 1000.0
 
     def __call__(self) -> float:
+        return self.now_s
+
+    def tick(self) -> float:
+        """Return the time, later by 120 ms for each call."""
+        self.now_s += 0.12
         return self.now_s
 
 
@@ -56,6 +61,18 @@ def test_a_slow_turn_is_reported_by_name(watchdog: Watchdog, time: Time, caplog:
     assert not lines(caplog)
     watchdog.run("a timer", partial(work_for(time, 0.312)))
     assert lines(caplog) == ["a timer (work_for.<locals>.busy_work) held the event loop for 312 ms"]
+
+
+def test_a_slow_slice_is_reported_with_its_request(watchdog: Watchdog, time: Time, caplog: pytest.LogCaptureFixture) -> None:
+    broker = BrokerInMemory(topics={"orders": 300})
+    slices = broker.services.slices
+    slices.now_s = time.tick
+
+    broker.begin(k43_elect_leaders.Request(topic_partitions=None, timeout_ms=1), client_id="slow")
+    watchdog.run("a timer", slices._turn)
+
+    (line,) = lines(caplog)
+    assert line.startswith("a timer (Slices._turn: ElectLeaders v2 of client 'slow' at 127.0.0.1 (22 bytes)) held the event loop for ")
 
 
 def test_many_slow_turns_are_a_line_now_and_then(watchdog: Watchdog, time: Time, caplog: pytest.LogCaptureFixture) -> None:
