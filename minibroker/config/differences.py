@@ -527,7 +527,7 @@ DIFFERENCES: Final = (
         f"SHARE_SESSION_LIMIT_REACHED: {limits.SHARE_PARTITIONS_MAX} partitions in a share session. POLICY_VIOLATION: "
         f"{limits.SCRAM_CHANGES_MAX} users in AlterUserScramCredentials, {limits.QUOTA_ALTERATIONS_MAX} entries, types and operations in "
         f"AlterClientQuotas, {limits.TRANSACTION_PARTITIONS_MAX} partitions in AddPartitionsToTxn. "
-        f"STREAMS_INVALID_TOPOLOGY: {limits.STREAMS_SUBTOPOLOGIES_MAX} subtopologies.",
+        f"STREAMS_INVALID_TOPOLOGY: {limits.STREAMS_SUBTOPOLOGIES_MAX} subtopologies, {limits.STREAMS_TASKS_MAX} tasks.",
         "One request must not hold the loop, which serves all clients.",
         remains="No client that is in use comes near.",
     ),

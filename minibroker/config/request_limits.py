@@ -36,6 +36,9 @@ HEARTBEAT_ELEMENTS_MAX: Final = 10_000
 #: StreamsGroupHeartbeat: subtopologies of a topology. All get their tasks at once. Applications have a few dozen.
 STREAMS_SUBTOPOLOGIES_MAX: Final = 500
 
+#: StreamsGroupHeartbeat: tasks of all subtopologies, one for each partition that it reads. The assignor places all of them in one turn.
+STREAMS_TASKS_MAX: Final = 5_000
+
 #: AddPartitionsToTxn: a transaction gets all of the partitions or none of them.
 TRANSACTION_PARTITIONS_MAX: Final = 10_000
 

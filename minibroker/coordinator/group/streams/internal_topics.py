@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterable, Mapping
 from enum import IntEnum
 from typing import Final, NamedTuple
 
+from minibroker.config.request_limits import STREAMS_TASKS_MAX
 from minibroker.coordinator.group.streams.topology import Topology, copartitioned, topics_read_by
 from minibroker.coordinator.group.topics import Topics
 from minibroker.errors import StreamsInvalidTopology
@@ -91,6 +92,7 @@ def configure(topology: Topology, topics: Topics) -> ConfiguredTopology:
     try:
         counts.decide()
         configured = {each.subtopology_id: _configured(each, counts) for each in topology.subtopologies.values()}
+        _check_tasks(configured.values())
         to_make = _missing_topics(configured.values(), topics)
     except _TopicsError as error:
         return _not_ready(StatusCode.INCORRECTLY_PARTITIONED_TOPICS, str(error))
@@ -98,6 +100,12 @@ def configure(topology: Topology, topics: Topics) -> ConfiguredTopology:
         return ConfiguredTopology(configured)
     detail = f"Internal topics are missing: {_shown([topic.name for topic in to_make])}"
     return ConfiguredTopology(configured, to_make, Status(StatusCode.MISSING_INTERNAL_TOPICS, detail))
+
+
+def _check_tasks(subtopologies: Iterable[ConfiguredSubtopology]) -> None:
+    count = sum(each.task_count for each in subtopologies)
+    if count > STREAMS_TASKS_MAX:
+        raise StreamsInvalidTopology(f"A topology may have {STREAMS_TASKS_MAX} tasks at most, and the partitions of its topics make {count}.")
 
 
 def _not_ready(code: StatusCode, detail: str) -> ConfiguredTopology:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -67,3 +68,21 @@ def test_repartition_topics_are_as_large_as_what_their_writers_read() -> None:
     found = configure(topology_of(wanted), KnownTopics(**SOURCES))
     assert {each.name: each.partition_count for each in found.missing} == {"x": 3, "y": 5, "log": 5}
     assert {each: subtopology.task_count for each, subtopology in found.subtopologies.items()} == {"0": 3, "1": 5}
+
+
+@pytest.mark.parametrize(("partitions", "is_refused"), [(1666, False), (1667, True)])
+def test_tasks_have_a_limit(partitions: int, is_refused: bool) -> None:
+    """Three subtopologies: one reads a topic that exists, two a repartition topic that the application wants to be so large."""
+    wanted = topology_of(
+        topology(
+            subtopology("0", ["large"], repartition_sink_topics=["x"]),
+            subtopology("1", [], repartition_source_topics=[topic("x", partitions)], repartition_sink_topics=["y"]),
+            subtopology("2", [], repartition_source_topics=[topic("y", partitions)]),
+        )
+    )
+    topics = KnownTopics(large=1668)
+    if is_refused:
+        with pytest.raises(StreamsInvalidTopology, match=r"^A topology may have 5000 tasks at most, and .* make 5002\.$"):
+            configure(wanted, topics)
+    else:
+        assert sum(each.task_count for each in configure(wanted, topics).subtopologies.values()) == 5000
