@@ -105,7 +105,9 @@ def configure(topology: Topology, topics: Topics) -> ConfiguredTopology:
 def _check_tasks(subtopologies: Iterable[ConfiguredSubtopology]) -> None:
     count = sum(each.task_count for each in subtopologies)
     if count > STREAMS_TASKS_MAX:
-        raise StreamsInvalidTopology(f"A topology may have {STREAMS_TASKS_MAX} tasks at most, and the partitions of its topics make {count}.")
+        raise StreamsInvalidTopology(
+            f"A topology may have {STREAMS_TASKS_MAX} tasks at most, and the partitions of its topics make {count}."
+        )
 
 
 def _not_ready(code: StatusCode, detail: str) -> ConfiguredTopology:
