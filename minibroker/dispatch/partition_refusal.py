@@ -25,18 +25,13 @@ from minibroker.dispatch.partition_places import Place, places_in
 from minibroker.dispatch.partition_split import ErrorOf, join, split
 from minibroker.dispatch.registry import Handler
 from minibroker.errors import FencedLeaderEpoch, KafkaError, NotLeaderOrFollower, ShareSessionNotFound, WireError
-from minibroker.schemas import k00_produce, k01_fetch, k78_share_fetch, k79_share_acknowledge
+from minibroker.schemas import k00_produce, k01_fetch, k78_share_fetch
+from minibroker.wire.routing import PartitionLeader
 from minibroker.wire.schema import NIL_UUID, replace
 
 _FETCHING: Final = frozenset({k01_fetch.API_KEY, k78_share_fetch.API_KEY})
-_MOVED: Final = frozenset({NotLeaderOrFollower.code, FencedLeaderEpoch.code})
-#: API key -> the version from which on an answer names the leader, and the errors with which it does
-_TELLS_LEADER: Final = {
-    k00_produce.API_KEY: (10, frozenset({NotLeaderOrFollower.code})),
-    k01_fetch.API_KEY: (16, _MOVED),
-    k78_share_fetch.API_KEY: (0, _MOVED),
-    k79_share_acknowledge.API_KEY: (0, _MOVED),
-}
+_MOVED: Final = frozenset({NotLeaderOrFollower.code, FencedLeaderEpoch.code})  #: errors with which a response names the leader
+_MOVED_FOR_PRODUCE: Final = frozenset({NotLeaderOrFollower.code})
 
 
 def serve(handler: Handler, ctx: RequestContext, request: Any, error_of: ErrorOf) -> Any:
@@ -164,9 +159,10 @@ class _RefusingCluster:
 
 def tell_leaders(handler: Handler, ctx: RequestContext, response: Any) -> Any:
     """The answer with the leaders of partitions that said they have another, in the APIs and versions that can tell."""
-    since, codes = _TELLS_LEADER.get(handler.api.key, (sys.maxsize, frozenset()))
-    if ctx.api_version < since:
+    routing = handler.api.routed_by
+    if not isinstance(routing, PartitionLeader) or routing.names_leader_since is None or ctx.api_version < routing.names_leader_since:
         return response
+    codes = _MOVED_FOR_PRODUCE if isinstance(response, k00_produce.Response) else _MOVED
     schema = sys.modules[handler.api.Response.__module__]
     told: set[int] = set()
     for topic in response.responses:

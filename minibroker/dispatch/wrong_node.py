@@ -1,23 +1,24 @@
-"""What a broker answers that is asked for what another one has: by leaders of partitions, and of the internal topics of coordinators.
+"""Reject requests sent to the wrong broker (NOT_LEADER_OR_FOLLOWER, NOT_COORDINATOR), by the `ROUTED_BY` of their schemas.
 
-    partitions   NOT_LEADER_OR_FOLLOWER where another leads, or nobody, with the leader where the API can tell (partition_refusal.py); from
-                 a replica, FENCED_LEADER_EPOCH before that to who believes in an earlier leader epoch.
-                 Any replica answers DescribeProducers, and ListOffsets of a debugging replica (replica_id -2).
-                 A consumer from Fetch 11 on may read from any replica, and is told of one in its rack (KIP-392); Produce with acks=all is
-                 NOT_ENOUGH_REPLICAS while fewer than min.insync.replicas, and not all, are in sync
-    keys         NOT_COORDINATOR for groups and transactional ids whose partition of the internal topic another leads; each on its own where
-                 the API asks for several. Who lists groups or transactions is told those that this broker coordinates
-    directories  partitions of which this broker has a replica
+    PartitionLeader     NOT_LEADER_OR_FOLLOWER for a partition that another broker leads, or none. The answer names the leader where the API
+                        can (partition_refusal.py). A replica first checks the leader epoch of the request: FENCED_LEADER_EPOCH.
+                        Any replica answers DescribeProducers, and ListOffsets of a debugging replica (replica_id -2).
+                        From Fetch 11 on a consumer may read from any replica, and is sent to one in its rack (KIP-392).
+                        Produce with acks=all is NOT_ENOUGH_REPLICAS while fewer than min.insync.replicas, and not all, are in sync
+    Coordinator         NOT_COORDINATOR for a group or transactional id whose partition of the internal topic another broker leads
+    CoordinatorOfEach   the same, for each key on its own
+    EachCoordinator     the groups or transactions that this broker coordinates
+    EachBroker          the partitions of which this broker has a replica
 
-As Apache Kafka's brokers do (KafkaApis, ReplicaManager of 4.3.1); what only a controller can do any of them passes on, so nobody is told
-NOT_CONTROLLER. Requests between brokers about share states go to the one that there is.
+As Apache Kafka's brokers do (KafkaApis, ReplicaManager of 4.3.1). Any broker accepts requests for the controller, so no client gets
+NOT_CONTROLLER. All brokers share one share coordinator, so requests between brokers about share states are never rejected.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from minibroker.cluster.partition import NO_EPOCH
@@ -31,6 +32,7 @@ from minibroker.dispatch.read_replica import fetch
 from minibroker.dispatch.registry import Handler, Registry
 from minibroker.errors import FencedLeaderEpoch, KafkaError, NotCoordinator, NotEnoughReplicas, NotLeaderOrFollower, UnknownLeaderEpoch
 from minibroker.schemas import k00_produce, k01_fetch, k02_list_offsets
+from minibroker.wire.routing import Coordinator, CoordinatorOfEach, CoordinatorType, EachBroker, EachCoordinator, PartitionLeader
 from minibroker.wire.schema import replace
 
 if TYPE_CHECKING:
@@ -42,76 +44,36 @@ ALL_IN_SYNC: Final = -1  #: acks
 DEBUGGING_REPLICA: Final = -2  #: replica_id of a client that asks any replica
 _IN_SYNC_MIN: Final = "min.insync.replicas"
 
-#: Produce, Fetch, ListOffsets, DeleteRecords, OffsetForLeaderEpoch, WriteTxnMarkers, DescribeProducers, ShareFetch, ShareAcknowledge
-_OF_LEADERS: Final = frozenset({0, 1, 2, 21, 23, 27, 61, 78, 79})
-
-#: of these, the one that every replica answers: DescribeProducers
-_OF_REPLICAS: Final = frozenset({61})
-
-#: of these, those whose clients may say which leader epoch they believe in: Fetch, ListOffsets, OffsetForLeaderEpoch
-_FENCING: Final = frozenset({1, 2, 23})
-
-#: API key -> (the topic of its coordinator, the field with the key)
-_OF_ONE_KEY: Final = {
-    **dict.fromkeys((8, 11, 12, 13, 14, 28, 47, 68, 76, 88, 91, 92), (CONSUMER_OFFSETS_TOPIC, "group_id")),
-    **dict.fromkeys((22, 25, 26), (TRANSACTION_STATE_TOPIC, "transactional_id")),
-}
-
-
-class _Keys(NamedTuple):
-    """How an API asks for several keys."""
-
-    topic: str  #: of the coordinator
-    asked: str  #: the request's list of keys, or of structs with one
-    answered: str  #: the answer's
-    single: str | None = None  #: the field in versions that ask for one
-
-
-_OF_KEYS: Final = {
-    9: _Keys(CONSUMER_OFFSETS_TOPIC, "groups", "groups", "group_id"),
-    15: _Keys(CONSUMER_OFFSETS_TOPIC, "groups", "groups"),
-    24: _Keys(TRANSACTION_STATE_TOPIC, "transactions", "results_by_transaction", "v3_and_below_transactional_id"),
-    42: _Keys(CONSUMER_OFFSETS_TOPIC, "groups_names", "results"),
-    65: _Keys(TRANSACTION_STATE_TOPIC, "transactional_ids", "transaction_states"),
-    69: _Keys(CONSUMER_OFFSETS_TOPIC, "group_ids", "groups"),
-    77: _Keys(CONSUMER_OFFSETS_TOPIC, "group_ids", "groups"),
-    89: _Keys(CONSUMER_OFFSETS_TOPIC, "group_ids", "groups"),
-    90: _Keys(CONSUMER_OFFSETS_TOPIC, "groups", "groups"),
-}
-
-#: API key -> (the topic, the list of the answer)
-_LISTING: Final = {16: (CONSUMER_OFFSETS_TOPIC, "groups"), 66: (TRANSACTION_STATE_TOPIC, "transaction_states")}
-_LOG_DIRS: Final = 35
+#: the internal topic whose leaders are the coordinators of this type
+_TOPICS: Final = {CoordinatorType.GROUP: CONSUMER_OFFSETS_TOPIC, CoordinatorType.TRANSACTION: TRANSACTION_STATE_TOPIC}
 
 
 def guarded(registry: Registry) -> Registry:
-    """The same APIs, by handlers that do only what is the business of the broker that was asked."""
+    """The same APIs, with handlers that reject what another broker has to serve (`ROUTED_BY` in the schemas)."""
     return wrapped(registry, _guard)
 
 
 def _guard(handler: Handler) -> Handler:
-    around = _around(handler.api.key)
-    return handler if around is None else handler.around(partial(around, handler))
-
-
-def _around(api_key: int) -> Callable[[Handler, RequestContext, Any], Any] | None:
-    if api_key in _OF_LEADERS:
-        return _of_leaders
-    if api_key in _OF_ONE_KEY:
-        return partial(_of_one_key, *_OF_ONE_KEY[api_key])
-    if api_key in _OF_KEYS:
-        return partial(_of_keys, _OF_KEYS[api_key])
-    if api_key in _LISTING:
-        return partial(_listing, *_LISTING[api_key])
-    return _log_dirs if api_key == _LOG_DIRS else None
+    routing = handler.api.routed_by
+    if isinstance(routing, PartitionLeader):
+        return handler.around(partial(_of_leaders, routing, handler))
+    if isinstance(routing, Coordinator) and routing.key is not None:
+        return handler.around(partial(_of_one_key, routing.type, routing.key, handler))
+    if isinstance(routing, CoordinatorOfEach):
+        return handler.around(partial(_of_keys, routing, handler))
+    if isinstance(routing, EachCoordinator):
+        return handler.around(partial(_listing, routing, handler))
+    if isinstance(routing, EachBroker):
+        return handler.around(partial(_log_dirs, routing, handler))
+    return handler
 
 
 # Partitions
 
 
-def _of_leaders(handler: Handler, ctx: RequestContext, request: Any) -> Any:
+def _of_leaders(routing: PartitionLeader, handler: Handler, ctx: RequestContext, request: Any) -> Any:
     is_fetch = handler.api.key == k01_fetch.API_KEY
-    is_wrong = _wrong_place(handler, ctx, request)
+    is_wrong = _wrong_place(routing, handler, ctx, request)
     is_durable = handler.api.key == k00_produce.API_KEY and request.acks == ALL_IN_SYNC
 
     def error_of(name: str, _topic_id: UUID, index: int | None) -> KafkaError | None:
@@ -122,7 +84,7 @@ def _of_leaders(handler: Handler, ctx: RequestContext, request: Any) -> Any:
         if not found.is_online:
             return None  # the handler has words for that
         if is_wrong(ctx, found):
-            return (_wrong_epoch(ctx, request, found) if handler.api.key in _FENCING else None) or NotLeaderOrFollower()
+            return (_wrong_epoch(ctx, request, found) if routing.fences else None) or NotLeaderOrFollower()
         if is_durable and _lacks_replicas(ctx, topic, found):
             return NotEnoughReplicas()
         return None
@@ -132,15 +94,17 @@ def _of_leaders(handler: Handler, ctx: RequestContext, request: Any) -> Any:
     result = serve(handler, ctx, request, error_of)
     if handler.api.key == k00_produce.API_KEY:
         return after(result, partial(_without_words, ctx))
-    return after(result, _by_code_alone) if handler.api.key in _OF_REPLICAS else result
+    return after(result, _by_code_alone) if routing.any_replica else result
 
 
-def _wrong_place(handler: Handler, ctx: RequestContext, request: Any) -> Callable[[RequestContext, Partition], bool]:
+def _wrong_place(
+    routing: PartitionLeader, handler: Handler, ctx: RequestContext, request: Any
+) -> Callable[[RequestContext, Partition], bool]:
     """What says whether this broker may not answer for a partition. Only a consumer's ListOffsets and those of brokers need the leader."""
     api_key = handler.api.key
     if api_key == k01_fetch.API_KEY and ctx.api_version >= READ_FROM_REPLICAS_SINCE:
         return _is_wrong_reader
-    if api_key in _OF_REPLICAS or (api_key == k02_list_offsets.API_KEY and request.replica_id == DEBUGGING_REPLICA):
+    if routing.any_replica or (api_key == k02_list_offsets.API_KEY and request.replica_id == DEBUGGING_REPLICA):
         return _lacks_replica
     return _is_wrong_leader
 
@@ -226,49 +190,43 @@ def _lacks_replicas(ctx: RequestContext, topic: Topic, partition: Partition) -> 
 # Coordinators
 
 
-def _coordinates(ctx: RequestContext, topic_name: str, key: str) -> bool:
-    """Whether this broker does; also where nobody does yet, for there is no internal topic."""
-    topic = ctx.services.cluster.topics.get(topic_name)
+def _coordinates(ctx: RequestContext, coordinator_type: CoordinatorType, key: str) -> bool:
+    """Whether this broker coordinates the key. Every broker does while the internal topic does not exist."""
+    topic = ctx.services.cluster.topics.get(_TOPICS[coordinator_type])
     return topic is None or ctx.nodes.leads(topic.partitions[partition_of(key, len(topic.partitions))])
 
 
-def _of_one_key(topic_name: str, field: str, handler: Handler, ctx: RequestContext, request: Any) -> Any:
+def _of_one_key(coordinator_type: CoordinatorType, field: str, handler: Handler, ctx: RequestContext, request: Any) -> Any:
     key = getattr(request, field)
-    if key is not None and not _coordinates(ctx, topic_name, key):
+    if key is not None and not _coordinates(ctx, coordinator_type, key):
         raise NotCoordinator
     return handler.handle(ctx, request)
 
 
-def _of_keys(kind: _Keys, handler: Handler, ctx: RequestContext, request: Any) -> Any:
-    keys = getattr(request, kind.asked)
-    if not keys and kind.single is not None:
-        return _of_one_key(kind.topic, kind.single, handler, ctx, request)
-    own = [each for each in keys if _coordinates(ctx, kind.topic, _key(each))]
+def _of_keys(routing: CoordinatorOfEach, handler: Handler, ctx: RequestContext, request: Any) -> Any:
+    keys = getattr(request, routing.keys)
+    if not keys and routing.single_key is not None:
+        return _of_one_key(routing.type, routing.single_key, handler, ctx, request)
+    own = [each for each in keys if _coordinates(ctx, routing.type, each if routing.key is None else getattr(each, routing.key))]
     if len(own) == len(keys):
         return handler.handle(ctx, request)
     others = [each for each in keys if each not in own]
-    refused = refusal(handler, ctx, replace(request, **{kind.asked: others}), NotCoordinator())
+    refused = refusal(handler, ctx, replace(request, **{routing.keys: others}), NotCoordinator())
     if not own:
         return refused
 
     def joined(response: Any) -> Any:
-        return replace(response, **{kind.answered: [*getattr(response, kind.answered), *getattr(refused, kind.answered)]})
+        return replace(response, **{routing.results: [*getattr(response, routing.results), *getattr(refused, routing.results)]})
 
-    return after(handler.handle(ctx, replace(request, **{kind.asked: own})), joined)
-
-
-def _key(asked: Any) -> str:
-    """Of an element: a bare key, or a struct with one."""
-    if isinstance(asked, str):
-        return asked
-    key: str = asked.group_id if hasattr(asked, "group_id") else asked.transactional_id
-    return key
+    return after(handler.handle(ctx, replace(request, **{routing.keys: own})), joined)
 
 
-def _listing(topic_name: str, answered: str, handler: Handler, ctx: RequestContext, request: Any) -> Any:
+def _listing(routing: EachCoordinator, handler: Handler, ctx: RequestContext, request: Any) -> Any:
     def own(response: Any) -> Any:
-        listed: Iterable[Any] = getattr(response, answered)
-        return replace(response, **{answered: [each for each in listed if _coordinates(ctx, topic_name, _key(each))]})
+        listed = getattr(response, routing.results)
+        return replace(
+            response, **{routing.results: [each for each in listed if _coordinates(ctx, routing.type, getattr(each, routing.key))]}
+        )
 
     return after(handler.handle(ctx, request), own)
 
@@ -276,9 +234,9 @@ def _listing(topic_name: str, answered: str, handler: Handler, ctx: RequestConte
 # Directories
 
 
-def _log_dirs(handler: Handler, ctx: RequestContext, request: Any) -> Any:
+def _log_dirs(routing: EachBroker, handler: Handler, ctx: RequestContext, request: Any) -> Any:
     def own(response: Any) -> Any:
-        for directory in response.results:
+        for directory in getattr(response, routing.results):
             for topic in directory.topics:
                 topic.partitions = [each for each in topic.partitions if _has_replica(ctx, topic.name, each.partition_index)]
             directory.topics = [topic for topic in directory.topics if topic.partitions]

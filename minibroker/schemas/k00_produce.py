@@ -20,10 +20,12 @@ With acks=0 there is no response at all.
 
 from __future__ import annotations
 
+from minibroker.wire.routing import PartitionLeader
 from minibroker.wire.schema import NIL_UUID, Int16, Int32, Int64, Records, String, Uuid, field, struct
 
 API_KEY = 0
 VERSIONS = (0, 13)
+ROUTED_BY = PartitionLeader(names_leader_since=10)
 FLEXIBLE_SINCE = 9
 
 

@@ -26,10 +26,12 @@ the first partition that has data is always returned whole (KIP-74).
 
 from __future__ import annotations
 
+from minibroker.wire.routing import PartitionLeader
 from minibroker.wire.schema import NIL_UUID, Int8, Int16, Int32, Int64, Records, String, Uuid, field, struct
 
 API_KEY = 1
 VERSIONS = (0, 18)
+ROUTED_BY = PartitionLeader(fences=True, names_leader_since=16)
 FLEXIBLE_SINCE = 12
 
 

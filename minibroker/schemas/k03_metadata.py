@@ -18,10 +18,12 @@ v13  error_code for the whole answer (KIP-1102)
 
 from __future__ import annotations
 
+from minibroker.wire.routing import AnyBroker
 from minibroker.wire.schema import NIL_UUID, Bool, Int16, Int32, String, Uuid, field, struct
 
 API_KEY = 3
 VERSIONS = (0, 13)
+ROUTED_BY = AnyBroker()
 FLEXIBLE_SINCE = 9
 LEFTOVER_ALLOWED = True  #: librdkafka 2.16 leaves three bytes behind a flexible request for all topics, and Kafka passes over them
 

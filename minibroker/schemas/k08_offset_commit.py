@@ -13,10 +13,12 @@ v10  topic_id instead of name
 
 from __future__ import annotations
 
+from minibroker.wire.routing import Coordinator, CoordinatorType
 from minibroker.wire.schema import NIL_UUID, Int16, Int32, Int64, String, Uuid, field, struct
 
 API_KEY = 8
 VERSIONS = (2, 10)
+ROUTED_BY = Coordinator(CoordinatorType.GROUP, key="group_id")
 FLEXIBLE_SINCE = 8
 
 

@@ -14,10 +14,12 @@ v10  topic_id instead of name
 
 from __future__ import annotations
 
+from minibroker.wire.routing import CoordinatorOfEach, CoordinatorType
 from minibroker.wire.schema import NIL_UUID, Bool, Int16, Int32, Int64, String, Uuid, field, struct
 
 API_KEY = 9
 VERSIONS = (1, 10)
+ROUTED_BY = CoordinatorOfEach(CoordinatorType.GROUP, keys="groups", results="groups", key="group_id", single_key="group_id")
 FLEXIBLE_SINCE = 6
 
 

@@ -11,15 +11,17 @@ v6  share groups (KIP-932)
 
 from __future__ import annotations
 
+from minibroker.wire.routing import AnyBroker, CoordinatorType
 from minibroker.wire.schema import Int8, Int16, Int32, String, field, struct
 
 API_KEY = 10
 VERSIONS = (0, 6)
+ROUTED_BY = AnyBroker()
 FLEXIBLE_SINCE = 3
 
-GROUP = 0  #: key_type; the key is a group_id
-TRANSACTION = 1  #: the key is a transactional_id
-SHARE = 2  #: the key is group_id:topic_id:partition
+GROUP = CoordinatorType.GROUP.value  #: key_type; the key is a group_id
+TRANSACTION = CoordinatorType.TRANSACTION.value  #: the key is a transactional_id
+SHARE = CoordinatorType.SHARE.value  #: the key is group_id:topic_id:partition
 
 
 @struct

@@ -16,10 +16,12 @@ The answer is sent when all members have joined, or were waited for long enough.
 
 from __future__ import annotations
 
+from minibroker.wire.routing import Coordinator, CoordinatorType
 from minibroker.wire.schema import Bool, Bytes, Int16, Int32, String, field, struct
 
 API_KEY = 11
 VERSIONS = (0, 9)
+ROUTED_BY = Coordinator(CoordinatorType.GROUP, key="group_id")
 FLEXIBLE_SINCE = 6
 
 

@@ -12,10 +12,12 @@ The answer is sent when the leader has handed in the assignments.
 
 from __future__ import annotations
 
+from minibroker.wire.routing import Coordinator, CoordinatorType
 from minibroker.wire.schema import Bytes, Int16, Int32, String, field, struct
 
 API_KEY = 14
 VERSIONS = (0, 5)
+ROUTED_BY = Coordinator(CoordinatorType.GROUP, key="group_id")
 FLEXIBLE_SINCE = 4
 
 

@@ -10,10 +10,12 @@ v7  topic_id (KIP-516)
 
 from __future__ import annotations
 
+from minibroker.wire.routing import Controller
 from minibroker.wire.schema import NIL_UUID, Bool, Int8, Int16, Int32, String, Uuid, field, struct
 
 API_KEY = 19
 VERSIONS = (2, 7)
+ROUTED_BY = Controller()
 FLEXIBLE_SINCE = 5
 
 

@@ -7,10 +7,12 @@ v4  flexible
 
 from __future__ import annotations
 
+from minibroker.wire.routing import PartitionLeader
 from minibroker.wire.schema import Int16, Int32, Int64, String, field, struct
 
 API_KEY = 23
 VERSIONS = (2, 4)
+ROUTED_BY = PartitionLeader(fences=True)
 FLEXIBLE_SINCE = 4
 
 

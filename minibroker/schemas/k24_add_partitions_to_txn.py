@@ -10,10 +10,18 @@ v5  TRANSACTION_ABORTABLE may be answered (KIP-890)
 
 from __future__ import annotations
 
+from minibroker.wire.routing import CoordinatorOfEach, CoordinatorType
 from minibroker.wire.schema import Bool, Int16, Int32, Int64, String, field, struct
 
 API_KEY = 24
 VERSIONS = (0, 5)
+ROUTED_BY = CoordinatorOfEach(
+    CoordinatorType.TRANSACTION,
+    keys="transactions",
+    results="results_by_transaction",
+    key="transactional_id",
+    single_key="v3_and_below_transactional_id",
+)
 FLEXIBLE_SINCE = 3
 
 

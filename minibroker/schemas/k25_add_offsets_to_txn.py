@@ -9,10 +9,12 @@ v4  TRANSACTION_ABORTABLE may be answered (KIP-890)
 
 from __future__ import annotations
 
+from minibroker.wire.routing import Coordinator, CoordinatorType
 from minibroker.wire.schema import Int16, Int32, Int64, String, field, struct
 
 API_KEY = 25
 VERSIONS = (0, 4)
+ROUTED_BY = Coordinator(CoordinatorType.TRANSACTION, key="transactional_id")
 FLEXIBLE_SINCE = 3
 
 

@@ -9,10 +9,12 @@ v5  the epoch grows with each end, and the answer tells it (KIP-890, transaction
 
 from __future__ import annotations
 
+from minibroker.wire.routing import Coordinator, CoordinatorType
 from minibroker.wire.schema import Bool, Int16, Int32, Int64, String, field, struct
 
 API_KEY = 26
 VERSIONS = (0, 5)
+ROUTED_BY = Coordinator(CoordinatorType.TRANSACTION, key="transactional_id")
 FLEXIBLE_SINCE = 3
 
 

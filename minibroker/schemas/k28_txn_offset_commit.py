@@ -9,10 +9,12 @@ v5  the coordinator adds the group to the transaction, no AddOffsetsToTxn before
 
 from __future__ import annotations
 
+from minibroker.wire.routing import Coordinator, CoordinatorType
 from minibroker.wire.schema import Int16, Int32, Int64, String, field, struct
 
 API_KEY = 28
 VERSIONS = (0, 5)
+ROUTED_BY = Coordinator(CoordinatorType.GROUP, key="group_id")
 FLEXIBLE_SINCE = 3
 
 

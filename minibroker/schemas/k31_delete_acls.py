@@ -7,10 +7,12 @@ v3  resources of the type USER (KIP-373)
 
 from __future__ import annotations
 
+from minibroker.wire.routing import Controller
 from minibroker.wire.schema import Int8, Int16, Int32, String, field, struct
 
 API_KEY = 31
 VERSIONS = (1, 3)
+ROUTED_BY = Controller()
 FLEXIBLE_SINCE = 2
 
 

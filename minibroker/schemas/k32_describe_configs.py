@@ -14,10 +14,12 @@ config_type    0 unknown, 1 boolean, 2 string, 3 int, 4 short, 5 long, 6 double,
 
 from __future__ import annotations
 
+from minibroker.wire.routing import AnyBroker
 from minibroker.wire.schema import Bool, Int8, Int16, Int32, String, field, struct
 
 API_KEY = 32
 VERSIONS = (0, 4)
+ROUTED_BY = AnyBroker()  #: except for configs of one broker, which only that broker knows
 FLEXIBLE_SINCE = 4
 
 

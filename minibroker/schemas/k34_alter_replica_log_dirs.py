@@ -7,10 +7,12 @@ v2  flexible
 
 from __future__ import annotations
 
+from minibroker.wire.routing import OneBroker
 from minibroker.wire.schema import Int16, Int32, String, field, struct
 
 API_KEY = 34
 VERSIONS = (1, 2)
+ROUTED_BY = OneBroker()
 FLEXIBLE_SINCE = 2
 
 

@@ -7,10 +7,12 @@ v2  flexible
 
 from __future__ import annotations
 
+from minibroker.wire.routing import Controller
 from minibroker.wire.schema import Int8, Int16, Int32, String, field, struct
 
 API_KEY = 43
 VERSIONS = (0, 2)
+ROUTED_BY = Controller()
 FLEXIBLE_SINCE = 2
 
 

@@ -6,10 +6,12 @@ v1  allow_replication_factor_change (KIP-860)
 
 from __future__ import annotations
 
+from minibroker.wire.routing import Controller
 from minibroker.wire.schema import Bool, Int16, Int32, String, field, struct
 
 API_KEY = 45
 VERSIONS = (0, 1)
+ROUTED_BY = Controller()
 FLEXIBLE_SINCE = 0
 
 

@@ -5,10 +5,12 @@ v0  flexible from the start
 
 from __future__ import annotations
 
+from minibroker.wire.routing import Controller
 from minibroker.wire.schema import Int16, Int32, String, field, struct
 
 API_KEY = 46
 VERSIONS = (0, 0)
+ROUTED_BY = Controller()
 FLEXIBLE_SINCE = 0
 
 

@@ -6,10 +6,12 @@ v1  flexible
 
 from __future__ import annotations
 
+from minibroker.wire.routing import AnyBroker
 from minibroker.wire.schema import Bool, Float64, Int8, Int16, Int32, String, field, struct
 
 API_KEY = 48
 VERSIONS = (0, 1)
+ROUTED_BY = AnyBroker()
 FLEXIBLE_SINCE = 1
 
 

@@ -6,10 +6,12 @@ v1  flexible
 
 from __future__ import annotations
 
+from minibroker.wire.routing import Controller
 from minibroker.wire.schema import Bool, Float64, Int16, Int32, String, field, struct
 
 API_KEY = 49
 VERSIONS = (0, 1)
+ROUTED_BY = Controller()
 FLEXIBLE_SINCE = 1
 
 

@@ -7,10 +7,12 @@ v2  error messages, nodes, replica_directory_id (KIP-853)
 
 from __future__ import annotations
 
+from minibroker.wire.routing import Controller
 from minibroker.wire.schema import NIL_UUID, Int16, Int32, Int64, String, UInt16, Uuid, field, struct
 
 API_KEY = 55
 VERSIONS = (0, 2)
+ROUTED_BY = Controller()
 FLEXIBLE_SINCE = 0
 
 

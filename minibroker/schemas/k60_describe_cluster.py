@@ -7,10 +7,12 @@ v2  include_fenced_brokers, is_fenced (KIP-1073)
 
 from __future__ import annotations
 
+from minibroker.wire.routing import AnyBroker
 from minibroker.wire.schema import Bool, Int8, Int16, Int32, String, field, struct
 
 API_KEY = 60
 VERSIONS = (0, 2)
+ROUTED_BY = AnyBroker()
 FLEXIBLE_SINCE = 0
 
 

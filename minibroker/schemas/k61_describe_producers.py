@@ -5,10 +5,12 @@ v0  flexible
 
 from __future__ import annotations
 
+from minibroker.wire.routing import PartitionLeader
 from minibroker.wire.schema import Int16, Int32, Int64, String, field, struct
 
 API_KEY = 61
 VERSIONS = (0, 0)
+ROUTED_BY = PartitionLeader(any_replica=True)
 FLEXIBLE_SINCE = 0
 
 

@@ -5,10 +5,12 @@ v0  flexible
 
 from __future__ import annotations
 
+from minibroker.wire.routing import CoordinatorOfEach, CoordinatorType
 from minibroker.wire.schema import Int16, Int32, Int64, String, field, struct
 
 API_KEY = 65
 VERSIONS = (0, 0)
+ROUTED_BY = CoordinatorOfEach(CoordinatorType.TRANSACTION, keys="transactional_ids", results="transaction_states")
 FLEXIBLE_SINCE = 0
 
 

@@ -8,10 +8,12 @@ Null and -1 in a request mean: as in the last one. The first one, and one after 
 
 from __future__ import annotations
 
+from minibroker.wire.routing import Coordinator, CoordinatorType
 from minibroker.wire.schema import Int16, Int32, String, Uuid, field, struct
 
 API_KEY = 68
 VERSIONS = (0, 1)
+ROUTED_BY = Coordinator(CoordinatorType.GROUP, key="group_id")
 FLEXIBLE_SINCE = 0
 
 

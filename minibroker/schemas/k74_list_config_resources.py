@@ -6,10 +6,12 @@ v1  resources of all types (KIP-1142)
 
 from __future__ import annotations
 
+from minibroker.wire.routing import AnyBroker
 from minibroker.wire.schema import Int8, Int16, Int32, String, field, struct
 
 API_KEY = 74
 VERSIONS = (0, 1)
+ROUTED_BY = AnyBroker()
 FLEXIBLE_SINCE = 0
 
 

@@ -7,10 +7,12 @@ Null in a request means: as in the last one.
 
 from __future__ import annotations
 
+from minibroker.wire.routing import Coordinator, CoordinatorType
 from minibroker.wire.schema import Int16, Int32, String, Uuid, field, struct
 
 API_KEY = 76
 VERSIONS = (1, 1)
+ROUTED_BY = Coordinator(CoordinatorType.GROUP, key="group_id")
 FLEXIBLE_SINCE = 0
 
 

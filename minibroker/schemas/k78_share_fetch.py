@@ -6,10 +6,12 @@ v2  share_acquire_mode (KIP-1206), acknowledgements that renew the lock (KIP-122
 
 from __future__ import annotations
 
+from minibroker.wire.routing import PartitionLeader
 from minibroker.wire.schema import Bool, Int8, Int16, Int32, Int64, Records, String, Uuid, field, struct
 
 API_KEY = 78
 VERSIONS = (1, 2)
+ROUTED_BY = PartitionLeader(names_leader_since=0)
 FLEXIBLE_SINCE = 0
 
 

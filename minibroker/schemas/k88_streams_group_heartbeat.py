@@ -7,10 +7,12 @@ A task is a subtopology at one partition. Null and -1 in a request mean: as in t
 
 from __future__ import annotations
 
+from minibroker.wire.routing import Coordinator, CoordinatorType
 from minibroker.wire.schema import Bool, Int8, Int16, Int32, Int64, String, UInt16, field, struct
 
 API_KEY = 88
 VERSIONS = (0, 0)
+ROUTED_BY = Coordinator(CoordinatorType.GROUP, key="group_id")
 FLEXIBLE_SINCE = 0
 
 

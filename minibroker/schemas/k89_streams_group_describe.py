@@ -5,10 +5,12 @@ v0  flexible from the start
 
 from __future__ import annotations
 
+from minibroker.wire.routing import CoordinatorOfEach, CoordinatorType
 from minibroker.wire.schema import Bool, Int16, Int32, Int64, String, UInt16, field, struct
 
 API_KEY = 89
 VERSIONS = (0, 0)
+ROUTED_BY = CoordinatorOfEach(CoordinatorType.GROUP, keys="group_ids", results="groups")
 FLEXIBLE_SINCE = 0
 
 

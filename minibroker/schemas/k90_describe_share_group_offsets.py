@@ -6,10 +6,12 @@ v1  lag (KIP-1226)
 
 from __future__ import annotations
 
+from minibroker.wire.routing import CoordinatorOfEach, CoordinatorType
 from minibroker.wire.schema import Int16, Int32, Int64, String, Uuid, field, struct
 
 API_KEY = 90
 VERSIONS = (0, 1)
+ROUTED_BY = CoordinatorOfEach(CoordinatorType.GROUP, keys="groups", results="groups", key="group_id")
 FLEXIBLE_SINCE = 0
 
 

@@ -5,10 +5,12 @@ v0  flexible from the start
 
 from __future__ import annotations
 
+from minibroker.wire.routing import Coordinator, CoordinatorType
 from minibroker.wire.schema import Int16, Int32, String, Uuid, field, struct
 
 API_KEY = 92
 VERSIONS = (0, 0)
+ROUTED_BY = Coordinator(CoordinatorType.GROUP, key="group_id")
 FLEXIBLE_SINCE = 0
 
 

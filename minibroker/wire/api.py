@@ -1,9 +1,11 @@
-"""An API as its schema module declares it: key, name, versions, request and response."""
+"""An API as its schema module declares it: key, name, versions, routing, request and response."""
 
 from __future__ import annotations
 
 from types import ModuleType
 from typing import Any, Final
+
+from minibroker.wire.routing import Routing
 
 NEVER: Final = 32768  #: a FLEXIBLE_SINCE above every version
 
@@ -11,7 +13,7 @@ NEVER: Final = 32768  #: a FLEXIBLE_SINCE above every version
 class Api:
     """What the broker and its clients know of one API key."""
 
-    __slots__ = ("Request", "Response", "flexible_since", "key", "leftover_allowed", "max_version", "min_version", "name")
+    __slots__ = ("Request", "Response", "flexible_since", "key", "leftover_allowed", "max_version", "min_version", "name", "routed_by")
 
     def __init__(self, module: ModuleType) -> None:
         self.key: int = module.API_KEY
@@ -19,6 +21,9 @@ class Api:
         self.min_version: int
         self.max_version: int  #: inclusive; versions that we serve, the schema may know more
         self.min_version, self.max_version = module.VERSIONS
+        if not hasattr(module, "ROUTED_BY"):
+            raise TypeError(f"{module.__name__} must declare ROUTED_BY: which broker serves a request (minibroker/wire/routing.py)")
+        self.routed_by: Routing = module.ROUTED_BY  #: which broker a request must be sent to
         flexible_since: int | None = module.FLEXIBLE_SINCE
         self.flexible_since = NEVER if flexible_since is None else flexible_since
         #: Apache Kafka ignores bytes behind any request; we do so only where a client in use leaves some.
@@ -39,7 +44,11 @@ class Api:
 
 
 def api_of(module: ModuleType) -> Api:
-    """Read the declarations of a schema module (API_KEY, VERSIONS, FLEXIBLE_SINCE or None, Request, Response)."""
+    """Read the declarations of a schema module (API_KEY, VERSIONS, ROUTED_BY, FLEXIBLE_SINCE or None, Request, Response).
+
+    Raises:
+        TypeError: the module does not declare ROUTED_BY.
+    """
     return Api(module)
 
 

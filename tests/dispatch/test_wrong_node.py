@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from minibroker.cluster.nodes import NO_LEADER
-from minibroker.dispatch import registry, wrong_node
 from minibroker.dispatch.read_replica import NOWHERE
 from minibroker.errors import (
     CoordinatorNotAvailable,
@@ -372,16 +371,3 @@ def test_each_broker_has_its_own_dynamic_configs_and_keeps_them(tmp_path: Path) 
     nodes.broker.services.coordinators.stop()
     nodes.broker.cluster.close()
     assert in_force(NodesInMemory(3, folder=tmp_path)) == [30, 20, 30]
-
-
-def test_schemas_that_the_guard_names_are_those_that_it_means() -> None:
-    """Its tables are numbers and names of fields: each must be there."""
-    apis = {handler.api.key: handler.api for handler in registry.load()}
-    for key, (_, field) in wrong_node._OF_ONE_KEY.items():
-        assert field in apis[key].Request.declared_
-    for key, kind in wrong_node._OF_KEYS.items():
-        assert kind.asked in apis[key].Request.declared_
-        assert kind.answered in apis[key].Response.declared_
-        assert kind.single is None or kind.single in apis[key].Request.declared_
-    for key, (_, answered) in wrong_node._LISTING.items():
-        assert answered in apis[key].Response.declared_

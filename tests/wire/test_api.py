@@ -6,6 +6,7 @@ import pytest
 
 from minibroker.schemas import k02_list_offsets, k18_api_versions, k23_offset_for_leader_epoch, k75_describe_topic_partitions
 from minibroker.wire.api import api_of
+from minibroker.wire.routing import AnyBroker
 
 
 @pytest.mark.parametrize(
@@ -31,6 +32,13 @@ def test_versions() -> None:
 
 def test_an_api_may_never_be_flexible() -> None:
     module = ModuleType("minibroker.schemas.k17_sasl_handshake")
-    vars(module).update(API_KEY=17, VERSIONS=(0, 1), FLEXIBLE_SINCE=None, Request=object, Response=object)
+    vars(module).update(API_KEY=17, VERSIONS=(0, 1), ROUTED_BY=AnyBroker(), FLEXIBLE_SINCE=None, Request=object, Response=object)
     assert not api_of(module).flexible(32767)
     assert repr(api_of(module)) == "<Api 17 SaslHandshake 0..1>"
+
+
+def test_an_api_without_routing_fails_when_its_schema_is_read() -> None:
+    module = ModuleType("minibroker.schemas.k93_new")
+    vars(module).update(API_KEY=93, VERSIONS=(0, 0), FLEXIBLE_SINCE=0, Request=object, Response=object)
+    with pytest.raises(TypeError, match=r"minibroker\.schemas\.k93_new must declare ROUTED_BY"):
+        api_of(module)
