@@ -1,9 +1,9 @@
-"""Where requests and answers speak of topics and partitions, found in their schemas: nothing here knows an API by its name.
+"""Topics and partitions that requests and responses are about, found by the TopicName, TopicId and PartitionIndex fields of their schemas.
 
     request    [groups | transactions | markers]  ->  topics by name, by id, as resources  ->  [partitions: structs or bare indexes]
-    answer     [...]                              ->  topics with an error code in or under them  ->  [partitions with an error code]
+    response   [...]                              ->  topics with an error code in or under them  ->  [partitions with an error code]
 
-A topic without partitions under it is a place by itself (CreateTopics), of partition None.
+A topic without partitions under it is a place by itself (CreateTopics), with partition None.
 """
 
 from __future__ import annotations
@@ -14,12 +14,10 @@ from uuid import UUID
 
 from minibroker.dispatch.error_answer import ERROR_CODES, has_error_code
 from minibroker.wire.api import Api
-from minibroker.wire.schema import NIL_UUID, Field, Struct, fields_of
+from minibroker.wire.schema import NIL_UUID, PARTITION_INDEX, TOPIC_ID, TOPIC_NAME, Struct, fields_of
 
 T = TypeVar("T")
 
-_NAMES: Final = ("name", "topic", "topic_name", "resource_name")
-_INDEXES: Final = ("partition_index", "index", "partition", "partition_id")
 _RESOURCE_IS_TOPIC: Final = 2  #: ConfigResource.Type.TOPIC
 
 
@@ -52,28 +50,33 @@ def _once_a_type(function: Callable[[type[Any]], T]) -> Callable[[type[Any]], T]
 
 
 @_once_a_type
+def _entities(struct_type: type[Any]) -> dict[str, str]:
+    """TOPIC_NAME, TOPIC_ID and PARTITION_INDEX, with the field for each that the struct has."""
+    return {field.entity: field.name for field in fields_of(struct_type) if field.entity is not None and not field.is_array}
+
+
+def _names_topic(struct_type: type[Any] | None) -> bool:
+    return struct_type is not None and not _entities(struct_type).keys().isdisjoint((TOPIC_NAME, TOPIC_ID))
+
+
+@_once_a_type
 def shape_of(struct_type: type[Any]) -> Shape:
     """Of a request, or of an element of one of its `groups`."""
-    lists = [field for field in fields_of(struct_type) if field.is_array and "forgotten" not in field.name]
-    topics = tuple(field.name for field in lists if _is_topics(field))
-    inner = [field for field in lists if field.struct is not None and field.name not in topics]
+    lists = [field for field in fields_of(struct_type) if field.is_array]
+    topics = tuple(field.name for field in lists if _names_topic(field.struct))
+    inner = [field for field in lists if field.name not in topics]
     groups = tuple(field.name for field in inner if field.struct is not None and any(shape_of(field.struct)[:2]))
-    bare = tuple(field.name for field in lists if field.kind == "string" and field.name == "topic_names")
+    bare = tuple(field.name for field in lists if field.entity == TOPIC_NAME)
     return Shape(groups, topics, bare)
-
-
-def _is_topics(field: Field) -> bool:
-    if field.struct is None:
-        return False
-    names = {each.name for each in fields_of(field.struct)}
-    return ("topic" in field.name and bool(names & {*_NAMES, "topic_id"})) or (field.name == "resources" and "resource_type" in names)
 
 
 @_once_a_type
 def partitions_field(topic_type: type[Any]) -> str | None:
-    """The list of partitions in a request's topic."""
+    """The list of partitions in a topic."""
     for field in fields_of(topic_type):
-        if field.is_array and "partition" in field.name and (field.kind == "int32" or field.struct is not None):
+        if field.is_array and (
+            field.entity == PARTITION_INDEX or (field.struct is not None and PARTITION_INDEX in _entities(field.struct))
+        ):
             return field.name
     return None
 
@@ -93,22 +96,20 @@ def own_error_code(struct_type: type[Any]) -> str | None:
 
 
 def topic_of(element: Struct) -> tuple[str, UUID] | None:
-    """Name and id of a topic's struct, one of them empty as a rule; None where it is no topic."""
-    declared = type(element).declared_
-    if getattr(element, "resource_type", _RESOURCE_IS_TOPIC) != _RESOURCE_IS_TOPIC:
+    """Name and id of a topic's struct, one of them empty as a rule; None if the struct is not a topic."""
+    entities = _entities(type(element))
+    name, topic_id = entities.get(TOPIC_NAME), entities.get(TOPIC_ID)
+    if (name is None and topic_id is None) or getattr(element, "resource_type", _RESOURCE_IS_TOPIC) != _RESOURCE_IS_TOPIC:
         return None
-    name = next((getattr(element, each) for each in _NAMES if each in declared), None)
-    if name is None and "topic_id" not in declared:
-        return None
-    return name or "", getattr(element, "topic_id", NIL_UUID)
+    return (getattr(element, name) or "") if name else "", getattr(element, topic_id) if topic_id else NIL_UUID
 
 
 def index_of(partition: Any) -> int | None:
     """The index of a partition: itself, or a field of its struct."""
     if isinstance(partition, int):
         return partition
-    declared = type(partition).declared_
-    return next((getattr(partition, each) for each in _INDEXES if each in declared), None)
+    name = _entities(type(partition)).get(PARTITION_INDEX)
+    return None if name is None else getattr(partition, name)
 
 
 def places_in(request: Struct) -> Iterator[Place]:
@@ -139,8 +140,7 @@ def answers_places(response_type: type[Any]) -> bool:
         struct_type = next(field.struct for field in fields_of(response_type) if field.name == name)
         if struct_type is None:
             continue
-        names = {field.name for field in fields_of(struct_type)}
-        if names & {*_NAMES, "topic_id"} or answers_places(struct_type):
+        if _names_topic(struct_type) or answers_places(struct_type):
             return True
     return False
 
@@ -160,9 +160,7 @@ def _asks_partitions(struct_type: type[Any]) -> bool:
 
 def _answers_partitions(struct_type: type[Any]) -> bool:
     types = [field.struct for field in fields_of(struct_type) if field.name in answer_lists(struct_type)]
-    return any(
-        each is not None and (bool({field.name for field in fields_of(each)} & {*_INDEXES}) or _answers_partitions(each)) for each in types
-    )
+    return any(each is not None and (PARTITION_INDEX in _entities(each) or _answers_partitions(each)) for each in types)
 
 
 def overlays(response_type: type[Any]) -> bool:
@@ -172,5 +170,4 @@ def overlays(response_type: type[Any]) -> bool:
 
 
 def _is_topic_apart(struct_type: type[Any]) -> bool:
-    is_topic = bool({field.name for field in fields_of(struct_type)} & {*_NAMES})
-    return is_topic and own_error_code(struct_type) is not None and _answers_partitions(struct_type)
+    return TOPIC_NAME in _entities(struct_type) and own_error_code(struct_type) is not None and _answers_partitions(struct_type)

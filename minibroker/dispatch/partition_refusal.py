@@ -21,7 +21,7 @@ from minibroker.cluster.partition import Partition
 from minibroker.coordinator.fetch_session import OPENING_EPOCH, FetchSession
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.middleware import after, then
-from minibroker.dispatch.partition_places import Place, places_in
+from minibroker.dispatch.partition_places import Place, index_of, partitions_field, places_in, topic_of
 from minibroker.dispatch.partition_split import ErrorOf, join, split
 from minibroker.dispatch.registry import Handler
 from minibroker.errors import FencedLeaderEpoch, KafkaError, NotLeaderOrFollower, ShareSessionNotFound, WireError
@@ -166,7 +166,7 @@ def tell_leaders(handler: Handler, ctx: RequestContext, response: Any) -> Any:
     schema = sys.modules[handler.api.Response.__module__]
     told: set[int] = set()
     for topic in response.responses:
-        for result in topic.partitions if hasattr(topic, "partitions") else topic.partition_responses:
+        for result in getattr(topic, partitions_field(type(topic)) or ""):
             if result.error_code in codes:
                 result.current_leader = _leader(ctx, topic, result)
                 told.add(result.current_leader.leader_id)
@@ -181,10 +181,10 @@ def _leader(ctx: RequestContext, topic: Any, result: Any) -> Any:
     """A partition's leader by the nodes that clients are told of, of the type that the result has for it; -1 where nobody knows."""
     kind = type(result.current_leader)
     cluster = ctx.services.cluster
-    index = result.index if hasattr(result, "index") else result.partition_index
-    name = getattr(topic, "name", "") or getattr(topic, "topic", "")
-    found = cluster.topics.get(name) if name else cluster.image.topics_by_id.get(topic.topic_id)
-    if found is None or not 0 <= index < len(found.partitions):
+    index = index_of(result)
+    name, topic_id = topic_of(topic) or ("", NIL_UUID)
+    found = cluster.topics.get(name) if name else cluster.image.topics_by_id.get(topic_id)
+    if found is None or index is None or not 0 <= index < len(found.partitions):
         return kind(leader_id=-1, leader_epoch=-1)
     partition = found.partitions[index]
     return kind(leader_id=ctx.nodes.leader_of(partition), leader_epoch=partition.leader_epoch)

@@ -26,7 +26,7 @@ from minibroker.cluster.topic import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_T
 from minibroker.coordinator.placement import partition_of
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.middleware import after, refusal, wrapped
-from minibroker.dispatch.partition_places import index_of
+from minibroker.dispatch.partition_places import index_of, topic_of
 from minibroker.dispatch.partition_refusal import serve, session_of
 from minibroker.dispatch.read_replica import fetch
 from minibroker.dispatch.registry import Handler, Registry
@@ -124,7 +124,7 @@ def _epoch_said(ctx: RequestContext, request: Any, partition: Partition) -> int:
     """By the request, or before by its Fetch session."""
     names = {partition.topic, partition.topic_id}
     for topic in request.topics:
-        if not names.isdisjoint(getattr(topic, each, None) for each in ("name", "topic", "topic_id")):
+        if not names.isdisjoint(topic_of(topic) or ()):
             for each in topic.partitions:
                 if index_of(each) == partition.index:
                     return int(each.current_leader_epoch)

@@ -21,7 +21,7 @@ With acks=0 there is no response at all.
 from __future__ import annotations
 
 from minibroker.wire.routing import PartitionLeader
-from minibroker.wire.schema import NIL_UUID, Int16, Int32, Int64, Records, String, Uuid, field, struct
+from minibroker.wire.schema import NIL_UUID, Int16, Int32, Int64, PartitionIndex, Records, String, TopicId, TopicName, field, struct
 
 API_KEY = 0
 VERSIONS = (0, 13)
@@ -31,14 +31,14 @@ FLEXIBLE_SINCE = 9
 
 @struct
 class Partition:
-    index: Int32
+    index: PartitionIndex
     records: Records | None  #: one record batch, below v3 a message set; null is refused by the broker, not by the wire format
 
 
 @struct
 class Topic:
-    name: String = field(until=12, default="")
-    topic_id: Uuid = field(since=13, default=NIL_UUID)
+    name: TopicName = field(until=12, default="")
+    topic_id: TopicId = field(since=13, default=NIL_UUID)
     partition_data: list[Partition]
 
 
@@ -64,7 +64,7 @@ class LeaderIdAndEpoch:
 
 @struct
 class PartitionResult:
-    index: Int32
+    index: PartitionIndex
     error_code: Int16
     base_offset: Int64  #: offset given to the first record, -1 on error
     log_append_time_ms: Int64 = field(since=2, default=-1)  #: -1 when the topic keeps the producer's timestamps
@@ -76,8 +76,8 @@ class PartitionResult:
 
 @struct
 class TopicResult:
-    name: String = field(until=12, default="")
-    topic_id: Uuid = field(since=13, default=NIL_UUID)
+    name: TopicName = field(until=12, default="")
+    topic_id: TopicId = field(since=13, default=NIL_UUID)
     partition_responses: list[PartitionResult]
 
 

@@ -27,7 +27,21 @@ the first partition that has data is always returned whole (KIP-74).
 from __future__ import annotations
 
 from minibroker.wire.routing import PartitionLeader
-from minibroker.wire.schema import NIL_UUID, Int8, Int16, Int32, Int64, Records, String, Uuid, field, struct
+from minibroker.wire.schema import (
+    NIL_UUID,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    PartitionIndex,
+    Records,
+    String,
+    TopicId,
+    TopicName,
+    Uuid,
+    field,
+    struct,
+)
 
 API_KEY = 1
 VERSIONS = (0, 18)
@@ -43,7 +57,7 @@ class ReplicaState:
 
 @struct
 class Partition:
-    partition: Int32
+    partition: PartitionIndex
     current_leader_epoch: Int32 = field(since=9, default=-1)  #: -1 asks for no fencing
     fetch_offset: Int64
     last_fetched_epoch: Int32 = field(since=12, default=-1)  #: -1 when nothing was fetched yet, or not tracked
@@ -55,8 +69,8 @@ class Partition:
 
 @struct
 class Topic:
-    topic: String = field(until=12, default="")
-    topic_id: Uuid = field(since=13, default=NIL_UUID)
+    topic: TopicName = field(until=12, default="")
+    topic_id: TopicId = field(since=13, default=NIL_UUID)
     partitions: list[Partition]
 
 
@@ -109,7 +123,7 @@ class AbortedTransaction:
 
 @struct
 class PartitionResult:
-    partition_index: Int32
+    partition_index: PartitionIndex
     error_code: Int16
     high_watermark: Int64
     last_stable_offset: Int64 = field(since=4, default=-1)  #: all transactions below it are decided
@@ -124,8 +138,8 @@ class PartitionResult:
 
 @struct
 class TopicResult:
-    topic: String = field(until=12, default="")
-    topic_id: Uuid = field(since=13, default=NIL_UUID)
+    topic: TopicName = field(until=12, default="")
+    topic_id: TopicId = field(since=13, default=NIL_UUID)
     partitions: list[PartitionResult]
 
 

@@ -17,7 +17,7 @@ v11  timestamp -6, the earliest offset still to be tiered (KIP-1023)
 from __future__ import annotations
 
 from minibroker.wire.routing import PartitionLeader
-from minibroker.wire.schema import Int8, Int16, Int32, Int64, String, field, struct
+from minibroker.wire.schema import Int8, Int16, Int32, Int64, PartitionIndex, TopicName, field, struct
 
 API_KEY = 2
 VERSIONS = (0, 11)
@@ -27,7 +27,7 @@ FLEXIBLE_SINCE = 6
 
 @struct
 class Partition:
-    partition_index: Int32
+    partition_index: PartitionIndex
     current_leader_epoch: Int32 = field(since=4, default=-1)  #: -1 asks for no fencing
     timestamp: Int64  #: ms since 1970 for the first record at or after it; -1 latest, -2 earliest, -3 to -6 above
     max_num_offsets: Int32 = field(until=0, default=1)
@@ -35,7 +35,7 @@ class Partition:
 
 @struct
 class Topic:
-    name: String
+    name: TopicName
     partitions: list[Partition]
 
 
@@ -49,7 +49,7 @@ class Request:
 
 @struct
 class PartitionResult:
-    partition_index: Int32
+    partition_index: PartitionIndex
     error_code: Int16
     old_style_offsets: list[Int64] = field(until=0, default=())  #: the largest first
     timestamp: Int64 = field(since=1, default=-1)  #: of the record found by timestamp, else -1
@@ -59,7 +59,7 @@ class PartitionResult:
 
 @struct
 class TopicResult:
-    name: String
+    name: TopicName
     partitions: list[PartitionResult]
 
 

@@ -19,7 +19,7 @@ v13  error_code for the whole answer (KIP-1102)
 from __future__ import annotations
 
 from minibroker.wire.routing import AnyBroker
-from minibroker.wire.schema import NIL_UUID, Bool, Int16, Int32, String, Uuid, field, struct
+from minibroker.wire.schema import NIL_UUID, Bool, Int16, Int32, PartitionIndex, String, TopicId, TopicName, field, struct
 
 API_KEY = 3
 VERSIONS = (0, 13)
@@ -32,8 +32,8 @@ OPERATIONS_NOT_ASKED_FOR = -(2**31)  #: authorized operations when the client di
 
 @struct
 class Topic:
-    topic_id: Uuid = field(since=10, default=NIL_UUID)
-    name: String | None = field(nullable=10)  #: null asks by topic_id
+    topic_id: TopicId = field(since=10, default=NIL_UUID)
+    name: TopicName | None = field(nullable=10)  #: null asks by topic_id
 
 
 @struct
@@ -55,7 +55,7 @@ class Broker:
 @struct
 class PartitionResult:
     error_code: Int16
-    partition_index: Int32
+    partition_index: PartitionIndex
     leader_id: Int32  #: -1 when there is no leader
     leader_epoch: Int32 = field(since=7, default=-1)
     replica_nodes: list[Int32]
@@ -66,8 +66,8 @@ class PartitionResult:
 @struct
 class TopicResult:
     error_code: Int16
-    name: String | None = field(nullable=12)  #: null only for an unknown topic_id
-    topic_id: Uuid = field(since=10, default=NIL_UUID)  #: zero only for an unknown name
+    name: TopicName | None = field(nullable=12)  #: null only for an unknown topic_id
+    topic_id: TopicId = field(since=10, default=NIL_UUID)  #: zero only for an unknown name
     is_internal: Bool = field(since=1, default=False)
     partitions: list[PartitionResult]
     topic_authorized_operations: Int32 = field(since=8, default=OPERATIONS_NOT_ASKED_FOR)  #: bit n stands for AclOperation n

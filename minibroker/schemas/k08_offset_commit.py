@@ -14,7 +14,7 @@ v10  topic_id instead of name
 from __future__ import annotations
 
 from minibroker.wire.routing import Coordinator, CoordinatorType
-from minibroker.wire.schema import NIL_UUID, Int16, Int32, Int64, String, Uuid, field, struct
+from minibroker.wire.schema import NIL_UUID, Int16, Int32, Int64, PartitionIndex, String, TopicId, TopicName, field, struct
 
 API_KEY = 8
 VERSIONS = (2, 10)
@@ -24,7 +24,7 @@ FLEXIBLE_SINCE = 8
 
 @struct
 class Partition:
-    partition_index: Int32
+    partition_index: PartitionIndex
     committed_offset: Int64  #: the next offset to read
     committed_leader_epoch: Int32 = field(since=6, default=-1)
     committed_metadata: String | None  #: whatever the client wants to keep with it
@@ -32,8 +32,8 @@ class Partition:
 
 @struct
 class Topic:
-    name: String = field(until=9, default="")
-    topic_id: Uuid = field(since=10, default=NIL_UUID)
+    name: TopicName = field(until=9, default="")
+    topic_id: TopicId = field(since=10, default=NIL_UUID)
     partitions: list[Partition]
 
 
@@ -49,14 +49,14 @@ class Request:
 
 @struct
 class PartitionResult:
-    partition_index: Int32
+    partition_index: PartitionIndex
     error_code: Int16
 
 
 @struct
 class TopicResult:
-    name: String = field(until=9, default="")
-    topic_id: Uuid = field(since=10, default=NIL_UUID)
+    name: TopicName = field(until=9, default="")
+    topic_id: TopicId = field(since=10, default=NIL_UUID)
     partitions: list[PartitionResult]
 
 

@@ -15,7 +15,7 @@ v10  topic_id instead of name
 from __future__ import annotations
 
 from minibroker.wire.routing import CoordinatorOfEach, CoordinatorType
-from minibroker.wire.schema import NIL_UUID, Bool, Int16, Int32, Int64, String, Uuid, field, struct
+from minibroker.wire.schema import NIL_UUID, Bool, Int16, Int32, Int64, PartitionIndex, String, TopicId, TopicName, field, struct
 
 API_KEY = 9
 VERSIONS = (1, 10)
@@ -27,17 +27,17 @@ FLEXIBLE_SINCE = 6
 class Topic:
     """Up to v7."""
 
-    name: String
-    partition_indexes: list[Int32]
+    name: TopicName
+    partition_indexes: list[PartitionIndex]
 
 
 @struct
 class GroupTopic:
     """From v8 on; Kafka's name is OffsetFetchRequestTopics."""
 
-    name: String = field(until=9, default="")
-    topic_id: Uuid = field(since=10, default=NIL_UUID)
-    partition_indexes: list[Int32]
+    name: TopicName = field(until=9, default="")
+    topic_id: TopicId = field(since=10, default=NIL_UUID)
+    partition_indexes: list[PartitionIndex]
 
 
 @struct
@@ -60,7 +60,7 @@ class Request:
 class PartitionResult:
     """Up to v7."""
 
-    partition_index: Int32
+    partition_index: PartitionIndex
     committed_offset: Int64  #: -1 when there is none
     committed_leader_epoch: Int32 = field(since=5, default=-1)
     metadata: String | None
@@ -71,7 +71,7 @@ class PartitionResult:
 class TopicResult:
     """Up to v7."""
 
-    name: String
+    name: TopicName
     partitions: list[PartitionResult]
 
 
@@ -79,7 +79,7 @@ class TopicResult:
 class GroupPartitionResult:
     """From v8 on; Kafka's name is OffsetFetchResponsePartitions."""
 
-    partition_index: Int32
+    partition_index: PartitionIndex
     committed_offset: Int64  #: -1 when there is none
     committed_leader_epoch: Int32 = field(default=-1)
     metadata: String | None
@@ -90,8 +90,8 @@ class GroupPartitionResult:
 class GroupTopicResult:
     """From v8 on; Kafka's name is OffsetFetchResponseTopics."""
 
-    name: String = field(until=9, default="")
-    topic_id: Uuid = field(since=10, default=NIL_UUID)
+    name: TopicName = field(until=9, default="")
+    topic_id: TopicId = field(since=10, default=NIL_UUID)
     partitions: list[GroupPartitionResult]
 
 

@@ -11,7 +11,7 @@ v7  topic_id (KIP-516)
 from __future__ import annotations
 
 from minibroker.wire.routing import Controller
-from minibroker.wire.schema import NIL_UUID, Bool, Int8, Int16, Int32, String, Uuid, field, struct
+from minibroker.wire.schema import NIL_UUID, Bool, Int8, Int16, Int32, String, TopicId, TopicName, field, struct
 
 API_KEY = 19
 VERSIONS = (2, 7)
@@ -33,7 +33,7 @@ class Config:
 
 @struct
 class Topic:
-    name: String
+    name: TopicName
     num_partitions: Int32  #: -1 with assignments, or for the broker's num.partitions
     replication_factor: Int16  #: -1 with assignments, or for the broker's default.replication.factor
     assignments: list[Assignment]  #: empty: the broker chooses
@@ -58,8 +58,8 @@ class ConfigResult:
 
 @struct
 class TopicResult:
-    name: String
-    topic_id: Uuid = field(since=7, default=NIL_UUID)
+    name: TopicName
+    topic_id: TopicId = field(since=7, default=NIL_UUID)
     error_code: Int16
     error_message: String | None
     topic_config_error_code: Int16 = field(since=5, tag=0, default=0)  #: why configs is null

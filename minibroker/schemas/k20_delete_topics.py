@@ -11,7 +11,7 @@ v6  topics, by name or by topic_id, take the place of topic_names (KIP-516)
 from __future__ import annotations
 
 from minibroker.wire.routing import Controller
-from minibroker.wire.schema import NIL_UUID, Int16, Int32, String, Uuid, field, struct
+from minibroker.wire.schema import NIL_UUID, Int16, Int32, String, TopicId, TopicName, field, struct
 
 API_KEY = 20
 VERSIONS = (1, 6)
@@ -21,21 +21,21 @@ FLEXIBLE_SINCE = 4
 
 @struct
 class Topic:
-    name: String | None = field(default=None)  #: either a name, or null and
-    topic_id: Uuid  #: a topic_id other than zero
+    name: TopicName | None = field(default=None)  #: either a name, or null and
+    topic_id: TopicId  #: a topic_id other than zero
 
 
 @struct
 class Request:
     topics: list[Topic] = field(since=6, default=())
-    topic_names: list[String] = field(until=5, default=())
+    topic_names: list[TopicName] = field(until=5, default=())
     timeout_ms: Int32
 
 
 @struct
 class TopicResult:
-    name: String | None = field(nullable=6)  #: null for a topic_id that is not known or not to be seen
-    topic_id: Uuid = field(since=6, default=NIL_UUID)
+    name: TopicName | None = field(nullable=6)  #: null for a topic_id that is not known or not to be seen
+    topic_id: TopicId = field(since=6, default=NIL_UUID)
     error_code: Int16
     error_message: String | None = field(since=5, default=None)
 

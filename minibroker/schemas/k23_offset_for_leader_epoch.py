@@ -8,7 +8,7 @@ v4  flexible
 from __future__ import annotations
 
 from minibroker.wire.routing import PartitionLeader
-from minibroker.wire.schema import Int16, Int32, Int64, String, field, struct
+from minibroker.wire.schema import Int16, Int32, Int64, PartitionIndex, TopicName, field, struct
 
 API_KEY = 23
 VERSIONS = (2, 4)
@@ -18,14 +18,14 @@ FLEXIBLE_SINCE = 4
 
 @struct
 class Partition:
-    partition: Int32
+    partition: PartitionIndex
     current_leader_epoch: Int32 = field(default=-1)  #: -1 asks for no fencing
     leader_epoch: Int32  #: the epoch to look up
 
 
 @struct
 class Topic:
-    topic: String
+    topic: TopicName
     partitions: list[Partition]
 
 
@@ -38,14 +38,14 @@ class Request:
 @struct
 class PartitionResult:
     error_code: Int16
-    partition: Int32
+    partition: PartitionIndex
     leader_epoch: Int32 = field(default=-1)  #: the largest epoch not above the one asked for, -1 when there is none
     end_offset: Int64 = field(default=-1)  #: one past the last record of that epoch
 
 
 @struct
 class TopicResult:
-    topic: String
+    topic: TopicName
     partitions: list[PartitionResult]
 
 

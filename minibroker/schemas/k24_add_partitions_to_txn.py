@@ -11,7 +11,7 @@ v5  TRANSACTION_ABORTABLE may be answered (KIP-890)
 from __future__ import annotations
 
 from minibroker.wire.routing import CoordinatorOfEach, CoordinatorType
-from minibroker.wire.schema import Bool, Int16, Int32, Int64, String, field, struct
+from minibroker.wire.schema import Bool, Int16, Int32, Int64, PartitionIndex, String, TopicName, field, struct
 
 API_KEY = 24
 VERSIONS = (0, 5)
@@ -27,8 +27,8 @@ FLEXIBLE_SINCE = 3
 
 @struct
 class Topic:
-    name: String
-    partitions: list[Int32]
+    name: TopicName
+    partitions: list[PartitionIndex]
 
 
 @struct
@@ -51,13 +51,13 @@ class Request:
 
 @struct
 class PartitionResult:
-    partition_index: Int32
+    partition_index: PartitionIndex
     partition_error_code: Int16
 
 
 @struct
 class TopicResult:
-    name: String
+    name: TopicName
     results_by_partition: list[PartitionResult]
 
 

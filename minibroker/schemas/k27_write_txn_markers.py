@@ -7,7 +7,7 @@ v2  transaction_version, so that a partition checks a marker's epoch as strictly
 from __future__ import annotations
 
 from minibroker.wire.routing import PartitionLeader
-from minibroker.wire.schema import Bool, Int8, Int16, Int32, Int64, String, field, struct
+from minibroker.wire.schema import Bool, Int8, Int16, Int32, Int64, PartitionIndex, TopicName, field, struct
 
 API_KEY = 27
 VERSIONS = (1, 2)
@@ -17,8 +17,8 @@ FLEXIBLE_SINCE = 1
 
 @struct
 class Topic:
-    name: String
-    partition_indexes: list[Int32]
+    name: TopicName
+    partition_indexes: list[PartitionIndex]
 
 
 @struct
@@ -38,13 +38,13 @@ class Request:
 
 @struct
 class PartitionResult:
-    partition_index: Int32
+    partition_index: PartitionIndex
     error_code: Int16
 
 
 @struct
 class TopicResult:
-    name: String
+    name: TopicName
     partitions: list[PartitionResult]
 
 

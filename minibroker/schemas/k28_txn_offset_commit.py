@@ -10,7 +10,7 @@ v5  the coordinator adds the group to the transaction, no AddOffsetsToTxn before
 from __future__ import annotations
 
 from minibroker.wire.routing import Coordinator, CoordinatorType
-from minibroker.wire.schema import Int16, Int32, Int64, String, field, struct
+from minibroker.wire.schema import Int16, Int32, Int64, PartitionIndex, String, TopicName, field, struct
 
 API_KEY = 28
 VERSIONS = (0, 5)
@@ -20,7 +20,7 @@ FLEXIBLE_SINCE = 3
 
 @struct
 class Partition:
-    partition_index: Int32
+    partition_index: PartitionIndex
     committed_offset: Int64  #: the next offset to read
     committed_leader_epoch: Int32 = field(since=2, default=-1)
     committed_metadata: String | None
@@ -28,7 +28,7 @@ class Partition:
 
 @struct
 class Topic:
-    name: String
+    name: TopicName
     partitions: list[Partition]
 
 
@@ -46,13 +46,13 @@ class Request:
 
 @struct
 class PartitionResult:
-    partition_index: Int32
+    partition_index: PartitionIndex
     error_code: Int16
 
 
 @struct
 class TopicResult:
-    name: String
+    name: TopicName
     partitions: list[PartitionResult]
 
 

@@ -8,7 +8,7 @@ v3  resources of the type USER (KIP-373)
 from __future__ import annotations
 
 from minibroker.wire.routing import Controller
-from minibroker.wire.schema import Int8, Int16, Int32, String, field, struct
+from minibroker.wire.schema import Int8, Int16, Int32, ResourceName, String, field, struct
 
 API_KEY = 31
 VERSIONS = (1, 3)
@@ -41,7 +41,7 @@ class MatchingAcl:
     error_code: Int16 = field(default=0)
     error_message: String | None
     resource_type: Int8
-    resource_name: String
+    resource_name: ResourceName
     pattern_type: Int8 = field(default=3)
     principal: String
     host: String

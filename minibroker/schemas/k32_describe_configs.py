@@ -15,7 +15,7 @@ config_type    0 unknown, 1 boolean, 2 string, 3 int, 4 short, 5 long, 6 double,
 from __future__ import annotations
 
 from minibroker.wire.routing import AnyBroker
-from minibroker.wire.schema import Bool, Int8, Int16, Int32, String, field, struct
+from minibroker.wire.schema import Bool, Int8, Int16, Int32, ResourceName, String, field, struct
 
 API_KEY = 32
 VERSIONS = (0, 4)
@@ -26,7 +26,7 @@ FLEXIBLE_SINCE = 4
 @struct
 class Resource:
     resource_type: Int8
-    resource_name: String  #: a topic's name, a broker's id, or "" for what all brokers share
+    resource_name: ResourceName  #: a topic's name, a broker's id, or "" for what all brokers share
     configuration_keys: list[String] | None  #: null asks for every key
 
 
@@ -62,7 +62,7 @@ class Result:
     error_code: Int16
     error_message: String | None
     resource_type: Int8
-    resource_name: String
+    resource_name: ResourceName
     configs: list[Config]
 
 

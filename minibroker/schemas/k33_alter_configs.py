@@ -9,7 +9,7 @@ A key that the request leaves out goes back to its default.
 from __future__ import annotations
 
 from minibroker.wire.routing import Controller
-from minibroker.wire.schema import Bool, Int8, Int16, Int32, String, field, struct
+from minibroker.wire.schema import Bool, Int8, Int16, Int32, ResourceName, String, field, struct
 
 API_KEY = 33
 VERSIONS = (0, 2)
@@ -26,7 +26,7 @@ class Config:
 @struct
 class Resource:
     resource_type: Int8  #: as in DescribeConfigs
-    resource_name: String
+    resource_name: ResourceName
     configs: list[Config]
 
 
@@ -41,7 +41,7 @@ class ResourceResult:
     error_code: Int16
     error_message: String | None
     resource_type: Int8
-    resource_name: String
+    resource_name: ResourceName
 
 
 @struct

@@ -8,7 +8,7 @@ v2  flexible
 from __future__ import annotations
 
 from minibroker.wire.routing import OneBroker
-from minibroker.wire.schema import Int16, Int32, String, field, struct
+from minibroker.wire.schema import Int16, Int32, PartitionIndex, String, TopicName, field, struct
 
 API_KEY = 34
 VERSIONS = (1, 2)
@@ -18,8 +18,8 @@ FLEXIBLE_SINCE = 2
 
 @struct
 class RequestTopic:
-    name: String
-    partitions: list[Int32]
+    name: TopicName
+    partitions: list[PartitionIndex]
 
 
 @struct
@@ -35,13 +35,13 @@ class Request:
 
 @struct
 class PartitionResult:
-    partition_index: Int32
+    partition_index: PartitionIndex
     error_code: Int16
 
 
 @struct
 class TopicResult:
-    topic_name: String
+    topic_name: TopicName
     partitions: list[PartitionResult]
 
 

@@ -10,7 +10,7 @@ v5  is_cordoned (KIP-1066)
 from __future__ import annotations
 
 from minibroker.wire.routing import EachBroker
-from minibroker.wire.schema import Bool, Int16, Int32, Int64, String, field, struct
+from minibroker.wire.schema import Bool, Int16, Int32, Int64, PartitionIndex, String, TopicName, field, struct
 
 API_KEY = 35
 VERSIONS = (0, 5)
@@ -20,8 +20,8 @@ FLEXIBLE_SINCE = 2
 
 @struct
 class Topic:
-    topic: String
-    partitions: list[Int32]
+    topic: TopicName
+    partitions: list[PartitionIndex]
 
 
 @struct

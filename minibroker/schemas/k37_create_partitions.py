@@ -8,7 +8,7 @@ v3  THROTTLING_QUOTA_EXCEEDED may be answered (KIP-599)
 from __future__ import annotations
 
 from minibroker.wire.routing import Controller
-from minibroker.wire.schema import Bool, Int16, Int32, String, field, struct
+from minibroker.wire.schema import Bool, Int16, Int32, String, TopicName, field, struct
 
 API_KEY = 37
 VERSIONS = (0, 3)
@@ -23,7 +23,7 @@ class Assignment:
 
 @struct
 class Topic:
-    name: String
+    name: TopicName
     count: Int32  #: partitions afterwards, not partitions to add
     assignments: list[Assignment] | None  #: one for each new partition; null: the broker chooses
 
@@ -37,7 +37,7 @@ class Request:
 
 @struct
 class TopicResult:
-    name: String
+    name: TopicName
     error_code: Int16
     error_message: String | None = field(default=None)
 

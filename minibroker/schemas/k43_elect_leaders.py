@@ -8,7 +8,7 @@ v2  flexible
 from __future__ import annotations
 
 from minibroker.wire.routing import Controller
-from minibroker.wire.schema import Int8, Int16, Int32, String, field, struct
+from minibroker.wire.schema import Int8, Int16, Int32, PartitionIndex, String, TopicName, field, struct
 
 API_KEY = 43
 VERSIONS = (0, 2)
@@ -20,8 +20,8 @@ FLEXIBLE_SINCE = 2
 class Topic:
     """Kafka's name is TopicPartitions."""
 
-    topic: String
-    partitions: list[Int32]
+    topic: TopicName
+    partitions: list[PartitionIndex]
 
 
 @struct
@@ -33,7 +33,7 @@ class Request:
 
 @struct
 class PartitionResult:
-    partition_id: Int32
+    partition_id: PartitionIndex
     error_code: Int16  #: ELECTION_NOT_NEEDED when the leader is the right one already
     error_message: String | None
 
@@ -42,7 +42,7 @@ class PartitionResult:
 class TopicResult:
     """Kafka's name is ReplicaElectionResult."""
 
-    topic: String
+    topic: TopicName
     partition_result: list[PartitionResult]
 
 

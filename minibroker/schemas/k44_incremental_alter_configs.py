@@ -6,7 +6,7 @@ v1  flexible
 from __future__ import annotations
 
 from minibroker.wire.routing import Controller
-from minibroker.wire.schema import Bool, Int8, Int16, Int32, String, field, struct
+from minibroker.wire.schema import Bool, Int8, Int16, Int32, ResourceName, String, field, struct
 
 API_KEY = 44
 VERSIONS = (0, 1)
@@ -24,7 +24,7 @@ class Config:
 @struct
 class Resource:
     resource_type: Int8  #: as in DescribeConfigs
-    resource_name: String
+    resource_name: ResourceName
     configs: list[Config]
 
 
@@ -39,7 +39,7 @@ class ResourceResult:
     error_code: Int16
     error_message: String | None
     resource_type: Int8
-    resource_name: String
+    resource_name: ResourceName
 
 
 @struct

@@ -7,7 +7,7 @@ v1  allow_replication_factor_change (KIP-860)
 from __future__ import annotations
 
 from minibroker.wire.routing import Controller
-from minibroker.wire.schema import Bool, Int16, Int32, String, field, struct
+from minibroker.wire.schema import Bool, Int16, Int32, PartitionIndex, String, TopicName, field, struct
 
 API_KEY = 45
 VERSIONS = (0, 1)
@@ -17,13 +17,13 @@ FLEXIBLE_SINCE = 0
 
 @struct
 class Partition:
-    partition_index: Int32
+    partition_index: PartitionIndex
     replicas: list[Int32] | None = field(default=None)  #: null stops what is under way
 
 
 @struct
 class Topic:
-    name: String
+    name: TopicName
     partitions: list[Partition]
 
 
@@ -36,14 +36,14 @@ class Request:
 
 @struct
 class PartitionResult:
-    partition_index: Int32
+    partition_index: PartitionIndex
     error_code: Int16
     error_message: String | None
 
 
 @struct
 class TopicResult:
-    name: String
+    name: TopicName
     partitions: list[PartitionResult]
 
 

@@ -6,7 +6,7 @@ v0  flexible from the start
 from __future__ import annotations
 
 from minibroker.wire.routing import Controller
-from minibroker.wire.schema import Int16, Int32, String, field, struct
+from minibroker.wire.schema import Int16, Int32, PartitionIndex, String, TopicName, field, struct
 
 API_KEY = 46
 VERSIONS = (0, 0)
@@ -16,8 +16,8 @@ FLEXIBLE_SINCE = 0
 
 @struct
 class Topic:
-    name: String
-    partition_indexes: list[Int32]
+    name: TopicName
+    partition_indexes: list[PartitionIndex]
 
 
 @struct

@@ -6,7 +6,7 @@ v0  never flexible
 from __future__ import annotations
 
 from minibroker.wire.routing import Coordinator, CoordinatorType
-from minibroker.wire.schema import Int16, Int32, String, field, struct
+from minibroker.wire.schema import Int16, Int32, PartitionIndex, String, TopicName, field, struct
 
 API_KEY = 47
 VERSIONS = (0, 0)
@@ -16,12 +16,12 @@ FLEXIBLE_SINCE = None
 
 @struct
 class Partition:
-    partition_index: Int32
+    partition_index: PartitionIndex
 
 
 @struct
 class Topic:
-    name: String
+    name: TopicName
     partitions: list[Partition]
 
 
@@ -33,13 +33,13 @@ class Request:
 
 @struct
 class PartitionResult:
-    partition_index: Int32
+    partition_index: PartitionIndex
     error_code: Int16
 
 
 @struct
 class TopicResult:
-    name: String
+    name: TopicName
     partitions: list[PartitionResult]
 
 

@@ -8,7 +8,7 @@ v2  error messages, nodes, replica_directory_id (KIP-853)
 from __future__ import annotations
 
 from minibroker.wire.routing import Controller
-from minibroker.wire.schema import NIL_UUID, Int16, Int32, Int64, String, UInt16, Uuid, field, struct
+from minibroker.wire.schema import NIL_UUID, Int16, Int32, Int64, PartitionIndex, String, TopicName, UInt16, Uuid, field, struct
 
 API_KEY = 55
 VERSIONS = (0, 2)
@@ -18,12 +18,12 @@ FLEXIBLE_SINCE = 0
 
 @struct
 class Partition:
-    partition_index: Int32
+    partition_index: PartitionIndex
 
 
 @struct
 class Topic:
-    topic_name: String
+    topic_name: TopicName
     partitions: list[Partition]
 
 
@@ -45,7 +45,7 @@ class Replica:
 
 @struct
 class PartitionResult:
-    partition_index: Int32
+    partition_index: PartitionIndex
     error_code: Int16
     error_message: String | None = field(since=2, default="")
     leader_id: Int32  #: -1 when there is none
@@ -57,7 +57,7 @@ class PartitionResult:
 
 @struct
 class TopicResult:
-    topic_name: String
+    topic_name: TopicName
     partitions: list[PartitionResult]
 
 

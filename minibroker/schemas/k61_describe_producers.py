@@ -6,7 +6,7 @@ v0  flexible
 from __future__ import annotations
 
 from minibroker.wire.routing import PartitionLeader
-from minibroker.wire.schema import Int16, Int32, Int64, String, field, struct
+from minibroker.wire.schema import Int16, Int32, Int64, PartitionIndex, String, TopicName, field, struct
 
 API_KEY = 61
 VERSIONS = (0, 0)
@@ -16,8 +16,8 @@ FLEXIBLE_SINCE = 0
 
 @struct
 class Topic:
-    name: String
-    partition_indexes: list[Int32]
+    name: TopicName
+    partition_indexes: list[PartitionIndex]
 
 
 @struct
@@ -37,7 +37,7 @@ class ProducerState:
 
 @struct
 class PartitionResult:
-    partition_index: Int32
+    partition_index: PartitionIndex
     error_code: Int16
     error_message: String | None = field(default=None)
     active_producers: list[ProducerState]
@@ -45,7 +45,7 @@ class PartitionResult:
 
 @struct
 class TopicResult:
-    name: String
+    name: TopicName
     partitions: list[PartitionResult]
 
 

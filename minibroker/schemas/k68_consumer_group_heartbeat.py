@@ -9,7 +9,7 @@ Null and -1 in a request mean: as in the last one. The first one, and one after 
 from __future__ import annotations
 
 from minibroker.wire.routing import Coordinator, CoordinatorType
-from minibroker.wire.schema import Int16, Int32, String, Uuid, field, struct
+from minibroker.wire.schema import Int16, Int32, PartitionIndex, String, TopicId, field, struct
 
 API_KEY = 68
 VERSIONS = (0, 1)
@@ -19,8 +19,8 @@ FLEXIBLE_SINCE = 0
 
 @struct
 class TopicPartitions:
-    topic_id: Uuid
-    partitions: list[Int32]
+    topic_id: TopicId
+    partitions: list[PartitionIndex]
 
 
 @struct

@@ -8,7 +8,7 @@ Topics are answered in the order of their names. When the limit is reached, next
 from __future__ import annotations
 
 from minibroker.wire.routing import AnyBroker
-from minibroker.wire.schema import NIL_UUID, Bool, Int16, Int32, String, Uuid, field, struct
+from minibroker.wire.schema import NIL_UUID, Bool, Int16, Int32, PartitionIndex, String, TopicId, TopicName, field, struct
 
 API_KEY = 75
 VERSIONS = (0, 0)
@@ -18,7 +18,7 @@ FLEXIBLE_SINCE = 0
 
 @struct
 class Topic:
-    name: String
+    name: TopicName
 
 
 @struct
@@ -37,7 +37,7 @@ class Request:
 @struct
 class PartitionResult:
     error_code: Int16
-    partition_index: Int32
+    partition_index: PartitionIndex
     leader_id: Int32  #: -1 when there is no leader
     leader_epoch: Int32 = field(default=-1)
     replica_nodes: list[Int32]
@@ -50,8 +50,8 @@ class PartitionResult:
 @struct
 class TopicResult:
     error_code: Int16
-    name: String | None
-    topic_id: Uuid = field(default=NIL_UUID)
+    name: TopicName | None
+    topic_id: TopicId = field(default=NIL_UUID)
     is_internal: Bool = field(default=False)
     partitions: list[PartitionResult]
     topic_authorized_operations: Int32 = field(default=-(2**31))  #: bit n stands for AclOperation n; the default: not asked for

@@ -7,7 +7,7 @@ v2  share_acquire_mode (KIP-1206), acknowledgements that renew the lock (KIP-122
 from __future__ import annotations
 
 from minibroker.wire.routing import PartitionLeader
-from minibroker.wire.schema import Bool, Int8, Int16, Int32, Int64, Records, String, Uuid, field, struct
+from minibroker.wire.schema import Bool, Int8, Int16, Int32, Int64, PartitionIndex, Records, String, TopicId, Uuid, field, struct
 
 API_KEY = 78
 VERSIONS = (1, 2)
@@ -24,13 +24,13 @@ class AcknowledgementBatch:
 
 @struct
 class Partition:
-    partition_index: Int32
+    partition_index: PartitionIndex
     acknowledgement_batches: list[AcknowledgementBatch]
 
 
 @struct
 class Topic:
-    topic_id: Uuid
+    topic_id: TopicId
     partitions: list[Partition]
 
 
@@ -73,7 +73,7 @@ class AcquiredRecords:
 
 @struct
 class PartitionResult:
-    partition_index: Int32
+    partition_index: PartitionIndex
     error_code: Int16
     error_message: String | None = field(default=None)
     acknowledge_error_code: Int16
@@ -85,7 +85,7 @@ class PartitionResult:
 
 @struct
 class TopicResult:
-    topic_id: Uuid
+    topic_id: TopicId
     partitions: list[PartitionResult]
 
 

@@ -7,7 +7,7 @@ v2  acknowledgements that renew the lock, acquisition_lock_timeout_ms (KIP-1222)
 from __future__ import annotations
 
 from minibroker.wire.routing import PartitionLeader
-from minibroker.wire.schema import Bool, Int8, Int16, Int32, Int64, String, Uuid, field, struct
+from minibroker.wire.schema import Bool, Int8, Int16, Int32, Int64, PartitionIndex, String, TopicId, field, struct
 
 API_KEY = 79
 VERSIONS = (1, 2)
@@ -24,13 +24,13 @@ class AcknowledgementBatch:
 
 @struct
 class Partition:
-    partition_index: Int32
+    partition_index: PartitionIndex
     acknowledgement_batches: list[AcknowledgementBatch]
 
 
 @struct
 class Topic:
-    topic_id: Uuid
+    topic_id: TopicId
     partitions: list[Partition]
 
 
@@ -53,7 +53,7 @@ class CurrentLeader:
 
 @struct
 class PartitionResult:
-    partition_index: Int32
+    partition_index: PartitionIndex
     error_code: Int16
     error_message: String | None = field(default=None)
     current_leader: CurrentLeader
@@ -61,7 +61,7 @@ class PartitionResult:
 
 @struct
 class TopicResult:
-    topic_id: Uuid
+    topic_id: TopicId
     partitions: list[PartitionResult]
 
 

@@ -6,7 +6,7 @@ v0  flexible from the start; brokers alone use it
 from __future__ import annotations
 
 from minibroker.wire.routing import Coordinator, CoordinatorType
-from minibroker.wire.schema import Int16, Int32, Int64, String, Uuid, field, struct
+from minibroker.wire.schema import Int16, Int32, Int64, PartitionIndex, String, TopicId, field, struct
 
 API_KEY = 83
 VERSIONS = (0, 0)
@@ -16,14 +16,14 @@ FLEXIBLE_SINCE = 0
 
 @struct
 class Partition:
-    partition: Int32
+    partition: PartitionIndex
     state_epoch: Int32
     start_offset: Int64  #: -1: not said
 
 
 @struct
 class Topic:
-    topic_id: Uuid
+    topic_id: TopicId
     partitions: list[Partition]
 
 
@@ -35,14 +35,14 @@ class Request:
 
 @struct
 class PartitionResult:
-    partition: Int32
+    partition: PartitionIndex
     error_code: Int16
     error_message: String | None = field(default=None)
 
 
 @struct
 class TopicResult:
-    topic_id: Uuid
+    topic_id: TopicId
     partitions: list[PartitionResult]
 
 

@@ -6,7 +6,7 @@ v0  flexible from the start; brokers alone use it
 from __future__ import annotations
 
 from minibroker.wire.routing import Coordinator, CoordinatorType
-from minibroker.wire.schema import Int8, Int16, Int32, Int64, String, Uuid, field, struct
+from minibroker.wire.schema import Int8, Int16, Int32, Int64, PartitionIndex, String, TopicId, field, struct
 
 API_KEY = 84
 VERSIONS = (0, 0)
@@ -16,13 +16,13 @@ FLEXIBLE_SINCE = 0
 
 @struct
 class Partition:
-    partition: Int32
+    partition: PartitionIndex
     leader_epoch: Int32
 
 
 @struct
 class Topic:
-    topic_id: Uuid
+    topic_id: TopicId
     partitions: list[Partition]
 
 
@@ -42,7 +42,7 @@ class StateBatch:
 
 @struct
 class PartitionResult:
-    partition: Int32
+    partition: PartitionIndex
     error_code: Int16
     error_message: String | None = field(default=None)
     state_epoch: Int32
@@ -52,7 +52,7 @@ class PartitionResult:
 
 @struct
 class TopicResult:
-    topic_id: Uuid
+    topic_id: TopicId
     partitions: list[PartitionResult]
 
 

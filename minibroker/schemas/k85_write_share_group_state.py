@@ -7,7 +7,7 @@ v1  delivery_complete_count (KIP-1226)
 from __future__ import annotations
 
 from minibroker.wire.routing import Coordinator, CoordinatorType
-from minibroker.wire.schema import Int8, Int16, Int32, Int64, String, Uuid, field, struct
+from minibroker.wire.schema import Int8, Int16, Int32, Int64, PartitionIndex, String, TopicId, field, struct
 
 API_KEY = 85
 VERSIONS = (0, 1)
@@ -25,7 +25,7 @@ class StateBatch:
 
 @struct
 class Partition:
-    partition: Int32
+    partition: PartitionIndex
     state_epoch: Int32
     leader_epoch: Int32
     start_offset: Int64  #: -1: as before
@@ -35,7 +35,7 @@ class Partition:
 
 @struct
 class Topic:
-    topic_id: Uuid
+    topic_id: TopicId
     partitions: list[Partition]
 
 
@@ -47,14 +47,14 @@ class Request:
 
 @struct
 class PartitionResult:
-    partition: Int32
+    partition: PartitionIndex
     error_code: Int16
     error_message: String | None = field(default=None)
 
 
 @struct
 class TopicResult:
-    topic_id: Uuid
+    topic_id: TopicId
     partitions: list[PartitionResult]
 
 

@@ -6,7 +6,7 @@ v0  flexible from the start; brokers alone use it
 from __future__ import annotations
 
 from minibroker.wire.routing import Coordinator, CoordinatorType
-from minibroker.wire.schema import Int16, Int32, String, Uuid, field, struct
+from minibroker.wire.schema import Int16, PartitionIndex, String, TopicId, field, struct
 
 API_KEY = 86
 VERSIONS = (0, 0)
@@ -16,12 +16,12 @@ FLEXIBLE_SINCE = 0
 
 @struct
 class Partition:
-    partition: Int32
+    partition: PartitionIndex
 
 
 @struct
 class Topic:
-    topic_id: Uuid
+    topic_id: TopicId
     partitions: list[Partition]
 
 
@@ -33,14 +33,14 @@ class Request:
 
 @struct
 class PartitionResult:
-    partition: Int32
+    partition: PartitionIndex
     error_code: Int16
     error_message: String | None = field(default=None)
 
 
 @struct
 class TopicResult:
-    topic_id: Uuid
+    topic_id: TopicId
     partitions: list[PartitionResult]
 
 

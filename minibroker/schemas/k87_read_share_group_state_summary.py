@@ -7,7 +7,7 @@ v1  delivery_complete_count (KIP-1226)
 from __future__ import annotations
 
 from minibroker.wire.routing import Coordinator, CoordinatorType
-from minibroker.wire.schema import Int16, Int32, Int64, String, Uuid, field, struct
+from minibroker.wire.schema import Int16, Int32, Int64, PartitionIndex, String, TopicId, field, struct
 
 API_KEY = 87
 VERSIONS = (0, 1)
@@ -17,13 +17,13 @@ FLEXIBLE_SINCE = 0
 
 @struct
 class Partition:
-    partition: Int32
+    partition: PartitionIndex
     leader_epoch: Int32
 
 
 @struct
 class Topic:
-    topic_id: Uuid
+    topic_id: TopicId
     partitions: list[Partition]
 
 
@@ -35,7 +35,7 @@ class Request:
 
 @struct
 class PartitionResult:
-    partition: Int32
+    partition: PartitionIndex
     error_code: Int16
     error_message: String | None = field(default=None)
     state_epoch: Int32
@@ -46,7 +46,7 @@ class PartitionResult:
 
 @struct
 class TopicResult:
-    topic_id: Uuid
+    topic_id: TopicId
     partitions: list[PartitionResult]
 
 

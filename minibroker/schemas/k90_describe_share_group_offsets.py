@@ -7,7 +7,7 @@ v1  lag (KIP-1226)
 from __future__ import annotations
 
 from minibroker.wire.routing import CoordinatorOfEach, CoordinatorType
-from minibroker.wire.schema import Int16, Int32, Int64, String, Uuid, field, struct
+from minibroker.wire.schema import Int16, Int32, Int64, PartitionIndex, String, TopicId, TopicName, field, struct
 
 API_KEY = 90
 VERSIONS = (0, 1)
@@ -17,8 +17,8 @@ FLEXIBLE_SINCE = 0
 
 @struct
 class Topic:
-    topic_name: String
-    partitions: list[Int32]
+    topic_name: TopicName
+    partitions: list[PartitionIndex]
 
 
 @struct
@@ -34,7 +34,7 @@ class Request:
 
 @struct
 class PartitionResult:
-    partition_index: Int32
+    partition_index: PartitionIndex
     start_offset: Int64
     leader_epoch: Int32
     lag: Int64 = field(since=1, default=-1)
@@ -44,8 +44,8 @@ class PartitionResult:
 
 @struct
 class TopicResult:
-    topic_name: String
-    topic_id: Uuid
+    topic_name: TopicName
+    topic_id: TopicId
     partitions: list[PartitionResult]
 
 

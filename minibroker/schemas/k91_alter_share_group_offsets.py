@@ -6,7 +6,7 @@ v0  flexible from the start
 from __future__ import annotations
 
 from minibroker.wire.routing import Coordinator, CoordinatorType
-from minibroker.wire.schema import Int16, Int32, Int64, String, Uuid, field, struct
+from minibroker.wire.schema import Int16, Int32, Int64, PartitionIndex, String, TopicId, TopicName, field, struct
 
 API_KEY = 91
 VERSIONS = (0, 0)
@@ -16,13 +16,13 @@ FLEXIBLE_SINCE = 0
 
 @struct
 class Partition:
-    partition_index: Int32
+    partition_index: PartitionIndex
     start_offset: Int64
 
 
 @struct
 class Topic:
-    topic_name: String
+    topic_name: TopicName
     partitions: list[Partition]
 
 
@@ -34,15 +34,15 @@ class Request:
 
 @struct
 class PartitionResult:
-    partition_index: Int32
+    partition_index: PartitionIndex
     error_code: Int16
     error_message: String | None = field(default=None)
 
 
 @struct
 class TopicResult:
-    topic_name: String
-    topic_id: Uuid
+    topic_name: TopicName
+    topic_id: TopicId
     partitions: list[PartitionResult]
 
 

@@ -6,7 +6,7 @@ v0  flexible from the start
 from __future__ import annotations
 
 from minibroker.wire.routing import Coordinator, CoordinatorType
-from minibroker.wire.schema import Int16, Int32, String, Uuid, field, struct
+from minibroker.wire.schema import Int16, Int32, String, TopicId, TopicName, field, struct
 
 API_KEY = 92
 VERSIONS = (0, 0)
@@ -16,7 +16,7 @@ FLEXIBLE_SINCE = 0
 
 @struct
 class Topic:
-    topic_name: String
+    topic_name: TopicName
 
 
 @struct
@@ -27,8 +27,8 @@ class Request:
 
 @struct
 class TopicResult:
-    topic_name: String
-    topic_id: Uuid
+    topic_name: TopicName
+    topic_id: TopicId
     error_code: Int16
     error_message: String | None = field(default=None)
 

@@ -24,7 +24,7 @@ from typing import Annotated, Any, ClassVar, Final, ParamSpec, TypeAlias, TypeVa
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
-# The string in each is the kind that the codecs go by.
+# The first string in each is the kind that the codecs go by.
 Int8 = Annotated[int, "int8"]
 Int16 = Annotated[int, "int16"]
 Int32 = Annotated[int, "int32"]
@@ -37,6 +37,16 @@ Uuid = Annotated[uuid.UUID, "uuid"]
 String = Annotated[str, "string"]
 Bytes = Annotated[bytes, "bytes"]
 Records = Annotated[Buffer, "records"]  #: decoded to a memoryview slice of the frame, encoded without a copy
+
+# Kafka's entityType: the value names one of the topics or partitions that a request or a response is about. Each of them may fail on its
+# own. Topics that a message only mentions (a session's forgotten topics, a subscription) are a String, Uuid or Int32.
+TOPIC_NAME: Final = "topicName"
+TOPIC_ID: Final = "topicId"
+PARTITION_INDEX: Final = "partitionIndex"
+TopicName = Annotated[str, "string", TOPIC_NAME]
+TopicId = Annotated[uuid.UUID, "uuid", TOPIC_ID]
+PartitionIndex = Annotated[int, "int32", PARTITION_INDEX]
+ResourceName = Annotated[str, "string", TOPIC_NAME]  #: a topic's if `resource_type` next to it says so
 
 NIL_UUID: Final = uuid.UUID(int=0)  #: "no topic id"
 MISSING: Final = object()  #: the field has no default
@@ -81,7 +91,7 @@ def field(*, since: int = 0, until: int | None = None, nullable: int | None = No
 class Field:
     """One resolved field of a struct."""
 
-    __slots__ = ("default", "is_array", "kind", "name", "nullable", "since", "struct", "tag", "until")
+    __slots__ = ("default", "entity", "is_array", "kind", "name", "nullable", "since", "struct", "tag", "until")
 
     def __init__(self, name: str, declared: Declaration, namespace: dict[str, Any]) -> None:
         """Read an annotation such as `list[Topic] | None` by name: nothing of typing is needed, and nothing is evaluated."""
@@ -92,6 +102,7 @@ class Field:
         is_struct = isinstance(found, type) and issubclass(found, Struct)
         self.name = name
         self.kind: str = "struct" if is_struct else found.__metadata__[0]  #: "int8" ... "records"; of the elements when is_array
+        self.entity: str | None = None if is_struct else next(iter(found.__metadata__[1:]), None)  #: TOPIC_NAME ... if it names one
         self.struct: type[Any] | None = found if is_struct else None
         self.nullable = None if required == declared.annotation else declared.nullable or 0  #: null from this version on; None: never
         if self.nullable is not None and not (self.is_array or self.kind in _NULLABLE):
