@@ -1,7 +1,7 @@
 """The answer to a request that failed as a whole, for any API: the error in every `error_code` of the response.
 
-Built from the schemas alone. A list of the response mirrors the list of the request whose elements share fields with
-its own (topics by name or topic_id, partitions by index), level by level, so that the client finds its topics again.
+Built from the schemas alone. A list of the response mirrors the list of the request whose elements name the same things
+(topics by name or topic_id, partitions by index, groups by group_id), level by level, so that the client finds its topics again.
 The request's only list may hold that list, as directories do in AlterReplicaLogDirs. A list that mirrors nothing stays empty.
 """
 
@@ -10,40 +10,16 @@ from __future__ import annotations
 from typing import Any, Final
 
 from minibroker.errors import KafkaError
-from minibroker.wire.schema import MISSING, NIL_UUID, Field, default_of, fields_of
+from minibroker.wire.schema import MISSING, NIL_UUID, Field, default_of, entities_of, fields_of
 
 #: what became of an element; AddPartitionsToTxn has its own name for it
 ERROR_CODES: Final = frozenset({"error_code", "partition_error_code"})
 
-#: fields of answers that are called otherwise than in the request: answer -> request
-_SYNONYMS = {
-    "partition_index": ("partition", "index"),
-    "index": ("partition_index", "partition"),
-    "partition": ("partition_index", "index"),
-    "partition_id": ("partition_index", "partition"),
-    "topic": ("name",),
-    "topic_name": ("name", "topic"),
-    "name": ("topic",),
-}
+#: fields by which a client finds again what it asked for, besides topics and partitions, which have an `entity`
+_KEYS: Final = frozenset({"group_id", "transactional_id", "producer_id"})
 
-#: fields by which a client finds again what it asked for; nothing else of a request is repeated: a timestamp or an offset would look found
-_IDENTIFYING = {*_SYNONYMS, "topic_id", "resource_type", "resource_name", "group_id", "transactional_id", "producer_id"}
-
-#: fields by which an element of the answer is the one of the request
-_KEYS = {
-    "name",
-    "topic_name",
-    "topic",
-    "topic_id",
-    "partition_index",
-    "partition",
-    "index",
-    "partition_id",
-    "resource_name",
-    "group_id",
-    "transactional_id",
-    "producer_id",
-}
+#: Nothing else of a request is repeated: a timestamp or an offset would look found.
+_REPEATED: Final = _KEYS | {"resource_type"}
 
 _ZERO: dict[str, Any] = {"bool": False, "string": "", "bytes": b"", "records": b"", "uuid": NIL_UUID, "float64": 0.0}
 
@@ -62,11 +38,10 @@ def _value(field: Field, request: Any, error: KafkaError, version: int) -> Any:
         return str(error)
     if field.is_array:
         return _mirrored(field, request, error, version)
-    if field.kind != "struct":
-        for name in (field.name, *_SYNONYMS.get(field.name, ())) if field.name in _IDENTIFYING else ():
-            copied = getattr(request, name, None)
-            if copied is not None:
-                return copied
+    if field.entity is not None or field.name in _REPEATED:
+        copied = _repeated(field, request)
+        if copied is not None:
+            return copied
     default = default_of(field)
     if default is not MISSING:
         return default
@@ -75,6 +50,14 @@ def _value(field: Field, request: Any, error: KafkaError, version: int) -> Any:
     if field.struct is not None:
         return error_answer(field.struct, request, error, version)
     return _ZERO.get(field.kind, -1)
+
+
+def _repeated(field: Field, request: Any) -> Any:
+    """What the request has in the field that names the same thing, if any."""
+    if field.entity is None:
+        return getattr(request, field.name, None)
+    name = None if request is None else entities_of(type(request)).get(field.entity)
+    return None if name is None else getattr(request, name)
 
 
 def _mirrored(field: Field, request: Any, error: KafkaError, version: int) -> list[Any]:
@@ -103,7 +86,7 @@ def _of_plain(struct_type: type[Any], element: Any, error: KafkaError, version: 
     """The answer to an element that is a bare partition index or name."""
     answer = error_answer(struct_type, None, error, version)
     for field in fields_of(struct_type):
-        if field.name in _SYNONYMS and (field.kind == "string") == isinstance(element, str):
+        if field.entity is not None and (field.kind == "string") == isinstance(element, str):
             setattr(answer, field.name, element)
     return answer
 
@@ -114,16 +97,5 @@ def has_error_code(struct_type: type[Any]) -> bool:
 
 
 def _keys(struct_type: type[Any]) -> set[str]:
-    """Names of the fields that an element could be found by, under one spelling."""
-    names = {field.name for field in fields_of(struct_type) if not field.is_array and field.kind != "struct"}
-    keys = names & _KEYS
-    return {
-        {
-            "topic": "name",
-            "topic_name": "name",
-            "partition": "partition_index",
-            "index": "partition_index",
-            "partition_id": "partition_index",
-        }.get(key, key)
-        for key in keys
-    }
+    """What an element can be found by."""
+    return {*entities_of(struct_type), *(_KEYS & struct_type.declared_.keys())}

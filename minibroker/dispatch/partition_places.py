@@ -14,7 +14,7 @@ from uuid import UUID
 
 from minibroker.dispatch.error_answer import ERROR_CODES, has_error_code
 from minibroker.wire.api import Api
-from minibroker.wire.schema import NIL_UUID, PARTITION_INDEX, TOPIC_ID, TOPIC_NAME, Struct, fields_of
+from minibroker.wire.schema import NIL_UUID, PARTITION_INDEX, TOPIC_ID, TOPIC_NAME, Struct, entities_of, fields_of
 
 T = TypeVar("T")
 
@@ -49,14 +49,8 @@ def _once_a_type(function: Callable[[type[Any]], T]) -> Callable[[type[Any]], T]
     return look_up
 
 
-@_once_a_type
-def _entities(struct_type: type[Any]) -> dict[str, str]:
-    """TOPIC_NAME, TOPIC_ID and PARTITION_INDEX, with the field for each that the struct has."""
-    return {field.entity: field.name for field in fields_of(struct_type) if field.entity is not None and not field.is_array}
-
-
 def _names_topic(struct_type: type[Any] | None) -> bool:
-    return struct_type is not None and not _entities(struct_type).keys().isdisjoint((TOPIC_NAME, TOPIC_ID))
+    return struct_type is not None and not entities_of(struct_type).keys().isdisjoint((TOPIC_NAME, TOPIC_ID))
 
 
 @_once_a_type
@@ -75,7 +69,7 @@ def partitions_field(topic_type: type[Any]) -> str | None:
     """The list of partitions in a topic."""
     for field in fields_of(topic_type):
         if field.is_array and (
-            field.entity == PARTITION_INDEX or (field.struct is not None and PARTITION_INDEX in _entities(field.struct))
+            field.entity == PARTITION_INDEX or (field.struct is not None and PARTITION_INDEX in entities_of(field.struct))
         ):
             return field.name
     return None
@@ -97,7 +91,7 @@ def own_error_code(struct_type: type[Any]) -> str | None:
 
 def topic_of(element: Struct) -> tuple[str, UUID] | None:
     """Name and id of a topic's struct, one of them empty as a rule; None if the struct is not a topic."""
-    entities = _entities(type(element))
+    entities = entities_of(type(element))
     name, topic_id = entities.get(TOPIC_NAME), entities.get(TOPIC_ID)
     if (name is None and topic_id is None) or getattr(element, "resource_type", _RESOURCE_IS_TOPIC) != _RESOURCE_IS_TOPIC:
         return None
@@ -108,7 +102,7 @@ def index_of(partition: Any) -> int | None:
     """The index of a partition: itself, or a field of its struct."""
     if isinstance(partition, int):
         return partition
-    name = _entities(type(partition)).get(PARTITION_INDEX)
+    name = entities_of(type(partition)).get(PARTITION_INDEX)
     return None if name is None else getattr(partition, name)
 
 
@@ -160,7 +154,7 @@ def _asks_partitions(struct_type: type[Any]) -> bool:
 
 def _answers_partitions(struct_type: type[Any]) -> bool:
     types = [field.struct for field in fields_of(struct_type) if field.name in answer_lists(struct_type)]
-    return any(each is not None and (PARTITION_INDEX in _entities(each) or _answers_partitions(each)) for each in types)
+    return any(each is not None and (PARTITION_INDEX in entities_of(each) or _answers_partitions(each)) for each in types)
 
 
 def overlays(response_type: type[Any]) -> bool:
@@ -170,4 +164,4 @@ def overlays(response_type: type[Any]) -> bool:
 
 
 def _is_topic_apart(struct_type: type[Any]) -> bool:
-    return TOPIC_NAME in _entities(struct_type) and own_error_code(struct_type) is not None and _answers_partitions(struct_type)
+    return TOPIC_NAME in entities_of(struct_type) and own_error_code(struct_type) is not None and _answers_partitions(struct_type)

@@ -29,16 +29,14 @@ from minibroker.dispatch.partition_places import (
 from minibroker.errors import NONE, KafkaError, OperationNotAttempted
 from minibroker.schemas import k24_add_partitions_to_txn
 from minibroker.wire.api import Api
-from minibroker.wire.schema import NIL_UUID, Struct, replace
+from minibroker.wire.schema import NIL_UUID, PARTITION_INDEX, Struct, entities_of, replace
 
 #: (topic's name, its id, partition's index or None for the topic itself) -> why it is refused, or None; name or id may be empty
 ErrorOf = Callable[[str, UUID, int | None], KafkaError | None]
 
 _IsWanted = Callable[[Place | None], bool]  #: None: what is no topic, such as a broker in DescribeConfigs
 
-_KEYS: Final = (
-    "name", "topic", "topic_name", "topic_id", "resource_type", "resource_name", "group_id", "transactional_id", "producer_id",
-)  # fmt: skip
+_KEYS: Final = ("resource_type", "group_id", "transactional_id", "producer_id")
 _NOT_ATTEMPTED: Final = OperationNotAttempted()
 
 
@@ -123,8 +121,9 @@ def _join_lists(into: list[Any], others: Iterable[Any]) -> None:
 
 
 def _key(element: Any) -> tuple[Any, ...]:
-    declared = type(element).declared_
-    return tuple(getattr(element, name) for name in _KEYS if name in declared)
+    struct_type = type(element)
+    topic = [name for entity, name in entities_of(struct_type).items() if entity != PARTITION_INDEX]
+    return tuple(getattr(element, name) for name in (*topic, *_KEYS) if name in struct_type.declared_)
 
 
 def _without_outer_errors(answer: Any) -> Any:

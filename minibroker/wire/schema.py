@@ -130,6 +130,7 @@ class Struct:
     __slots__ = ()
     declared_: ClassVar[dict[str, Declaration]] = {}
     fields_: ClassVar[tuple[Field, ...] | None] = None
+    entities_: ClassVar[dict[str, str] | None] = None
 
     def __init__(self, **values: Any) -> None:
         build_constructor(type(self))
@@ -170,6 +171,15 @@ def fields_of(struct_type: type[Any]) -> tuple[Field, ...]:
         fields = tuple(Field(name, declared, namespace) for name, declared in struct_type.declared_.items())
         struct_type.fields_ = fields
     return fields
+
+
+def entities_of(struct_type: type[Any]) -> dict[str, str]:
+    """TOPIC_NAME, TOPIC_ID and PARTITION_INDEX, with the field for each that the struct has; collected at the first call."""
+    entities: dict[str, str] | None = struct_type.entities_
+    if entities is None:
+        entities = {each.entity: each.name for each in fields_of(struct_type) if each.entity is not None and not each.is_array}
+        struct_type.entities_ = entities
+    return entities
 
 
 def default_of(field: Field) -> Any:

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 from minibroker.dispatch.error_answer import ERROR_CODES, error_answer
 from minibroker.dispatch.registry import load
 from minibroker.errors import UnknownServerError
-from minibroker.schemas import k00_produce, k02_list_offsets, k03_metadata, k19_create_topics, k21_delete_records
+from minibroker.schemas import (
+    k00_produce,
+    k01_fetch,
+    k02_list_offsets,
+    k03_metadata,
+    k19_create_topics,
+    k21_delete_records,
+    k78_share_fetch,
+)
 from minibroker.wire.api import Api
 from minibroker.wire.codec import decode, encode
 from tests.golden import Golden, all_golden
@@ -123,3 +132,14 @@ def test_delete_records() -> None:
     request = k21_delete_records.Request(topics=[k21_delete_records.Topic(name="orders", partitions=[partition])], timeout_ms=1)
     (topic,) = error_answer(k21_delete_records.Response, request, UnknownServerError(), 2).topics
     assert topic.partitions == [k21_delete_records.PartitionResult(partition_index=1, low_watermark=-1, error_code=CODE)]
+
+
+@pytest.mark.parametrize("schema", [k01_fetch, k78_share_fetch])
+def test_topics_that_a_session_forgets_are_not_answered(schema: Any) -> None:
+    """As in Kafka's FetchRequest.getErrorResponse, which repeats `topics` alone."""
+    forgotten = schema.ForgottenTopic(topic_id=UUID(int=1), partitions=[0])
+    fields = {"max_wait_ms": 0, "min_bytes": 0, "topics": [], "forgotten_topics_data": [forgotten]}
+    if schema is k78_share_fetch:
+        fields |= {"member_id": "m", "share_session_epoch": 1, "max_bytes": 1, "max_records": 1, "batch_size": 1}
+    answer = error_answer(schema.Response, schema.Request(**fields), UnknownServerError(), schema.VERSIONS[1])
+    assert (answer.error_code, answer.responses) == (UnknownServerError.code, [])
