@@ -301,8 +301,8 @@ def cut_last_batch(folder: Path, *, is_control: bool) -> None:
 def test_a_death_between_two_markers_is_completed_on_the_other_side(tmp_path: Path, first: str) -> None:
     """The log says PrepareCommit and PrepareAbort, and one partition of each transaction has no marker.
 
-    Of the client of version 2, Kafka 4.3.1 gets none at all: where it finds one of two, it may write CompleteAbort and never the other
-    marker (the one that is there is refused, by KIP-1228, as INVALID_PRODUCER_EPOCH, which makes it give up both).
+    Kafka 4.3.1 completes both transactions, but does not always write the markers: in about half of the starts it leaves one out (on this
+    machine, of either version of transactions, and whichever markers were there). So on Kafka's side only the states are checked.
     """
     sides = Sides(tmp_path)
     topics = {"to-commit": "a", "to-abort": "b"}  # transactional ids by topic; 'a' and 'b' are kept in partitions 47 and 48 (of 50)
@@ -322,13 +322,13 @@ def test_a_death_between_two_markers_is_completed_on_the_other_side(tmp_path: Pa
         writers["to-abort"].abort()
     cut_last_batch(sides.data_dir / "to-commit-1", is_control=True)
     cut_last_batch(sides.data_dir / "to-abort-0", is_control=True)
-    if first == "minibroker":
-        cut_last_batch(sides.data_dir / "to-abort-1", is_control=True)
     cut_last_batch(sides.data_dir / "__transaction_state-47", is_control=False)
     cut_last_batch(sides.data_dir / "__transaction_state-48", is_control=False)
     with sides.running({"minibroker": "kafka", "kafka": "minibroker"}[first]) as broker:
         wait_for(lambda: transaction_state(broker.bootstrap, "a") == "CompleteCommit", "the commit")
         wait_for(lambda: transaction_state(broker.bootstrap, "b") == "CompleteAbort", "the abort")
+        if first == "minibroker":
+            return
         for topic, visible in (("to-commit", rows), ("to-abort", [])):
             wait_for(partial(_is_stable, broker.bootstrap, topic), "the last stable offset")
             assert read_rows(broker.bootstrap, topic, "read_committed") == visible
