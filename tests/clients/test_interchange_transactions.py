@@ -302,7 +302,8 @@ def test_a_death_between_two_markers_is_completed_on_the_other_side(tmp_path: Pa
     """The log says PrepareCommit and PrepareAbort, and one partition of each transaction has no marker.
 
     Kafka 4.3.1 completes both transactions, but does not always write the markers: in about half of the starts it leaves one out, of
-    either version of transactions. It does so on a directory that it wrote itself, too (3 of 3 starts). So on Kafka's side only the states are checked.
+    either version of transactions. It does so on a directory that it wrote itself, too (3 of 3 starts). So only the states are checked
+    on Kafka's side.
     """
     sides = Sides(tmp_path)
     topics = {"to-commit": "a", "to-abort": "b"}  # transactional ids by topic; 'a' and 'b' are kept in partitions 47 and 48 (of 50)
