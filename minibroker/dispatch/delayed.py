@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any, Final, Protocol, TypeVar
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 class NoResponse:
@@ -71,6 +72,12 @@ class Delayed:
         work, self._work = self._work, None
         return work
 
+    @property
+    def request(self) -> Owner | None:
+        """The request in flight that waits for this, perhaps through other Delayed ones; None once it is done."""
+        request: Owner | None = getattr(self._owner, "request", self._owner)  # an owner that is a Delayed itself has one
+        return request
+
     def finished(self) -> None:
         """Called by the owner when there is an answer, and by cancel: let go of timers and subscriptions."""
         self.done = True
@@ -85,7 +92,7 @@ class Delayed:
             self.finished()
 
 
-def when_done(begin: Callable[[Callable[[T], None]], None], answer: Callable[[T], Any]) -> Any:
+def when_done(begin: Callable[[Callable[[T], None]], None], answer: Callable[[T], R]) -> R | Delayed:
     """Begin what calls back with an outcome; its `answer` is the response, at once where it calls back at once."""
     delayed = Delayed()
     outcomes: list[T] = []

@@ -5,7 +5,7 @@ Imported by the first request that needs it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from minibroker.coordinator.share.acquiring import Wanted
 from minibroker.coordinator.share.sessions import FINAL_EPOCH, MemberKey, ShareSession, TopicPartition
@@ -48,8 +48,7 @@ class ShareFetching:
         """Answer, or wait."""
         if not _has_acknowledgements(self._request):
             return self._go_on([])
-        answer: schema.Response | Delayed = self._ctx.slices.run(self._acknowledge(), keeps_frame=False)
-        return answer
+        return self._ctx.slices.run(self._acknowledge(), keeps_frame=False)
 
     def _acknowledge(self) -> Steps:
         """Do what the request says of earlier records, with pauses, and go on."""
@@ -63,13 +62,12 @@ class ShareFetching:
         logs += self._ctx.share_partitions.take_unsynced()
         if logs:
 
-            def answer(failures: Failures) -> schema.Response | None:
+            def answer(failures: Failures) -> Any:  # always a response: the attempt is the last one
                 if any(log in failures for log in logs):
                     self._outcomes = unsafe(self._outcomes)
                 return self._attempt(True)
 
-            delayed: schema.Response | Delayed = when_done(lambda done: self._ctx.flush_queue.flush(logs, done), answer)
-            return delayed
+            return when_done(lambda done: self._ctx.flush_queue.flush(logs, done), answer)
         response = self._attempt(self._request.max_wait_ms <= 0)
         if response is not None:
             return response

@@ -38,7 +38,7 @@ from collections.abc import Callable, Generator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from minibroker.dispatch.delayed import Delayed, Owner, Work
+from minibroker.dispatch.delayed import Delayed, Work
 
 if TYPE_CHECKING:
     from minibroker.clock import Clock
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 SLICE_S: Final = 0.005  #: after this long sliced work lets others run
-SLOW_S: Final = 0.090  #: a turn that is longer by so much is for the log to name
+SLOW_S: Final = 0.090  #: a turn that is so much longer than a slice keeps the name of its request: the watchdog reports it
 ACTIVE_MAX: Final = 4  #: works that take turns
 
 Steps = Generator[Delayed | None, Any, Any]  #: yields None to pause or a Delayed to wait for; returns the response
@@ -60,19 +60,19 @@ class Slices:
         self._clock = clock
         self._queue: deque[Sliced] = deque()  #: the first ACTIVE_MAX take turns
         self._is_due = False
-        self.slowest = ""  #: the request whose step last took far longer than a slice, for the log
+        self.slowest = ""  #: the request in the last turn that was far longer than a slice, for the watchdog (server/watchdog.py)
 
     def __len__(self) -> int:
         """Count the works that have something to do; those that wait for a Delayed are not among them."""
         return len(self._queue)
 
-    def run(self, steps: Steps, *, keeps_frame: bool = True) -> Any:
+    def run(self, steps: Generator[Delayed | None, Any, T], *, keeps_frame: bool = True) -> T | Delayed:
         """Do the first slice. Returns the response if that was all of it, else a Delayed that does the rest.
 
         `keeps_frame`: whether the generator reads bytes of the frame. If not, the connection serves its next requests meanwhile.
         """
         sliced = Sliced(self, steps) if keeps_frame else _Frameless(self, steps)
-        response = sliced.proceed(self.now_s() + SLICE_S)
+        response: T | None = sliced.proceed(self.now_s() + SLICE_S)
         if response is not None:
             return response
         if sliced.is_ready:
@@ -105,17 +105,17 @@ class Slices:
     def _turn(self) -> None:
         self._is_due = False
         deadline_s = self.now_s() + SLICE_S
-        owner = None
+        request = None
         while self._queue:
             sliced = self._queue.popleft()
-            owner = sliced.owner
+            request = sliced.request
             sliced.go_on(deadline_s)
             if sliced.is_ready and not sliced.done:
                 self.resume(sliced)
             if self.now_s() >= deadline_s:
                 break
         if self.now_s() - deadline_s > SLOW_S:
-            self.slowest = str(owner)
+            self.slowest = str(request)
         if self._queue:
             self._schedule()
 
@@ -135,11 +135,6 @@ class Sliced(Delayed):
         self._awaited: Delayed | None = None  #: the Delayed that the generator waits for
         self._wake_up: Work | None = None  #: what makes its response
         self._steps_aside = False  #: another request waits: nothing is to be waited for that need not be
-
-    @property
-    def owner(self) -> Owner | None:
-        """What the answer is for: a request in flight."""
-        return self._owner
 
     def go_on(self, deadline_s: float) -> None:
         """Do the next slice; its errors become the answer."""

@@ -43,17 +43,14 @@ def fetch(ctx: RequestContext, request: schema.Request) -> schema.Response | Del
     except KafkaError as error:
         return schema.Response(error_code=error.code, responses=[])
     except ManyPartitions:
-        answer: schema.Response | Delayed = ctx.slices.run(_fetch_in_slices(ctx, request), keeps_frame=False)
-        return answer
+        return ctx.slices.run(_fetch_in_slices(ctx, request), keeps_frame=False)
     reading = Reading(ctx, request, context)
     try:
         response = reading.attempt(request.max_wait_ms <= 0)
     except ManyUnopened:
-        opening: schema.Response | Delayed = ctx.slices.run(_read_in_slices(ctx, request, context), keeps_frame=False)
-        return opening
+        return ctx.slices.run(_read_in_slices(ctx, request, context), keeps_frame=False)
     except LongConversion as long:
-        converted: schema.Response | Delayed = ctx.slices.run(reading.convert(long))
-        return converted
+        return ctx.slices.run(reading.convert(long))
     if response is not None:
         return response
     return ctx.purgatory.park(reading.watch(), request.max_wait_ms, reading.attempt)

@@ -71,8 +71,7 @@ def list_offsets(ctx: RequestContext, request: schema.Request) -> schema.Respons
     if request.isolation_level not in _ISOLATION_LEVELS:
         raise UnknownServerError(f"unknown isolation level {request.isolation_level}")  # Kafka's answer too
     if ctx.api_version == 0:
-        of_segments: schema.Response | Delayed = ctx.slices.run(_of_segments(ctx, request))
-        return of_segments
+        return ctx.slices.run(_of_segments(ctx, request))
     doubled = _doubled(request)
     try:
         return _response(
@@ -88,8 +87,7 @@ def list_offsets(ctx: RequestContext, request: schema.Request) -> schema.Respons
             ]
         )
     except (LongBatch, Unopened):
-        answer: schema.Response | Delayed = ctx.slices.run(_list_in_slices(ctx, request, doubled))
-        return answer
+        return ctx.slices.run(_list_in_slices(ctx, request, doubled))
 
 
 def _list_in_slices(ctx: RequestContext, request: schema.Request, doubled: frozenset[tuple[str, int]]) -> Steps:

@@ -52,8 +52,7 @@ def metadata(ctx: RequestContext, request: schema.Request) -> schema.Response | 
         if not _are_many(_existing(ctx, keys)):
             return _response(ctx, request, _each_once([_answer(ctx, request, key) for key in keys]))
         steps = _some_in_slices(ctx, request, keys)
-    answer: schema.Response | Delayed = ctx.slices.run(steps)
-    return answer
+    return ctx.slices.run(steps)
 
 
 def _response(ctx: RequestContext, request: schema.Request, topics: list[schema.TopicResult]) -> schema.Response:

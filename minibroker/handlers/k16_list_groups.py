@@ -23,8 +23,7 @@ _STEP: Final = 200  #: groups that are looked at between two pauses
 @handles(schema, limit=ElementLimit(LIST_GROUPS_FILTERS_MAX), has_long_answer=True)
 def list_groups(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
     """Reads the logs of groups that no client asked for yet; COORDINATOR_LOAD_IN_PROGRESS where that takes time."""
-    answer: schema.Response | Delayed = ctx.slices.run(_list(ctx, request))
-    return answer
+    return ctx.slices.run(_list(ctx, request))
 
 
 def _list(ctx: RequestContext, request: schema.Request) -> Steps:

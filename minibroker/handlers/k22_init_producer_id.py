@@ -39,10 +39,9 @@ def init_producer_id(ctx: RequestContext, request: schema.Request) -> schema.Res
     from minibroker.coordinator.transaction.states import expected_ids  # noqa: PLC0415  a start does without
 
     expected = expected_ids(request.producer_id, request.producer_epoch)
-    answer: schema.Response | Delayed = when_done(
+    return when_done(
         partial(ctx.transactions.init_producer_id, transactional_id, request.transaction_timeout_ms, expected), partial(_answer, ctx)
     )
-    return answer
 
 
 def on_error(_ctx: RequestContext, _request: schema.Request, error: KafkaError) -> schema.Response:

@@ -63,8 +63,7 @@ def add_partitions_to_txn(ctx: RequestContext, request: schema.Request) -> schem
 
     if not transactions:
         return schema.Response()
-    answer: schema.Response | Delayed = when_done(begin, partial(_answer, ctx, transactions))
-    return answer
+    return when_done(begin, partial(_answer, ctx, transactions))
 
 
 def on_error(ctx: RequestContext, request: schema.Request, error: KafkaError) -> schema.Response:

@@ -30,8 +30,7 @@ def add_offsets_to_txn(ctx: RequestContext, request: schema.Request) -> schema.R
     ids = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
     partitions = frozenset((ctx.groups.topic_partition(request.group_id),))
     begin = partial(ctx.transactions.add_partitions, request.transactional_id, ids, partitions)
-    answer: schema.Response | Delayed = when_done(begin, partial(_answer, ctx))
-    return answer
+    return when_done(begin, partial(_answer, ctx))
 
 
 def _answer(ctx: RequestContext, outcome: ProducerIdAndEpoch | KafkaError) -> schema.Response:

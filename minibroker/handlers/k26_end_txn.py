@@ -35,8 +35,7 @@ def end_txn(ctx: RequestContext, request: schema.Request) -> schema.Response | D
         commit=request.committed,
         client_transaction_version=EPOCH_BUMP_VERSION if ctx.api_version >= BUMPS_EPOCHS_SINCE else 0,
     )
-    answer: schema.Response | Delayed = when_done(lambda done: begin(done=done), partial(_answer, ctx))
-    return answer
+    return when_done(lambda done: begin(done=done), partial(_answer, ctx))
 
 
 def on_error(_ctx: RequestContext, _request: schema.Request, error: KafkaError) -> schema.Response:

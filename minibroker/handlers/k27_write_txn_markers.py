@@ -62,8 +62,7 @@ def write_txn_markers(ctx: RequestContext, request: schema.Request) -> schema.Re
         _take_back(codes, waiting, failures)
         return _answer(codes)
 
-    answer: schema.Response | Delayed = when_done(partial(ctx.flush_queue.flush, _unsynced(waiting)), synced)
-    return answer
+    return when_done(partial(ctx.flush_queue.flush, _unsynced(waiting)), synced)
 
 
 def _unsynced(waiting: list[_Wait]) -> list[PartitionLog]:

@@ -8,9 +8,10 @@ last one counts.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.delayed import Delayed
 from minibroker.dispatch.registry import handles
 from minibroker.errors import KafkaError
 from minibroker.schemas import k34_alter_replica_log_dirs as schema
@@ -20,11 +21,11 @@ if TYPE_CHECKING:
 
     from minibroker.dispatch.slices import Steps
 
-_PER_STEP: Final = 500  #: elements of a request or an answer that one step looks at
+_STEP: Final = 500  #: elements of a request that are looked at between two pauses
 
 
 @handles(schema, has_long_answer=True)
-def alter_replica_log_dirs(ctx: RequestContext, request: schema.Request) -> Any:
+def alter_replica_log_dirs(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
     """Answer each partition on its own."""
     return ctx.slices.run(_move_all(ctx, request))
 
@@ -34,19 +35,16 @@ def _move_all(ctx: RequestContext, request: schema.Request) -> Steps:
     for number, move in enumerate(_moves(request)):
         if move is not None:
             wanted[move[0]] = move[1]
-        if number % _PER_STEP == 0:
+        if number % _STEP == _STEP - 1:
             yield None
-    codes: dict[tuple[str, int], int] = {}
-    for key, path in wanted.items():
-        codes[key] = _move(ctx, *key, path)
+    results: dict[str, schema.TopicResult] = {}
+    for (topic, index), path in wanted.items():
+        if topic not in results:
+            results[topic] = schema.TopicResult(topic_name=topic, partitions=[])
+        code = _move(ctx, topic, index, path)
+        results[topic].partitions.append(schema.PartitionResult(partition_index=index, error_code=code))
         yield None
-    topics: dict[str, schema.TopicResult] = {}
-    for number, ((name, index), code) in enumerate(codes.items()):
-        topic = topics.get(name) or topics.setdefault(name, schema.TopicResult(topic_name=name, partitions=[]))
-        topic.partitions.append(schema.PartitionResult(partition_index=index, error_code=code))
-        if number % _PER_STEP == 0:
-            yield None
-    return schema.Response(results=list(topics.values()))
+    return schema.Response(results=list(results.values()))
 
 
 def _moves(request: schema.Request) -> Iterator[tuple[tuple[str, int], str] | None]:

@@ -37,10 +37,7 @@ def list_config_resources(ctx: RequestContext, request: schema.Request) -> schem
     supported = _TYPES if ctx.api_version > 0 else (CLIENT_METRICS_RESOURCE,)
     for unknown in set(request.resource_types).difference(supported):
         raise UnsupportedVersion(f"Unsupported resource type {unknown}")
-    answer: schema.Response | Delayed = ctx.slices.run(
-        _list(ctx, [each for each in supported if each in request.resource_types or not request.resource_types])
-    )
-    return answer
+    return ctx.slices.run(_list(ctx, [each for each in supported if each in request.resource_types or not request.resource_types]))
 
 
 def _list(ctx: RequestContext, wanted: Sequence[int]) -> Steps:

@@ -35,8 +35,7 @@ _STEP: Final = 100  #: topics that are described between two pauses; a page has 
 @handles(schema, has_long_answer=True)
 def describe_topic_partitions(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
     """One page."""
-    answer: schema.Response | Delayed = ctx.slices.run(_describe(ctx, request))
-    return answer
+    return ctx.slices.run(_describe(ctx, request))
 
 
 def _describe(ctx: RequestContext, request: schema.Request) -> Steps:

@@ -42,8 +42,7 @@ def share_acknowledge(ctx: RequestContext, request: schema.Request) -> schema.Re
     session = ctx.share_partitions.session(ctx.node.node_id, member)
     if request.share_session_epoch != FINAL_EPOCH:
         session.go_on(request.share_session_epoch)
-    answer: schema.Response | Delayed = ctx.slices.run(_acknowledge(ctx, request, member), keeps_frame=False)
-    return answer
+    return ctx.slices.run(_acknowledge(ctx, request, member), keeps_frame=False)
 
 
 def _acknowledge(ctx: RequestContext, request: schema.Request, member: MemberKey) -> Steps:

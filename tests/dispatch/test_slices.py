@@ -51,7 +51,7 @@ class Bench:
         self.looks += 1
         return self.looks * SLICE_S / STEPS_OF_A_SLICE
 
-    def steps(self, name: str, count: int) -> Generator[None, None, str]:
+    def steps(self, name: str, count: int) -> Generator[None, None, Any]:
         for _ in range(count):
             self.done.append(name)
             yield

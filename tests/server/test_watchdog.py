@@ -6,12 +6,13 @@ import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import pytest
 
 from minibroker.dispatch.context import ConnectionInfo
 from minibroker.dispatch.dispatcher import InFlight
-from minibroker.schemas import k03_metadata, k43_elect_leaders
+from minibroker.schemas import k03_metadata, k43_elect_leaders, k74_list_config_resources
 from minibroker.server import connection as connection_module
 from minibroker.server.listener import Census
 from minibroker.server.loop_background import LoopBackground
@@ -63,16 +64,26 @@ def test_a_slow_turn_is_reported_by_name(watchdog: Watchdog, time: Time, caplog:
     assert lines(caplog) == ["a timer (work_for.<locals>.busy_work) held the event loop for 312 ms"]
 
 
-def test_a_slow_slice_is_reported_with_its_request(watchdog: Watchdog, time: Time, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    ("slow_request", "name"),
+    [
+        (k43_elect_leaders.Request(topic_partitions=None, timeout_ms=1), "ElectLeaders v2 of client 'slow' at 127.0.0.1 (22 bytes)"),
+        # another Delayed waits for the slices, to encode what they make
+        (k74_list_config_resources.Request(resource_types=[]), "ListConfigResources v1 of client 'slow' at 127.0.0.1 (17 bytes)"),
+    ],
+)
+def test_a_slow_slice_is_reported_with_its_request(
+    slow_request: Any, name: str, watchdog: Watchdog, time: Time, caplog: pytest.LogCaptureFixture
+) -> None:
     broker = BrokerInMemory(topics={"orders": 300})
     slices = broker.services.slices
     slices.now_s = time.tick
 
-    broker.begin(k43_elect_leaders.Request(topic_partitions=None, timeout_ms=1), client_id="slow")
+    broker.begin(slow_request, client_id="slow")
     watchdog.run("a timer", slices._turn)
 
     (line,) = lines(caplog)
-    assert line.startswith("a timer (Slices._turn: ElectLeaders v2 of client 'slow' at 127.0.0.1 (22 bytes)) held the event loop for ")
+    assert line.startswith(f"a timer (Slices._turn: {name}) held the event loop for ")
 
 
 def test_many_slow_turns_are_a_line_now_and_then(watchdog: Watchdog, time: Time, caplog: pytest.LogCaptureFixture) -> None:
