@@ -42,9 +42,9 @@ log = logging.getLogger(__name__)
 
 WRITE_HIGH_WATER: Final = 512 * 1024  #: bytes of answers that wait for one before them, from which on the client is held
 _WRITE_EVERY: Final = 256 * 1024  #: bytes of answers that are gathered before they are written
-_TURN_S: Final = 0.005  #: a connection's requests are served for so long before others have their turn
-_UNTIMED: Final = range(2)  #: requests between two looks at the clock, for they may be slow
-_TURN: Final = range(63, -1, -1)  #: so often, if they are not
+_TURN: Final = range(128)  #: requests of one connection that are served before others have their turn
+_TURN_LAST: Final = _TURN[-1]
+_TURN_S: Final = 0.005  #: time after which others have their turn, however few requests were served
 _JOIN: Final = 16 * 1024  #: bytes up to which joining the chunks is cheaper than writing a list of them
 
 
@@ -187,39 +187,34 @@ class Connection(asyncio.BufferedProtocol):
         began_s = perf_counter()
         start = self._buffer.start
         self._in_turn = True
-        info = self.info
-        queue = self._queue
-        next_frame = self._buffer.next_frame
-        dispatch = self._dispatcher.dispatch
+        info, queue = self.info, self._queue
+        next_frame, dispatch = self._buffer.next_frame, self._dispatcher.dispatch
         try:
-            for left in _TURN:
-                for _ in _UNTIMED:
-                    if self._is_closing:
-                        break
-                    if (queue or self._is_paused or self._holds) and self._is_held():
-                        self._hold()
-                        break
-                    frame = next_frame()
-                    if frame is None:
-                        if not self._is_reading:
-                            self._unhold()
-                        break
-                    if queue:
-                        self._step_aside()
-                    answer = dispatch(info, frame)
-                    self.is_active = True
-                    if queue or type(answer) is not list:
-                        self._enqueue(answer)
-                    else:
-                        self._gather(answer)
-                    if info.throttle_ms:
-                        self._mute()
+            for number in _TURN:
+                if self._is_closing:
+                    break
+                if (queue or self._is_paused or self._holds) and self._is_held():
+                    self._hold()
+                    break
+                frame = next_frame()
+                if frame is None:
+                    if not self._is_reading:
+                        self._unhold()
+                    break
+                if queue:
+                    self._step_aside()
+                answer = dispatch(info, frame)
+                self.is_active = True
+                if queue or type(answer) is not list:
+                    self._enqueue(answer)
                 else:
-                    if left and perf_counter() - began_s < _TURN_S:
-                        continue
+                    self._gather(answer)
+                if info.throttle_ms:
+                    self._mute()
+                if number & 1 and (number == _TURN_LAST or perf_counter() - began_s >= _TURN_S):  # every second request may be the last
                     self._hold()
                     self._go_on_later()
-                break
+                    break
         except WireError as error:
             self._reject(error)
         finally:
