@@ -343,18 +343,6 @@ class Cluster:
             for hear in self.on_topic_deleted:
                 hear(topic.name)
 
-    def create_partitions(
-        self,
-        name: str,
-        count: int,
-        *,
-        assignments: Sequence[Sequence[int]] | None = None,
-        validate_only: bool = False,
-        charge: Charge = free,
-    ) -> None:
-        """Grow a topic to `count` partitions. `charge` as in new_topic."""
-        run(self.create_partitions_in_steps(name, count, assignments=assignments, validate_only=validate_only, charge=charge))
-
     def create_partitions_in_steps(
         self,
         name: str,
@@ -364,7 +352,7 @@ class Cluster:
         validate_only: bool = False,
         charge: Charge = free,
     ) -> Steps[None]:
-        """As `create_partitions`, but yield while many partitions are prepared."""
+        """Grow a topic to `count` partitions; yield while many of them are prepared. `charge` as in new_topic."""
         while True:
             topic = self.topic(name)
             current = len(topic.partitions)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from minibroker.background import InlineBackground
 from minibroker.clock import ManualClock
 from minibroker.cluster.cluster import Cluster
+from minibroker.cluster.metadata_operation import run
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.storage.files import READ_ONLY, RealFiles
 from tests.support.log_batches import batch_of, read_values
@@ -155,7 +156,7 @@ def alter(name: str, key: str, value: str) -> Step:
 def grow(name: str, count: int) -> Step:
     def step(cluster: Cluster, state: State) -> None:
         state[name][1].extend([] for _ in range(count - len(state[name][1])))
-        cluster.create_partitions(name, count)
+        run(cluster.create_partitions_in_steps(name, count))
 
     return step
 

@@ -13,6 +13,7 @@ from minibroker.background import InlineBackground
 from minibroker.clock import ManualClock
 from minibroker.cluster.cluster import Cluster
 from minibroker.cluster.metadata_log import FOLDER, METADATA_TOPIC_ID, MetadataLog
+from minibroker.cluster.metadata_operation import run
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.errors import (
     ConfigurationError,
@@ -43,7 +44,7 @@ def busy_broker() -> BrokerInMemory:
     broker.append("orders", 1, records(10))
     broker.append("a-b", 0, records(3))
     broker.cluster.alter_topic_config("configured", {"cleanup.policy": "compact", "segment.bytes": "1000"})
-    broker.cluster.create_partitions("a-b", 2)
+    run(broker.cluster.create_partitions_in_steps("a-b", 2))
     broker.cluster.delete_topic("gone")
     return broker
 
@@ -313,7 +314,7 @@ def test_a_topic_made_again_knows_nothing_of_the_offsets_before(clean: bool) -> 
         broker = broker.restart(clean=clean)
         log = broker.cluster.partition("orders", 0).log
         assert (log.log_start_offset, log.log_end_offset) == (0, 100)
-    broker.cluster.create_partitions("orders", 2)
+    run(broker.cluster.create_partitions_in_steps("orders", 2))
     assert broker.cluster.partition("orders", 1).log.log_start_offset == 0
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from minibroker.cluster.metadata_operation import run
 from minibroker.cluster.topic import Topic
 from minibroker.errors import KafkaStorageError
 from minibroker.log.compaction import Compacted, Compaction
@@ -224,7 +225,7 @@ def test_the_disk_knows_of_a_compaction_before_records_are_gone(monkeypatch: pyt
 
 def test_partitions_are_topics_of_their_own() -> None:
     broker = broker_with(COMPACT)
-    broker.cluster.create_partitions("orders", 3)
+    run(broker.cluster.create_partitions_in_steps("orders", 3))
     topic: Topic = broker.cluster.topic("orders")
     for number in range(4):
         broker.append("orders", 2, records(3, timestamp=broker.clock.now_ms() + number))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from minibroker.cluster.metadata_operation import run
 from minibroker.cluster.nodes import NO_LEADER, PartitionNodes
 from minibroker.cluster.replica_assignments import NAME
 from minibroker.cluster.standing import Standing
@@ -186,10 +187,10 @@ def test_partitions_that_are_added_have_as_many_replicas_or_those_that_were_said
     cluster = nodes.broker.cluster
     cluster.create_topic("orders", partition_count=2, replication_factor=2)
 
-    cluster.create_partitions("orders", 3)
+    run(cluster.create_partitions_in_steps("orders", 3))
     with pytest.raises(InvalidReplicaAssignment, match=r"with 1 replica\(s\), but this is not consistent .* have 2 replica\(s\)"):
-        cluster.create_partitions("orders", 4, assignments=[[3]])
-    cluster.create_partitions("orders", 4, assignments=[[3, 1]])
+        run(cluster.create_partitions_in_steps("orders", 4, assignments=[[3]]))
+    run(cluster.create_partitions_in_steps("orders", 4, assignments=[[3, 1]]))
 
     found = [nodes.leadership.of(partition).replicas for partition in cluster.topic("orders").partitions]
     assert [len(replicas) for replicas in found] == [2, 2, 2, 2]
@@ -218,7 +219,7 @@ def test_what_is_created_or_grows_while_a_broker_is_stopped_has_leaders_and_stay
     cluster.create_topic("one", partition_count=3, replication_factor=1)
     cluster.create_topic("two", partition_count=3)
     for name in ("one", "two"):
-        cluster.create_partitions(name, 6)
+        run(cluster.create_partitions_in_steps(name, 6))
     before = {name: replicas_of(nodes, name) for name in ("one", "two")}
 
     assert {nodes.leader("one", index) for index in range(6)} == {1, 3}

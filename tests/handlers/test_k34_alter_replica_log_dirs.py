@@ -12,7 +12,6 @@ from minibroker.schemas import k35_describe_log_dirs as k35
 from tests.golden import all_golden
 from tests.golden.capture_log_dirs import FILE, SCENES, TOPICS, codes, request
 from tests.support.broker_in_memory import BrokerInMemory, records
-from tests.support.turns import turn
 
 REQUESTS = sorted(
     name for name, frame in all_golden().items() if frame.stem == "k34_alter_replica_log_dirs" and frame.direction == "request"
@@ -88,8 +87,6 @@ def test_many_partitions_are_begun_in_slices(tmp_path: Path) -> None:
     broker.services.slices.now_s = lambda: float(next(now))  # each look at the clock ends a slice
     pending = broker.begin(request([(paths[1], [("many", list(range(40)))])], paths))
     assert not pending.is_done
-    for _ in range(5):  # turns of the loop
-        turn(broker)
     begun = len(broker.cluster.future_logs(broker.cluster.log_directories[1]))
     assert 0 < begun < 20
     broker.clock.advance(1_000)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from minibroker.cluster.metadata_operation import run
 from minibroker.schemas import k10_find_coordinator as k10
 from minibroker.schemas import k57_update_features as k57
 from minibroker.schemas import k68_consumer_group_heartbeat as schema
@@ -195,7 +196,7 @@ def test_topics_come_grow_and_go() -> None:
     assert told(broker, join(broker, "a", "t", "u")) == (2, {"t": [0, 1, 2, 3]})
     broker.cluster.create_topic("u", partition_count=1)
     assert told(broker, beat(broker, "a", 2)) == (3, {"t": [0, 1, 2, 3], "u": [0]})
-    broker.cluster.create_partitions("u", 2)
+    run(broker.cluster.create_partitions_in_steps("u", 2))
     assert told(broker, beat(broker, "a", 3)) == (4, {"t": [0, 1, 2, 3], "u": [0, 1]})
     broker.cluster.delete_topic("t")
     answer = beat(broker, "a", 4, {"u": [0, 1]})

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from minibroker.cluster.metadata_operation import STEP_RECORDS
+from minibroker.cluster.metadata_operation import STEP_RECORDS, run
 from minibroker.cluster.new_topic import partition_records
 from minibroker.errors import NONE, InvalidPartitions, InvalidTopicException, TopicAlreadyExists, UnknownTopicOrPartition
 from minibroker.records.record import encode_record
@@ -116,12 +116,12 @@ def test_a_name_that_another_client_takes_meanwhile(broker: BrokerInMemory, othe
 def test_a_topic_that_another_client_grows_meanwhile(broker: BrokerInMemory) -> None:
     pending = broker.begin(grow(("grown", COUNT)))
     turn(broker)
-    broker.cluster.create_partitions("grown", 5)
+    run(broker.cluster.create_partitions_in_steps("grown", 5))
     assert finish(broker, pending) == [NONE]
     assert [each.index for each in broker.cluster.topics["grown"].partitions] == list(range(COUNT))
     pending = broker.begin(grow(("grown", 2 * COUNT)))
     turn(broker)
-    broker.cluster.create_partitions("grown", 2 * COUNT)
+    run(broker.cluster.create_partitions_in_steps("grown", 2 * COUNT))
     assert finish(broker, pending) == [InvalidPartitions.code]
     assert partition_count(broker, "grown") == 2 * COUNT
 
