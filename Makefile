@@ -17,16 +17,16 @@ $(VENV)/.ready: requirements.lock pyproject.toml
 	$(BIN)/python -m tests.support.compile_modules
 	touch $@
 
-check: setup  ## lint, types, contracts, and the tests that run in pytest's own process: under 3 minutes
+check: setup  ## lint, types, contracts, and the tests that run in pytest's own process
 	$(MAKE) --jobs=2 --output-sync=target lint check-tests
 
 check-tests: setup
 	$(PYTEST) -n 2 -q -m check
 
-test: setup  ## also child processes, Python clients, a round trip with Java and one with Spark: under 8 minutes
+test: setup  ## also child processes, Python clients, a round trip with Java and one with Spark
 	$(PYTEST) -n 3 -m "check or test"
 
-test-all: setup  ## everything: Java, Spark, crashes, containers; what CI runs: 25 minutes
+test-all: setup  ## everything: Java, Spark, crashes, containers; what CI runs
 	$(PYTEST) -n 4
 
 soak: setup  ## hours, on a quiet machine: a million frames of the fuzzer, then random tests two to four times as often and with new seeds

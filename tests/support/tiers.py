@@ -37,37 +37,35 @@ STARTERS: Final = {
     "minibroker.spark.session": "spark",
     "pyspark": "spark",
 }
-#: Folders and files whose tests all have a marker.
+#: Folders and files whose tests all have a marker. `slow` ones search long in this process: every moment of a crash, every kind of
+#: damage, the largest requests.
 PLACES: Final = {
     "benchmarks": "slow",
     "cli/test_storage_check.py": "process",
     "clients": "process",
+    "cluster/test_compaction_crashes.py": "slow",
+    "cluster/test_crash_points.py": "slow",
+    "cluster/test_damage.py": "slow",
+    "cluster/test_internal_topic_damage.py": "slow",
+    "cluster/test_power_loss.py": "slow",
+    "cluster/test_replica_moves.py": "slow",
+    "cluster/test_snapshot_crashes.py": "slow",
+    "cluster/test_storage_checking_crashes.py": "slow",
+    "coordinator/transaction/test_crash_points.py": "slow",
     "crash": "crash",
     "demo": "spark",
+    "dispatch/test_worst_frames.py": "slow",
     "docker": "docker",
     "examples": "process",
+    "handlers/test_many_topics.py": "slow",
+    "log/test_swapping.py": "slow",
+    "records/test_long_batch.py": "slow",
+    "server/test_cost_growth.py": "slow",
     "spark/report/test_picture.py": "process",  # matplotlib asks fc-list for fonts
     "test_spark_classes.py": "spark",
     "testing/test_docs.py": "process",
     "testing/test_like_kafka.py": "process",
     "testing/test_plugin.py": "process",
-}
-#: Files whose tests search long in this process: every moment of a crash, every kind of damage, the largest requests.
-SLOW: Final = {
-    "cluster/test_compaction_crashes.py",
-    "cluster/test_crash_points.py",
-    "cluster/test_damage.py",
-    "cluster/test_internal_topic_damage.py",
-    "cluster/test_power_loss.py",
-    "cluster/test_replica_moves.py",
-    "cluster/test_snapshot_crashes.py",
-    "cluster/test_storage_checking_crashes.py",
-    "coordinator/transaction/test_crash_points.py",
-    "dispatch/test_worst_frames.py",
-    "handlers/test_many_topics.py",
-    "log/test_swapping.py",
-    "records/test_long_batch.py",
-    "server/test_cost_growth.py",
 }
 #: Fixtures that start brokers of several kinds; their parameters have the marker of each kind.
 PARAMETRIZED: Final = {"cluster": "process"}
@@ -91,8 +89,6 @@ def mark(item: pytest.Item) -> None:
 def _markers_of(item: pytest.Item) -> Iterator[str]:
     inside = item.path.relative_to(TESTS)
     yield from (PLACES[place] for place in (inside.parts[0], inside.as_posix()) if place in PLACES)
-    if inside.as_posix() in SLOW:
-        yield "slow"
     function = getattr(item, "function", None)
     if function is not None:
         yield from started_by(function)
