@@ -8,7 +8,7 @@ v4   KAFKA_STORAGE_ERROR may be answered
 v5   log_start_offset, so that a producer can tell deleted records from lost ones
 v6   answer carries throttle_time_ms before the quota delay, not after it
 v7   zstd is allowed (KIP-110)
-v8   record_errors and error_message name the records that spoiled a batch (KIP-467)
+v8   record_errors and error_message name the invalid records of a batch (KIP-467)
 v9   flexible
 v10  current_leader and node_endpoints, for clients that asked the wrong broker (KIP-951)
 v11  TRANSACTION_ABORTABLE may be answered (KIP-890)
@@ -45,7 +45,9 @@ class Topic:
 @struct
 class Request:
     transactional_id: String | None = field(since=3, default=None)
-    acks: Int16  #: 0 nobody, 1 the leader, -1 every in-sync replica; nothing else is valid
+    acks: (
+        Int16  #: who must have the records before the answer: 0 no broker, 1 the leader, -1 every in-sync replica; other values are invalid
+    )
     timeout_ms: Int32  #: how long to wait for the other replicas
     topic_data: list[Topic]
 

@@ -18,7 +18,7 @@ v14  OFFSET_MOVED_TO_TIERED_STORAGE may be answered (KIP-405)
 v15  replica_state takes the place of replica_id (KIP-903)
 v16  node_endpoints (KIP-951)
 v17  replica_directory_id (KIP-853)
-v18  high_watermark that a replica already knows, so that it hears of a new one (KIP-1166)
+v18  high_watermark that a replica already knows, so that the leader answers when it changes (KIP-1166)
 
 Partitions are served in the order of the request. From v3 on max_bytes and partition_max_bytes are not absolute: the first batch of
 the first partition that has data is always returned whole (KIP-74).

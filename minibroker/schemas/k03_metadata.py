@@ -25,7 +25,7 @@ API_KEY = 3
 VERSIONS = (0, 13)
 ROUTED_BY = AnyBroker()
 FLEXIBLE_SINCE = 9
-LEFTOVER_ALLOWED = True  #: librdkafka 2.16 leaves three bytes behind a flexible request for all topics, and Kafka passes over them
+LEFTOVER_ALLOWED = True  #: librdkafka 2.16 leaves three bytes after a flexible request for all topics, and Kafka ignores them
 
 OPERATIONS_NOT_ASKED_FOR = -(2**31)  #: authorized operations when the client did not ask for them
 
@@ -70,7 +70,7 @@ class TopicResult:
     topic_id: TopicId = field(since=10, default=NIL_UUID)  #: zero only for an unknown name
     is_internal: Bool = field(since=1, default=False)
     partitions: list[PartitionResult]
-    topic_authorized_operations: Int32 = field(since=8, default=OPERATIONS_NOT_ASKED_FOR)  #: bit n stands for AclOperation n
+    topic_authorized_operations: Int32 = field(since=8, default=OPERATIONS_NOT_ASKED_FOR)  #: bit n is AclOperation n
 
 
 @struct

@@ -1,6 +1,6 @@
-"""OffsetCommit, API key 8: remember how far a group has read.
+"""OffsetCommit, API key 8: store the offsets of a group.
 
-v2   the oldest that Kafka 4 knows: generation_id_or_member_epoch, member_id, retention_time_ms
+v2   the oldest version of Kafka 4: generation_id_or_member_epoch, member_id, retention_time_ms
 v3   throttle_time_ms
 v4   answer carries throttle_time_ms before the quota delay, not after it
 v5   retention_time_ms is gone (KIP-211)
@@ -27,7 +27,7 @@ class Partition:
     partition_index: PartitionIndex
     committed_offset: Int64  #: the next offset to read
     committed_leader_epoch: Int32 = field(since=6, default=-1)
-    committed_metadata: String | None  #: whatever the client wants to keep with it
+    committed_metadata: String | None  #: the client's own data, stored with the offset
 
 
 @struct

@@ -1,6 +1,6 @@
-"""OffsetFetch, API key 9: how far a group has read.
+"""OffsetFetch, API key 9: read the committed offsets of groups.
 
-v1   the oldest that Kafka 4 knows; one group and its topics
+v1   the oldest version of Kafka 4; one group and its topics
 v2   null asks for all topics; error_code for the whole answer
 v3   throttle_time_ms
 v4   answer carries throttle_time_ms before the quota delay, not after it

@@ -4,14 +4,14 @@ v0  a member's time to join again in a rebalance is its session timeout
 v1  rebalance_timeout_ms
 v2  throttle_time_ms
 v3  answer carries throttle_time_ms before the quota delay, not after it
-v4  a member without an id is told one with MEMBER_ID_REQUIRED, and asks again with it (KIP-394)
+v4  a member without an id receives one with MEMBER_ID_REQUIRED, and joins again with it (KIP-394)
 v5  group_instance_id of static members (KIP-345)
 v6  flexible
 v7  protocol_type in the answer; protocol_name may be null, which the client takes for a broker without KIP-559
 v8  reason (KIP-800)
 v9  skip_assignment: a static leader that came back finds the assignment made (KIP-814)
 
-The answer is sent when all members have joined, or were waited for long enough. Only the leader is told the members.
+The answer is sent when all members have joined or the rebalance timeout has passed. Only the leader receives the members.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ FLEXIBLE_SINCE = 4
 class Member:
     """From v3 on; Kafka's name is MemberIdentity."""
 
-    member_id: String  #: "" when it is meant by its group_instance_id alone
+    member_id: String  #: "" for a member that only group_instance_id identifies
     group_instance_id: String | None = field(default=None)
     reason: String | None = field(since=5, default=None)
 

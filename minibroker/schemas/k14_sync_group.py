@@ -1,4 +1,4 @@
-"""SyncGroup, API key 14: the leader of a classic group hands in who does what, each member is told its share.
+"""SyncGroup, API key 14: the leader of a classic group sends the assignments, and each member receives its own.
 
 v0  group, generation, member, assignments
 v1  throttle_time_ms
@@ -7,7 +7,7 @@ v3  group_instance_id (KIP-345)
 v4  flexible
 v5  protocol_type and protocol_name both ways; INCONSISTENT_GROUP_PROTOCOL when they are not the group's (KIP-559)
 
-The answer is sent when the leader has handed in the assignments.
+The answer is sent when the leader has sent the assignments.
 """
 
 from __future__ import annotations

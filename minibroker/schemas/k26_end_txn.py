@@ -4,7 +4,7 @@ v1  answer carries throttle_time_ms before the quota delay, not after it
 v2  PRODUCER_FENCED may be answered (KIP-588)
 v3  flexible
 v4  TRANSACTION_ABORTABLE may be answered (KIP-890)
-v5  the epoch grows with each end, and the answer tells it (KIP-890, transaction.version 2)
+v5  the producer epoch grows with each transaction, and the answer returns it (KIP-890, transaction.version 2)
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """WriteTxnMarkers, API key 27: the coordinator, or an operator who aborts a hanging transaction, ends it in its partitions.
 
-v1  the oldest that Kafka 4 knows; flexible
+v1  the oldest version of Kafka 4; flexible
 v2  transaction_version, so that a partition checks a marker's epoch as strictly as it can (KIP-1228)
 """
 

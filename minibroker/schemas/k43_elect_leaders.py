@@ -1,4 +1,4 @@
-"""ElectLeaders, API key 43: give partitions back to their preferred leader, or to whoever is alive.
+"""ElectLeaders, API key 43: return partitions to their preferred leader, or to any live replica.
 
 v0  preferred leaders
 v1  election_type (KIP-460), error_code for the whole answer

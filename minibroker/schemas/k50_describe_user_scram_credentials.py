@@ -26,7 +26,7 @@ class Request:
 
 @struct
 class Credential:
-    """Kafka's name is CredentialInfo; salt and keys are never told."""
+    """Kafka's name is CredentialInfo; salt and keys are never sent."""
 
     mechanism: Int8  #: 1 SCRAM-SHA-256, 2 SCRAM-SHA-512
     iterations: Int32

@@ -12,7 +12,7 @@ API_KEY = 51
 VERSIONS = (0, 0)
 ROUTED_BY = Controller()
 FLEXIBLE_SINCE = 0
-LEFTOVER_ALLOWED = True  #: librdkafka 2.16 leaves a byte behind, and Kafka passes over it
+LEFTOVER_ALLOWED = True  #: librdkafka 2.16 leaves a byte after the request, and Kafka ignores it
 
 
 @struct

@@ -41,4 +41,4 @@ class Response:
     cluster_id: String
     controller_id: Int32 = field(default=-1)  #: a KRaft broker names any broker here: clients send it what is for a controller
     brokers: list[Broker]
-    cluster_authorized_operations: Int32 = field(default=-(2**31))  #: bit n stands for AclOperation n; the default: not asked for
+    cluster_authorized_operations: Int32 = field(default=-(2**31))  #: bit n is AclOperation n; the default: not asked for

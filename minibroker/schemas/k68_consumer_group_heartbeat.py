@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat, API key 68: a member of a consumer group joins, is alive, is told its partitions, leaves (KIP-848).
+"""ConsumerGroupHeartbeat, API key 68: a member of a consumer group joins, stays alive, receives its partitions and leaves (KIP-848).
 
 v0  flexible from the start; the broker chooses a member id for who has none
 v1  subscribed_topic_regex; the member chooses its id itself (KIP-1082)
@@ -50,4 +50,4 @@ class Response:
     member_id: String | None = field(default=None)
     member_epoch: Int32
     heartbeat_interval_ms: Int32
-    assignment: Assignment | None = field(default=None)  #: null: as told before
+    assignment: Assignment | None = field(default=None)  #: null: unchanged

@@ -54,7 +54,7 @@ class TopicResult:
     topic_id: TopicId = field(default=NIL_UUID)
     is_internal: Bool = field(default=False)
     partitions: list[PartitionResult]
-    topic_authorized_operations: Int32 = field(default=-(2**31))  #: bit n stands for AclOperation n; the default: not asked for
+    topic_authorized_operations: Int32 = field(default=-(2**31))  #: bit n is AclOperation n; the default: not asked for
 
 
 @struct

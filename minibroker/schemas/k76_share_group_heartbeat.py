@@ -1,4 +1,4 @@
-"""ShareGroupHeartbeat, API key 76: a member of a share group joins, is alive, is told its partitions, leaves (KIP-932).
+"""ShareGroupHeartbeat, API key 76: a member of a share group joins, stays alive, receives its partitions and leaves (KIP-932).
 
 v1  the first stable version, flexible; v0 was Kafka 4.0's early access
 
@@ -44,4 +44,4 @@ class Response:
     member_id: String | None = field(default=None)
     member_epoch: Int32
     heartbeat_interval_ms: Int32
-    assignment: Assignment | None = field(default=None)  #: null: as told before
+    assignment: Assignment | None = field(default=None)  #: null: unchanged

@@ -1,4 +1,4 @@
-"""ShareFetch, API key 78: acquire records for a member of a share group, and say what became of earlier ones (KIP-932).
+"""ShareFetch, API key 78: acquire records for a member of a share group, and acknowledge earlier ones (KIP-932).
 
 v1  the first stable version, flexible; v0 was Kafka 4.0's early access
 v2  share_acquire_mode (KIP-1206), acknowledgements that renew the lock (KIP-1222)
@@ -104,4 +104,4 @@ class Response:
     error_message: String | None = field(default=None)
     acquisition_lock_timeout_ms: Int32
     responses: list[TopicResult]
-    node_endpoints: list[NodeEndpoint]  #: of the leaders told with NOT_LEADER_OR_FOLLOWER
+    node_endpoints: list[NodeEndpoint]  #: the leaders named with NOT_LEADER_OR_FOLLOWER

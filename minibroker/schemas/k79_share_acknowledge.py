@@ -1,4 +1,4 @@
-"""ShareAcknowledge, API key 79: say what became of records that a member of a share group had acquired (KIP-932).
+"""ShareAcknowledge, API key 79: acknowledge records that a member of a share group has acquired (KIP-932).
 
 v1  the first stable version, flexible; v0 was Kafka 4.0's early access
 v2  acknowledgements that renew the lock, acquisition_lock_timeout_ms (KIP-1222)
@@ -80,4 +80,4 @@ class Response:
     error_message: String | None = field(default=None)
     acquisition_lock_timeout_ms: Int32 = field(since=2, default=0)
     responses: list[TopicResult]
-    node_endpoints: list[NodeEndpoint]  #: of the leaders told with NOT_LEADER_OR_FOLLOWER
+    node_endpoints: list[NodeEndpoint]  #: the leaders named with NOT_LEADER_OR_FOLLOWER

@@ -1,4 +1,4 @@
-"""InitializeShareGroupState, API key 83: the group coordinator tells the share coordinator of new partitions (KIP-932).
+"""InitializeShareGroupState, API key 83: the group coordinator registers new partitions at the share coordinator (KIP-932).
 
 v0  flexible from the start; brokers alone use it
 """

@@ -1,4 +1,4 @@
-"""ReadShareGroupState, API key 84: the leader of a partition asks the share coordinator what became of its records (KIP-932).
+"""ReadShareGroupState, API key 84: the leader of a partition reads the states of its records from the share coordinator (KIP-932).
 
 v0  flexible from the start; brokers alone use it
 """

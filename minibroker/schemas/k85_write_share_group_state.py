@@ -1,4 +1,4 @@
-"""WriteShareGroupState, API key 85: the leader of a partition tells the share coordinator what became of records (KIP-932).
+"""WriteShareGroupState, API key 85: the leader of a partition writes the states of records to the share coordinator (KIP-932).
 
 v0  flexible from the start; brokers alone use it
 v1  delivery_complete_count (KIP-1226)
@@ -29,7 +29,7 @@ class Partition:
     state_epoch: Int32
     leader_epoch: Int32
     start_offset: Int64  #: -1: as before
-    delivery_complete_count: Int32 = field(since=1, default=-1)  #: offsets from start_offset on that nobody gets any more
+    delivery_complete_count: Int32 = field(since=1, default=-1)  #: offsets from start_offset on whose delivery is complete
     state_batches: list[StateBatch]
 
 

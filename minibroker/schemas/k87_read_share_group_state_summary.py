@@ -41,7 +41,7 @@ class PartitionResult:
     state_epoch: Int32
     leader_epoch: Int32
     start_offset: Int64
-    delivery_complete_count: Int32 = field(since=1, default=-1)  #: offsets from start_offset on that nobody gets any more
+    delivery_complete_count: Int32 = field(since=1, default=-1)  #: offsets from start_offset on whose delivery is complete
 
 
 @struct

@@ -1,4 +1,4 @@
-"""StreamsGroupHeartbeat, API key 88: a member of a streams group joins, is alive, is told its tasks, leaves (KIP-1071).
+"""StreamsGroupHeartbeat, API key 88: a member of a streams group joins, stays alive, receives its tasks and leaves (KIP-1071).
 
 v0  flexible from the start
 
@@ -86,7 +86,7 @@ class Request:
     group_id: String
     member_id: String  #: the member chooses it
     member_epoch: Int32  #: 0 joins, -1 leaves, -2 is a static member that leaves and means to come back
-    endpoint_information_epoch: Int32  #: of the partitions by endpoint that the member was told last
+    endpoint_information_epoch: Int32  #: of the partitions by endpoint that the member last received
     instance_id: String | None = field(default=None)
     rack_id: String | None = field(default=None)
     rebalance_timeout_ms: Int32 = field(default=-1)  #: how long the member may take to give up tasks
@@ -99,7 +99,7 @@ class Request:
     client_tags: list[KeyValue] | None = field(default=None)
     task_offsets: list[TaskOffset] | None = field(default=None)
     task_end_offsets: list[TaskOffset] | None = field(default=None)
-    shutdown_application: Bool = field(default=False)  #: all members shall shut down
+    shutdown_application: Bool = field(default=False)  #: all members must shut down
 
 
 @struct
@@ -136,8 +136,8 @@ class Response:
     acceptable_recovery_lag: Int32
     task_offset_interval_ms: Int32
     status: list[Status] | None
-    active_tasks: list[TaskIds] | None = field(default=None)  #: null: as told before
+    active_tasks: list[TaskIds] | None = field(default=None)  #: null: unchanged
     standby_tasks: list[TaskIds] | None = field(default=None)
     warmup_tasks: list[TaskIds] | None = field(default=None)
     endpoint_information_epoch: Int32
-    partitions_by_user_endpoint: list[EndpointToPartitions] | None = field(default=None)  #: null: as told before
+    partitions_by_user_endpoint: list[EndpointToPartitions] | None = field(default=None)  #: null: unchanged

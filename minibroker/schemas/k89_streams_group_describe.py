@@ -96,7 +96,7 @@ class Member:
     task_offsets: list[TaskOffset]
     task_end_offsets: list[TaskOffset]
     assignment: Assignment  #: what it has
-    target_assignment: Assignment  #: what it shall have
+    target_assignment: Assignment  #: its target
     is_classic: Bool
 
 
@@ -110,7 +110,7 @@ class Group:
     assignment_epoch: Int32
     topology: Topology | None = field(default=None)
     members: list[Member]
-    authorized_operations: Int32 = field(default=-(2**31))  #: bit n stands for AclOperation n; the default: not asked for
+    authorized_operations: Int32 = field(default=-(2**31))  #: bit n is AclOperation n; the default: not asked for
 
 
 @struct

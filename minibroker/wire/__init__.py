@@ -1,1 +1,1 @@
-"""Bytes to values and back, sans-IO."""
+"""Convert bytes of the protocol to values and back, without IO."""

@@ -1,4 +1,4 @@
-"""An API as its schema module declares it: key, name, versions, routing, request and response."""
+"""One API as its schema module declares it: key, name, versions, routing, request and response."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NEVER: Final = 32768  #: a FLEXIBLE_SINCE above every version
 
 
 class Api:
-    """What the broker and its clients know of one API key."""
+    """The declarations of one API key, for the broker and its clients."""
 
     __slots__ = ("Request", "Response", "flexible_since", "key", "leftover_allowed", "max_version", "min_version", "name", "routed_by")
 
@@ -19,14 +19,14 @@ class Api:
         self.key: int = module.API_KEY
         self.name = name_of(module)  #: Kafka's: "DeleteRecords"
         self.min_version: int
-        self.max_version: int  #: inclusive; versions that we serve, the schema may know more
+        self.max_version: int  #: inclusive; the served versions, of which the schema may declare more
         self.min_version, self.max_version = module.VERSIONS
         if not hasattr(module, "ROUTED_BY"):
             raise TypeError(f"{module.__name__} must declare ROUTED_BY: which broker serves a request (minibroker/wire/routing.py)")
         self.routed_by: Routing = module.ROUTED_BY  #: which broker a request must be sent to
         flexible_since: int | None = module.FLEXIBLE_SINCE
         self.flexible_since = NEVER if flexible_since is None else flexible_since
-        #: Apache Kafka ignores bytes behind any request; we do so only where a client in use leaves some.
+        #: Apache Kafka ignores bytes after any request. We do so only for requests after which a known client leaves some.
         self.leftover_allowed: bool = getattr(module, "LEFTOVER_ALLOWED", False)
         self.Request: type[Any] = module.Request
         self.Response: type[Any] = module.Response

@@ -1,10 +1,10 @@
-"""The definition of the format: reads and writes a struct by walking its declaration, field by field.
+"""Read and write a struct by walking its declaration, field by field. This module defines the format.
 
-Slow, short and strict. `wire/compiled.py` does the same work fast; tests prove the two equal, and the compiled code comes back
-here for what is rare: the exact complaint about a bad message, and tagged fields that are there.
+It is slow, short and strict. `wire/compiled.py` does the same work fast, and tests prove that both agree. The compiled code calls
+this module for what is rare: the exact error for a bad message, and tagged fields that are present.
 
     struct          its fields in order; in a flexible version then its tagged fields
-    field           as primitives.py says; null for a struct: int8 -1, otherwise int8 1 and the struct
+    field           see primitives.py; null for a struct: int8 -1, otherwise int8 1 and the struct
     tagged field    the same bytes as a field, but the mark of a nullable struct is a varint, 0 for null, and 1 before the struct, as
                     Kafka's generated classes have it; left out when it has its default; unknown tags are skipped
     absent field    (another version's) has its default after decoding, is not written when encoding
@@ -21,11 +21,15 @@ from minibroker.wire.schema import Buffer, Field, default_of, fields_of
 
 S = TypeVar("S")
 
-_LONG: Final = 4096  #: bytes from which on a piece stays a chunk of its own
+_LONG: Final = 4096  #: pieces of at least so many bytes are not joined with their neighbours
 
 
 def decode(struct_type: type[S], data: Buffer, version: int, *, flexible: bool) -> S:
-    """Read one message that fills `data`; WireError for any other bytes."""
+    """Read one message that fills `data`.
+
+    Raises:
+        WireError: the bytes are not exactly one message.
+    """
     value, position = decode_from(struct_type, data, 0, version, flexible=flexible)
     if position != len(data):
         raise WireError(f"{struct_type.__name__}: {len(data) - position} bytes left over")
@@ -40,14 +44,18 @@ def decode_from(struct_type: type[S], data: Buffer, position: int, version: int,
 
 
 def encode(value: object, version: int, *, flexible: bool) -> bytes:
-    """The bytes of a message; EncodeError, which is no WireError, for a value that this version cannot carry."""
+    """Encode a message.
+
+    Raises:
+        EncodeError: this version cannot carry the value. It is not a WireError.
+    """
     pieces: list[Buffer] = []
     _write_struct(pieces, value, version, flexible)
     return b"".join(pieces)
 
 
 class EncodedArray:
-    """Stands in a message for the list of an array whose elements are encoded already. Only `encode_chunks` knows it."""
+    """An array whose elements are encoded already, in the place of its list. Only `encode_chunks` accepts it."""
 
     __slots__ = ("chunks", "count")
 
@@ -57,7 +65,7 @@ class EncodedArray:
 
 
 def encode_chunks(value: object, version: int, *, flexible: bool) -> list[Buffer]:
-    """As `encode`, but in several chunks if it is long."""
+    """Encode a message in several chunks if it is long."""
     pieces: list[Buffer] = []
     _write_struct(pieces, value, version, flexible)
     return joined(pieces)
@@ -141,7 +149,7 @@ def _read_struct(reader: Reader, struct_type: type[Any], version: int, flexible:
 
 
 def read_tagged_fields(reader: Reader, value: Any, version: int) -> None:
-    """Set the tagged fields that are there; skip those that we do not know."""
+    """Set the tagged fields that are present; skip unknown ones."""
     known = tagged_fields(type(value), version)
     for tag, body in reader.tagged_fields():
         if tag in known:
@@ -160,7 +168,7 @@ def _read_tagged_field(body: Reader, field: Field, version: int) -> Any:
 
 
 def is_marked(field: Field, version: int) -> bool:
-    """Whether a mark before the field says if the struct is there."""
+    """Whether the field starts with a marker for a struct or null."""
     return field.struct is not None and not field.is_array and field.null_in(version)
 
 
@@ -186,7 +194,7 @@ def _read_field(reader: Reader, field: Field, version: int, flexible: bool) -> A
 
 
 def _read_element(reader: Reader, field: Field, version: int, flexible: bool) -> Any:
-    """A value that is no array; None for a null string, bytes or records."""
+    """Read a value that is not an array; None for a null string, bytes or records."""
     if field.struct is not None:
         return _read_struct(reader, field.struct, version, flexible)
     if field.kind in NUMBER_STRUCTS:

@@ -31,15 +31,15 @@ What a decoder looks like (Produce v9, shortened):
         return definition(data, start)                              # wire/codec.py: says what is wrong
 
 Why this is safe on any bytes: a number read beyond the end raises (IndexError, struct.error); a slice beyond the end is
-short and leaves `pos` beyond it, so that the next read, the next count or the last line refuses; no count is believed
-before it is held against the bytes that remain.
+short and leaves `pos` beyond it, so that the next read, the next count or the last line rejects the message. Each count is
+compared with the bytes that remain before anything is allocated for it.
 
 A sliced decoder is the same code as a generator, for large frames: it pauses after some hundred elements and has a budget.
 
 An encoder collects packed runs, lengths and strings in a list and joins it once; record batches stay out of the join.
 
-Rare things are left to the codec: complaints, tagged fields that are present (decoding) or differ from their
-default (encoding). The generated text is kept as `source` on each function, for those who want to read it.
+The codec does what is rare: error messages, tagged fields that are present (decoding) or differ from their
+default (encoding). Each generated function keeps its text in the attribute `source`.
 """
 
 from __future__ import annotations

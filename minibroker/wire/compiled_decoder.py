@@ -1,7 +1,7 @@
-"""Writes the decoder of one (struct, version, flexible); see `wire/compiled.py` for what comes out and why it is safe.
+"""Generate the decoder of one (struct, version, flexible). `wire/compiled.py` shows the result and why it is safe.
 
-A sliced decoder is the same code as a generator: it pauses after so many elements, and subtracts what it makes from a budget before
-it makes it (`wire/weight.py`).
+A sliced decoder is the same code as a generator. It pauses after a number of elements, and subtracts the memory of objects from a
+budget before it creates them (`wire/weight.py`).
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from minibroker.wire.weight import REFERENCE, SHORT, OverBudgetError, weight_of,
 
 
 class MalformedError(Exception):
-    """Raised by generated code where a length is senseless; the codec then says what is wrong."""
+    """Raised by generated code for an invalid length. The codec then decodes the message again, for the error."""
 
 
-#: everything that bytes from outside can make generated code raise
+#: all exceptions that generated code raises for bad bytes
 FAILURES = (struct.error, IndexError, UnicodeDecodeError, WireError, MalformedError)
 
 #: (data, start, budget) -> (value, position after it, what is left of the budget), by way of pauses
@@ -74,7 +74,7 @@ def compile_decoder(struct_type: type[Any], version: int, flexible: bool) -> Cal
 def compile_sliced_decoder(struct_type: type[Any], version: int, flexible: bool) -> SlicedDecoder:
     """Generate `decode(data, start, budget)`, a generator that pauses and returns (value, position after it, what is left of the budget).
 
-    What it raises does not say which field is wrong: the codec, which could, does not pause.
+    Its errors do not name the wrong field: the codec, which would, does not pause.
     """
     source = Source("def decode(data, start, budget):")
     writer = _DecoderWriter(source, version, flexible, _CONTENT_OF_VIEW, sliced=True)
@@ -114,7 +114,7 @@ def compile_sliced_decoder(struct_type: type[Any], version: int, flexible: bool)
 
 
 class _DecoderWriter:
-    """Writes statements field by field; numbers wait in a run until something of unknown length must be read."""
+    """Writes statements field by field. Numbers are collected in a run until a field of unknown length follows."""
 
     def __init__(self, source: Source, version: int, flexible: bool, content: dict[str, str], *, sliced: bool = False) -> None:
         self.source = source
@@ -123,7 +123,7 @@ class _DecoderWriter:
         self.version = version
         self.flexible = flexible
         self.run: list[tuple[str, str]] = []  # (format, where the number goes)
-        self.after_run: list[str] = []  # what is made of numbers once they are read
+        self.after_run: list[str] = []  # statements that convert numbers after the unpack
 
     def flush(self) -> None:
         """Write the run: one unpack, or an index for a single byte."""
@@ -143,7 +143,7 @@ class _DecoderWriter:
         self.after_run.clear()
 
     def struct(self, struct_type: type[Any], value: str, also: str = "") -> None:
-        """Make an instance, hand it to `also`, fill its attributes."""
+        """Create an instance, hand it to `also`, fill its attributes."""
         self.source.line(f"{value} = new({self.source.bind('Struct', struct_type)})")
         if also:
             self.source.line(also.format(value))
@@ -172,7 +172,7 @@ class _DecoderWriter:
         return f"list({name})" if field.is_array else name
 
     def read_tagged(self, value: Any, data: Buffer, position: int) -> int:
-        """At run time: leave tagged fields that are present to the codec. Returns the position after them."""
+        """Read tagged fields at run time, by the codec. Returns the position after them."""
         reader = Reader(data, position)
         codec.read_tagged_fields(reader, value, self.version)
         return reader.position
@@ -193,7 +193,7 @@ class _DecoderWriter:
             self.element(field, store, null_allowed)
 
     def element(self, field: Field, store: str, null_allowed: bool) -> None:
-        """Read one value that is not a number; `store` says where it goes."""
+        """Read one value that is not a number; `store` is the statement that keeps it."""
         if field.struct is not None:
             self.struct(field.struct, self.source.variable("value"), store)
         elif field.kind == "uuid":
@@ -210,7 +210,7 @@ class _DecoderWriter:
                     self.source.line(store.format(self.content[field.kind]))
 
     def long_content(self, kind: str, size: str, store: str) -> None:
-        """Store a text or bytes, which count by their own size if they are long: a text takes up to four bytes for each character."""
+        """Store a string or bytes. Long ones count with their own size, since a string takes up to four bytes for each character."""
         if kind == "records":
             self.source.line(store.format(self.content[kind]))
             return
@@ -261,14 +261,14 @@ class _DecoderWriter:
                 self.source.line("yield")
 
     def pause(self) -> None:
-        """Pause after so many elements."""
+        """Write a pause after every _PAUSE_EVERY elements."""
         self.source.line("step += 1")
         with self.source.block(f"if step == {_PAUSE_EVERY}:"):
             self.source.line("step = 0")
             self.source.line("yield")
 
     def spend(self, weight: str) -> None:
-        """Subtract from the budget what is about to be made."""
+        """Subtract the weight of objects from the budget before they are created."""
         self.source.line(f"budget -= {weight}")
         with self.source.block("if budget < 0:"):
             self.source.line("raise OverBudgetError")
@@ -288,7 +288,7 @@ class _DecoderWriter:
 
     @contextmanager
     def present(self, kind: str, store: str, null_allowed: bool) -> Iterator[str]:
-        """Read a length or count; what is written in the `with` is for one that is not null."""
+        """Read a length or count. Statements written in the `with` run if it is not null."""
         length = self.source.variable("n")
         self.run.append(("B" if self.flexible else "h" if kind == "string" else "i", length))
         self.flush()
@@ -311,6 +311,6 @@ class _DecoderWriter:
             yield length
 
     def refuse(self, condition: str) -> None:
-        """Write a check of what came from outside."""
+        """Write a check that rejects the message."""
         with self.source.block(f"if {condition}:"):
             self.source.line("raise MalformedError")

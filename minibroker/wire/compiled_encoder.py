@@ -1,4 +1,4 @@
-"""Writes the encoder of one (struct, version, flexible); see `wire/compiled.py` for what comes out."""
+"""Generate the encoder of one (struct, version, flexible). `wire/compiled.py` shows the result."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from minibroker.wire.primitives import MAX_STRING_SIZE, NUMBERS, UUID_SIZE, Enco
 from minibroker.wire.schema import Buffer, Field, default_of
 from minibroker.wire.source import Source
 
-#: everything that a value of the wrong type or size can make generated code raise
+#: all exceptions that generated code raises for a value of the wrong type or size
 FAILURES = (struct.error, AttributeError, TypeError, ValueError, OverflowError)
 
 _SHORT_VARINTS = tuple(bytes((value,)) for value in range(128))
@@ -21,7 +21,7 @@ _SHORT_LENGTHS = {form: tuple(struct.pack(f">{form}", value) for value in (*rang
 
 
 def compile_encoder(struct_type: type[Any], version: int, flexible: bool) -> Callable[[Any], list[Buffer]]:
-    """Generate `encode(value) -> chunks`: record batches as they are, all between them joined."""
+    """Generate `encode(value) -> chunks`. Record batches are chunks of their own, uncopied; the bytes between them are joined."""
     source = Source("def encode(value):")
     source.names.update(
         FAILURES=FAILURES,
@@ -55,7 +55,7 @@ def _string_length(length: int) -> bytes:
 
 
 class _EncoderWriter:
-    """Writes statements field by field; numbers wait in a run for one pack, packed pieces wait to go out together."""
+    """Writes statements field by field. Numbers are collected in a run for one pack; packed pieces are collected for one append."""
 
     def __init__(self, source: Source, version: int, flexible: bool) -> None:
         self.source = source
@@ -66,7 +66,7 @@ class _EncoderWriter:
         self.lengths: set[str] = set()  # expressions of lengths and counts, -1 for null
 
     def end_run(self) -> None:
-        """Make the run a piece."""
+        """Turn the run of numbers into a piece."""
         if len(self.run) == 1 and self.run[0][1] in self.lengths:
             kind, length = self.run.pop()
             short, pack = self.source.bind("short", _SHORT_LENGTHS[kind]), self.source.bind("pack", struct.Struct(f">{kind}").pack)
@@ -78,12 +78,12 @@ class _EncoderWriter:
             self.run.clear()
 
     def piece(self, expression: str) -> None:
-        """Add bytes after what is waiting."""
+        """Add bytes after the pending pieces."""
         self.end_run()
         self.pieces.append(expression)
 
     def flush(self) -> None:
-        """Write what is waiting."""
+        """Write the pending pieces."""
         self.end_run()
         if len(self.pieces) == 1:
             self.source.line(f"out.append({self.pieces[0]})")
@@ -104,7 +104,7 @@ class _EncoderWriter:
                 self.run.append(("x", ""))
 
     def tagged(self, value: str, fields: list[Field]) -> str:
-        """An expression of the bytes of tagged fields that are not all left out; a UUID alone, as in committed offsets, is written out."""
+        """Return an expression for the bytes of tagged fields, some of which are sent. A single UUID (committed offsets) is inlined."""
         field = fields[0]
         if len(fields) > 1 or field.kind != "uuid" or field.is_array or field.tag is None:
             return f"tagged({value})"
@@ -112,7 +112,7 @@ class _EncoderWriter:
         return f'{head!r} + {value}.{field.name}.int.to_bytes({UUID_SIZE}, "big")'
 
     def has_default(self, field: Field, content: str) -> str:
-        """A condition under which a tagged field is surely left out."""
+        """Return a condition under which a tagged field is certainly not sent."""
         default = default_of(field)
         if default is None:
             return f"{content} is None"
@@ -132,7 +132,7 @@ class _EncoderWriter:
             self.element(field, content, null_allowed)
 
     def element(self, field: Field, content: str, null_allowed: bool) -> None:
-        """Write one value that is no array."""
+        """Write one value that is not an array."""
         if field.struct is not None:
             value = self.source.variable("value")
             self.source.line(f"{value} = {content}")
@@ -150,7 +150,7 @@ class _EncoderWriter:
                 self.piece(data)
 
     def length(self, kind: str, data: str, content: str, null_allowed: bool) -> None:
-        """Write a length or count; what is counted is left in the variable `data`, empty for null."""
+        """Write a length or count, and assign the content to the variable `data`, empty for null."""
         length = self.source.variable("n")
         encode = ".encode()" if kind == "string" else ""
         more = " + 1" if self.flexible else ""
@@ -169,7 +169,7 @@ class _EncoderWriter:
             self.run.append(("h" if kind == "string" else "i", length))
 
     def chunk(self, data: str) -> None:
-        """Let record batches out as they are, after all that comes before them."""
+        """Write record batches as a chunk, after the bytes before them."""
         self.flush()
         with self.source.block(f"if len({data}):"):
             self.source.line(f'chunks += (b"".join(out), {data})')

@@ -1,4 +1,4 @@
-"""What stands before the body of a request and of a response.
+"""Headers of requests and responses.
 
     request   v0  int16 api_key, int16 api_version, int32 correlation_id      ControlledShutdown 0 and nothing else
               v1  v0, nullable string client_id
@@ -6,8 +6,8 @@
     response  v0  int32 correlation_id
               v1  v0, tagged fields                                           flexible versions, ApiVersions excepted
 
-The client_id keeps its int16 length in v2: a broker must be able to read it before it knows the version (KIP-482). ApiVersions
-answers with header v0 always, because a client that asks does not know yet what the broker speaks (KIP-511).
+The client_id keeps its int16 length in v2: a broker must be able to read it before it knows the version (KIP-482). The response
+of ApiVersions always has header v0, because its client does not know the broker's versions yet (KIP-511).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _NO_TAGS: Final = b"\0"
 
 @struct
 class RequestHeader:
-    """Of any header version."""
+    """The header of a request, of any version."""
 
     api_key: Int16
     api_version: Int16
@@ -42,14 +42,14 @@ class RequestHeader:
 
 
 def request_header_version(api: Api, version: int) -> int:
-    """0, 1 or 2."""
+    """Return 0, 1 or 2."""
     if api.key == CONTROLLED_SHUTDOWN and version == 0:
         return 0
     return 2 if api.flexible(version) else 1
 
 
 def response_header_version(api: Api, version: int) -> int:
-    """0 or 1."""
+    """Return 0 or 1."""
     return 1 if api.flexible(version) and api.key != API_VERSIONS else 0
 
 
@@ -61,7 +61,7 @@ def decode_request_header(frame: Buffer, flexible_of: Callable[[int, int], bool]
         flexible_of: (api_key, api_version) -> whether that version is flexible; raises WireError for an unknown key.
 
     Raises:
-        WireError: the frame is cut or its client_id is none; or what `flexible_of` raises.
+        WireError: the frame is cut or its client_id is invalid; also what `flexible_of` raises.
     """
     header: Any = object.__new__(RequestHeader)
     if len(frame) < _REQUEST.size:
@@ -84,7 +84,7 @@ def decode_request_header(frame: Buffer, flexible_of: Callable[[int, int], bool]
 
 
 def encode_request_header(header: RequestHeader, header_version: int) -> bytes:
-    """The client's side; EncodeError for a number or a client_id that does not fit."""
+    """Write a header v1 or v2; EncodeError if a number or the client_id does not fit."""
     client_id = b"" if header.client_id is None else header.client_id.encode()
     numbers = (header.api_key, header.api_version, header.correlation_id)
     try:
@@ -97,13 +97,13 @@ def encode_request_header(header: RequestHeader, header_version: int) -> bytes:
 
 
 def encode_response_header(correlation_id: int, header_version: int) -> bytes:
-    """The broker's side."""
+    """Write a response header."""
     encoded = _INT32.pack(correlation_id)
     return encoded + _NO_TAGS if header_version >= 1 else encoded
 
 
 def decode_response_header(frame: Buffer, header_version: int) -> tuple[int, int]:
-    """The client's side: (correlation_id, position of the body); WireError when the frame is cut."""
+    """Read a response header: (correlation_id, position of the body); WireError if the frame is cut."""
     if len(frame) < _INT32.size:
         raise WireError(f"response of {len(frame)} bytes has no header")
     correlation_id: int = _INT32.unpack_from(frame)[0]

@@ -1,4 +1,4 @@
-"""Primitives of the protocol: big-endian integers, varints, and what carries a length before it.
+"""Primitives of the protocol: big-endian integers, varints, and values with a length before them.
 
     int8 int16 int32 int64 uint16 uint32 float64   big-endian, two's complement; bool is an int8, 0 is false
     uuid                     16 bytes
@@ -9,7 +9,7 @@
     array                    int32 count, elements       compact: as above
     tagged fields            unsigned varint count; each: unsigned varint tag (ascending), unsigned varint size, bytes
 
-A length or count of -1 is null; any other negative one, and one beyond what the bytes that remain could hold, is an error.
+A length or count of -1 is null. Any other negative one is an error, and so is one that the remaining bytes cannot hold.
 Kafka: org.apache.kafka.common.protocol.types.Type, ByteUtils; compact forms and tagged fields: KIP-482.
 """
 
@@ -25,12 +25,12 @@ from typing import Final
 from minibroker.errors import WireError
 from minibroker.wire.schema import Buffer
 
-#: kind -> struct format character, for all kinds that are one number
+#: kind -> format character of `struct`, for kinds that are one number
 NUMBERS: Final = {"int8": "b", "int16": "h", "int32": "i", "int64": "q", "uint16": "H", "uint32": "I", "bool": "?", "float64": "d"}
 NUMBER_STRUCTS: Final = {kind: Struct(">" + character) for kind, character in NUMBERS.items()}
 UUID_SIZE: Final = 16
 MAX_STRING_SIZE: Final = 32767  #: in both forms, as in Kafka
-TAGGED_FIELDS_MAX: Final = 1000  #: of one struct or header; those that we do not know are skipped one by one, and Kafka has a few
+TAGGED_FIELDS_MAX: Final = 1000  #: in one struct or header; unknown ones are skipped one by one, and Kafka has a few
 MAX_VARINT_BYTES: Final = 5
 MAX_VARLONG_BYTES: Final = 10
 
@@ -39,7 +39,7 @@ _INT32 = NUMBER_STRUCTS["int32"]
 
 
 class EncodeError(ValueError):
-    """A value that the format cannot carry: our own mistake, never the peer's."""
+    """The format cannot carry a value. This is a mistake of this process, never of the peer."""
 
 
 def read_unsigned_varint(data: Buffer, position: int, max_bytes: int = MAX_VARINT_BYTES) -> tuple[int, int]:
@@ -78,7 +78,7 @@ def read_varlong(data: Buffer, position: int) -> tuple[int, int]:
 
 
 def skip_tagged_fields(data: Buffer, position: int) -> int:
-    """The position after tagged fields of which none is known; WireError where they are not what they should be."""
+    """Return the position after unknown tagged fields; WireError if they are malformed."""
     if position < len(data) and data[position] == 0:
         return position + 1
     reader = Reader(data, position)
@@ -88,7 +88,7 @@ def skip_tagged_fields(data: Buffer, position: int) -> int:
 
 
 def unsigned_varint(value: int) -> bytes:
-    """The shortest form."""
+    """Encode an unsigned varint in its shortest form."""
     if value < 0x80:
         return bytes((value,))
     if value < 0x4000:
@@ -115,12 +115,12 @@ def varlong(value: int) -> bytes:
 
 @lru_cache(maxsize=1024)
 def uuid_of(data: bytes) -> uuid.UUID:
-    """The UUID of 16 bytes. A broker sees few different ones, and uuid.UUID takes its time."""
+    """Return the UUID of 16 bytes. Cached: a broker sees few different ones, and uuid.UUID is slow."""
     return uuid.UUID(bytes=data)
 
 
 class Reader:
-    """Reads values one after another; every way to fail is a WireError that says how."""
+    """Reads values one after another. Each failure is a WireError with its cause."""
 
     __slots__ = ("data", "position")
 
@@ -163,7 +163,7 @@ class Reader:
         return None if length == -1 else length
 
     def string(self, size: int) -> str:
-        """UTF-8 of so many bytes."""
+        """Read UTF-8 of `size` bytes."""
         if size > MAX_STRING_SIZE:
             raise WireError(f"string of {size} bytes")
         try:
@@ -172,13 +172,13 @@ class Reader:
             raise WireError(f"not UTF-8: {error.reason} at byte {error.start}") from None
 
     def count(self, count: int, min_size: int) -> int:
-        """Refuse a count of elements, of at least `min_size` bytes each, that what remains cannot hold."""
+        """Check a count of elements, of at least `min_size` bytes each, against the remaining bytes."""
         if count * min_size > self.remaining:
             raise WireError(f"{count} elements cannot be in {self.remaining} bytes")
         return count
 
     def tagged_fields(self) -> Iterator[tuple[int, Reader]]:
-        """Tagged fields that are present, as (tag, its bytes); tags must ascend."""
+        """Read the tagged fields that are present, as (tag, its bytes); tags must ascend."""
         previous = -1
         count = self.count(self.unsigned_varint(), 2)
         if count > TAGGED_FIELDS_MAX:

@@ -1,4 +1,4 @@
-"""The vocabulary of schemas: what a message is made of, declared once for all its versions.
+"""The vocabulary of schemas: the fields of a message, declared once for all its versions.
 
 A struct is a class of annotated fields in wire order:
 
@@ -8,11 +8,11 @@ A struct is a class of annotated fields in wire order:
         topic_id: Uuid = field(since=10, default=NIL_UUID)
         partitions: list[Partition] | None = field(nullable=4)
 
-What an annotation may say: a primitive of this module, another struct, `list[...]` of one of them, and `| None` after
-all but numbers and UUIDs. Null travels as length -1 (0 in a compact form), for a struct as a marker byte -1 where 1 announces a value.
+An annotation is a primitive of this module, another struct, `list[...]` of one of them, and `| None` after
+all but numbers and UUIDs. Null is sent as length -1 (0 in a compact form), for a struct as a marker byte -1 where 1 announces a value.
 
-Declaring must cost microseconds, because a broker that starts imports dozens of them: annotations stay strings until
-a codec or a constructor first asks (`fields_of`), and `__init__` is generated at its first call.
+A declaration must cost microseconds, because a broker imports dozens of them when it starts. Annotations stay strings until
+a codec or a constructor first calls `fields_of`, and `__init__` is generated at its first call.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Annotated, Any, ClassVar, Final, ParamSpec, TypeAlias, TypeVa
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
-# The first string in each is the kind that the codecs go by.
+# The first string of each is its kind, which the codecs use.
 Int8 = Annotated[int, "int8"]
 Int16 = Annotated[int, "int16"]
 Int32 = Annotated[int, "int32"]
@@ -59,7 +59,7 @@ P = ParamSpec("P")
 
 
 class Declaration:
-    """What `field(...)` was told; becomes a Field when the annotation is resolved."""
+    """The arguments of `field(...)`, until the annotation is resolved to a Field."""
 
     __slots__ = ("annotation", "default", "nullable", "since", "tag", "until")
 
@@ -73,7 +73,7 @@ class Declaration:
 
 
 def field(*, since: int = 0, until: int | None = None, nullable: int | None = None, tag: int | None = None, default: Any = MISSING) -> Any:
-    """Say more of a field than its annotation does.
+    """Declare more about a field than its annotation can.
 
     Args:
         since: first version that has the field.
@@ -81,7 +81,7 @@ def field(*, since: int = 0, until: int | None = None, nullable: int | None = No
         nullable: first version in which null may be sent, for an annotation `| None` (without this: every version).
         tag: the field is a tagged one, left out when it has its default.
         default: the value where a version lacks the field or a tagged one is left out, and in the constructor. A list
-            starts as a fresh list for each instance, so write `()`. For a struct, its class stands for all its defaults.
+            starts as a fresh list for each instance, so write `()`. For a struct, give its class: each of its fields has its default.
     """
     if default is MISSING and (since > 0 or until is not None or tag is not None):
         raise TypeError("a field that is not always sent needs a default")
@@ -94,7 +94,7 @@ class Field:
     __slots__ = ("default", "entity", "is_array", "kind", "name", "nullable", "since", "struct", "tag", "until")
 
     def __init__(self, name: str, declared: Declaration, namespace: dict[str, Any]) -> None:
-        """Read an annotation such as `list[Topic] | None` by name: nothing of typing is needed, and nothing is evaluated."""
+        """Resolve an annotation such as `list[Topic] | None` by name, without `typing` and without evaluating it."""
         required = declared.annotation.removesuffix("| None").rstrip()
         self.is_array = required.startswith("list[")
         element, _, attribute = (required[5:-1] if self.is_array else required).partition(".")
@@ -122,9 +122,9 @@ class Field:
 
 
 class Struct:
-    """What @struct makes of a class: slots for the fields, value semantics, a keyword-only constructor.
+    """The class that @struct returns: slots for the fields, value semantics, a keyword-only constructor.
 
-    Immutable by type checking alone: decoders fill instances attribute by attribute.
+    Only the type checker makes instances immutable: decoders fill them attribute by attribute.
     """
 
     __slots__ = ()
@@ -150,7 +150,7 @@ class Struct:
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
 def struct(declaration: type[T]) -> type[T]:
-    """Make a struct of a class of annotated fields."""
+    """Turn a class of annotated fields into a struct."""
     namespace = dict(declaration.__dict__)
     declared = {}
     for name, annotation in declaration.__annotations__.items():
@@ -183,7 +183,7 @@ def entities_of(struct_type: type[Any]) -> dict[str, str]:
 
 
 def default_of(field: Field) -> Any:
-    """The value of a field that was not sent: for lists a new one each time; MISSING where there is none."""
+    """Return the value of a field that was not sent: a new list each time, or MISSING if the field has no default."""
     if field.is_array and field.default is not None and field.default is not MISSING:
         return list(field.default)
     if field.struct is not None and field.default is field.struct:
@@ -192,7 +192,7 @@ def default_of(field: Field) -> Any:
 
 
 def build_constructor(struct_type: type[Any]) -> None:
-    """Give the class its own `__init__`: keyword-only, straight-line, a fresh list for each list that is left out."""
+    """Generate `__init__` of the class: keyword-only, straight-line, a new list for each list that is not given."""
     parameters, body, names = _parameters_and_body(struct_type)
     if parameters:
         parameters.insert(0, "*")
@@ -200,9 +200,9 @@ def build_constructor(struct_type: type[Any]) -> None:
 
 
 def constructor(struct_type: Callable[P, T]) -> Callable[P, T]:
-    """The constructor of a struct as a plain function, which costs less than half of calling the class: for answers that are given often.
+    """Return the constructor of a struct as a plain function. It costs less than half of calling the class, for frequent responses.
 
-    That fields are given by name is left to the type checker: defaults of keyword-only parameters are looked up one by one.
+    Only the type checker requires names for its arguments: Python looks up defaults of keyword-only parameters one by one.
     """
     parameters, body, names = _parameters_and_body(cast("type[Any]", struct_type))
     parameters.sort(key=lambda parameter: "=" in parameter)

@@ -13,13 +13,13 @@ from minibroker.wire.compiled import encoder
 from minibroker.wire.schema import Buffer, Field
 
 STEP: Final = 200  #: structs that are encoded between two pauses: a fraction of a millisecond
-LONG: Final = 1_000  #: structs up to which a message is encoded at once
+LONG: Final = 1_000  #: messages of at most so many structs are encoded at once
 
 _ARRAYS: Final[dict[tuple[type[Any], int], list[Field]]] = {}
 
 
 def is_long(value: Any, version: int) -> bool:
-    """Whether a message has more than LONG structs in its arrays. Texts, bytes and numbers do not count."""
+    """Whether a message has more than LONG structs in its arrays. Strings, bytes and numbers do not count."""
     return _count(value, version, LONG) > LONG
 
 
@@ -67,7 +67,7 @@ def _count(value: Any, version: int, most: int) -> int:
 
 
 def _count_in(elements: Any, version: int, most: int) -> int:
-    """Count the structs of an array and those in their arrays. What is encoded already does not count."""
+    """Count the structs of an array and those in their arrays. Elements that are encoded already do not count."""
     if not elements or type(elements) is EncodedArray:
         return 0
     total = len(elements)

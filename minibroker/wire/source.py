@@ -1,4 +1,4 @@
-"""Python source under construction: what both generators of `wire/compiled.py` write into."""
+"""Python source under construction, for the generators of decoders and encoders."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Source:
         self._count = 0
 
     def line(self, text: str) -> None:
-        """Write one statement at the present depth."""
+        """Write one statement at the current indentation."""
         self.lines.append("    " * self._depth + text)
 
     def block(self, header: str) -> Source:
@@ -34,12 +34,12 @@ class Source:
         self._depth -= 1
 
     def variable(self, prefix: str) -> str:
-        """A name that is not taken."""
+        """Return an unused name."""
         self._count += 1
         return f"{prefix}{self._count}"
 
     def bind(self, prefix: str, used: Any) -> str:
-        """A name by which the function finds an object of ours; the same object has one name."""
+        """Return the name by which the generated function reaches an object. One object has one name."""
         for name, bound in self.names.items():
             if bound is used:
                 return name
@@ -48,7 +48,7 @@ class Source:
         return name
 
     def function(self, name: str, title: str) -> Any:
-        """Compile; the function keeps its text as `source`. `title` stands for the file name in tracebacks."""
+        """Compile the function, which keeps its text in `source`. Tracebacks show `title` in the place of a file name."""
         text = "\n".join(self.lines) + "\n"
         exec(compile(text, f"<{title}>", "exec"), self.names)  # noqa: S102  written by us from our own schemas
         made = self.names[name]

@@ -1,8 +1,8 @@
-"""How many bytes of memory a decoded message takes, estimated from its declaration before anything is made.
+"""Estimate how many bytes of memory a decoded message takes, from its declaration and before objects are created.
 
 A frame of 10 MB can hold millions of tiny elements, each an object with its strings and lists. Sliced decoders (`wire/compiled.py`)
-subtract the weight of an array's elements from a budget before they make them. Texts and bytes of more than SHORT bytes count by their
-own size.
+subtract the weight of an array's elements from a budget before they create them. Strings and bytes of more than SHORT bytes count
+with their own size.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Final
 from minibroker.errors import WireError
 from minibroker.wire.schema import Field, fields_of
 
-SHORT: Final = 15  #: bytes up to which the weight of a text or of bytes is that of its kind
+SHORT: Final = 15  #: a string or bytes of at most so many bytes has the weight of its kind
 REFERENCE: Final = 9  #: a place in a list, which grows by an eighth
 
 _STRUCT: Final = 16  #: what the collector adds to an instance
@@ -31,7 +31,7 @@ _NUMBER: Final = 32
 
 
 class OverBudgetError(WireError):
-    """A message of more values than its budget allows."""
+    """A message has more values than its budget allows."""
 
 
 def weight_of_element(field: Field, version: int) -> int:

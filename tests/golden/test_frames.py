@@ -15,7 +15,6 @@ from minibroker.errors import WireError
 from minibroker.schemas import k18_api_versions
 from minibroker.wire import codec, compiled, header
 from minibroker.wire.api import api_of
-from minibroker.wire.frame import FrameSplitter
 from tests.golden import Golden, all_golden, golden
 from tests.support.soak import seed, times
 
@@ -111,15 +110,6 @@ def test_cut_at_any_length_it_is_refused(stem: str) -> None:
         assert [length for length in lengths(body, 7 * STEP) if not is_refused(reads, golden, body[:length])] == []
 
     assert told(stem, check) == {}
-
-
-@pytest.mark.parametrize("size", [1, 3, 1000])
-def test_a_stream_fed_in_pieces_gives_the_frames_back(size: int) -> None:
-    stream = b"".join(golden.data for golden in ALL)
-    splitter = FrameSplitter(max_size=10_000)
-    found = [frame for i in range(0, len(stream), size) for frame in splitter.feed(stream[i : i + size])]
-    assert found == [golden.frame for golden in ALL]
-    assert splitter.pending == 0
 
 
 def reads_header(golden: Golden, frame: bytes) -> object:

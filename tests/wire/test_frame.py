@@ -1,32 +1,15 @@
-"""Frames: whole, byte by byte, several at once; and what is no frame."""
+"""The size of a frame, and the errors for bytes that are not one."""
 
 from __future__ import annotations
 
 import pytest
 
-from minibroker.wire.frame import FrameSizeError, FrameSplitter, describe, frame_size, with_size
-
-STREAM = bytes.fromhex("00000003 616263 00000001 64 00000002 6566")
-FRAMES = [b"abc", b"d", b"ef"]
-
-
-@pytest.mark.parametrize("step", [1, 2, 5, 100])
-def test_a_stream_is_cut_into_frames_however_it_arrives(step: int) -> None:
-    splitter = FrameSplitter(max_size=100)
-    frames = [frame for start in range(0, len(STREAM), step) for frame in splitter.feed(STREAM[start : start + step])]
-    assert frames == FRAMES
-    assert splitter.pending == 0
-
-
-def test_a_frame_that_is_not_whole_is_kept() -> None:
-    splitter = FrameSplitter(max_size=100)
-    assert list(splitter.feed(STREAM[:-1])) == FRAMES[:2]
-    assert splitter.pending == 4 + 1
+from minibroker.wire.frame import FrameSizeError, describe, frame_size, with_size
 
 
 def test_size_comes_before_the_chunks() -> None:
     chunks = with_size([b"ab", memoryview(b"c")])
-    assert b"".join(chunks) == STREAM[:7]
+    assert b"".join(chunks) == bytes.fromhex("00000003 616263")
     assert len(chunks) == 3
 
 
@@ -38,10 +21,9 @@ def test_sizes_within_the_limit(size: int) -> None:
 @pytest.mark.parametrize(
     "size", ["00000000", "ffffffff", "80000000", "7fffffff", "00000065"], ids=["0", "-1", "-2^31", "2^31-1", "limit + 1"]
 )
-def test_senseless_sizes_are_refused_before_anything_is_kept(size: str) -> None:
-    splitter = FrameSplitter(max_size=100)
+def test_invalid_sizes_are_rejected(size: str) -> None:
     with pytest.raises(FrameSizeError, match="not within 1 to 100"):
-        list(splitter.feed(bytes.fromhex(size)))
+        frame_size(bytes.fromhex(size), 0, 100)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
-"""Records of `__consumer_offsets`: consumer groups of KIP-848. Keys know v0 only and are not flexible, values know v0 only and are.
+"""Records of `__consumer_offsets`: consumer groups of KIP-848. Keys and values have only v0; only values are flexible.
 
-A member's target assignment is what it shall have, its current assignment what it has been given so far.
+A member's target assignment is its target, its current assignment what it has been given so far.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class ClassicMemberMetadata:
 
 @struct
 class ConsumerGroupMemberMetadataValue:
-    """What a member says of itself; a tombstone when it has left."""
+    """The metadata that a member sent; a tombstone after it has left."""
 
     instance_id: String | None
     rack_id: String | None
@@ -127,7 +127,7 @@ class TargetPartitions:
 
 @struct
 class ConsumerGroupTargetAssignmentMemberValue:
-    """What a member shall have."""
+    """A member's target assignment."""
 
     topic_partitions: list[TargetPartitions]
 
@@ -151,7 +151,7 @@ class AssignedPartitions:
 
 @struct
 class ConsumerGroupCurrentMemberAssignmentValue:
-    """What a member has, and how far it is with what it shall have."""
+    """What a member has, and how far it is with its target."""
 
     member_epoch: Int32
     previous_member_epoch: Int32

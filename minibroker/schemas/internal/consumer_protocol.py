@@ -1,4 +1,4 @@
-"""What members of classic groups of consumers tell each other through the broker, which only passes it on: embedded protocol "consumer".
+"""The messages that consumers of a classic group exchange through the broker, which only passes them on: the embedded protocol "consumer".
 
 Each is preceded by its version, an int16, and none is flexible.
 
@@ -27,7 +27,7 @@ class TopicPartitions:
 
 @struct
 class ConsumerProtocolSubscription:
-    """What a member wants to read."""
+    """The subscription of a member."""
 
     topics: list[String]
     user_data: Bytes | None = field(default=None)
@@ -38,7 +38,7 @@ class ConsumerProtocolSubscription:
 
 @struct
 class ConsumerProtocolAssignment:
-    """What a member is to read."""
+    """The assignment of a member."""
 
     assigned_partitions: list[TopicPartitions]
     user_data: Bytes | None = field(default=None)

@@ -1,4 +1,4 @@
-"""Control records: what brokers write into a log for themselves and consumers skip.
+"""Control records: records that brokers write into a log and consumers skip.
 
 A control record's key is `ControlRecordKey`; its type says which struct the value holds (Kafka's ControlRecordType):
 
@@ -10,7 +10,7 @@ A control record's key is `ControlRecordKey`; its type says which struct the val
   5  KRAFT_VERSION    KRaftVersionRecord     metadata log: the level of the kraft.version feature (KIP-853)
   6  KRAFT_VOTERS     VotersRecord           metadata log: the set of voters (KIP-853)
 
-The key and the marker are not flexible, and an Int16 stands before each: the version that it is written at, 0.
+The key and the marker are not flexible. An Int16 before each is its version, 0.
 The other values are flexible; Kafka 4.3.1 writes and reads all of them at version 0 (ControlRecordUtils), and so must we.
 
 LeaderChangeMessage

@@ -1,6 +1,6 @@
 """Metadata records about the metadata log itself: transactions over several batches, and records without content.
 
-All of them know v0 only, and that is flexible.
+All of them have only v0, which is flexible.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ class NoOpRecord:
 
 @struct
 class BeginTransactionRecord:
-    """What follows counts only once its EndTransactionRecord is there (KIP-868)."""
+    """Starts a transaction: later records take effect with its EndTransactionRecord (KIP-868)."""
 
     name: String | None = field(tag=0, default=None)  #: for readers
 
 
 @struct
 class EndTransactionRecord:
-    """All since BeginTransactionRecord counts."""
+    """Ends a transaction: the records since BeginTransactionRecord take effect."""
 
 
 @struct
 class AbortTransactionRecord:
-    """Nothing since BeginTransactionRecord counts."""
+    """Aborts a transaction: the records since BeginTransactionRecord have no effect."""
 
     reason: String | None = field(tag=0, default=None)  #: for readers
 

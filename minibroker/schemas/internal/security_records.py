@@ -1,6 +1,6 @@
 """Metadata records about access: ACLs, SCRAM credentials and delegation tokens.
 
-All of them know v0 only, and that is flexible.
+All of them have only v0, which is flexible.
 """
 
 from __future__ import annotations

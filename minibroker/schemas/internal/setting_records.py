@@ -1,6 +1,6 @@
 """Metadata records about settings: configs, features, quotas and producer ids.
 
-All of them know v0 only, and that is flexible.
+All of them have only v0, which is flexible.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class ConfigRecord:
 
 @struct
 class FeatureLevelRecord:
-    """The finalized level of a feature; the first record of a log names metadata.version, hence v0 for ever."""
+    """The finalized level of a feature; the first record of a log names metadata.version, so this record always has v0."""
 
     name: String
     feature_level: Int16  #: 0 takes the feature away

@@ -1,6 +1,6 @@
-"""Records of `__consumer_offsets`: share groups of KIP-932. Keys know v0 only and are not flexible, values know v0 only and are.
+"""Records of `__consumer_offsets`: share groups of KIP-932. Keys and values have only v0; only values are flexible.
 
-What became of each record that a share group has read is kept elsewhere, in `__share_group_state`.
+The states of the records that a share group has read are kept in `__share_group_state`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class ShareGroupMemberMetadataKey:
 
 @struct
 class ShareGroupMemberMetadataValue:
-    """What a member says of itself; a tombstone when it has left."""
+    """The metadata that a member sent; a tombstone after it has left."""
 
     rack_id: String | None
     client_id: String
@@ -74,7 +74,7 @@ class TargetPartitions:
 
 @struct
 class ShareGroupTargetAssignmentMemberValue:
-    """What a member shall have; several members may have the same partitions."""
+    """A member's target assignment. Several members may have the same partitions."""
 
     topic_partitions: list[TargetPartitions]
 
@@ -97,7 +97,7 @@ class AssignedPartitions:
 
 @struct
 class ShareGroupCurrentMemberAssignmentValue:
-    """What a member has been told."""
+    """A member's current assignment."""
 
     member_epoch: Int32
     previous_member_epoch: Int32

@@ -1,6 +1,6 @@
-"""Records of `__share_group_state`: what became of the records of a partition in a share group (KIP-932).
+"""Records of `__share_group_state`: the states of a partition's records in a share group (KIP-932).
 
-Keys know v0 only and are not flexible, values know v0 only and are. A snapshot says all, an update what changed since the snapshot
+Keys and values have only v0; only values are flexible. A snapshot has the whole state, an update the changes since the snapshot
 of the same epoch.
 """
 
@@ -20,7 +20,7 @@ class ShareSnapshotKey:
 
 @struct
 class StateBatch:
-    """Records that one thing became of."""
+    """A range of offsets in one state."""
 
     first_offset: Int64
     last_offset: Int64  #: inclusive
@@ -36,7 +36,7 @@ class ShareSnapshotValue:
     state_epoch: Int32
     leader_epoch: Int32
     start_offset: Int64
-    delivery_complete_count: Int32 = field(tag=0, default=-1)  #: offsets from start_offset on that nobody gets any more
+    delivery_complete_count: Int32 = field(tag=0, default=-1)  #: offsets from start_offset on whose delivery is complete
     create_timestamp: Int64  #: ms since 1970
     write_timestamp: Int64  #: ms since 1970
     state_batches: list[StateBatch]

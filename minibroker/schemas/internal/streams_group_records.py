@@ -1,4 +1,4 @@
-"""Records of `__consumer_offsets`: streams groups of KIP-1071. Keys know v0 only and are not flexible, values know v0 only and are.
+"""Records of `__consumer_offsets`: streams groups of KIP-1071. Keys and values have only v0; only values are flexible.
 
 A task is a subtopology at one partition. Type 18 was never released.
 """
@@ -59,7 +59,7 @@ class MemberTag:
 
 @struct
 class StreamsGroupMemberMetadataValue:
-    """What a member says of itself; a tombstone when it has left."""
+    """The metadata that a member sent; a tombstone after it has left."""
 
     instance_id: String | None
     rack_id: String | None
@@ -105,7 +105,7 @@ class TargetTasks:
 
 @struct
 class StreamsGroupTargetAssignmentMemberValue:
-    """What a member shall have."""
+    """A member's target assignment."""
 
     active_tasks: list[TargetTasks]
     standby_tasks: list[TargetTasks]
@@ -131,7 +131,7 @@ class CurrentTasks:
 
 @struct
 class StreamsGroupCurrentMemberAssignmentValue:
-    """What a member has, and how far it is with what it shall have."""
+    """What a member has, and how far it is with its target."""
 
     member_epoch: Int32
     previous_member_epoch: Int32

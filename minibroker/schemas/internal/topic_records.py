@@ -14,7 +14,7 @@ from minibroker.wire.schema import Int8, Int32, String, Uuid, field, struct
 
 @struct
 class TopicRecord:
-    """A topic comes to be; a PartitionRecord for each of its partitions follows."""
+    """A topic is created; a PartitionRecord for each of its partitions follows."""
 
     name: String
     topic_id: Uuid
@@ -53,7 +53,7 @@ class PartitionChangeRecord:
     partition_id: Int32 = field(default=-1)
     topic_id: Uuid
     isr: list[Int32] | None = field(tag=0, default=None)
-    leader: Int32 = field(tag=1, default=-2)  #: -1 when there is none any more, -2 unchanged
+    leader: Int32 = field(tag=1, default=-2)  #: -1 when there is no leader now, -2 unchanged
     replicas: list[Int32] | None = field(tag=2, default=None)
     removing_replicas: list[Int32] | None = field(tag=3, default=None)
     adding_replicas: list[Int32] | None = field(tag=4, default=None)

@@ -38,7 +38,7 @@ class TransactionLogValue:
     next_producer_epoch: Int16 = field(since=1, tag=3, default=-1)
     transaction_timeout_ms: Int32
     transaction_status: Int8  #: the states above
-    transaction_partitions: list[TransactionPartitions] | None  #: null in state Empty, none once it is complete
+    transaction_partitions: list[TransactionPartitions] | None  #: null in state Empty; an empty list when the transaction is complete
     transaction_last_update_timestamp_ms: Int64
     transaction_start_timestamp_ms: Int64  #: of the last one; -1 in state Empty
     client_transaction_version: Int16 = field(since=1, tag=2, default=0)  #: transaction.version that the client follows
