@@ -15,7 +15,7 @@ from minibroker.errors import KafkaStorageError, LeaderNotAvailable
 from minibroker.schemas import k00_produce as k00
 from minibroker.schemas import k03_metadata as k03
 from minibroker.storage.files import Files, RealFiles
-from minibroker.storage.memory_files import MemoryFiles
+from minibroker.testing.memory_files import MemoryFiles
 from tests.support.broker_in_memory import BrokerInMemory, records
 from tests.support.log_batches import read_values
 

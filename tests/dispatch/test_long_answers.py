@@ -32,7 +32,7 @@ from minibroker.schemas import k51_alter_user_scram_credentials as k51
 from minibroker.schemas import k66_list_transactions as k66
 from minibroker.schemas import k74_list_config_resources as k74
 from minibroker.schemas import k75_describe_topic_partitions as k75
-from minibroker.storage.memory_files import MemoryFiles
+from minibroker.testing.memory_files import MemoryFiles
 from minibroker.wire.api import api_of
 from tests.support.broker_in_memory import BrokerInMemory, Pending, frame_of
 from tests.support.scram_credentials import upsertion

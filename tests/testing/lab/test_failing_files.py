@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from minibroker.storage.files import APPEND, Files, RealFiles, read_all, write_all
-from minibroker.storage.memory_files import MemoryFiles
+from minibroker.testing.memory_files import MemoryFiles
 from minibroker.testing import BrokerError
 from minibroker.testing.lab.failing_files import FailingFiles, StorageFault
 from minibroker.testing.often import Often

@@ -1,7 +1,7 @@
-"""A file system that is nothing but memory of this process: what a broker under test keeps is gone with it, and nothing is left to remove.
+"""A file system in the memory of this process, for brokers under test: it ends with the process and leaves nothing to remove.
 
-Descriptors are numbers of its own that no system call knows, so whoever has one must come back to this object. Nothing is ever synced,
-since nothing survives. Sending to a socket is a write of what it takes at once, where real files have sendfile.
+Descriptors are numbers that no system call knows; only this object can use them. Nothing is synced, since nothing survives. Sending to
+a socket is a `write` of as much as the socket takes at once, where real files use sendfile.
 
     files = MemoryFiles()
     copy = files.copy()          the files as they are now, for another broker; descriptors stay behind
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 _MAX_OPEN_FILES: Final = 16_384  #: open handles cost next to nothing here
 _SENT_AT_ONCE: Final = 1 << 20  #: bytes: more than a socket takes
-_FIRST_DESCRIPTOR: Final = 1 << 40  #: no system has so many: one that strays to a system call fails there
+_FIRST_DESCRIPTOR: Final = 1 << 40  #: beyond any real descriptor, so that a system call fails on it
 
 
 class _File:
-    """Bytes, whatever names they have; `is_locked` while somebody holds its lock."""
+    """The bytes of a file, independent of its names; `is_locked` while a descriptor holds its lock."""
 
     __slots__ = ("data", "is_locked", "modified_ms")
 
@@ -45,7 +45,7 @@ _Folder = dict[str, "_File | _Folder"]
 
 
 class _Opened:
-    """What a descriptor stands for; `lock` is of the locks of its file."""
+    """The file of a descriptor; `has_lock` when this descriptor locked it."""
 
     __slots__ = ("file", "has_lock")
 
@@ -71,7 +71,7 @@ _trees: WeakValueDictionary[int, _Tree] = WeakValueDictionary()
 
 
 class MemoryFiles:
-    """See the module; each method is as `Files` says."""
+    """The in-memory implementation of `Files`, which documents each method."""
 
     is_shared: Final = False
 
@@ -85,7 +85,7 @@ class MemoryFiles:
         return _of_tree, (self._tree.number,)
 
     def copy(self) -> MemoryFiles:
-        """Another file system with the files as they are now, as a crash would leave them: no locks, no descriptors."""
+        """Return a copy of the file system as a crash would leave it: without locks and descriptors."""
         tree = _Tree()
         with self._tree.lock:
             tree.root = _copied(self._tree.root)
@@ -134,7 +134,7 @@ class MemoryFiles:
         return self._new(self._file(descriptor))
 
     def lock(self, descriptor: int) -> None:
-        """Keep out whoever asks for the same."""
+        """Lock the file; a second lock raises OSError."""
         opened = self._opened[descriptor]
         if opened.file.is_locked:
             raise _failure(errno.EAGAIN)

@@ -15,7 +15,7 @@ from minibroker.errors import ConfigurationError
 from minibroker.storage.directory_lock import DirectoryLock
 from minibroker.storage.file_slice import FileSlice
 from minibroker.storage.files import APPEND, READ_ONLY, REPLACE, Files, RealFiles, read_all, read_preallocated, replace_file
-from minibroker.storage.memory_files import MemoryFiles
+from minibroker.testing.memory_files import MemoryFiles
 from tests.support.broker_in_memory import BrokerInMemory, records
 from tests.support.committed_records import read_committed
 
