@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final, Protocol
 from weakref import WeakSet
 
 from minibroker.storage.files import Files, RealFiles
-from minibroker.testing.memory_files import MemoryFiles
 from minibroker.testing.broker_folder import BrokerFolder, FolderCopy
 from minibroker.testing.errors import BrokerError
+from minibroker.testing.memory_files import MemoryFiles
 from minibroker.testing.options import DataDir
 
 if TYPE_CHECKING:
