@@ -11,6 +11,7 @@ import pytest
 from minibroker.schemas import k10_find_coordinator
 from minibroker.wire.api import api_of, name_of
 from minibroker.wire.routing import (
+    Controller,
     Coordinator,
     CoordinatorOfEach,
     CoordinatorType,
@@ -88,3 +89,18 @@ def test_coordinator_types_are_the_key_types_of_find_coordinator() -> None:
         k10_find_coordinator.TRANSACTION,
         k10_find_coordinator.SHARE,
     ]
+
+
+#: What `KafkaApis.handle` of Apache Kafka 4.3.1 passes to `forwardToController`, read from the bytecode of kafka_2.13-4.3.1.jar
+#: (javap -c kafka.server.KafkaApis), of the APIs that this broker serves. AlterConfigs and IncrementalAlterConfigs are handled by the
+#: broker for its own configs, then forwarded.
+FORWARDED = {
+    *("CreateTopics", "DeleteTopics", "CreateAcls", "DeleteAcls", "CreatePartitions", "ElectLeaders", "AlterPartitionReassignments"),
+    *("ListPartitionReassignments", "AlterClientQuotas", "AlterUserScramCredentials", "UpdateFeatures", "DescribeQuorum"),
+}
+FORWARDED_IN_PART = {"AlterConfigs", "IncrementalAlterConfigs"}
+
+
+def test_the_controller_serves_what_apache_kafka_forwards() -> None:
+    apis = map(api_of, schema_modules())
+    assert {api.name for api in apis if isinstance(api.routed_by, Controller)} == FORWARDED | FORWARDED_IN_PART
