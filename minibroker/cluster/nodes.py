@@ -1,6 +1,6 @@
 """The brokers that clients are told of, seen from the one that was asked.
 
-A handler that tells of brokers, leaders, replicas or coordinators asks `ctx.nodes`. `Nodes` is one broker that leads all that it has;
+A handler asks `ctx.broker.nodes` for brokers, leaders, replicas and coordinators. `Nodes` is one broker that leads all that it has;
 `several_nodes.py` has the form in which leaders are spread, moved and taken away.
 """
 

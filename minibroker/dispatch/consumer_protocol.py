@@ -16,5 +16,5 @@ CONSUMER: Final = "consumer"  #: as group.coordinator.rebalance.protocols has it
 
 def check_served(ctx: RequestContext, feature: str = GROUP_VERSION_FEATURE, protocol: str = CONSUMER) -> None:
     """UnsupportedVersion where groups of that protocol are not served."""
-    if not ctx.cluster.feature_level(feature) or protocol not in ctx.config.group_coordinator_rebalance_protocols:
+    if not ctx.cluster.feature_level(feature) or protocol not in ctx.broker.config.group_coordinator_rebalance_protocols:
         raise UnsupportedVersion

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from minibroker.background import Background
 from minibroker.clock import Clock
 from minibroker.cluster.cluster import Charge, Cluster, free
-from minibroker.cluster.node import Node
 from minibroker.cluster.nodes import Nodes
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.coordinator.fetch_session import FetchSessionCache
@@ -21,9 +20,6 @@ from minibroker.dispatch.registry import Registry
 from minibroker.dispatch.slices import Slices
 
 if TYPE_CHECKING:
-    from minibroker.coordinator.group.coordinator import GroupCoordinator
-    from minibroker.coordinator.share.share_partitions import SharePartitions
-    from minibroker.coordinator.transaction.coordinator import TransactionCoordinator
     from minibroker.dispatch.quotas import Quotas
     from minibroker.schemas.internal.setting_records import ClientQuotaRecord
 
@@ -118,19 +114,19 @@ class Services:
 class RequestContext:
     """One request's surroundings: its own header and connection, and the broker's parts."""
 
-    __slots__ = ("api_version", "client_id", "cluster", "connection", "correlation_id", "request_size", "services", "throttle_ms")
+    __slots__ = ("api_version", "broker", "client_id", "cluster", "connection", "correlation_id", "request_size", "throttle_ms")
 
     def __init__(  # noqa: PLR0917  one for each part of a request; the dispatcher makes it
         self,
-        services: Services,
+        broker: Services,
         connection: ConnectionInfo,
         api_version: int,
         correlation_id: int,
         client_id: str | None,
         request_size: int = 0,
     ) -> None:
-        self.services = services
-        self.cluster = services.cluster
+        self.broker = broker  #: the parts of the broker that the request was sent to
+        self.cluster = broker.cluster
         self.connection = connection
         self.api_version = api_version
         self.correlation_id = correlation_id
@@ -138,78 +134,13 @@ class RequestContext:
         self.request_size = request_size  #: bytes of the frame, without its size
         self.throttle_ms = 0  #: what the handler found above a quota, as the time that the client is to be held
 
-    @property
-    def config(self) -> BrokerConfig:
-        """The broker's properties."""
-        return self.services.config
-
-    @property
-    def clock(self) -> Clock:
-        """The broker's time."""
-        return self.services.clock
-
-    @property
-    def background(self) -> Background:
-        """Where long work goes."""
-        return self.services.background
-
-    @property
-    def registry(self) -> Registry:
-        """What this broker serves."""
-        return self.services.registry
-
-    @property
-    def purgatory(self) -> Purgatory:
-        """Where a request waits for partitions to move."""
-        return self.services.purgatory
-
-    @property
-    def slices(self) -> Slices:
-        """Where work goes that takes longer than one turn of the loop may."""
-        return self.services.slices
-
-    @property
-    def sessions(self) -> FetchSessionCache:
-        """Incremental fetch sessions."""
-        return self.services.sessions
-
-    @property
-    def nodes(self) -> Nodes:
-        """The brokers that clients are told of, and who leads what."""
-        return self.services.nodes
-
-    @property
-    def node(self) -> Node:
-        """The broker that was asked."""
-        return self.services.nodes.own
-
     def endpoints(self, schema: Any, node_ids: Iterable[int]) -> list[Any]:
         """The `schema.NodeEndpoint` of each broker that there is, for an answer that names it as somebody's leader (KIP-951)."""
         listener = self.connection.listener_name
-        found = [node for node in map(self.nodes.find, sorted(set(node_ids))) if node is not None]
+        found = [node for node in map(self.broker.nodes.find, sorted(set(node_ids))) if node is not None]
         addresses = [(node, node.advertised(listener)) for node in found]
         return [schema.NodeEndpoint(node_id=node.node_id, host=host, port=port, rack=node.rack) for node, (host, port) in addresses]
 
-    @property
-    def flush_queue(self) -> FlushQueue:
-        """Where a Produce waits for its fsync."""
-        return self.services.flush_queue
-
     def charge_mutations(self, *, is_strict: bool) -> Charge:
         """What counts partitions that this client creates and deletes; strict: ThrottlingQuotaExceeded when they were too many."""
-        return free if self.services.quotas is None else self.services.quotas.charge_mutations(self, is_strict=is_strict)
-
-    @property
-    def transactions(self) -> TransactionCoordinator:
-        """The coordinator of transactional ids."""
-        return self.services.coordinators.transactions
-
-    @property
-    def share_partitions(self) -> SharePartitions:
-        """Who of a share group has which records."""
-        return self.services.coordinators.share_partitions
-
-    @property
-    def groups(self) -> GroupCoordinator:
-        """The coordinator of groups."""
-        return self.services.coordinators.groups
+        return free if self.broker.quotas is None else self.broker.quotas.charge_mutations(self, is_strict=is_strict)

@@ -37,7 +37,7 @@ class ReadingInSlices(Reading):
         is_last = False
         with ExitStack() as at_end:
             while True:
-                left_ms = deadline_ms - self._ctx.clock.now_ms()
+                left_ms = deadline_ms - self._ctx.broker.clock.now_ms()
                 try:
                     response = yield from self._attempt_in_slices(is_last or left_ms <= 0)
                 except LongConversion as long:
@@ -47,7 +47,7 @@ class ReadingInSlices(Reading):
                 if self._watched is None:
                     watched = yield from self._watch_in_slices(at_end)
                 elif not self._has_moved:
-                    is_last = yield self._ctx.purgatory.park([watched], left_ms, bool)
+                    is_last = yield self._ctx.broker.purgatory.park([watched], left_ms, bool)
                 self._has_moved = False
 
     def _attempt_in_slices(self, is_last: bool) -> Generator[None, None, schema.Response | None]:
@@ -120,7 +120,7 @@ class ReadingInSlices(Reading):
 
     def _respond_in_slices(self, results: list[Result]) -> Generator[None, None, schema.Response]:
         """As `_respond`; the answer is encoded part by part."""
-        ctx, quotas = self._ctx, self._ctx.services.quotas
+        ctx, quotas = self._ctx, self._ctx.broker.quotas
         try:
             if quotas is not None and quotas.limits_fetches_of(ctx):
                 encoded = yield from self._merged_in_slices(NO_SESSION, results)
@@ -138,7 +138,7 @@ class ReadingInSlices(Reading):
                 ]
                 self._settle(session, asked_for, part, current)
                 yield
-        if ctx.cluster is not ctx.services.cluster or type(ctx.nodes) is not Nodes:
+        if ctx.cluster is not ctx.broker.cluster or type(ctx.broker.nodes) is not Nodes:
             return self._telling(session_id, told)  # what is around this handler looks into the answer
         return (yield from self._merged_in_slices(session_id, told))
 

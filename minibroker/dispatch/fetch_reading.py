@@ -114,9 +114,9 @@ class Reading:
         self._request = request
         self._context = context
         self._isolation = _isolation(request.isolation_level)
-        self._max_bytes = min(request.max_bytes, ctx.config.fetch_max_bytes)
-        if ctx.services.quotas is not None:
-            self._max_bytes = ctx.services.quotas.fetch_bytes_max(ctx, self._max_bytes)
+        self._max_bytes = min(request.max_bytes, ctx.broker.config.fetch_max_bytes)
+        if ctx.broker.quotas is not None:
+            self._max_bytes = ctx.broker.quotas.fetch_bytes_max(ctx, self._max_bytes)
         if ctx.api_version < BATCHES_SINCE:
             self._max_bytes = min(self._max_bytes, _CONVERTED_BYTES)
         self._min_bytes = min(request.min_bytes, self._max_bytes)
@@ -316,7 +316,7 @@ class Reading:
         while True:
             long.__traceback__ = None  # its frames hold what was read
             try:
-                messages = yield from self._ctx.services.record_steps.do(long.steps)
+                messages = yield from self._ctx.broker.record_steps.do(long.steps)
                 conversions[long.name] = _Converted(messages, long.next_offset)
             except KafkaError as error:
                 conversions[long.name] = error
@@ -333,10 +333,10 @@ class Reading:
         """Whom to ask instead, for a client whose metadata are old (KIP-951)."""
         if self._ctx.api_version < LEADERS_SINCE or not isinstance(error, NotLeaderOrFollower | FencedLeaderEpoch):
             return _UNTOLD
-        return schema.LeaderIdAndEpoch(leader_id=self._ctx.nodes.leader_of(partition), leader_epoch=partition.leader_epoch)
+        return schema.LeaderIdAndEpoch(leader_id=self._ctx.broker.nodes.leader_of(partition), leader_epoch=partition.leader_epoch)
 
     def _respond(self, results: list[Result]) -> schema.Response:
-        quotas = self._ctx.services.quotas
+        quotas = self._ctx.broker.quotas
         try:
             if quotas is not None and quotas.is_too_much_to_fetch(self._ctx, lambda: self._size_of(results)):
                 return schema.Response(session_id=self._context.answer_nothing(), responses=[])

@@ -48,7 +48,7 @@ class LargeRequest:
             WireError: the bytes are not a request of this version, or hold more values than the budget allows.
         """
         try:
-            return (yield from self._plan.decode_in_slices(frame, position, self._ctx.config.minibroker_request_memory_bytes))
+            return (yield from self._plan.decode_in_slices(frame, position, self._ctx.broker.config.minibroker_request_memory_bytes))
         except OverBudgetError:
             self._refuse("values")
 
@@ -70,7 +70,7 @@ class LargeRequest:
             return partial(_raise, refusal)
         if plan.pieces is None or plan.pieces.is_one(request):
             return None
-        return partial(self._ctx.slices.run, self.serve_in_pieces(plan.pieces, request, budget))
+        return partial(self._ctx.broker.slices.run, self.serve_in_pieces(plan.pieces, request, budget))
 
     def serve_in_pieces(self, pieces: Pieces, request: Any, budget: int) -> Steps:
         """Serve one piece after another. Returns one response, whose encoded parts take `budget` bytes at most."""
@@ -112,7 +112,7 @@ class LargeRequest:
         ctx, api = self._ctx, self._plan.api
         raise WireError(
             f"{api.name} version {ctx.api_version} of client {ctx.client_id!r}, {ctx.request_size} bytes: its {what} take more memory than "
-            f"{MEMORY}={ctx.config.minibroker_request_memory_bytes}"
+            f"{MEMORY}={ctx.broker.config.minibroker_request_memory_bytes}"
         ) from None
 
 

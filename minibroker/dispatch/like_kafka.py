@@ -103,7 +103,7 @@ class LateTopics:
 
     def metadata(self, handler: Handler, ctx: RequestContext, request: k03_metadata.Request) -> Any:
         """Create later what is to be created."""
-        if request.allow_auto_topic_creation and ctx.config.auto_create_topics_enable:
+        if request.allow_auto_topic_creation and ctx.broker.config.auto_create_topics_enable:
             for topic in request.topics or ():
                 if topic.name and topic.topic_id == NIL_UUID and topic.name not in ctx.cluster.topics:
                     self._create_later(topic.name, partial(ctx.cluster.auto_create_topic, topic.name))
@@ -118,7 +118,7 @@ class LateTopics:
 
     def find_coordinator(self, handler: Handler, ctx: RequestContext, request: k10_find_coordinator.Request) -> Any:
         """CoordinatorNotAvailable until the topic is there in which the coordinator keeps what it knows."""
-        coordinators = ctx.services.coordinators
+        coordinators = ctx.broker.coordinators
         ways: dict[int, tuple[str, Callable[[], _Coordinator]]] = {
             k10_find_coordinator.GROUP: (CONSUMER_OFFSETS_TOPIC, lambda: coordinators.groups),
             k10_find_coordinator.TRANSACTION: (TRANSACTION_STATE_TOPIC, lambda: coordinators.transactions),

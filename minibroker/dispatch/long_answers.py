@@ -2,7 +2,7 @@
 
     @handles(schema, has_long_answer=True)
     def list_groups(ctx, request):
-        return ctx.slices.run(_list(ctx, request))        # a generator, which makes the elements in slices as well
+        return ctx.broker.slices.run(_list(ctx, request))        # a generator, which makes the elements in slices as well
 
 The elements exist as objects until they are encoded, so functions around a handler (dispatch/middleware.py) can leave some of them out.
 """
@@ -30,7 +30,7 @@ def encoded_in_slices(handle: Callable[[Any, Any], Any], version: int, *, flexib
 
     def serve(ctx: RequestContext, request: Any) -> Any:
         def encode(response: Any) -> Any:
-            return ctx.slices.run(_encode(response, version, flexible)) if is_long(response, version) else response
+            return ctx.broker.slices.run(_encode(response, version, flexible)) if is_long(response, version) else response
 
         result = handle(ctx, request)
         return then(result, encode) if isinstance(result, Delayed) else result

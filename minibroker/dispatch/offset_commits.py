@@ -87,7 +87,7 @@ class OffsetCommits:
             is_lost = any(log in failures for log in logs)
             return self._response([NotCoordinator()] * len(self._offsets) if is_lost else errors)
 
-        return when_done(lambda done: ctx.flush_queue.flush(logs, done), answer)
+        return when_done(lambda done: ctx.broker.flush_queue.flush(logs, done), answer)
 
     def _response(self, errors: Sequence[KafkaError | None]) -> Any:
         """With what was refused first; then topics are told as they were asked, or, where some are there already, each once."""

@@ -88,7 +88,7 @@ def places_of(ctx: RequestContext, request: Any) -> Iterable[Place]:
 
 def session_of(ctx: RequestContext, request: k01_fetch.Request) -> FetchSession | None:
     """The session that a Fetch goes on with."""
-    return ctx.sessions.get(request.session_id) if request.session_epoch > OPENING_EPOCH else None
+    return ctx.broker.sessions.get(request.session_id) if request.session_epoch > OPENING_EPOCH else None
 
 
 def _places_of_session(session: FetchSession, request: k01_fetch.Request) -> Iterator[Place]:
@@ -106,7 +106,9 @@ def _places_of_share_session(ctx: RequestContext, request: k78_share_fetch.Reque
     if request.share_session_epoch <= OPENING_EPOCH or request.group_id is None:
         return
     try:
-        session = ctx.share_partitions.session(ctx.node.node_id, (request.group_id, request.member_id or ""))
+        session = ctx.broker.coordinators.share_partitions.session(
+            ctx.broker.nodes.own.node_id, (request.group_id, request.member_id or "")
+        )
     except ShareSessionNotFound:
         return
     forgotten = {(each.topic_id, index) for each in request.forgotten_topics_data for index in each.partitions}
@@ -180,11 +182,11 @@ def tell_leaders(handler: Handler, ctx: RequestContext, response: Any) -> Any:
 def _leader(ctx: RequestContext, topic: Any, result: Any) -> Any:
     """A partition's leader by the nodes that clients are told of, of the type that the result has for it; -1 where nobody knows."""
     kind = type(result.current_leader)
-    cluster = ctx.services.cluster
+    cluster = ctx.broker.cluster
     index = index_of(result)
     name, topic_id = topic_of(topic) or ("", NIL_UUID)
     found = cluster.topics.get(name) if name else cluster.image.topics_by_id.get(topic_id)
     if found is None or index is None or not 0 <= index < len(found.partitions):
         return kind(leader_id=-1, leader_epoch=-1)
     partition = found.partitions[index]
-    return kind(leader_id=ctx.nodes.leader_of(partition), leader_epoch=partition.leader_epoch)
+    return kind(leader_id=ctx.broker.nodes.leader_of(partition), leader_epoch=partition.leader_epoch)

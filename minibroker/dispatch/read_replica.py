@@ -28,9 +28,9 @@ NOWHERE: Final = -1
 
 def fetch(handler: Handler, ctx: RequestContext, request: k01_fetch.Request, error_of: ErrorOf) -> Any:
     """What the handler gives without what `error_of` refuses, and for a consumer with a rack, where it had better read."""
-    if not request.rack_id or request.replica_id >= 0 or not ctx.services.nodes.selects_replicas:
+    if not request.rack_id or request.replica_id >= 0 or not ctx.broker.nodes.selects_replicas:
         return serve(handler, ctx, request, error_of)
-    cluster = ctx.services.cluster
+    cluster = ctx.broker.cluster
     session = session_of(ctx, request)
     preferred: dict[tuple[str | UUID, int], int] = {}
     for name, topic_id, index in places_of(ctx, request):
@@ -57,11 +57,11 @@ def fetch(handler: Handler, ctx: RequestContext, request: k01_fetch.Request, err
 
 def preferred_replica(ctx: RequestContext, partition: Partition, rack: str) -> int:
     """Where a consumer of this rack had better read; NOWHERE: at the broker that was asked."""
-    nodes = ctx.nodes.of(partition)
-    if nodes.leader_id != ctx.node.node_id or ctx.node.rack == rack:
+    nodes = ctx.broker.nodes.of(partition)
+    if nodes.leader_id != ctx.broker.nodes.own.node_id or ctx.broker.nodes.own.rack == rack:
         return NOWHERE
     for node_id in nodes.in_sync:
-        node = ctx.nodes.find(node_id)
+        node = ctx.broker.nodes.find(node_id)
         if node is not None and node.rack == rack:
             return node_id
     return NOWHERE

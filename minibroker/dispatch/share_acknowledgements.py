@@ -60,11 +60,13 @@ def acknowledge(
         try:
             for partition, acknowledgements in valid:
                 outcomes[partition] = _do(ctx, member, partition, acknowledgements) if acknowledgements else _DONE
-                logs.update(dict.fromkeys(ctx.share_partitions.take_unsynced()))  # other requests would take them at a pause
+                logs.update(
+                    dict.fromkeys(ctx.broker.coordinators.share_partitions.take_unsynced())
+                )  # other requests would take them at a pause
                 yield
         except GeneratorExit:  # the client is gone
             if logs:
-                ctx.flush_queue.flush(list(logs), lambda _: None)
+                ctx.broker.flush_queue.flush(list(logs), lambda _: None)
             raise
     return outcomes, list(logs)
 
@@ -102,7 +104,7 @@ def _acknowledgements(batches: Sequence[Any]) -> Sequence[Acknowledgement]:
 
 def _do(ctx: RequestContext, member: MemberKey, partition: TopicPartition, acknowledgements: Sequence[Acknowledgement]) -> Outcome:
     try:
-        ctx.share_partitions.acknowledge(member, partition, acknowledgements)
+        ctx.broker.coordinators.share_partitions.acknowledge(member, partition, acknowledgements)
     except KafkaError as error:
         return Outcome(error.code, str(error))
     return _DONE

@@ -38,9 +38,9 @@ class ShareFetching:
         self._session = self._open()
         self._is_first = request.share_session_epoch == 0
         self._outcomes: dict[TopicPartition, Outcome] = {}
-        self._max_bytes = min(request.max_bytes, ctx.config.fetch_max_bytes)
-        if ctx.services.quotas is not None:
-            self._max_bytes = ctx.services.quotas.fetch_bytes_max(ctx, self._max_bytes)
+        self._max_bytes = min(request.max_bytes, ctx.broker.config.fetch_max_bytes)
+        if ctx.broker.quotas is not None:
+            self._max_bytes = ctx.broker.quotas.fetch_bytes_max(ctx, self._max_bytes)
         wanted = Wanted(member[1], request.max_records, max(request.batch_size, 1), request.share_acquire_mode == _STRICT)
         self._reading = ShareReading(ctx, member[0], self._turns(), wanted)
 
@@ -48,7 +48,7 @@ class ShareFetching:
         """Answer, or wait."""
         if not _has_acknowledgements(self._request):
             return self._go_on([])
-        return self._ctx.slices.run(self._acknowledge(), keeps_frame=False)
+        return self._ctx.broker.slices.run(self._acknowledge(), keeps_frame=False)
 
     def _acknowledge(self) -> Steps:
         """Do what the request says of earlier records, with pauses, and go on."""
@@ -58,8 +58,8 @@ class ShareFetching:
 
     def _go_on(self, logs: list[PartitionLog]) -> schema.Response | Delayed:
         if self._is_final:
-            self._ctx.share_partitions.end_session(self._ctx.node.node_id, self._member)
-        logs += self._ctx.share_partitions.take_unsynced()
+            self._ctx.broker.coordinators.share_partitions.end_session(self._ctx.broker.nodes.own.node_id, self._member)
+        logs += self._ctx.broker.coordinators.share_partitions.take_unsynced()
         if logs:
 
             def answer(failures: Failures) -> Any:  # always a response: the attempt is the last one
@@ -67,15 +67,15 @@ class ShareFetching:
                     self._outcomes = unsafe(self._outcomes)
                 return self._attempt(True)
 
-            return when_done(lambda done: self._ctx.flush_queue.flush(logs, done), answer)
+            return when_done(lambda done: self._ctx.broker.flush_queue.flush(logs, done), answer)
         response = self._attempt(self._request.max_wait_ms <= 0)
         if response is not None:
             return response
-        return self._ctx.purgatory.park(self._reading.watched(), self._request.max_wait_ms, self._attempt)
+        return self._ctx.broker.purgatory.park(self._reading.watched(), self._request.max_wait_ms, self._attempt)
 
     def _open(self) -> ShareSession | None:
         """The session, as the request changes it; None for one that ends."""
-        request, shares, node_id = self._request, self._ctx.share_partitions, self._ctx.node.node_id
+        request, shares, node_id = self._request, self._ctx.broker.coordinators.share_partitions, self._ctx.broker.nodes.own.node_id
         added = [(topic.topic_id, each.partition_index) for topic in request.topics for each in topic.partitions]
         if request.share_session_epoch == 0:
             if _has_acknowledgements(request):
@@ -102,7 +102,7 @@ class ShareFetching:
         return self._ctx.api_version >= RENEW_SINCE and self._request.is_renew_ack
 
     def _attempt(self, is_last: bool) -> schema.Response | None:
-        shares, node_id = self._ctx.share_partitions, self._ctx.node.node_id
+        shares, node_id = self._ctx.broker.coordinators.share_partitions, self._ctx.broker.nodes.own.node_id
         if self._session is not None and not shares.has_session(node_id, self._member, self._session):
             raise ShareSessionNotFound  # it ended while this waited: nobody would speak of what is acquired now
         given = self._reading.attempt(min_bytes=min(self._request.min_bytes, self._max_bytes), max_bytes=self._max_bytes, is_last=is_last)
@@ -119,8 +119,8 @@ class ShareFetching:
         lock_ms = self._ctx.cluster.group_config(self._member[0]).share_record_lock_duration_ms
         nodes = endpoints(self._ctx, schema, results.values())
         response = schema.Response(error_code=0, acquisition_lock_timeout_ms=lock_ms, responses=[*topics.values()], node_endpoints=nodes)
-        if self._ctx.services.quotas is not None:
-            self._count(self._ctx.services.quotas, response)
+        if self._ctx.broker.quotas is not None:
+            self._count(self._ctx.broker.quotas, response)
         return response
 
     def _result(self, partition: TopicPartition, given: Given) -> schema.PartitionResult:

@@ -25,7 +25,7 @@ def leader(ctx: RequestContext, schema: Any, partition: TopicPartition, error_co
         found = ctx.cluster.partition_by_id(*partition)
     except KafkaError:
         return schema.CurrentLeader(leader_id=-1, leader_epoch=-1)
-    return schema.CurrentLeader(leader_id=ctx.nodes.leader_of(found), leader_epoch=found.leader_epoch)
+    return schema.CurrentLeader(leader_id=ctx.broker.nodes.leader_of(found), leader_epoch=found.leader_epoch)
 
 
 def endpoints(ctx: RequestContext, schema: Any, results: Iterable[Any]) -> list[Any]:

@@ -101,7 +101,7 @@ class ShareReading:
         for topic_id, index in self._asked:
             try:
                 yield self._ctx.cluster.partition_by_id(topic_id, index)
-                yield self._ctx.share_partitions.get(self._group_id, topic_id, index)
+                yield self._ctx.broker.coordinators.share_partitions.get(self._group_id, topic_id, index)
             except KafkaError:
                 continue
 
@@ -110,7 +110,7 @@ class ShareReading:
         for key in self._asked:
             try:
                 partition = self._ctx.cluster.partition_by_id(*key)
-                share = self._ctx.share_partitions.get(self._group_id, *key)
+                share = self._ctx.broker.coordinators.share_partitions.get(self._group_id, *key)
                 # A log that was never used is empty. To open thousands of them takes seconds.
                 log_start_offset = 0 if partition.is_unopened else partition.log.log_start_offset
                 if share.records.next_fetch_offset() < log_start_offset:  # what is in flight below may still be spoken of

@@ -45,7 +45,7 @@ def each_partition(ctx: RequestContext, schema: Any, request: Any, answer: Answe
             for topic in request.topics
         ]
     )
-    logs = ctx.services.coordinators.share_persister.take_unsynced()
+    logs = ctx.broker.coordinators.share_persister.take_unsynced()
     if not logs:
         return response
 
@@ -54,4 +54,4 @@ def each_partition(ctx: RequestContext, schema: Any, request: Any, answer: Answe
             raise NotCoordinator
         return response
 
-    return when_done(lambda done: ctx.flush_queue.flush(logs, done), synced)
+    return when_done(lambda done: ctx.broker.flush_queue.flush(logs, done), synced)

@@ -1,12 +1,12 @@
 """Work that grows with a request, done a slice at a time so that other clients are served in between.
 
-A handler whose work may take more than a few milliseconds writes it as a generator and returns what `ctx.slices.run` returns:
+A handler whose work may take more than a few milliseconds writes it as a generator and returns what `ctx.broker.slices.run` returns:
 
     @handles(schema)
     def produce(ctx, request):
         if is_small(request):
             return _produce(ctx, request)                 # no generator: small requests pay nothing
-        return ctx.slices.run(_produce_much(ctx, request))
+        return ctx.broker.slices.run(_produce_much(ctx, request))
 
     def _produce_much(ctx, request):
         for batch in ...:

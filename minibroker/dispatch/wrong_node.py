@@ -77,7 +77,7 @@ def _of_leaders(routing: PartitionLeader, handler: Handler, ctx: RequestContext,
     is_durable = handler.api.key == k00_produce.API_KEY and request.acks == ALL_IN_SYNC
 
     def error_of(name: str, _topic_id: UUID, index: int | None) -> KafkaError | None:
-        topic = ctx.services.cluster.topics.get(name)
+        topic = ctx.broker.cluster.topics.get(name)
         if topic is None or index is None or not 0 <= index < len(topic.partitions):
             return None
         found = topic.partitions[index]
@@ -111,7 +111,7 @@ def _wrong_place(
 
 def _wrong_epoch(ctx: RequestContext, request: Any, partition: Partition) -> KafkaError | None:
     """A replica looks at the leader epoch that a client believes in before it looks who leads (Kafka's Partition.getLocalLog)."""
-    if ctx.node.node_id not in ctx.nodes.of(partition).replicas:
+    if ctx.broker.nodes.own.node_id not in ctx.broker.nodes.of(partition).replicas:
         return None
     try:
         partition.check_leader_epoch(max(_epoch_said(ctx, request, partition), NO_EPOCH))
@@ -142,7 +142,7 @@ def _without_words(ctx: RequestContext, response: Any) -> Any:
             if result.error_code in {NotLeaderOrFollower.code, NotEnoughReplicas.code}:
                 result.error_message = None
             if result.error_code == NotEnoughReplicas.code:
-                cluster = ctx.services.cluster
+                cluster = ctx.broker.cluster
                 found = cluster.topics.get(topic.name) or cluster.image.topics_by_id.get(topic.topic_id)
                 log = None if found is None else found.partitions[result.index].online_log
                 result.log_start_offset = -1 if log is None else log.log_start_offset
@@ -167,23 +167,23 @@ def _without_transactions(response: Any) -> Any:
 
 
 def _is_wrong_leader(ctx: RequestContext, partition: Partition) -> bool:
-    return not ctx.nodes.leads(partition)
+    return not ctx.broker.nodes.leads(partition)
 
 
 def _is_wrong_reader(ctx: RequestContext, partition: Partition) -> bool:
-    nodes = ctx.nodes.of(partition)
-    return nodes.leader_id < 0 or ctx.node.node_id not in nodes.replicas
+    nodes = ctx.broker.nodes.of(partition)
+    return nodes.leader_id < 0 or ctx.broker.nodes.own.node_id not in nodes.replicas
 
 
 def _lacks_replica(ctx: RequestContext, partition: Partition) -> bool:
-    return ctx.node.node_id not in ctx.nodes.of(partition).replicas
+    return ctx.broker.nodes.own.node_id not in ctx.broker.nodes.of(partition).replicas
 
 
 def _lacks_replicas(ctx: RequestContext, topic: Topic, partition: Partition) -> bool:
     """Whether fewer are in sync than acks=all asks for, which is never more than there are replicas (Partition.effectiveMinIsr)."""
-    nodes = ctx.nodes.of(partition)
+    nodes = ctx.broker.nodes.of(partition)
     text = topic.config.get(_IN_SYNC_MIN)
-    in_sync_min = ctx.config.min_insync_replicas if text is None else int(text)
+    in_sync_min = ctx.broker.config.min_insync_replicas if text is None else int(text)
     return len(nodes.in_sync) < min(in_sync_min, len(nodes.replicas))
 
 
@@ -192,8 +192,8 @@ def _lacks_replicas(ctx: RequestContext, topic: Topic, partition: Partition) -> 
 
 def _coordinates(ctx: RequestContext, coordinator_type: CoordinatorType, key: str) -> bool:
     """Whether this broker coordinates the key. Every broker does while the internal topic does not exist."""
-    topic = ctx.services.cluster.topics.get(_TOPICS[coordinator_type])
-    return topic is None or ctx.nodes.leads(topic.partitions[partition_of(key, len(topic.partitions))])
+    topic = ctx.broker.cluster.topics.get(_TOPICS[coordinator_type])
+    return topic is None or ctx.broker.nodes.leads(topic.partitions[partition_of(key, len(topic.partitions))])
 
 
 def _of_one_key(coordinator_type: CoordinatorType, field: str, handler: Handler, ctx: RequestContext, request: Any) -> Any:
@@ -246,5 +246,9 @@ def _log_dirs(routing: EachBroker, handler: Handler, ctx: RequestContext, reques
 
 
 def _has_replica(ctx: RequestContext, topic_name: str, index: int) -> bool:
-    topic = ctx.services.cluster.topics.get(topic_name)
-    return topic is not None and index < len(topic.partitions) and ctx.node.node_id in ctx.nodes.of(topic.partitions[index]).replicas
+    topic = ctx.broker.cluster.topics.get(topic_name)
+    return (
+        topic is not None
+        and index < len(topic.partitions)
+        and ctx.broker.nodes.own.node_id in ctx.broker.nodes.of(topic.partitions[index]).replicas
+    )

@@ -105,7 +105,7 @@ def produce(ctx: RequestContext, request: schema.Request) -> schema.Response | D
         else:
             response = _response(responses=[_topic_result(name=topic.name, topic_id=topic.topic_id, partition_responses=[result])])
             return _answer(ctx, request, response, waiting) if waiting or not request.acks else response
-    answer: schema.Response | Delayed | NoResponse = ctx.slices.run(_produce_in_slices(ctx, request))
+    answer: schema.Response | Delayed | NoResponse = ctx.broker.slices.run(_produce_in_slices(ctx, request))
     return answer
 
 
@@ -114,7 +114,7 @@ def _produce_in_slices(ctx: RequestContext, request: schema.Request) -> Steps:
     admission = None if request.transactional_id is None else _admit(ctx, request, request.transactional_id)
     waiting: Waiting = []
     responses: list[schema.TopicResult] = []
-    now_s = ctx.slices.now_s
+    now_s = ctx.broker.slices.now_s
     deadline_s = now_s() + _PAUSE_S
     for topic in request.topic_data:
         results: list[schema.PartitionResult] = []
@@ -144,7 +144,7 @@ def _append_long(
         log = _partition(ctx, topic, asked.index).log
         log_start_offset = log.log_start_offset
         validating = log.validating(cast("memoryview", asked.records), produce_version=ctx.api_version)
-        batch = yield from ctx.services.record_steps.do(validating)
+        batch = yield from ctx.broker.record_steps.do(validating)
         admission = None if request.transactional_id is None else _admit(ctx, request, request.transactional_id)
         partition = _partition(ctx, topic, asked.index)
         _check_admitted(partition, admission)
@@ -236,7 +236,9 @@ def _admit(ctx: RequestContext, request: schema.Request, transactional_id: str) 
         raise InvalidProducerIdMapping("Transactional records contained more than one producer ID")
     if not partitions:
         return None
-    return admit(ctx.transactions, transactional_id, producers.pop(), frozenset(partitions), produce_version=ctx.api_version)
+    return admit(
+        ctx.broker.coordinators.transactions, transactional_id, producers.pop(), frozenset(partitions), produce_version=ctx.api_version
+    )
 
 
 def _append(
@@ -327,7 +329,7 @@ def _without_answer(ctx: RequestContext, response: schema.Response, waiting: Wai
 
 
 def _flush(ctx: RequestContext, waiting: Waiting, done: Callable[[Failures], None]) -> None:
-    ctx.flush_queue.flush([each.log for each in waiting if each.wants_sync], done)
+    ctx.broker.flush_queue.flush([each.log for each in waiting if each.wants_sync], done)
 
 
 def _when_synced(ctx: RequestContext, response: schema.Response, waiting: Waiting) -> Delayed:
@@ -345,7 +347,7 @@ def _when_shown(ctx: RequestContext, response: schema.Response, waiting: Waiting
     """Readers must see what acks=all acknowledges; followers that do not come along are what a held high watermark plays."""
     from minibroker.dispatch.acknowledgement import Acknowledgement, Wanted, is_shown  # noqa: PLC0415  only tests hold high watermarks back
 
-    leads = ctx.nodes.leads
+    leads = ctx.broker.nodes.leads
     wanted = [
         Wanted(each.held, is_shown(each.end_offset), partial(_fail_late, each.result), leads) for each in waiting if each.held is not None
     ]
@@ -358,7 +360,7 @@ def _when_shown(ctx: RequestContext, response: schema.Response, waiting: Waiting
 
         acknowledgement.wait_for_sync()
         _flush(ctx, waiting, synced)
-    acknowledgement.wait(ctx.clock, timeout_ms)
+    acknowledgement.wait(ctx.broker.clock, timeout_ms)
     return acknowledgement
 
 

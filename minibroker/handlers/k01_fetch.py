@@ -39,28 +39,28 @@ from minibroker.schemas import k01_fetch as schema
 def fetch(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
     """Answer at once, or park until there is enough."""
     try:
-        context = ctx.sessions.context(request, uses_topic_ids=ctx.api_version >= TOPIC_IDS_SINCE)
+        context = ctx.broker.sessions.context(request, uses_topic_ids=ctx.api_version >= TOPIC_IDS_SINCE)
     except KafkaError as error:
         return schema.Response(error_code=error.code, responses=[])
     except ManyPartitions:
-        return ctx.slices.run(_fetch_in_slices(ctx, request), keeps_frame=False)
+        return ctx.broker.slices.run(_fetch_in_slices(ctx, request), keeps_frame=False)
     reading = Reading(ctx, request, context)
     try:
         response = reading.attempt(request.max_wait_ms <= 0)
     except ManyUnopened:
-        return ctx.slices.run(_read_in_slices(ctx, request, context), keeps_frame=False)
+        return ctx.broker.slices.run(_read_in_slices(ctx, request, context), keeps_frame=False)
     except LongConversion as long:
-        return ctx.slices.run(reading.convert(long))
+        return ctx.broker.slices.run(reading.convert(long))
     if response is not None:
         return response
-    return ctx.purgatory.park(reading.watch(), request.max_wait_ms, reading.attempt)
+    return ctx.broker.purgatory.park(reading.watch(), request.max_wait_ms, reading.attempt)
 
 
 def _fetch_in_slices(ctx: RequestContext, request: schema.Request) -> Steps:
     """A Fetch of many partitions, with pauses."""
-    deadline_ms = ctx.clock.now_ms() + request.max_wait_ms
+    deadline_ms = ctx.broker.clock.now_ms() + request.max_wait_ms
     try:
-        context = yield from ctx.sessions.context_in_slices(request, uses_topic_ids=ctx.api_version >= TOPIC_IDS_SINCE)
+        context = yield from ctx.broker.sessions.context_in_slices(request, uses_topic_ids=ctx.api_version >= TOPIC_IDS_SINCE)
     except KafkaError as error:
         return schema.Response(error_code=error.code, responses=[])
     return (yield from _read_in_slices(ctx, request, context, deadline_ms))
@@ -70,7 +70,7 @@ def _read_in_slices(ctx: RequestContext, request: schema.Request, context: Fetch
     from minibroker.dispatch.fetch_in_slices import ReadingInSlices  # noqa: PLC0415  most brokers do without
 
     if deadline_ms is None:
-        deadline_ms = ctx.clock.now_ms() + request.max_wait_ms
+        deadline_ms = ctx.broker.clock.now_ms() + request.max_wait_ms
     return (yield from ReadingInSlices(ctx, request, context).serve(deadline_ms))
 
 

@@ -71,7 +71,7 @@ def list_offsets(ctx: RequestContext, request: schema.Request) -> schema.Respons
     if request.isolation_level not in _ISOLATION_LEVELS:
         raise UnknownServerError(f"unknown isolation level {request.isolation_level}")  # Kafka's answer too
     if ctx.api_version == 0:
-        return ctx.slices.run(_of_segments(ctx, request))
+        return ctx.broker.slices.run(_of_segments(ctx, request))
     doubled = _doubled(request)
     try:
         return _response(
@@ -87,7 +87,7 @@ def list_offsets(ctx: RequestContext, request: schema.Request) -> schema.Respons
             ]
         )
     except (LongBatch, Unopened):
-        return ctx.slices.run(_list_in_slices(ctx, request, doubled))
+        return ctx.broker.slices.run(_list_in_slices(ctx, request, doubled))
 
 
 def _list_in_slices(ctx: RequestContext, request: schema.Request, doubled: frozenset[tuple[str, int]]) -> Steps:
@@ -128,7 +128,7 @@ def _answer_in_slices(
     try:
         log = ctx.cluster.partition(topic, index).log
         finding = log.finding_max_timestamp() if timestamp == MAX_TIMESTAMP else log.finding_timestamp(timestamp)
-        found = yield from ctx.services.record_steps.do(finding)
+        found = yield from ctx.broker.record_steps.do(finding)
         log = ctx.cluster.partition(topic, index).log
         if found is None or found.offset >= _end_for(log, request):
             timestamp, offset, leader_epoch = _not_found(log, request)
@@ -159,7 +159,7 @@ def _answer_of_segments(ctx: RequestContext, request: schema.Request, topic: str
         if wanted.max_num_offsets < 0:
             raise UnknownServerError(f"{wanted.max_num_offsets} offsets")  # Kafka's answer too
         partition = ctx.cluster.partition(topic, index)
-        found = offsets_before(partition.log, wanted.timestamp, wanted.max_num_offsets, now_ms=ctx.clock.now_ms())
+        found = offsets_before(partition.log, wanted.timestamp, wanted.max_num_offsets, now_ms=ctx.broker.clock.now_ms())
         end_offset = _end_for(partition.log, request)
         if found and found[0] > end_offset:
             found = [end_offset, *(offset for offset in found if offset <= end_offset)]

@@ -52,14 +52,14 @@ def metadata(ctx: RequestContext, request: schema.Request) -> schema.Response | 
         if not _are_many(_existing(ctx, keys)):
             return _response(ctx, request, _each_once([_answer(ctx, request, key) for key in keys]))
         steps = _some_in_slices(ctx, request, keys)
-    return ctx.slices.run(steps)
+    return ctx.broker.slices.run(steps)
 
 
 def _response(ctx: RequestContext, request: schema.Request, topics: list[schema.TopicResult]) -> schema.Response:
     return schema.Response(
-        brokers=[_broker(node, *node.advertised(ctx.connection.listener_name)) for node in ctx.nodes.alive],
+        brokers=[_broker(node, *node.advertised(ctx.connection.listener_name)) for node in ctx.broker.nodes.alive],
         cluster_id=ctx.cluster.cluster_id,
-        controller_id=ctx.nodes.controller_id,
+        controller_id=ctx.broker.nodes.controller_id,
         topics=topics,
         cluster_authorized_operations=CLUSTER_OPERATIONS
         if request.include_cluster_authorized_operations
@@ -104,7 +104,7 @@ def _known_in_slices(ctx: RequestContext, request: schema.Request, topic: Topic)
     result = _known(ctx, request, topic, _STEP)
     yield
     for start in range(_STEP, len(topic.partitions), _STEP):
-        result.partitions.extend(_partition(each, ctx.nodes.of(each)) for each in topic.partitions[start : start + _STEP])
+        result.partitions.extend(_partition(each, ctx.broker.nodes.of(each)) for each in topic.partitions[start : start + _STEP])
         yield
     return result
 
@@ -171,7 +171,7 @@ def _find(ctx: RequestContext, request: schema.Request, key: Key) -> Topic:
 
 def _known(ctx: RequestContext, request: schema.Request, topic: Topic, most: int | None = None) -> schema.TopicResult:
     """Describe a topic with its partitions, or with the first `most` of them."""
-    nodes_of = ctx.nodes.of
+    nodes_of = ctx.broker.nodes.of
     return schema.TopicResult(
         error_code=0,
         name=topic.name,

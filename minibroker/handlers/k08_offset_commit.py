@@ -34,7 +34,7 @@ def offset_commit(ctx: RequestContext, request: schema.Request) -> Any:
         return ctx.cluster.partition(topic.name, index)
 
     def commit(offsets: list[NewOffset]) -> Committed:
-        errors, log = ctx.groups.commit(
+        errors, log = ctx.broker.coordinators.groups.commit(
             request.group_id,
             offsets,
             Membership(request.generation_id_or_member_epoch, request.member_id, request.group_instance_id),

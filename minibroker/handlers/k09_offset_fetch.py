@@ -51,7 +51,7 @@ def offset_fetch(ctx: RequestContext, request: schema.Request) -> schema.Respons
 
 def _group(ctx: RequestContext, asked: schema.Group, *, require_stable: bool) -> schema.GroupResult:
     try:
-        offsets = ctx.groups.fetch(
+        offsets = ctx.broker.coordinators.groups.fetch(
             asked.group_id, require_stable=require_stable, member_id=asked.member_id, member_epoch=asked.member_epoch
         )
     except KafkaError as error:

@@ -83,17 +83,17 @@ def _find(ctx: RequestContext, key_type: int, key: str) -> tuple[Node | None, Ka
         return None, error
     except KafkaError:  # the topic could not be created
         return None, CoordinatorNotAvailable()
-    node = ctx.nodes.find(ctx.nodes.leader_of(partition))
+    node = ctx.broker.nodes.find(ctx.broker.nodes.leader_of(partition))
     return (None, CoordinatorNotAvailable()) if node is None else (node, None)
 
 
 def _group_partition(ctx: RequestContext, group_id: str) -> Partition:
-    ctx.groups.ensure_topic()
-    return ctx.cluster.partition(*ctx.groups.topic_partition(group_id))
+    ctx.broker.coordinators.groups.ensure_topic()
+    return ctx.cluster.partition(*ctx.broker.coordinators.groups.topic_partition(group_id))
 
 
 def _transaction_partition(ctx: RequestContext, transactional_id: str) -> Partition:
-    ctx.transactions.ensure_topic()
+    ctx.broker.coordinators.transactions.ensure_topic()
     partitions = ctx.cluster.topic(TRANSACTION_STATE_TOPIC).partitions
     return partitions[partition_of(transactional_id, len(partitions))]
 
@@ -105,7 +105,7 @@ def _share_partition(ctx: RequestContext, coordinator_key: str) -> Partition:
         StateKey.parse(coordinator_key)
     except ValueError as error:
         raise InvalidRequest(_MALFORMED) from error
-    persister = ctx.services.coordinators.share_persister
+    persister = ctx.broker.coordinators.share_persister
     persister.ensure_topic()
     return ctx.cluster.partition(*persister.topic_partition(coordinator_key))
 

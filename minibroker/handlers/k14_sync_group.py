@@ -52,11 +52,11 @@ def _begin(ctx: RequestContext, group_id: str, sync: Sync, done: Callable[[SyncA
 
     def synced(told: SyncAnswer) -> None:
         if waits:
-            ctx.clock.call_later_ms(0, partial(done, told))
+            ctx.broker.clock.call_later_ms(0, partial(done, told))
         else:
             done(told)
 
-    ctx.groups.sync(group_id, sync, synced)
+    ctx.broker.coordinators.groups.sync(group_id, sync, synced)
     waits = True
 
 

@@ -23,14 +23,14 @@ _STEP: Final = 200  #: groups that are looked at between two pauses
 @handles(schema, limit=ElementLimit(LIST_GROUPS_FILTERS_MAX), has_long_answer=True)
 def list_groups(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
     """Reads the logs of groups that no client asked for yet; COORDINATOR_LOAD_IN_PROGRESS where that takes time."""
-    return ctx.slices.run(_list(ctx, request))
+    return ctx.broker.slices.run(_list(ctx, request))
 
 
 def _list(ctx: RequestContext, request: schema.Request) -> Steps:
     states = {each.lower() for each in request.states_filter}
     types = {each.lower() for each in request.types_filter}
     groups: list[schema.Group] = []
-    for number, each in enumerate(ctx.groups.groups()):
+    for number, each in enumerate(ctx.broker.coordinators.groups.groups()):
         if (not states or each.state.lower() in states) and (not types or each.group_type in types):
             groups.append(
                 schema.Group(group_id=each.group_id, protocol_type=each.protocol_type, group_state=each.state, group_type=each.group_type)

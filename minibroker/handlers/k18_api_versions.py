@@ -37,7 +37,8 @@ def api_versions(ctx: RequestContext, request: schema.Request) -> schema.Respons
     return schema.Response(
         error_code=0,
         api_keys=[
-            schema.ApiVersion(api_key=api.key, min_version=api.min_version, max_version=api.max_version) for api in ctx.registry.apis()
+            schema.ApiVersion(api_key=api.key, min_version=api.min_version, max_version=api.max_version)
+            for api in ctx.broker.registry.apis()
         ],
         supported_features=[
             schema.SupportedFeature(name=name, min_version=lowest, max_version=highest)

@@ -51,7 +51,7 @@ _PIECES = Pieces(
 @handles(schema, _PIECES)
 def create_topics(ctx: RequestContext, request: schema.Request) -> Any:
     """Response, or Delayed where it is for many partitions."""
-    return ctx.slices.run(_create_topics(ctx, request))
+    return ctx.broker.slices.run(_create_topics(ctx, request))
 
 
 def _create_topics(ctx: RequestContext, request: schema.Request) -> Steps[schema.Response]:
@@ -169,5 +169,5 @@ def _configs_in_force(ctx: RequestContext, overrides: Mapping[str, str]) -> list
             config_source=entry.source,
             is_sensitive=entry.prop.is_sensitive,
         )
-        for entry in topic_entries(ctx.config, overrides)
+        for entry in topic_entries(ctx.broker.config, overrides)
     ]

@@ -49,12 +49,12 @@ _PIECES: Final = (
 @handles(schema, *_PIECES)
 def delete_topics(ctx: RequestContext, request: schema.Request) -> Any:
     """Response, or Delayed where it is for many partitions."""
-    return ctx.slices.run(_delete_topics(ctx, request))
+    return ctx.broker.slices.run(_delete_topics(ctx, request))
 
 
 def _delete_topics(ctx: RequestContext, request: schema.Request) -> Steps[schema.Response]:
     """Answer each name or id once; one that fails does not stop the others."""
-    if not ctx.config.delete_topic_enable:
+    if not ctx.broker.config.delete_topic_enable:
         raise TopicDeletionDisabled if ctx.api_version >= DISABLED_SINCE else InvalidRequest("Topic deletion is disabled.")
     counts: dict[Key, int] = {}
     for key in _keys(ctx, request):

@@ -80,7 +80,7 @@ def _when_deleted(ctx: RequestContext, response: schema.Response, waiting: _Wait
 
     wanted = [Wanted(partition, is_deleted(offset), partial(_fail_late, result)) for result, partition, offset in waiting]
     acknowledgement = Acknowledgement(answer, wanted)
-    acknowledgement.wait(ctx.clock, timeout_ms)
+    acknowledgement.wait(ctx.broker.clock, timeout_ms)
     return acknowledgement
 
 

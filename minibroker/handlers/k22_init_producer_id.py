@@ -40,7 +40,8 @@ def init_producer_id(ctx: RequestContext, request: schema.Request) -> schema.Res
 
     expected = expected_ids(request.producer_id, request.producer_epoch)
     return when_done(
-        partial(ctx.transactions.init_producer_id, transactional_id, request.transaction_timeout_ms, expected), partial(_answer, ctx)
+        partial(ctx.broker.coordinators.transactions.init_producer_id, transactional_id, request.transaction_timeout_ms, expected),
+        partial(_answer, ctx),
     )
 
 

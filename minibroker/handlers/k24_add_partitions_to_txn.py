@@ -96,7 +96,7 @@ def _begin(ctx: RequestContext, asked: schema.Transaction, done: Callable[[Codes
         done(_verified(ctx, asked.transactional_id, ids, partitions))
     else:
         version = 2 if ctx.api_version >= BATCHED_SINCE else 0
-        ctx.transactions.add_partitions(
+        ctx.broker.coordinators.transactions.add_partitions(
             asked.transactional_id,
             ids,
             partitions,
@@ -123,7 +123,7 @@ def _refused(ctx: RequestContext, partitions: frozenset[TopicPartition]) -> Code
 
 def _verified(ctx: RequestContext, transactional_id: str, ids: ProducerIdAndEpoch, partitions: frozenset[TopicPartition]) -> Codes:
     try:
-        found = ctx.transactions.verify_partitions(transactional_id, ids, partitions)
+        found = ctx.broker.coordinators.transactions.verify_partitions(transactional_id, ids, partitions)
     except KafkaError as error:
         return dict.fromkeys(partitions, _code(ctx, error))
     return {each: 0 if error is None else _code(ctx, error()) for each, error in found.items()}

@@ -28,8 +28,8 @@ def add_offsets_to_txn(ctx: RequestContext, request: schema.Request) -> schema.R
     from minibroker.coordinator.transaction.metadata import ProducerIdAndEpoch  # noqa: PLC0415  a start does without
 
     ids = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
-    partitions = frozenset((ctx.groups.topic_partition(request.group_id),))
-    begin = partial(ctx.transactions.add_partitions, request.transactional_id, ids, partitions)
+    partitions = frozenset((ctx.broker.coordinators.groups.topic_partition(request.group_id),))
+    begin = partial(ctx.broker.coordinators.transactions.add_partitions, request.transactional_id, ids, partitions)
     return when_done(begin, partial(_answer, ctx))
 
 

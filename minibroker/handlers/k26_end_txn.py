@@ -29,7 +29,7 @@ def end_txn(ctx: RequestContext, request: schema.Request) -> schema.Response | D
     from minibroker.coordinator.transaction.metadata import EPOCH_BUMP_VERSION, ProducerIdAndEpoch  # noqa: PLC0415  a start does without
 
     begin = partial(
-        ctx.transactions.end_transaction,
+        ctx.broker.coordinators.transactions.end_transaction,
         request.transactional_id,
         ProducerIdAndEpoch(request.producer_id, request.producer_epoch),
         commit=request.committed,

@@ -62,7 +62,7 @@ def write_txn_markers(ctx: RequestContext, request: schema.Request) -> schema.Re
         _take_back(codes, waiting, failures)
         return _answer(codes)
 
-    return when_done(partial(ctx.flush_queue.flush, _unsynced(waiting)), synced)
+    return when_done(partial(ctx.broker.flush_queue.flush, _unsynced(waiting)), synced)
 
 
 def _unsynced(waiting: list[_Wait]) -> list[PartitionLog]:
@@ -81,7 +81,7 @@ def _when_shown(ctx: RequestContext, codes: Codes, waiting: list[_Wait]) -> Dela
     def fail(each: _Wait, error: KafkaError) -> None:
         codes[each.producer_id][each.place] = codes[each.producer_id][each.place] or error.code
 
-    leads = ctx.nodes.leads
+    leads = ctx.broker.nodes.leads
     wanted = [Wanted(each.partition, is_shown(each.end_offset), partial(fail, each), leads) for each in waiting if each.log.is_held]
     acknowledgement = Acknowledgement(lambda: _answer(codes), wanted)
     unsynced = _unsynced(waiting)
@@ -92,8 +92,8 @@ def _when_shown(ctx: RequestContext, codes: Codes, waiting: list[_Wait]) -> Dela
             acknowledgement.synced()
 
         acknowledgement.wait_for_sync()
-        ctx.flush_queue.flush(unsynced, synced)
-    acknowledgement.wait(ctx.clock, ctx.config.request_timeout_ms)
+        ctx.broker.flush_queue.flush(unsynced, synced)
+    acknowledgement.wait(ctx.broker.clock, ctx.broker.config.request_timeout_ms)
     return acknowledgement
 
 

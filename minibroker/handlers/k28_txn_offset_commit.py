@@ -53,7 +53,7 @@ def txn_offset_commit(ctx: RequestContext, request: schema.Request) -> Any:
         ids = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
         logs = [_reach(ctx, request, ids)]
         membership = Membership(request.generation_id, request.member_id, request.group_instance_id)
-        errors, log = ctx.groups.commit_in_transaction(request.group_id, offsets, membership, ids)
+        errors, log = ctx.broker.coordinators.groups.commit_in_transaction(request.group_id, offsets, membership, ids)
         return errors, [each for each in (*logs, log) if each is not None]
 
     return OffsetCommits(schema, request.topics, find).commit(ctx, commit)
@@ -61,7 +61,7 @@ def txn_offset_commit(ctx: RequestContext, request: schema.Request) -> Any:
 
 def _reach(ctx: RequestContext, request: schema.Request, ids: ProducerIdAndEpoch) -> PartitionLog | None:
     """Let the transaction reach the group's offsets; the log of the coordinator, if it is to be synced."""
-    place = ctx.groups.topic_partition(request.group_id)
+    place = ctx.broker.coordinators.groups.topic_partition(request.group_id)
     if place[0] not in ctx.cluster.topics:
         raise CoordinatorNotAvailable
     partition = ctx.cluster.partition(*place)
@@ -76,7 +76,13 @@ def _reach(ctx: RequestContext, request: schema.Request, ids: ProducerIdAndEpoch
         raise InvalidRequest("an empty transactional id")
     from minibroker.coordinator.transaction.admission import admit  # noqa: PLC0415  a start does without
 
-    admission = admit(ctx.transactions, request.transactional_id, ids, frozenset({place}), produce_version=_AS_PRODUCE[ctx.api_version])
+    admission = admit(
+        ctx.broker.coordinators.transactions,
+        request.transactional_id,
+        ids,
+        frozenset({place}),
+        produce_version=_AS_PRODUCE[ctx.api_version],
+    )
     if (error := admission.refused.get(place)) is not None:
         raise CoordinatorNotAvailable if isinstance(error, NotEnoughReplicas) else error
     return admission.log

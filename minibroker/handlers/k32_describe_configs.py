@@ -72,7 +72,7 @@ def _entries(ctx: RequestContext, resource: schema.Resource, keys: set[str]) -> 
     name = resource.resource_name
     if resource.resource_type == TOPIC_RESOURCE:
         check_name(name)
-        return topic_entries(ctx.config, ctx.cluster.topic(name).config)
+        return topic_entries(ctx.broker.config, ctx.cluster.topic(name).config)
     if resource.resource_type in {GROUP_RESOURCE, CLIENT_METRICS_RESOURCE, BROKER_LOGGER_RESOURCE}:
         return _other_entries(ctx, resource.resource_type, name)
     if resource.resource_type != BROKER_RESOURCE:
@@ -86,7 +86,7 @@ def _other_entries(ctx: RequestContext, resource_type: int, name: str) -> list[C
     if resource_type == GROUP_RESOURCE:
         if not name:
             raise InvalidRequest("Group name must not be empty")
-        return others.group_entries(ctx.config, ctx.cluster.image.config_of(GROUP_RESOURCE, name))
+        return others.group_entries(ctx.broker.config, ctx.cluster.image.config_of(GROUP_RESOURCE, name))
     if resource_type == CLIENT_METRICS_RESOURCE:
         if not name:
             raise InvalidRequest("Client metrics subscription name must not be empty")
@@ -101,14 +101,14 @@ def _broker_entries(ctx: RequestContext, name: str, keys: set[str]) -> list[Conf
     from minibroker.cluster import broker_entries as brokers  # noqa: PLC0415  reads a table of all of Kafka's configs
 
     if name == ALL_BROKERS:
-        return brokers.default_broker_entries(ctx.config, keys)
+        return brokers.default_broker_entries(ctx.broker.config, keys)
     _check_node_id(ctx, name, or_empty=" or empty string,")
-    return brokers.broker_entries(ctx.config, keys)
+    return brokers.broker_entries(ctx.broker.config, keys)
 
 
 def _check_node_id(ctx: RequestContext, name: str, *, or_empty: str = "") -> None:
     """This node's, in the words of Kafka."""
-    node_id = ctx.node.node_id
+    node_id = ctx.broker.nodes.own.node_id
     try:
         number = int(name)
     except ValueError:

@@ -22,7 +22,7 @@ def alter_configs(ctx: RequestContext, request: schema.Request) -> schema.Respon
         (resource.resource_type, resource.resource_name, [Change(config.name, SET, config.value) for config in resource.configs])
         for resource in request.resources
     ]
-    refusals = alter_each(ctx.cluster, wanted, node_id=ctx.node.node_id, is_full=True, validate_only=request.validate_only)
+    refusals = alter_each(ctx.cluster, wanted, node_id=ctx.broker.nodes.own.node_id, is_full=True, validate_only=request.validate_only)
     return schema.Response(
         responses=[
             schema.ResourceResult(

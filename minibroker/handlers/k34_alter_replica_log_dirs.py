@@ -27,7 +27,7 @@ _STEP: Final = 500  #: elements of a request that are looked at between two paus
 @handles(schema, has_long_answer=True)
 def alter_replica_log_dirs(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
     """Answer each partition on its own."""
-    return ctx.slices.run(_move_all(ctx, request))
+    return ctx.broker.slices.run(_move_all(ctx, request))
 
 
 def _move_all(ctx: RequestContext, request: schema.Request) -> Steps:

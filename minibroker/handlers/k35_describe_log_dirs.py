@@ -36,7 +36,7 @@ Wanted = dict[str, set[int]]  #: the partitions of topics that were asked for
 @handles(schema, has_long_answer=True)
 def describe_log_dirs(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
     """Answer each directory on its own."""
-    return ctx.slices.run(_answer(ctx, request))
+    return ctx.broker.slices.run(_answer(ctx, request))
 
 
 def _answer(ctx: RequestContext, request: schema.Request) -> Steps:

@@ -27,7 +27,7 @@ STRICT_SINCE = 3  #: versions below do not know THROTTLING_QUOTA_EXCEEDED
 @handles(schema, Pieces("topics", "results", key=lambda _ctx, topic: topic.name, beside=("assignments",)))
 def create_partitions(ctx: RequestContext, request: schema.Request) -> Any:
     """Response, or Delayed where it is for many partitions."""
-    return ctx.slices.run(_create_partitions(ctx, request))
+    return ctx.broker.slices.run(_create_partitions(ctx, request))
 
 
 def _create_partitions(ctx: RequestContext, request: schema.Request) -> Steps[schema.Response]:

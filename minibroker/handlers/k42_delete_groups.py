@@ -24,7 +24,7 @@ def delete_groups(ctx: RequestContext, request: schema.Request) -> Any:
     results: list[tuple[str, int, PartitionLog | None]] = []
     for group_id in dict.fromkeys(request.groups_names):
         try:
-            results.append((group_id, 0, ctx.groups.delete_group(group_id)))
+            results.append((group_id, 0, ctx.broker.coordinators.groups.delete_group(group_id)))
         except KafkaError as error:
             results.append((group_id, error.code, None))
     logs = [log for _, _, log in results if log is not None]
@@ -37,7 +37,7 @@ def delete_groups(ctx: RequestContext, request: schema.Request) -> Any:
             ]
         )
 
-    return when_done(lambda done: ctx.flush_queue.flush(logs, done), answer) if logs else answer({})
+    return when_done(lambda done: ctx.broker.flush_queue.flush(logs, done), answer) if logs else answer({})
 
 
 def on_error(_ctx: RequestContext, request: schema.Request, error: KafkaError) -> schema.Response:

@@ -44,7 +44,7 @@ def elect_leaders(ctx: RequestContext, request: schema.Request) -> schema.Respon
     if request.election_type not in {PREFERRED, UNCLEAN}:
         raise InvalidRequest(f"Unknown election type {request.election_type}")
     if request.topic_partitions is None:
-        return ctx.slices.run(_elect_all(ctx, request))
+        return ctx.broker.slices.run(_elect_all(ctx, request))
     asked = [(each.topic, [_outcome(ctx, request, each.topic, index) for index in each.partitions]) for each in request.topic_partitions]
     return _answer(0, asked)
 

@@ -27,7 +27,7 @@ def incremental_alter_configs(ctx: RequestContext, request: schema.Request) -> s
         )
         for resource in request.resources
     ]
-    refusals = alter_each(ctx.cluster, wanted, node_id=ctx.node.node_id, is_full=False, validate_only=request.validate_only)
+    refusals = alter_each(ctx.cluster, wanted, node_id=ctx.broker.nodes.own.node_id, is_full=False, validate_only=request.validate_only)
     return schema.Response(
         responses=[
             schema.ResourceResult(

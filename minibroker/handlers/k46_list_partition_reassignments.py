@@ -26,7 +26,7 @@ _STEP: Final = 500  #: partitions that are looked at between two pauses
 def list_partition_reassignments(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
     """Answer what is under way, of all topics or of those that were named."""
     if request.topics is None:
-        return ctx.slices.run(_list_all(ctx))
+        return ctx.broker.slices.run(_list_all(ctx))
     topics = ctx.cluster.topics
     found = [
         (each.name, [topics[each.name].partitions[index] for index in each.partition_indexes if _has(ctx, each.name, index)])

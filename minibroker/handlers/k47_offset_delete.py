@@ -34,7 +34,7 @@ def offset_delete(ctx: RequestContext, request: schema.Request) -> Any:
                 codes.setdefault(topic.name, {})[each.partition_index] = error.code
             else:
                 wanted.append((topic.name, each.partition_index))
-    errors, log = ctx.groups.delete_offsets(request.group_id, wanted)
+    errors, log = ctx.broker.coordinators.groups.delete_offsets(request.group_id, wanted)
     for (name, index), refusal in zip(wanted, errors, strict=True):
         codes.setdefault(name, {})[index] = 0 if refusal is None else refusal.code
     if log is None:
@@ -43,7 +43,7 @@ def offset_delete(ctx: RequestContext, request: schema.Request) -> Any:
     def answer(failures: Failures) -> schema.Response:
         return schema.Response(error_code=NotCoordinator.code, topics=[]) if failures else _response(codes)
 
-    return when_done(lambda done: ctx.flush_queue.flush([log], done), answer)
+    return when_done(lambda done: ctx.broker.flush_queue.flush([log], done), answer)
 
 
 def on_error(_ctx: RequestContext, _request: schema.Request, error: KafkaError) -> schema.Response:

@@ -26,7 +26,7 @@ _STEP: Final = 200  #: quotas that are looked at between two pauses
 @handles(schema, limit=ElementLimit(QUOTA_COMPONENTS_MAX), has_long_answer=True)
 def describe_client_quotas(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
     """Answer each entity with all its quotas."""
-    return ctx.slices.run(_describe(ctx, request))
+    return ctx.broker.slices.run(_describe(ctx, request))
 
 
 def _describe(ctx: RequestContext, request: schema.Request) -> Steps:

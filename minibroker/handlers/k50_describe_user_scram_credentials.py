@@ -24,7 +24,7 @@ _STEP: Final = 200  #: users that are described between two pauses
 def describe_user_scram_credentials(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
     """Answer each user once."""
     if not request.users:
-        return ctx.slices.run(_describe_all(ctx))
+        return ctx.broker.slices.run(_describe_all(ctx))
     counts: dict[str, int] = {}
     for user in request.users:
         counts[user.name] = counts.get(user.name, 0) + 1

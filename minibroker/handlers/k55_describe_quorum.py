@@ -33,7 +33,7 @@ def describe_quorum(ctx: RequestContext, request: schema.Request) -> schema.Resp
     log = ctx.cluster.metadata_log
     node_id = ctx.cluster.node.node_id
     voters = log.quorum.voters.voters if log.quorum.voters is not None else []
-    now_ms = ctx.clock.now_ms()
+    now_ms = ctx.broker.clock.now_ms()
     directory_id = next((voter.voter_directory_id for voter in voters), NIL_UUID)
 
     def replica(replica_id: int) -> schema.Replica:

@@ -30,12 +30,12 @@ def describe_cluster(ctx: RequestContext, request: schema.Request) -> schema.Res
         raise MismatchedEndpointType("The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER")
     if request.endpoint_type != BROKERS:
         raise UnsupportedEndpointType(f"Unsupported endpoint type {request.endpoint_type}")
-    listener, alive = ctx.connection.listener_name, ctx.nodes.alive
+    listener, alive = ctx.connection.listener_name, ctx.broker.nodes.alive
     return schema.Response(
         error_code=0,
         cluster_id=ctx.cluster.cluster_id,
-        controller_id=ctx.nodes.controller_id,
-        brokers=[_broker(node, listener, alive) for node in (ctx.nodes.registered if request.include_fenced_brokers else alive)],
+        controller_id=ctx.broker.nodes.controller_id,
+        brokers=[_broker(node, listener, alive) for node in (ctx.broker.nodes.registered if request.include_fenced_brokers else alive)],
         cluster_authorized_operations=CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED_FOR,
     )
 

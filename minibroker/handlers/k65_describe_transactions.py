@@ -27,7 +27,7 @@ def on_error(_ctx: RequestContext, request: schema.Request, error: KafkaError) -
 
 def _describe(ctx: RequestContext, transactional_id: str) -> schema.TransactionState:
     try:
-        metadata = ctx.transactions.get(transactional_id)
+        metadata = ctx.broker.coordinators.transactions.get(transactional_id)
     except KafkaError as error:
         return _failed(transactional_id, error.code)
     if metadata is None:

@@ -25,7 +25,7 @@ Passes = Callable[["TransactionMetadata"], bool]
 @handles(schema, has_long_answer=True)
 def list_transactions(ctx: RequestContext, request: schema.Request) -> Any:
     """List transactions in slices, in the order of the partitions of `__transaction_state`."""
-    return ctx.slices.run(_list(ctx, request))
+    return ctx.broker.slices.run(_list(ctx, request))
 
 
 def _list(ctx: RequestContext, request: schema.Request) -> Steps:
@@ -34,7 +34,7 @@ def _list(ctx: RequestContext, request: schema.Request) -> Steps:
     names = {each.kafka_name for each in TransactionState}
     filters = _filters(ctx, request)
     found: list[schema.TransactionState] = []
-    for each in list(ctx.transactions.all()):
+    for each in list(ctx.broker.coordinators.transactions.all()):
         if all(passes(each) for passes in filters):
             found.append(
                 schema.TransactionState(
@@ -55,7 +55,7 @@ def _filters(ctx: RequestContext, request: schema.Request) -> list[Passes]:
         ids = set(request.producer_id_filters)
         filters.append(lambda each: each.producer_id in ids)
     if request.duration_filter >= 0:
-        begun_before_ms = ctx.clock.now_ms() - request.duration_filter
+        begun_before_ms = ctx.broker.clock.now_ms() - request.duration_filter
         filters.append(lambda each: each.start_timestamp_ms < begun_before_ms)
     if request.transactional_id_pattern:
         from minibroker.coordinator.regular_expression import Regex  # noqa: PLC0415  a start does not need it

@@ -49,7 +49,7 @@ def consumer_group_heartbeat(ctx: RequestContext, request: schema.Request) -> An
         owned=None if owned is None else frozen({each.topic_id: each.partitions for each in owned}),
         draws_own_id=ctx.api_version >= OWN_ID_SINCE,
     )
-    return when_done(lambda done: ctx.groups.consumer.heartbeat(request.group_id, asked, done), _answer)
+    return when_done(lambda done: ctx.broker.coordinators.groups.consumer.heartbeat(request.group_id, asked, done), _answer)
 
 
 def on_error(_ctx: RequestContext, _request: schema.Request, error: KafkaError) -> schema.Response:

@@ -41,7 +41,7 @@ def on_error(_ctx: RequestContext, request: schema.Request, error: KafkaError) -
 
 
 def _describe(ctx: RequestContext, group_id: str, operations: int) -> schema.Group:
-    group = ctx.groups.consumer.describe(group_id)
+    group = ctx.broker.coordinators.groups.consumer.describe(group_id)
     image = group.image
     return schema.Group(
         error_code=0,

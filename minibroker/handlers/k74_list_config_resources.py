@@ -37,7 +37,7 @@ def list_config_resources(ctx: RequestContext, request: schema.Request) -> schem
     supported = _TYPES if ctx.api_version > 0 else (CLIENT_METRICS_RESOURCE,)
     for unknown in set(request.resource_types).difference(supported):
         raise UnsupportedVersion(f"Unsupported resource type {unknown}")
-    return ctx.slices.run(_list(ctx, [each for each in supported if each in request.resource_types or not request.resource_types]))
+    return ctx.broker.slices.run(_list(ctx, [each for each in supported if each in request.resource_types or not request.resource_types]))
 
 
 def _list(ctx: RequestContext, wanted: Sequence[int]) -> Steps:
@@ -55,6 +55,6 @@ def _names(ctx: RequestContext, resource_type: int) -> Iterable[str | None]:
     if resource_type == TOPIC_RESOURCE:
         return list(ctx.cluster.topics)
     if resource_type in {BROKER_RESOURCE, BROKER_LOGGER_RESOURCE}:
-        return [str(node.node_id) for node in ctx.nodes.alive]
+        return [str(node.node_id) for node in ctx.broker.nodes.alive]
     configs = list(ctx.cluster.image.configs.items())
     return (name if known_type == resource_type and config else None for (known_type, name), config in configs)

@@ -35,13 +35,13 @@ _STEP: Final = 100  #: topics that are described between two pauses; a page has 
 @handles(schema, has_long_answer=True)
 def describe_topic_partitions(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
     """One page."""
-    return ctx.slices.run(_describe(ctx, request))
+    return ctx.broker.slices.run(_describe(ctx, request))
 
 
 def _describe(ctx: RequestContext, request: schema.Request) -> Steps:
     first_name, first_index = _start(request)
     names = yield from _names(ctx, request, first_name)
-    remaining = max(min(request.response_partition_limit, ctx.config.max_request_partition_size_limit), 1)
+    remaining = max(min(request.response_partition_limit, ctx.broker.config.max_request_partition_size_limit), 1)
     described: list[schema.TopicResult] = []
     for number, name in enumerate(names):
         if number % _STEP == _STEP - 1:
@@ -99,7 +99,7 @@ def _unknown(name: str) -> schema.TopicResult:
 
 
 def _known(ctx: RequestContext, topic: Topic, start: int, most: int) -> schema.TopicResult:
-    nodes = ctx.nodes
+    nodes = ctx.broker.nodes
     return schema.TopicResult(
         error_code=0,
         name=topic.name,

@@ -37,7 +37,7 @@ def share_group_heartbeat(ctx: RequestContext, request: schema.Request) -> Any:
         rack_id=request.rack_id,
         topic_names=None if names is None else tuple(names),
     )
-    return when_done(lambda done: ctx.groups.share.heartbeat(request.group_id, asked, done), _answer)
+    return when_done(lambda done: ctx.broker.coordinators.groups.share.heartbeat(request.group_id, asked, done), _answer)
 
 
 def on_error(_ctx: RequestContext, _request: schema.Request, error: KafkaError) -> schema.Response:

@@ -36,7 +36,7 @@ def on_error(_ctx: RequestContext, request: schema.Request, error: KafkaError) -
 def _describe(ctx: RequestContext, group_id: str, operations: int) -> schema.Group:
     from minibroker.coordinator.group.share.assignor import SIMPLE  # noqa: PLC0415  a start does without
 
-    group = ctx.groups.share.describe(group_id)
+    group = ctx.broker.coordinators.groups.share.describe(group_id)
     return schema.Group(
         error_code=0,
         group_id=group_id,

@@ -40,7 +40,7 @@ def share_fetch(ctx: RequestContext, request: schema.Request) -> schema.Response
         fetch = ShareFetching(ctx, request, (request.group_id, request.member_id or ""))
     except ShareSessionLimitReached as error:
         refusal = on_error(ctx, request, error)
-        return ctx.purgatory.park([], request.max_wait_ms, lambda is_last: refusal if is_last else None)
+        return ctx.broker.purgatory.park([], request.max_wait_ms, lambda is_last: refusal if is_last else None)
     return fetch.serve()
 
 

@@ -39,10 +39,10 @@ def share_acknowledge(ctx: RequestContext, request: schema.Request) -> schema.Re
     member = request.group_id, request.member_id or ""
     if request.share_session_epoch == FIRST_EPOCH:
         raise InvalidShareSessionEpoch
-    session = ctx.share_partitions.session(ctx.node.node_id, member)
+    session = ctx.broker.coordinators.share_partitions.session(ctx.broker.nodes.own.node_id, member)
     if request.share_session_epoch != FINAL_EPOCH:
         session.go_on(request.share_session_epoch)
-    return ctx.slices.run(_acknowledge(ctx, request, member), keeps_frame=False)
+    return ctx.broker.slices.run(_acknowledge(ctx, request, member), keeps_frame=False)
 
 
 def _acknowledge(ctx: RequestContext, request: schema.Request, member: MemberKey) -> Steps:
@@ -52,15 +52,15 @@ def _acknowledge(ctx: RequestContext, request: schema.Request, member: MemberKey
 
     outcomes, logs = yield from acknowledge(ctx, member, request)
     if request.share_session_epoch == FINAL_EPOCH:
-        ctx.share_partitions.end_session(ctx.node.node_id, member)
-    logs += ctx.share_partitions.take_unsynced()
+        ctx.broker.coordinators.share_partitions.end_session(ctx.broker.nodes.own.node_id, member)
+    logs += ctx.broker.coordinators.share_partitions.take_unsynced()
     if not logs:
         return _response(ctx, request, outcomes)
 
     def answer(failures: Failures) -> schema.Response:
         return _response(ctx, request, unsafe(outcomes) if any(log in failures for log in logs) else outcomes)
 
-    result = when_done(lambda done: ctx.flush_queue.flush(logs, done), answer)
+    result = when_done(lambda done: ctx.broker.flush_queue.flush(logs, done), answer)
     return (yield result) if isinstance(result, Delayed) else result
 
 

@@ -20,7 +20,7 @@ def initialize_share_group_state(ctx: RequestContext, request: schema.Request) -
     from minibroker.coordinator.share.values import InitialState  # noqa: PLC0415  a start does without
     from minibroker.dispatch.share_states import each_partition  # noqa: PLC0415  a start does without
 
-    persister = ctx.services.coordinators.share_persister
+    persister = ctx.broker.coordinators.share_persister
 
     def answer(topic_id: UUID, asked: schema.Partition) -> schema.PartitionResult:
         initial = InitialState(topic_id, asked.partition, asked.state_epoch, asked.start_offset)

@@ -20,7 +20,7 @@ def read_share_group_state(ctx: RequestContext, request: schema.Request) -> sche
     from minibroker.coordinator.share.values import StateKey  # noqa: PLC0415  a start does without
     from minibroker.dispatch.share_states import each_partition  # noqa: PLC0415  a start does without
 
-    persister = ctx.services.coordinators.share_persister
+    persister = ctx.broker.coordinators.share_persister
 
     def answer(topic_id: UUID, asked: schema.Partition) -> schema.PartitionResult:
         state = persister.read(StateKey(request.group_id, topic_id, asked.partition), asked.leader_epoch)

@@ -21,7 +21,7 @@ def write_share_group_state(ctx: RequestContext, request: schema.Request) -> sch
     from minibroker.coordinator.share.values import StateKey, StateUpdate  # noqa: PLC0415  a start does without
     from minibroker.dispatch.share_states import each_partition  # noqa: PLC0415  a start does without
 
-    persister = ctx.services.coordinators.share_persister
+    persister = ctx.broker.coordinators.share_persister
 
     def answer(topic_id: UUID, asked: schema.Partition) -> schema.PartitionResult:
         batches = [

@@ -19,7 +19,7 @@ def delete_share_group_state(ctx: RequestContext, request: schema.Request) -> sc
     """Each partition by itself."""
     from minibroker.dispatch.share_states import each_partition  # noqa: PLC0415  a start does without
 
-    persister = ctx.services.coordinators.share_persister
+    persister = ctx.broker.coordinators.share_persister
 
     def answer(topic_id: UUID, asked: schema.Partition) -> schema.PartitionResult:
         (error,) = persister.delete(request.group_id, [(topic_id, asked.partition)])

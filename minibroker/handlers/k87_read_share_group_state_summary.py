@@ -20,7 +20,7 @@ def read_share_group_state_summary(ctx: RequestContext, request: schema.Request)
     """Each partition by itself."""
     from minibroker.dispatch.share_states import each_partition  # noqa: PLC0415  a start does without
 
-    persister = ctx.services.coordinators.share_persister
+    persister = ctx.broker.coordinators.share_persister
 
     def answer(topic_id: UUID, asked: schema.Partition) -> schema.PartitionResult:
         (found,) = persister.read_summary(request.group_id, [(topic_id, asked.partition)])

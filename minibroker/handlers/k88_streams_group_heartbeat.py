@@ -33,7 +33,7 @@ def streams_group_heartbeat(ctx: RequestContext, request: schema.Request) -> Any
 
     check_served(ctx, STREAMS_VERSION_FEATURE, "streams")
     asked = heartbeat_of(request, ctx.client_id or "", f"/{ctx.connection.client_host}")
-    return when_done(lambda done: ctx.groups.streams.heartbeat(request.group_id, asked, done), _answer)
+    return when_done(lambda done: ctx.broker.coordinators.groups.streams.heartbeat(request.group_id, asked, done), _answer)
 
 
 def on_error(_ctx: RequestContext, _request: schema.Request, error: KafkaError) -> schema.Response:

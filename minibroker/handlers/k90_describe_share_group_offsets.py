@@ -32,7 +32,7 @@ def _describe(ctx: RequestContext, group: schema.Group) -> schema.GroupResult:
     try:
         check_served(ctx)
         topics = None if group.topics is None else {each.topic_name: each.partitions for each in group.topics}
-        found = ctx.groups.share.describe_offsets(group.group_id, topics)
+        found = ctx.broker.coordinators.groups.share.describe_offsets(group.group_id, topics)
     except KafkaError as error:
         return schema.GroupResult(group_id=group.group_id, topics=[], error_code=error.code, error_message=str(error))
     results = [schema.TopicResult(topic_name=topic.name, topic_id=topic.topic_id, partitions=_partitions(each)) for topic, each in found]

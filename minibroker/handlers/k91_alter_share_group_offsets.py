@@ -47,7 +47,7 @@ def alter_share_group_offsets(ctx: RequestContext, request: schema.Request) -> A
             ],
         )
 
-    return when_done(lambda done: ctx.groups.share.alter_offsets(request.group_id, starts, done), answer)
+    return when_done(lambda done: ctx.broker.coordinators.groups.share.alter_offsets(request.group_id, starts, done), answer)
 
 
 def on_error(_ctx: RequestContext, _request: schema.Request, error: KafkaError) -> schema.Response:

@@ -42,7 +42,7 @@ def delete_share_group_offsets(ctx: RequestContext, request: schema.Request) -> 
             ],
         )
 
-    return when_done(lambda done: ctx.groups.share.delete_offsets(request.group_id, names, done), answer)
+    return when_done(lambda done: ctx.broker.coordinators.groups.share.delete_offsets(request.group_id, names, done), answer)
 
 
 def on_error(_ctx: RequestContext, _request: schema.Request, error: KafkaError) -> schema.Response:

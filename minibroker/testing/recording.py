@@ -112,10 +112,15 @@ class RecordingDispatcher(Dispatcher):
 
     def _begin(self, plan: Plan, ctx: RequestContext, request: Any) -> _Pending:
         entry = LoggedRequest(
-            ctx.clock.now_ms(), ctx.client_id, ctx.connection.client_host, plan.api.name, plan.version, **_subject(request, ctx.cluster)
+            ctx.broker.clock.now_ms(),
+            ctx.client_id,
+            ctx.connection.client_host,
+            plan.api.name,
+            plan.version,
+            **_subject(request, ctx.cluster),
         )
         if len(ctx.cluster.node_ids) > 1:
-            entry.node = ctx.node.node_id
+            entry.node = ctx.broker.nodes.own.node_id
         self._recorded.entries.append(entry)
         self._recorded.count += 1
         return _Pending(ctx, entry)

@@ -64,7 +64,7 @@ def fetch_whose_answer_is_changed_and_late(broker: BrokerInMemory) -> None:
     plain = broker.services.registry
 
     def watch(handler: Handler, ctx: RequestContext, request: object) -> object:
-        return served(handler, ctx, request, lambda response: later(ctx.clock, 10, lambda: response))
+        return served(handler, ctx, request, lambda response: later(ctx.broker.clock, 10, lambda: response))
 
     broker.services.registry = wrapped(plain, lambda handler: handler.around(partial(watch, handler)))
     broker.dispatcher.serve_from(broker.services)

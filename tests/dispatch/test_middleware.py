@@ -120,7 +120,7 @@ def test_an_answer_may_lead_to_a_further_wait(broker: BrokerInMemory) -> None:
 
         if request.min_bytes == 1:
             return handler.handle(ctx, request)
-        return then(handler.handle(ctx, request), lambda _: later(ctx.clock, 100, again))
+        return then(handler.handle(ctx, request), lambda _: later(ctx.broker.clock, 100, again))
 
     around(broker, watch)
     request = fetch(max_wait_ms=500)
@@ -148,7 +148,7 @@ def test_time_that_is_waited_for_in_vain_leaves_no_timer(broker: BrokerInMemory)
             done.append(1)
             return handler.handle(ctx, request)
 
-        return later(ctx.clock, 100, work)
+        return later(ctx.broker.clock, 100, work)
 
     around(broker, watch)
     waiting = broker.begin(LIST)
@@ -177,7 +177,7 @@ def test_errors_while_waiting_are_answers_or_go_on(broker: BrokerInMemory) -> No
         def work() -> Any:
             raise CorruptMessage
 
-        return then(later(ctx.clock, 10, work), lambda response: response)
+        return then(later(ctx.broker.clock, 10, work), lambda response: response)
 
     around(broker, fail)
     waiting = broker.begin(LIST)
@@ -196,7 +196,7 @@ def test_errors_while_waiting_are_answers_or_go_on(broker: BrokerInMemory) -> No
         def work() -> Any:
             raise InvalidRequest
 
-        ctx.clock.call_later_ms(10, lambda: delayed.resolve(work))
+        ctx.broker.clock.call_later_ms(10, lambda: delayed.resolve(work))
         return delayed
 
     around(broker, lambda handler, ctx, request: served(handler.around(delayed_failure), ctx, request, note))
@@ -265,7 +265,7 @@ def test_a_doubled_wrapping_and_an_empty_registry() -> None:
 
 
 def test_a_frame_through_the_wrapped_registry_is_an_in_flight(broker: BrokerInMemory) -> None:
-    around(broker, lambda handler, ctx, request: later(ctx.clock, 5, lambda: handler.handle(ctx, request)))
+    around(broker, lambda handler, ctx, request: later(ctx.broker.clock, 5, lambda: handler.handle(ctx, request)))
     answer = broker.dispatcher.dispatch(broker.connection, frame_of(LIST))
     assert isinstance(answer, InFlight)
     called: list[int] = []

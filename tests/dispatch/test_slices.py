@@ -205,7 +205,7 @@ def test_through_the_dispatcher() -> None:
                 raise InvalidRequest
             return schema.Response(error_code=0, throttle_time_ms=7)
 
-        return ctx.slices.run(steps())
+        return ctx.broker.slices.run(steps())
 
     registry = Registry()
     registry.add(Handler(api_of(schema), handle))

@@ -88,7 +88,7 @@ class Effects:
         # The client's later requests are held, too: else their work would be done before this one's.
         ctx.connection.throttle_ms = max(ctx.connection.throttle_ms, delay_ms)
         kept = _kept(request)
-        return later(ctx.clock, delay_ms, lambda: self._work(handler, ctx, kept))
+        return later(ctx.broker.clock, delay_ms, lambda: self._work(handler, ctx, kept))
 
     def _of(self, *kinds: str) -> list[FaultRule]:
         return [rule for rule in self._rules if rule.kind in kinds]
@@ -112,7 +112,7 @@ class Effects:
     def _leave(self, handler: Handler, ctx: RequestContext, response: Any) -> Any:
         delay_ms = self._sum(rule for rule in self._of("delay") if rule.when == AFTER)
         if delay_ms:
-            return later(ctx.clock, delay_ms, lambda: self._send(handler, ctx, response))
+            return later(ctx.broker.clock, delay_ms, lambda: self._send(handler, ctx, response))
         return self._send(handler, ctx, response)
 
     def _send(self, handler: Handler, ctx: RequestContext, response: Any) -> Any:
@@ -173,7 +173,7 @@ def _is_whole(rule: FaultRule, handler: Handler) -> bool:
 
 
 def _overlaid(ctx: RequestContext, response: Any, error_of: ErrorOf) -> Any:
-    return overlay(response, by_both_names(ctx.services.cluster, error_of), ctx.api_version)
+    return overlay(response, by_both_names(ctx.broker.cluster, error_of), ctx.api_version)
 
 
 def _error_of(rules: Sequence[FaultRule]) -> ErrorOf:

@@ -23,7 +23,7 @@ def is_for(rule: FaultRule, ctx: RequestContext, request: Any) -> bool:
         return False
     return (
         (rule.client_id is None or rule.client_id == ctx.client_id)
-        and (rule.node is None or rule.node == ctx.node.node_id)
+        and (rule.node is None or rule.node == ctx.broker.nodes.own.node_id)
         and (rule.group is None or rule.group in _groups(request))
         and (rule.transactional_id is None or rule.transactional_id in _transactional_ids(request))
         and (rule.topic is None or _is_about(rule, ctx, request))
