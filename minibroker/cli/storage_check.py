@@ -18,7 +18,7 @@ import click
 from minibroker.background import WorkLost
 from minibroker.cli.options import output_option
 from minibroker.cli.storage_directories import with_directories
-from minibroker.cluster.storage_checking import StorageCheck, Totals
+from minibroker.cluster.directories.storage_checking import StorageCheck, Totals
 from minibroker.coordinator.record_checking import record_check_of
 from minibroker.log.findings import ERROR, Finding
 from minibroker.log.segment_checking import SegmentTask, check_segment, check_segments

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from minibroker.cli.options import pairs
-from minibroker.cluster.storage_formatting import format_directories
+from minibroker.cluster.directories.storage_formatting import format_directories
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.storage.files import RealFiles
 

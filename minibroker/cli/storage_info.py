@@ -11,7 +11,7 @@ import click
 from minibroker.cli.options import output_option
 from minibroker.cli.output import table, yaml_text
 from minibroker.cli.storage_directories import with_directories
-from minibroker.cluster.storage_report import StorageReport, report_storage, version_text
+from minibroker.cluster.directories.storage_report import StorageReport, report_storage, version_text
 from minibroker.storage.files import RealFiles
 
 TOPIC_COLUMNS = ("name", "partitions", "bytes", "topic_id", "configs")

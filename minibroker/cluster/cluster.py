@@ -15,21 +15,21 @@ from uuid import UUID
 
 from minibroker.background import Background
 from minibroker.clock import Clock
-from minibroker.cluster.broker_configs import BrokerConfigs
-from minibroker.cluster.features import KRAFT_VERSION_FEATURE, TRANSACTION_VERSION_FEATURE, Update, check_updates
-from minibroker.cluster.log_directory import LogDirectory, open_directories, random_uuid
-from minibroker.cluster.metadata_image import TOPIC_RESOURCE
-from minibroker.cluster.metadata_log import RECORDS_IN_BATCH_MAX, MetadataLog
-from minibroker.cluster.metadata_operation import STEP_RECORDS, Operation, Steps, run
-from minibroker.cluster.metadata_store import MetadataStore
-from minibroker.cluster.metadata_trimming import TrimmingLimits
+from minibroker.cluster.configs.broker_configs import BrokerConfigs
+from minibroker.cluster.configs.own_configs import OwnConfigs
+from minibroker.cluster.configs.topic_config import check_overrides
+from minibroker.cluster.directories.log_directory import LogDirectory, open_directories, random_uuid
+from minibroker.cluster.directories.partition_logs import PartitionLogs
+from minibroker.cluster.metadata.features import KRAFT_VERSION_FEATURE, TRANSACTION_VERSION_FEATURE, Update, check_updates
+from minibroker.cluster.metadata.metadata_image import TOPIC_RESOURCE
+from minibroker.cluster.metadata.metadata_log import RECORDS_IN_BATCH_MAX, MetadataLog
+from minibroker.cluster.metadata.metadata_store import MetadataStore
+from minibroker.cluster.metadata.operation import STEP_RECORDS, Operation, Steps, run
+from minibroker.cluster.metadata.trimming import TrimmingLimits
 from minibroker.cluster.new_topic import NewTopic, partition_records, topic_records
 from minibroker.cluster.node import Node
-from minibroker.cluster.own_configs import OwnConfigs
 from minibroker.cluster.partition import Partition
-from minibroker.cluster.partition_logs import PartitionLogs
 from minibroker.cluster.topic import INTERNAL_TOPICS, Topic
-from minibroker.cluster.topic_config import check_overrides
 from minibroker.cluster.topic_rules import (
     check_assignments,
     check_increase,
@@ -57,7 +57,7 @@ from minibroker.storage.files import Files
 from minibroker.storage.log_file_names import MAX_FOLDER_NAME, future_folder_name
 
 if TYPE_CHECKING:
-    from minibroker.cluster.group_config import GroupConfig
+    from minibroker.cluster.configs.group_config import GroupConfig
     from minibroker.cluster.leadership import Leadership
     from minibroker.log.copying import LogCopy
 
@@ -155,7 +155,7 @@ class Cluster:
 
     @property
     def transaction_version(self) -> int:
-        """The finalized level of the feature transaction.version (cluster/features.py)."""
+        """The finalized level of the feature transaction.version (cluster/metadata/features.py)."""
         return self.feature_level(TRANSACTION_VERSION_FEATURE)
 
     def feature_level(self, name: str) -> int:

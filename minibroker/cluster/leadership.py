@@ -19,8 +19,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
-from minibroker.cluster.features import ELIGIBLE_LEADERS_FEATURE
-from minibroker.cluster.metadata_image import IN_SYNC_MIN
+from minibroker.cluster.metadata.features import ELIGIBLE_LEADERS_FEATURE
+from minibroker.cluster.metadata.metadata_image import IN_SYNC_MIN
 from minibroker.cluster.nodes import NO_LEADER, EligibleLeaders, PartitionNodes
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.replica_placement import spread

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from minibroker.cluster.metadata_image import TOPIC_RESOURCE, MetadataImage, config_records
+from minibroker.cluster.metadata.metadata_image import TOPIC_RESOURCE, MetadataImage, config_records
 from minibroker.cluster.topic import Topic
 from minibroker.schemas.internal.topic_records import PartitionRecord, TopicRecord
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from uuid import UUID
 
-from minibroker.cluster.subscribers import Subscribers
 from minibroker.errors import FencedLeaderEpoch, KafkaError, KafkaStorageError, UnknownLeaderEpoch
 from minibroker.log.partition_log import PartitionLog
 from minibroker.log.results import Appended
@@ -17,6 +16,27 @@ from minibroker.records.batch import RecordBatch
 from minibroker.records.control import ControlType, EndTransactionMarker
 
 NO_EPOCH = -1  #: a client that does not say which leader it believes in
+
+
+class Subscribers(dict[object, Callable[[], None]]):
+    """Callbacks by subscription, in the order in which they subscribed. A dict, so that an append checks for subscribers at no cost."""
+
+    __slots__ = ()
+
+    def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call `callback` at each `wake`. Returns a function that cancels the subscription; calling it twice is harmless."""
+        subscription = object()
+        self[subscription] = callback
+
+        def cancel() -> None:
+            self.pop(subscription, None)
+
+        return cancel
+
+    def wake(self) -> None:
+        """Call all current subscribers. A callback may cancel its own subscription and others."""
+        for callback in list(self.values()):
+            callback()
 
 
 class Unopened(Exception):  # noqa: N818  not an error: the log has to be opened first

@@ -36,8 +36,7 @@ from typing import ClassVar, Final, Protocol, TypeVar
 from uuid import UUID
 
 from minibroker.clock import Clock
-from minibroker.cluster.partition import Partition
-from minibroker.cluster.subscribers import Subscribers
+from minibroker.cluster.partition import Partition, Subscribers
 from minibroker.errors import FetchSessionIdNotFound, FetchSessionTopicIdError, InvalidFetchSessionEpoch
 from minibroker.schemas import k01_fetch as schema
 

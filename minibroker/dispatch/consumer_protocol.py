@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from minibroker.cluster.features import GROUP_VERSION_FEATURE
+from minibroker.cluster.metadata.features import GROUP_VERSION_FEATURE
 from minibroker.dispatch.context import RequestContext
 from minibroker.errors import UnsupportedVersion
 

@@ -7,8 +7,7 @@ from contextlib import ExitStack
 from typing import Final
 
 from minibroker.cluster.nodes import Nodes
-from minibroker.cluster.partition import Partition
-from minibroker.cluster.subscribers import Subscribers
+from minibroker.cluster.partition import Partition, Subscribers
 from minibroker.coordinator.fetch_session import NO_SESSION, STEP, Asked, Result
 from minibroker.dispatch.fetch_reading import NO_EPOCH, Reading
 from minibroker.dispatch.pieces import Merged, Pieces

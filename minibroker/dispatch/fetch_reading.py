@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import Final, NamedTuple, cast
 
-from minibroker.cluster.late_opening import OPENED_AT_ONCE
+from minibroker.cluster.directories.late_opening import OPENED_AT_ONCE
 from minibroker.cluster.partition import Partition
 from minibroker.coordinator.fetch_session import Asked, FetchContext, FetchSession, Result, TopicKey
 from minibroker.dispatch.context import RequestContext

@@ -25,8 +25,8 @@ from collections.abc import Callable, Iterable, Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
-from minibroker.cluster.client_quotas import CLIENT_ID, IP, USER
 from minibroker.cluster.cluster import Charge
+from minibroker.cluster.metadata.client_quotas import CLIENT_ID, IP, USER
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.dispatch.delayed import NO_RESPONSE
 from minibroker.dispatch.rates import METERS_MAX, Client, Meters, Rate, TokenBucket, Window

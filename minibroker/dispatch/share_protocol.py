@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from minibroker.cluster.features import SHARE_VERSION_FEATURE
+from minibroker.cluster.metadata.features import SHARE_VERSION_FEATURE
 from minibroker.config.request_limits import SHARE_PARTITIONS_MAX
 from minibroker.dispatch.context import RequestContext
 from minibroker.errors import InvalidRequest, UnsupportedVersion

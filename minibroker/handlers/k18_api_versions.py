@@ -4,7 +4,7 @@ Versions: 0 to 4; 3 is flexible. A version beyond that is answered by the dispat
 From version 3 the client names its software; a name that is not letters, digits, dots and dashes is INVALID_REQUEST.
 Produce, Fetch and ListOffsets are listed, and served, from 0: Apache Kafka 4 dropped the oldest (KIP-896). librdkafka looks for Produce 0
 before it compresses, and where it is missing it silently sends gzip and snappy uncompressed.
-Features: those of cluster/features.py, whose APIs are all served, at the levels that the metadata log has finalized. Clients act upon them:
+Features: those of cluster/metadata/features.py, whose APIs are all served, at the levels of the metadata log. Clients act upon them:
 one that stands for API versions that we lack would break them. Below version 4 a feature whose lowest
 level is 0 is not among the supported ones (KAFKA-17011).
 """
@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from minibroker.cluster.features import SERVED
+from minibroker.cluster.metadata.features import SERVED
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.registry import handles
 from minibroker.errors import InvalidRequest

@@ -14,8 +14,8 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from minibroker.cluster.cluster import Charge
-from minibroker.cluster.config_entries import topic_entries
-from minibroker.cluster.metadata_operation import Steps
+from minibroker.cluster.configs.config_entries import topic_entries
+from minibroker.cluster.metadata.operation import Steps
 from minibroker.cluster.new_topic import NewTopic
 from minibroker.cluster.topic_rules import PARTITIONS_OF_REQUEST_MAX
 from minibroker.dispatch.context import RequestContext

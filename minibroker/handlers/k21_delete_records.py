@@ -15,7 +15,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from minibroker.cluster.late_opening import OPENED_AT_ONCE
+from minibroker.cluster.directories.late_opening import OPENED_AT_ONCE
 from minibroker.cluster.partition import Partition
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Delayed

@@ -6,7 +6,7 @@ Not done: followers, so there is no truncation that a client could find.
 
 from __future__ import annotations
 
-from minibroker.cluster.late_opening import OPENED_AT_ONCE
+from minibroker.cluster.directories.late_opening import OPENED_AT_ONCE
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import NamedTuple
 
-from minibroker.cluster.late_opening import OPENED_AT_ONCE
+from minibroker.cluster.directories.late_opening import OPENED_AT_ONCE
 from minibroker.cluster.partition import Partition
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Delayed, when_done

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from minibroker.cluster.config_changes import check_config_count
-from minibroker.cluster.config_entries import ConfigEntry, topic_entries
-from minibroker.cluster.metadata_image import (
+from minibroker.cluster.configs.config_changes import check_config_count
+from minibroker.cluster.configs.config_entries import ConfigEntry, topic_entries
+from minibroker.cluster.metadata.metadata_image import (
     ALL_BROKERS,
     BROKER_LOGGER_RESOURCE,
     BROKER_RESOURCE,
@@ -81,7 +81,7 @@ def _entries(ctx: RequestContext, resource: schema.Resource, keys: set[str]) -> 
 
 
 def _other_entries(ctx: RequestContext, resource_type: int, name: str) -> list[ConfigEntry]:
-    from minibroker.cluster import other_config_entries as others  # noqa: PLC0415  a start does without
+    from minibroker.cluster.configs import other_config_entries as others  # noqa: PLC0415  a start does without
 
     if resource_type == GROUP_RESOURCE:
         if not name:
@@ -98,7 +98,7 @@ def _other_entries(ctx: RequestContext, resource_type: int, name: str) -> list[C
 
 
 def _broker_entries(ctx: RequestContext, name: str, keys: set[str]) -> list[ConfigEntry]:
-    from minibroker.cluster import broker_entries as brokers  # noqa: PLC0415  reads a table of all of Kafka's configs
+    from minibroker.cluster.configs import broker_entries as brokers  # noqa: PLC0415  reads a table of all of Kafka's configs
 
     if name == ALL_BROKERS:
         return brokers.default_broker_entries(ctx.broker.config, keys)

@@ -6,7 +6,7 @@ Each resource is altered or refused on its own, whole; one that is named twice i
 
 from __future__ import annotations
 
-from minibroker.cluster.config_changes import SET, Change, alter_each, check_config_count
+from minibroker.cluster.configs.config_changes import SET, Change, alter_each, check_config_count
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles

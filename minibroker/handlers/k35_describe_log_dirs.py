@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from minibroker.cluster.log_directory import LogDirectory
+from minibroker.cluster.directories.log_directory import LogDirectory
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Delayed
 from minibroker.dispatch.long_answers import in_order

@@ -7,7 +7,7 @@ A broker's loggers (8) take levels from then on, until it stops.
 
 from __future__ import annotations
 
-from minibroker.cluster.config_changes import Change, alter_each, check_config_count
+from minibroker.cluster.configs.config_changes import Change, alter_each, check_config_count
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles

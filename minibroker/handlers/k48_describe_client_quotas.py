@@ -3,14 +3,14 @@
 Versions: 0 and 1; 1 is flexible. A filter of components, one a type: a name, the default, or any name; `strict` leaves out entities that
 have more types. No components ask for all. A filter that is none is INVALID_REQUEST, a type that nobody knows UNSUPPORTED_VERSION, both
 without a list of entries.
-Quotas are kept (cluster/client_quotas.py), told in the order in which they were made, and enforced (dispatch/quotas.py).
+Quotas are kept (cluster/metadata/client_quotas.py), told in the order in which they were made, and enforced (dispatch/quotas.py).
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from minibroker.cluster.client_quotas import Component, entity_filter, in_order
+from minibroker.cluster.metadata.client_quotas import Component, entity_filter, in_order
 from minibroker.config.request_limits import QUOTA_COMPONENTS_MAX
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Delayed

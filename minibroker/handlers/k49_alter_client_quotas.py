@@ -2,7 +2,7 @@
 
 Versions: 0 and 1; 1 is flexible. Each entity is altered or refused on its own, whole, with INVALID_REQUEST; it is answered once, however
 often it is named. Removing what is not there is fine. validate_only checks everything and changes nothing.
-Quotas are records of the metadata log, as Apache Kafka has them (cluster/client_quotas.py); answered when they are on the disk.
+Quotas are records of the metadata log, as Apache Kafka has them (cluster/metadata/client_quotas.py); answered when they are on the disk.
 They hold from the next request on (dispatch/quotas.py).
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from minibroker.cluster.client_quotas import Alteration, Entity, alter, in_order
+from minibroker.cluster.metadata.client_quotas import Alteration, Entity, alter, in_order
 from minibroker.config.request_limits import QUOTA_ALTERATIONS_MAX
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.pieces import Pieces

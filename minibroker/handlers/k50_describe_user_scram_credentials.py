@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from minibroker.cluster.scram_credentials import described, users
+from minibroker.cluster.metadata.scram_credentials import described, users
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Delayed
 from minibroker.dispatch.pieces import Pieces

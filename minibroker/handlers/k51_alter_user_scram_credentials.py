@@ -3,13 +3,13 @@
 Versions: 0; flexible; bytes behind the request are passed over (librdkafka leaves one there). Each user is altered or refused alone and
 answered once: those that went well, then the others. One change a user: a second one is DUPLICATE_RESOURCE.
 A request of more than 1,000 changes is refused: POLICY_VIOLATION (config/request_limits.py).
-Credentials are records of the metadata log, as Apache Kafka has them (cluster/scram_credentials.py); answered when they are on the disk.
+Credentials are records of the metadata log, as in Apache Kafka (cluster/metadata/scram_credentials.py); answered when they are on the disk.
 Not done: logging in with them (SASL).
 """
 
 from __future__ import annotations
 
-from minibroker.cluster.scram_credentials import Deletion, Upsertion, alter
+from minibroker.cluster.metadata.scram_credentials import Deletion, Upsertion, alter
 from minibroker.config.request_limits import SCRAM_CHANGES_MAX
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.pieces import Pieces

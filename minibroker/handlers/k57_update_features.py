@@ -2,7 +2,7 @@
 
 Versions: 0 to 2; all flexible; 1 has validate_only and upgrade_type, 2 has no results of single features any more.
 All features are updated or none: the first one that may not be is told as INVALID_UPDATE_VERSION of the whole request. Which levels there
-are: cluster/features.py. A new level holds from the next request on; a client acts upon it when it asks ApiVersions again.
+are: cluster/metadata/features.py. A new level holds from the next request on; a client acts upon it when it asks ApiVersions again.
 As in Apache Kafka 4.3.1, allow_downgrade of version 0 allows nothing, the message of each update that went well is "NONE", and
 metadata.version cannot go below one that changed the records of the metadata log, not even by an unsafe downgrade.
 kraft.version 1 is a control record of the metadata log; no downgrade leads below it.
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from minibroker.cluster.features import Update
+from minibroker.cluster.metadata.features import Update
 from minibroker.config.request_limits import FEATURE_UPDATES_MAX
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.element_limit import ElementLimit

@@ -7,7 +7,7 @@ Kafka has words for a topic that it does not know, and none for a partition.
 
 from __future__ import annotations
 
-from minibroker.cluster.late_opening import OPENED_AT_ONCE
+from minibroker.cluster.directories.late_opening import OPENED_AT_ONCE
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles

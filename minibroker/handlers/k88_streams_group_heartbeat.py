@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from minibroker.cluster.features import STREAMS_VERSION_FEATURE
+from minibroker.cluster.metadata.features import STREAMS_VERSION_FEATURE
 from minibroker.config.request_limits import HEARTBEAT_ELEMENTS_MAX
 from minibroker.dispatch.consumer_protocol import check_served
 from minibroker.dispatch.context import RequestContext

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from minibroker.cluster.features import STREAMS_VERSION_FEATURE
+from minibroker.cluster.metadata.features import STREAMS_VERSION_FEATURE
 from minibroker.dispatch.consumer_protocol import check_served
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.group_descriptions import describe_each

@@ -15,8 +15,8 @@ from minibroker.background import InlineBackground
 from minibroker.cli.main import main
 from minibroker.clock import ManualClock
 from minibroker.cluster.cluster import Cluster
-from minibroker.cluster.features import default_levels
-from minibroker.cluster.metadata_frame import metadata_version_name
+from minibroker.cluster.metadata.features import default_levels
+from minibroker.cluster.metadata.frame import metadata_version_name
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.errors import ConfigurationError
 from minibroker.storage.files import RealFiles

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.clients.adapters import CLIENTS, Sent
-from tests.cluster.test_storage_checking import check
+from tests.cluster.directories.test_storage_checking import check
 from tests.support import java
 from tests.support.broker_process import BrokerProcess
 from tests.support.dump_log import check_directory, check_metadata_log

@@ -12,7 +12,7 @@ from minibroker.records.compression import Compression
 from minibroker.records.legacy_builder import build_message_set
 from minibroker.records.record import Record
 from tests.clients.adapters import CLIENTS, Read, Sent
-from tests.cluster.test_storage_checking import check
+from tests.cluster.directories.test_storage_checking import check
 from tests.support.broker_process import BrokerProcess
 from tests.support.dump_log import check_directory
 from tests.support.kafka_process import KafkaProcess

@@ -17,7 +17,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from minibroker.cluster.storage_checking import StorageCheck
+from minibroker.cluster.directories.storage_checking import StorageCheck
 from minibroker.log.findings import ERROR, Finding
 from minibroker.log.segment_checking import check_segment
 from minibroker.records.batch import RecordBatch, split_batches

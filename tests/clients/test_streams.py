@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 from tests.clients.spoken_clients import HERE, building
-from tests.cluster.test_storage_checking import check
+from tests.cluster.directories.test_storage_checking import check
 from tests.support.broker_process import BrokerProcess
 from tests.support.java import STREAMS, jars
 from tests.support.soak import seed

@@ -86,6 +86,6 @@ def test_a_start_reads_no_table() -> None:
     code = "import minibroker.server.broker, minibroker.dispatch.registry as r, sys; r.load(); print(*sys.modules)"
     modules = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True).stdout.split()
     assert "minibroker.handlers.k32_describe_configs" in modules
-    later = {"minibroker.config.kafka_table", "minibroker.cluster.broker_entries", "minibroker.cluster.broker_config_rules"}
-    later |= {"minibroker.cluster.replica_moves", "minibroker.log.copying"}
+    later = {"minibroker.config.kafka_table", "minibroker.cluster.configs.broker_entries", "minibroker.cluster.configs.broker_config_rules"}
+    later |= {"minibroker.cluster.directories.replica_moves", "minibroker.log.copying"}
     assert not later & set(modules)

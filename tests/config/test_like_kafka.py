@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from minibroker.cli.main import main
-from minibroker.cluster.config_entries import broker_synonyms
+from minibroker.cluster.configs.config_entries import broker_synonyms
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.config.broker_properties import BROKER_PROPERTIES, LIKE_KAFKA
 from minibroker.config.definition import SOURCE_DEFAULT, SOURCE_STATIC_BROKER

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from minibroker.cluster.topic_config import check_overrides
+from minibroker.cluster.configs.topic_config import check_overrides
 from minibroker.config.broker_properties import BROKER_PROPERTIES
 from minibroker.config.topic_properties import SEGMENT_BYTES_MIN, SYNONYMS, TOPIC_PROPERTIES
 from minibroker.errors import KafkaError

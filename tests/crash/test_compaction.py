@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.test_storage_checking import check
+from tests.cluster.directories.test_storage_checking import check
 from tests.support.broker_process import BrokerProcess
 from tests.support.dump_log import dump
 from tests.support.java import require_java

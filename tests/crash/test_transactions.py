@@ -21,7 +21,7 @@ import pytest
 
 from tests.clients.makes import IN_PROCESS, Clients, unique
 from tests.clients.transactional import READ_COMMITTED, READ_UNCOMMITTED, Place, Row, TransactionalClient, TransactionalProducer
-from tests.cluster.test_storage_checking import check
+from tests.cluster.directories.test_storage_checking import check
 from tests.support.broker_process import BrokerProcess
 from tests.support.dump_log import check_directory
 from tests.support.java import require_java

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from minibroker.cluster.client_quotas import CLIENT_ID, USER
+from minibroker.cluster.metadata.client_quotas import CLIENT_ID, USER
 from minibroker.dispatch.quotas import ANONYMOUS, CONNECTIONS, CONSUMER_BYTES, MUTATIONS, PRODUCER_BYTES, REQUEST_TIME, Limits
 from minibroker.errors import InvalidPartitions, ThrottlingQuotaExceeded
 from minibroker.records.builder import build_batch

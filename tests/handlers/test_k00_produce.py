@@ -198,7 +198,7 @@ class TestFlushBeforeTheAcknowledgement:
         assert broker.cluster.partition("orders", 0).log.unflushed_messages == 0
 
     def test_a_failed_sync_is_never_acknowledged(self, broker: BrokerInMemory, files: FaultyFiles) -> None:
-        """It takes the log directory offline, as in Kafka: see tests/cluster/test_offline_directory.py."""
+        """It takes the log directory offline, as in Kafka: see tests/cluster/directories/test_offline_directory.py."""
         files.fail("sync", errno.EIO, path_part="orders-0")
         pending = broker.begin(request(), 9)
         broker.clock.advance(0)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from minibroker.clock import ManualClock
-from minibroker.cluster.quorum import Quorum, quorum_of
+from minibroker.cluster.metadata.quorum import Quorum, quorum_of
 from minibroker.schemas import k55_describe_quorum as schema
 from minibroker.schemas.internal.control_records import VoterEndpoint
 from minibroker.wire.schema import NIL_UUID, replace

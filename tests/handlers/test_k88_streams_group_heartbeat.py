@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from minibroker.cluster.features import SAFE_DOWNGRADE, STREAMS_VERSION_FEATURE
+from minibroker.cluster.metadata.features import SAFE_DOWNGRADE, STREAMS_VERSION_FEATURE
 from minibroker.config.request_limits import STREAMS_SUBTOPOLOGIES_MAX
 from minibroker.errors import StreamsInvalidTopology
 from minibroker.schemas import k16_list_groups as k16

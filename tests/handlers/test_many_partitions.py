@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from minibroker.cluster.metadata_operation import STEP_RECORDS, run
+from minibroker.cluster.metadata.operation import STEP_RECORDS, run
 from minibroker.cluster.new_topic import partition_records
 from minibroker.errors import NONE, InvalidPartitions, InvalidTopicException, TopicAlreadyExists, UnknownTopicOrPartition
 from minibroker.records.record import encode_record
@@ -65,7 +65,7 @@ def test_prepared_in_steps_and_created_at_once(
         encode_record(*arguments)
 
     monkeypatch.setattr("minibroker.cluster.cluster.partition_records", make)
-    monkeypatch.setattr("minibroker.cluster.metadata_operation.encode_record", encode)
+    monkeypatch.setattr("minibroker.cluster.metadata.operation.encode_record", encode)
     before = partition_count(broker, name)
     pending = broker.begin(request_of((name, before + COUNT)))
     done, counts = sum(work), {partition_count(broker, name)}

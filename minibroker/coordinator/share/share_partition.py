@@ -25,8 +25,8 @@ import logging
 from collections.abc import Callable, Sequence
 
 from minibroker.clock import Clock, Timer
-from minibroker.cluster.group_config import GroupConfig
-from minibroker.cluster.subscribers import Subscribers
+from minibroker.cluster.configs.group_config import GroupConfig
+from minibroker.cluster.partition import Subscribers
 from minibroker.coordinator.share.acknowledging import Acknowledgement, Acknowledging, Change, released_state
 from minibroker.coordinator.share.acquiring import Acquired, Acquisition, Extent, Limits, Wanted
 from minibroker.coordinator.share.in_flight_records import InFlightRecords

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from minibroker.clock import ManualClock
-from minibroker.cluster.group_config import GroupConfig, GroupConfigs
+from minibroker.cluster.configs.group_config import GroupConfig, GroupConfigs
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.coordinator.share.acknowledging import Acknowledgement
 from minibroker.coordinator.share.acquiring import Acquired, Extent, Wanted

@@ -20,11 +20,11 @@ from random import Random
 import pytest
 
 from minibroker.clock import ManualClock
-from minibroker.cluster import features
+from minibroker.cluster.metadata import features
 from minibroker.errors import InvalidProducerEpoch, ProducerFenced
 from minibroker.log.findings import ERROR
 from tests.cluster.crashing import Died, DoomedFiles, MortalFiles, bury
-from tests.cluster.test_storage_checking import check, words
+from tests.cluster.directories.test_storage_checking import check, words
 from tests.coordinator.transaction.crashing import (
     NEW,
     OFFSET,

@@ -1,0 +1,1 @@
+"""Configs of topics, brokers, groups, client metrics and loggers: values in force, changes and descriptions."""

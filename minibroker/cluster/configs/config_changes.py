@@ -1,0 +1,231 @@
+"""What AlterConfigs and IncrementalAlterConfigs may do to a topic, the broker asked, a group or client metrics, and what becomes of them.
+
+Checks and messages are those of Apache Kafka 4.3.1 (ConfigAdminManager, ConfigurationControlManager); those of a broker's configs are in
+`broker_config_rules.py`, which is imported when a broker is first altered.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from minibroker.cluster.cluster import Cluster
+from minibroker.cluster.configs.broker_loggers import change_levels
+from minibroker.cluster.configs.config_entries import topic_entries
+from minibroker.cluster.metadata.features import ELIGIBLE_LEADERS_FEATURE
+from minibroker.cluster.metadata.metadata_image import (
+    ALL_BROKERS,
+    BROKER_LOGGER_RESOURCE,
+    BROKER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
+    GROUP_RESOURCE,
+    IN_SYNC_MIN,
+    TOPIC_RESOURCE,
+)
+from minibroker.cluster.topic_rules import check_name
+from minibroker.config.broker_config import BrokerConfig
+from minibroker.config.broker_properties import BROKER_PROPERTIES
+from minibroker.config.definition import LIST, TYPE_NAMES, Property
+from minibroker.config.request_limits import CONFIGS_OF_RESOURCE_MAX
+from minibroker.config.topic_properties import TOPIC_PROPERTIES
+from minibroker.errors import InvalidConfig, InvalidRequest, KafkaError, UnknownTopicOrPartition
+
+SET, DELETE, APPEND, SUBTRACT = range(4)
+
+
+class Change(NamedTuple):
+    """One operation on one config."""
+
+    name: str
+    operation: int
+    value: str | None
+
+
+def check_resource(cluster: Cluster, node_id: int, resource_type: int, name: str) -> None:
+    """InvalidRequest, InvalidTopicException or UnknownTopicOrPartition for a resource that cannot be altered at this node."""
+    if resource_type == TOPIC_RESOURCE:
+        if not name:
+            raise InvalidRequest("Default topic resources are not allowed.")
+        check_name(name)
+        if name not in cluster.topics:
+            raise UnknownTopicOrPartition(f"The topic '{name}' does not exist.")
+    elif resource_type == BROKER_RESOURCE:
+        if name != ALL_BROKERS:
+            check_node_id(node_id, name)
+    elif resource_type == GROUP_RESOURCE:
+        if not name:
+            raise InvalidRequest("Default group resources are not allowed.")
+    elif resource_type == CLIENT_METRICS_RESOURCE:
+        if not name:
+            raise InvalidRequest("Subscription name can't be empty")
+    else:
+        raise InvalidRequest(f"Unknown resource type {resource_type}")
+
+
+def check_logger_node_id(node_id: int, name: str) -> None:
+    """Loggers are of the node that was asked."""
+    if _number(name) != node_id:
+        raise InvalidRequest(f"Unexpected node id. Expected {node_id}, but received {_number(name)}")
+
+
+def check_node_id(node_id: int, name: str) -> None:
+    """A broker resource is the node that was asked, or all brokers."""
+    if _number(name) != node_id:
+        raise InvalidRequest(f"Unexpected broker id, expected {node_id}, but received {name}")
+
+
+def _number(name: str) -> int:
+    try:
+        return int(name)
+    except ValueError:
+        raise InvalidRequest(f"Node id must be an integer, but it is: {name}") from None
+
+
+def check_config_count(configs: Sequence[object]) -> None:
+    """InvalidRequest for more configs of one resource than any resource has."""
+    if len(configs) > CONFIGS_OF_RESOURCE_MAX:
+        raise InvalidRequest(f"A resource may have {CONFIGS_OF_RESOURCE_MAX} configs at most.")
+
+
+def alter_each(
+    cluster: Cluster, wanted: Sequence[tuple[int, str, Sequence[Change]]], *, node_id: int, is_full: bool, validate_only: bool
+) -> list[KafkaError | None]:
+    """Apply the changes of each (resource type, name, changes) on its own, whole; for each what refused it, None when nothing did.
+
+    `node_id` is the node that was asked. `is_full` replaces all overrides of a resource (AlterConfigs). One that is named twice is refused
+    both times.
+    """
+    times = Counter((resource_type, name) for resource_type, name, _ in wanted)
+    refusals: list[KafkaError | None] = []
+    for resource_type, name, changes in wanted:
+        try:
+            if times[resource_type, name] > 1:
+                raise InvalidRequest("Each resource must appear at most once.")
+            if resource_type == BROKER_LOGGER_RESOURCE and not is_full:
+                _alter_loggers(node_id, name, changes, validate_only=validate_only)
+            else:
+                check_resource(cluster, node_id, resource_type, name)
+                _alter(cluster, resource_type, name, changes, is_full=is_full, validate_only=validate_only)
+        except KafkaError as error:
+            refusals.append(error)
+        else:
+            refusals.append(None)
+    return refusals
+
+
+def _alter_loggers(node_id: int, name: str, changes: Sequence[Change], *, validate_only: bool) -> None:
+    _check_changes(changes)
+    check_logger_node_id(node_id, name)
+    change_levels(changes, validate_only=validate_only)
+
+
+def _alter(cluster: Cluster, resource_type: int, name: str, changes: Sequence[Change], *, is_full: bool, validate_only: bool) -> None:
+    _check_changes(changes)
+    if resource_type == BROKER_RESOURCE:
+        name = name and str(_number(name))
+    before = {} if is_full else dict(cluster.image.config_of(resource_type, name))
+    config = cluster.config_of(int(name)) if resource_type == BROKER_RESOURCE and name else cluster.config
+    after = _apply(config, resource_type, before, changes)
+    if resource_type == BROKER_RESOURCE:
+        _check_broker(config, name, {change.name: after[change.name] for change in changes if change.operation != DELETE})
+        unsaid = [IN_SYNC_MIN] if is_full and IN_SYNC_MIN in cluster.image.config_of(resource_type, name) else []
+        _check_replicas_in_sync(cluster, name, [*changes, *(Change(each, DELETE, None) for each in unsaid if each not in after)])
+    if resource_type == TOPIC_RESOURCE:
+        cluster.alter_topic_config(name, after, validate_only=validate_only)
+    elif resource_type == GROUP_RESOURCE:
+        cluster.own_configs.alter_group(name, after, validate_only=validate_only)
+    elif resource_type == CLIENT_METRICS_RESOURCE:
+        cluster.own_configs.alter_client_metrics(name, after, validate_only=validate_only)
+    else:
+        _alter_broker(cluster, name, after, validate_only=validate_only)
+
+
+def _alter_broker(cluster: Cluster, name: str, after: Mapping[str, str], *, validate_only: bool) -> None:
+    try:
+        cluster.alter_broker_config(name, after, validate_only=validate_only)
+    except InvalidConfig as error:
+        raise InvalidRequest(str(error)) from error
+
+
+def _check_changes(changes: Sequence[Change]) -> None:
+    names = [change.name for change in changes]
+    if len(set(names)) < len(names):
+        raise InvalidRequest("Error due to duplicate config keys")
+    missing = [change.name for change in changes if change.operation != DELETE and change.value is None]
+    if missing:
+        raise InvalidRequest(f"Null value not supported for : {','.join(missing)}")
+    if any(not SET <= change.operation <= SUBTRACT for change in changes):
+        raise InvalidRequest("Unknown config operation: 0 sets, 1 deletes, 2 appends, 3 subtracts")
+
+
+def _check_broker(config: BrokerConfig, name: str, values: Mapping[str, str]) -> None:
+    from minibroker.cluster.configs.broker_config_rules import check_changes  # noqa: PLC0415  reads a table of all of Kafka's configs
+
+    try:
+        check_changes(config, name, values)
+    except InvalidConfig as error:
+        raise InvalidRequest(str(error)) from error
+
+
+def _check_replicas_in_sync(cluster: Cluster, name: str, changes: Sequence[Change]) -> None:
+    """Where replicas may be eligible to lead that are not in sync (KIP-966), how many must be in sync is one number for the cluster."""
+    operations = {change.operation for change in changes if change.name == IN_SYNC_MIN}
+    if not operations or not cluster.feature_level(ELIGIBLE_LEADERS_FEATURE):
+        return
+    if name != ALL_BROKERS:
+        raise InvalidConfig(f"Broker-level {IN_SYNC_MIN} cannot be altered while ELR is enabled.")
+    if DELETE in operations:
+        raise InvalidConfig(f"Cluster-level {IN_SYNC_MIN} cannot be removed while ELR is enabled.")
+
+
+def _apply(config: BrokerConfig, resource_type: int, overrides: dict[str, str], changes: Sequence[Change]) -> dict[str, str]:
+    for name, operation, value in changes:
+        if operation == DELETE:
+            overrides.pop(name, None)
+            continue
+        if operation == SET:
+            overrides[name] = value or ""
+            continue
+        if not _is_list(resource_type, name):
+            raise InvalidConfig(_not_a_list(resource_type, operation, name))
+        items = _current_items(config, resource_type, overrides, name)
+        wanted = [item for item in (value or "").split(",") if item]
+        if operation == APPEND:
+            items += [item for item in wanted if item not in items]
+        else:
+            items = [item for item in items if item not in wanted]
+        overrides[name] = ",".join(items)
+    return overrides
+
+
+def _is_list(resource_type: int, name: str) -> bool:
+    if resource_type == TOPIC_RESOURCE:
+        return name in TOPIC_PROPERTIES and TOPIC_PROPERTIES[name].type == LIST
+    return resource_type == BROKER_RESOURCE and _broker_property(name).type == LIST
+
+
+def _broker_property(name: str) -> Property:
+    from minibroker.config.kafka_table import property_of  # noqa: PLC0415  reads a table of all of Kafka's configs
+
+    return property_of(name)
+
+
+def _not_a_list(resource_type: int, operation: int, name: str) -> str:
+    word = "APPEND" if operation == APPEND else "SUBTRACT"
+    if resource_type != BROKER_RESOURCE:
+        return f"Can't {word} to key {name} because its type is not LIST."
+    if _broker_property(name).type not in TYPE_NAMES:
+        return f"Unknown config name: {name}"
+    return f"Config value {word.lower()} is not allowed for config key: {name}"
+
+
+def _current_items(config: BrokerConfig, resource_type: int, overrides: Mapping[str, str], name: str) -> list[str]:
+    """A list's items before the change: the override, else what holds without it."""
+    if name in overrides:
+        text: str | None = overrides[name]
+    elif resource_type == TOPIC_RESOURCE:
+        text = next((entry.value for entry in topic_entries(config, {}) if entry.prop.name == name), None)
+    else:
+        text = config.text(name) if name in BROKER_PROPERTIES else _broker_property(name).default
+    return [item.strip() for item in (text or "").split(",") if item.strip()]

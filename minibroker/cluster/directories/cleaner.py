@@ -1,0 +1,359 @@
+"""The cleaner: which compacted log is compacted next, where that runs, and what comes of it.
+
+Every `log.cleaner.backoff.ms`, and as long as there is something to do, the dirtiest log of all directories is taken: the one with the
+largest share of bytes that were not compacted yet, if that is above its `min.cleanable.dirty.ratio`, or if its oldest such record is
+older than `max.compaction.lag.ms`. At most `log.cleaner.threads` logs are compacted at one time, each by a process beside the broker
+(`Background.submit_process`): the loop makes the plan, and swaps the result in.
+
+    waiting   --dirtiest--> running: log.begin_compaction ... plan.run(files) elsewhere ... log.end_compaction
+    running   --swapped in--> waiting, its offset checkpointed
+              --not compacted any more, log closed--> given up: the process is killed
+              --discarded, no space, process lost--> resting until the next interval
+              --lost RETRIES times, or anything else went wrong--> set aside, with a warning, until the next start
+              --a failing disk--> the log directory goes offline
+
+Invariant: a log has at most one plan at work, and none begins before the files of one that came to nothing are gone (`_leaving`).
+Source: LogCleaner, LogCleanerManager of Apache Kafka 4.3.1. It differs: a full disk does not take the directory offline (the log is whole,
+and compaction may be what helps), the first look comes soon after the start, and a change of configuration is looked at once.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from minibroker.background import Background, WorkLost
+from minibroker.clock import Clock, Timer
+from minibroker.cluster.directories.log_directory import DISK_ERRORS, LogDirectory
+from minibroker.config.broker_config import BrokerConfig
+from minibroker.errors import CorruptLogError, KafkaError, KafkaStorageError
+from minibroker.log.partition_log import PartitionLog
+from minibroker.storage.files import Files, RealFiles
+
+if TYPE_CHECKING:
+    from minibroker.log.compaction import Compacted, Compaction
+
+_LOG = logging.getLogger(__name__)
+
+RETRIES: Final = 3  #: how often the work on a log may be lost in a row, to one that takes all the memory say
+_FIRST_CHECK_MS: Final = 1000
+_LEAST_BACKOFF_MS: Final = 10
+_INT_MAX: Final = 2**31 - 1  #: of one offset map, in bytes
+_UNTHROTTLED: Final = 1e12  #: bytes a second that no disk reaches; Kafka's default is the largest double
+#: What passes: there is no room for more at the moment.
+_PASSING_ERRORS: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN})
+
+
+class _Run:
+    """The compaction of one log, while it is under way."""
+
+    def __init__(self, directory: LogDirectory, log: PartitionLog, plan: Compaction) -> None:
+        self.directory = directory
+        self.log = log
+        self.plan = plan
+        self.log_start_offset = log.log_start_offset
+        self.give_up: Callable[[], None] = _nothing
+
+
+class Cleaner:
+    """Compacts the logs of all directories. Everything runs on the owner's thread but the plans' own work."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        directories: Sequence[LogDirectory],
+        *,
+        files: Files,
+        clock: Clock,
+        background: Background,
+        on_storage_error: Callable[[PartitionLog, OSError], None],
+    ) -> None:
+        self._config = config
+        self._directories = directories
+        self._files = files
+        self._clock = clock
+        self._background = background
+        self._on_storage_error = on_storage_error
+        self._queue: list[tuple[float, int, LogDirectory, PartitionLog]] = []  #: what was due at the last look, the dirtiest last
+        self._running: dict[PartitionLog, _Run] = {}
+        self._leaving: set[PartitionLog] = set()  #: what ran on them was given up or failed, and is not gone yet
+        self._resting: set[PartitionLog] = set()
+        self._set_aside: set[PartitionLog] = set()
+        self._paused: set[PartitionLog] = set()  #: they move to another directory
+        self._wanted: set[PartitionLog] = set()  #: to be compacted whatever their ratio
+        self._lost: dict[PartitionLog, int] = {}  #: how often, in a row
+        self._timer: Timer | None = None
+        self._is_choosing = False
+        self._is_stopped = False
+
+    @property
+    def running(self) -> list[PartitionLog]:
+        """Logs that are being compacted at this moment."""
+        return list(self._running)
+
+    @property
+    def set_aside(self) -> list[PartitionLog]:
+        """Logs that are not compacted any more until the next start."""
+        return list(self._set_aside)
+
+    def start(self) -> None:
+        """Look soon, and then once an interval."""
+        self._schedule(min(self._backoff_ms, _FIRST_CHECK_MS))
+
+    def stop(self) -> None:
+        """Begin nothing more; what runs is given up."""
+        self._is_stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+        for log in list(self._running):
+            self.give_up(log)
+
+    def reconsider(self) -> None:
+        """Configurations have changed."""
+        for log in [log for log in self._running if not log.config.is_compacted]:
+            self.give_up(log)
+        self._schedule(0)
+
+    def compact(self, logs: Iterable[PartitionLog]) -> None:
+        """Compact these at once, as far as there is anything to do, whatever their dirty ratio."""
+        self._wanted.update(log for log in logs if log.config.is_compacted)
+        self._check()
+
+    def give_up(self, log: PartitionLog) -> None:
+        """The log is about to go, or is not to be compacted any more: its work, if there is any, is lost."""
+        run = self._running.pop(log, None)
+        if run is not None:
+            self._leaving.add(log)
+            run.give_up()
+        for logs in (self._resting, self._set_aside, self._wanted):
+            logs.discard(log)
+        self._lost.pop(log, None)
+
+    def pause(self, log: PartitionLog) -> None:
+        """Do not compact the log until `resume`; its work, if there is any, is lost."""
+        self.give_up(log)
+        self._queue = [each for each in self._queue if each[3] is not log]
+        self._paused.add(log)
+
+    def resume(self, log: PartitionLog) -> None:
+        """Compact it again; it may be in another directory."""
+        self._paused.discard(log)
+
+    # Choosing
+
+    @property
+    def _backoff_ms(self) -> int:
+        return max(self._config.log_cleaner_backoff_ms, _LEAST_BACKOFF_MS)
+
+    def _schedule(self, delay_ms: int) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if not self._is_stopped:
+            self._timer = self._clock.call_later_ms(delay_ms, self._check)
+
+    def _check(self) -> None:
+        """Begin what is due, up to the number of threads, and look again after the interval."""
+        self._resting.clear()
+        self._queue.clear()
+        try:
+            self._begin_due()
+        finally:
+            self._schedule(self._backoff_ms)
+
+    def _begin_due(self) -> None:
+        """With an InlineBackground each is done when `_begin` returns, so this goes on until nothing is due."""
+        if self._is_stopped or self._is_choosing or not self._config.log_cleaner_enable:
+            return
+        self._is_choosing = True
+        try:
+            while len(self._running) < self._config.log_cleaner_threads and (found := self._next()) is not None:
+                self._begin(*found)
+        finally:
+            self._is_choosing = False
+
+    def _candidates(self) -> list[tuple[LogDirectory, PartitionLog]]:
+        return [(directory, log) for directory in self._directories for log in directory.logs.values() if self._is_free(log)]
+
+    def _is_free(self, log: PartitionLog) -> bool:
+        if not log.config.is_compacted or log.offline_cause is not None:
+            return False
+        return not any(log in logs for logs in (self._running, self._leaving, self._resting, self._set_aside, self._paused))
+
+    def _next(self) -> tuple[LogDirectory, PartitionLog, int] | None:
+        """The log to compact next, and its first dirty offset."""
+        found = self._pop()
+        if found is None:
+            self._fill_queue()
+            found = self._pop()
+        return found
+
+    def _pop(self) -> tuple[LogDirectory, PartitionLog, int] | None:
+        while self._queue:
+            _, _, directory, log = self._queue.pop()
+            if self._is_free(log) and (due := self._due(directory, log)) is not None:
+                return directory, log, due[1]
+        return None
+
+    def _fill_queue(self) -> None:
+        """Look at every log: with thousands this takes milliseconds, so it is not done for each that is compacted."""
+        found = []
+        for number, (directory, log) in enumerate(self._candidates()):
+            due = self._due(directory, log)
+            if due is not None:
+                found.append((due[0], -number, directory, log))
+        self._queue = sorted(found, key=lambda each: each[:2])
+
+    def _due(self, directory: LogDirectory, log: PartitionLog) -> tuple[float, int] | None:
+        """The dirty ratio of a log that is to be compacted, and its first dirty offset."""
+        first_dirty_offset = _first_dirty_offset(directory, log)
+        if log.segments.active.base_offset <= first_dirty_offset:
+            self._wanted.discard(log)
+            return None
+        try:
+            found = log.cleanable(first_dirty_offset, self._clock.now_ms())
+        except (OSError, KafkaError, CorruptLogError) as error:
+            self._failed(log, error)
+            return None
+        if found.dirty_bytes <= 0:
+            self._wanted.discard(log)
+            return None
+        is_due = found.must_clean or found.ratio > log.config.min_cleanable_dirty_ratio or log in self._wanted
+        return (found.ratio, first_dirty_offset) if is_due else None
+
+    # Running
+
+    def _begin(self, directory: LogDirectory, log: PartitionLog, first_dirty_offset: int) -> None:
+        self._wanted.discard(log)
+        try:
+            plan = log.begin_compaction(first_dirty_offset, self._clock.now_ms(), offset_map_bytes=self._offset_map_bytes())
+        except (OSError, KafkaError, CorruptLogError) as error:
+            self._failed(log, error)
+            return
+        if plan is None:
+            self._resting.add(log)
+            return
+        run = self._running[log] = _Run(directory, log, plan)
+        if not _is_announced(run):
+            self._background.submit(directory.cleaner_offsets.write, _warn_of_error)
+        give_up = self._background.submit_process(partial(plan.run, self._throttled()), partial(self._finished, run))
+        run.give_up = give_up
+
+    def _offset_map_bytes(self) -> int:
+        """What one offset map may hold: the buffer is for all threads together, and never quite full."""
+        share = self._config.log_cleaner_dedupe_buffer_size // max(self._config.log_cleaner_threads, 1)
+        return int(min(share, _INT_MAX) * self._config.log_cleaner_io_buffer_load_factor)
+
+    def _throttled(self) -> Files:
+        share = self._config.log_cleaner_io_max_bytes_per_second / max(self._config.log_cleaner_threads, 1)
+        if 0 < share < _UNTHROTTLED and type(self._files) is RealFiles:
+            from minibroker.storage.throttled_files import ThrottledFiles  # noqa: PLC0415  rarely asked for
+
+            return ThrottledFiles(share)
+        return self._files
+
+    def _finished(self, run: _Run, result: Compacted | BaseException) -> None:
+        if self._running.get(run.log) is not run:
+            self._discard(run)  # given up: nobody wants the result
+            return
+        if run.log.offline_cause is not None:
+            del self._running[run.log]
+            return  # the folder may have another name, or the disk is gone
+        if not isinstance(result, BaseException) and not _is_announced(run):
+            # The write that began with the run has failed, or takes longer than the run.
+            again = run.directory.cleaner_offsets.write
+            self._background.submit(again, lambda error: self._finished(run, error if isinstance(error, BaseException) else result))
+            return
+        del self._running[run.log]
+        if isinstance(result, FileNotFoundError) and run.log.log_start_offset > run.log_start_offset:
+            self._discard(run)  # retention took segments away under it
+            self._resting.add(run.log)
+        elif isinstance(result, BaseException):
+            self._discard(run)
+            self._failed(run.log, result)
+        else:
+            self._take(run, result)
+        self._begin_due()
+
+    def _take(self, run: _Run, compacted: Compacted) -> None:
+        """Swap the result in, and remember how far it goes."""
+        log, offsets, key = run.log, run.directory.cleaner_offsets, (run.log.topic, run.log.partition)
+        try:
+            is_taken = log.end_compaction(compacted)
+        except KafkaError as error:  # of the storage: the log has told who must know
+            _LOG.warning("%s: its compaction could not be swapped in: %s", log.name, error)
+            self._resting.add(log)
+            return
+        if not is_taken:
+            self._resting.add(log)
+            return
+        self._lost.pop(log, None)
+        _LOG.info(
+            "%s is compacted up to offset %d: %d bytes became %d, %d keys, in %d ms",
+            log.name,
+            compacted.next_dirty_offset,
+            compacted.bytes_read,
+            compacted.bytes_left,
+            compacted.key_count,
+            self._clock.now_ms() - run.plan.now_ms,
+        )
+        if compacted.next_dirty_offset <= _first_dirty_offset(run.directory, log):
+            self._resting.add(log)  # no progress: not again at once
+        offsets.advance(key, compacted.next_dirty_offset)
+        self._background.submit(partial(_checkpoint, run), _warn_of_error)
+
+    # Failing
+
+    def _discard(self, run: _Run) -> None:
+        """Remove what a plan wrote that came to nothing; then its log is free for another."""
+        log = run.log
+        if log.is_closed:
+            self._leaving.discard(log)  # its files go with the folder, or at the next start
+            return
+        self._leaving.add(log)
+        self._background.submit(partial(run.plan.discard, self._files), lambda _: self._leaving.discard(log))
+
+    def _failed(self, log: PartitionLog, error: BaseException) -> None:
+        """Decide what a failure means for the log."""
+        if isinstance(error, KafkaStorageError) and isinstance(error.__cause__, OSError):
+            error = error.__cause__
+        if isinstance(error, OSError) and error.errno in _PASSING_ERRORS:
+            _LOG.warning("%s is not compacted for now: %s", log.name, error)
+            self._resting.add(log)
+        elif isinstance(error, OSError) and error.errno in DISK_ERRORS:
+            self._resting.add(log)
+            self._on_storage_error(log, error)
+        elif isinstance(error, (WorkLost, MemoryError, FileNotFoundError)) and self._lost.get(log, 0) + 1 < RETRIES:
+            self._lost[log] = self._lost.get(log, 0) + 1
+            _LOG.warning("the compaction of %s was lost, it is tried again: %s", log.name, error)
+            self._resting.add(log)
+        else:
+            _LOG.error("%s is not compacted any more until the next start: %s: %s", log.name, type(error).__name__, error)
+            self._set_aside.add(log)
+
+
+def _first_dirty_offset(directory: LogDirectory, log: PartitionLog) -> int:
+    return directory.cleaner_offsets.first_dirty_offset((log.topic, log.partition), log.log_start_offset, log.log_end_offset)
+
+
+def _is_announced(run: _Run) -> bool:
+    return run.directory.cleaner_offsets.announce((run.log.topic, run.log.partition), run.log_start_offset)
+
+
+def _checkpoint(run: _Run) -> None:
+    """In a worker thread: the renames must be on the disk before the file says that they were done."""
+    run.directory.files.sync_directory(run.log.directory)
+    run.directory.cleaner_offsets.write()
+
+
+def _warn_of_error(result: object) -> None:
+    if isinstance(result, FileNotFoundError):
+        return  # the topic was deleted meanwhile
+    if isinstance(result, BaseException):
+        _LOG.warning("cleaner-offset-checkpoint could not be written: %s", result)
+
+
+def _nothing() -> None:
+    """There is nothing to give up yet."""

@@ -1,0 +1,369 @@
+"""One of `log.dirs`: locked, owned by this node of this cluster, with its checkpoints and its clean-shutdown marker.
+
+.lock                              one process at a time
+meta.properties                    cluster.id, node.id, directory.id
+.kafka_cleanshutdown               there only while no broker runs and the last one stopped in order
+recovery-point-offset-checkpoint   recovery of a log begins here after an unclean stop
+log-start-offset-checkpoint        log start offsets (DeleteRecords; behind retention the first segment tells)
+replication-offset-checkpoint      high watermarks; written for Apache Kafka, and to say how much is missing where a log is gone
+cleaner-offset-checkpoint          how far compaction has come (cleaner_offsets.py)
+topic-partition/                   logs
+topic-partition.<id>-delete/       logs of deleted topics, and logs that moved to another directory: removed at start
+topic-partition.<id>-future/       copies of logs that move here from another directory (replica_moves.py)
+
+When a disk fails a call on one log, nobody trusts it with the others: the directory goes offline with all its partitions until the broker
+starts again, as in Apache Kafka, and other directories go on. The same happens when the directory is removed (removal_watch.py). Errors
+that are not the disk's (too few descriptors) fail the call alone. When the last directory is offline, `minibroker serve` exits as Kafka
+does; a broker under test answers KAFKA_STORAGE_ERROR and LEADER_NOT_AVAILABLE instead.
+One that cannot be used at start is offline in the same way, unless it holds the metadata log or is the only one: then the broker refuses.
+"""
+
+from __future__ import annotations
+
+import base64
+import errno
+import logging
+import os
+from collections.abc import Callable, Container, Iterable, Sequence
+from contextlib import suppress
+from functools import partial
+from threading import Lock
+from typing import NamedTuple
+from uuid import UUID, uuid4
+
+from minibroker.clock import Clock
+from minibroker.cluster.directories.cleaner_offsets import CleanerOffsets
+from minibroker.errors import ConfigurationError, CorruptLogError
+from minibroker.log.deletion import remove_folder
+from minibroker.log.partition_log import PartitionLog
+from minibroker.storage.clean_shutdown import NAME as CLEAN_SHUTDOWN
+from minibroker.storage.clean_shutdown import mark_clean_shutdown, take_clean_shutdown
+from minibroker.storage.directory_lock import NAME as LOCK
+from minibroker.storage.directory_lock import DirectoryLock
+from minibroker.storage.files import Files
+from minibroker.storage.log_file_names import DELETE_FOLDER
+from minibroker.storage.meta_properties import NAME as META_PROPERTIES
+from minibroker.storage.meta_properties import MetaProperties, check_owner, read_meta_properties, write_meta_properties
+from minibroker.storage.offset_checkpoint import LOG_START_OFFSET, RECOVERY_POINT, REPLICATION_OFFSET, OffsetCheckpoint
+from minibroker.storage.partition_metadata import format_uuid, parse_uuid
+
+_LOG = logging.getLogger(__name__)
+
+#: What a failing, full or read-only disk says.
+DISK_ERRORS = frozenset(
+    {errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.ENODEV, errno.ENXIO, errno.ESTALE, errno.EUCLEAN, errno.EBADMSG}
+)
+
+CHECKPOINTS = (RECOVERY_POINT, LOG_START_OFFSET, REPLICATION_OFFSET)
+
+Offsets = dict[tuple[str, int], int]
+
+
+class Checkpoint(NamedTuple):
+    """What the three checkpoint files are to hold, None: what they do; the number says which of two is newer."""
+
+    number: int
+    recovery_points: Offsets | None
+    log_start_offsets: Offsets | None
+    high_watermarks: Offsets | None
+
+
+class LogDirectory:
+    """A locked directory. Construction locks it; `claim` says whose it is; `load` reads what recovery needs.
+
+    `offline_cause` is set where the file system did not let it be locked and read; ConfigurationError when another process has it.
+    """
+
+    def __init__(self, files: Files, path: str) -> None:
+        self.files = files
+        self.path = path
+        self.cluster_id = ""
+        self.directory_id = UUID(int=0)
+        self.was_clean = False  #: the last broker on it stopped in order
+        self.recovery_points: Offsets = {}  #: as they were at start, of partitions that are not open
+        self.log_start_offsets: Offsets = {}
+        self.high_watermarks: Offsets = {}
+        self.cleaner_offsets = CleanerOffsets(files, path)
+        self.logs: dict[tuple[str, int], PartitionLog] = {}  #: open ones; written by Cluster
+        self._checkpointed: set[tuple[str, int]] = set()  #: partitions that the files may speak of
+        self.offline_cause: OSError | None = None  #: why it is not used until the next start
+        self._is_behind = False  #: the files give a log more than it has
+        self._checkpoint_count = 0  #: checkpoints that were taken
+        self._checkpoint_lock = Lock()
+        self._written: dict[str, tuple[int, Offsets | None]] = {}  #: guarded by the lock: number and values of what each file holds
+        self._is_closing = False  #: nothing is written any more
+        self.meta: MetaProperties | None = None
+        try:
+            files.make_directory(path)
+            self._lock = DirectoryLock(files, f"{path}/{LOCK}")
+            self.meta = read_meta_properties(files, f"{path}/{META_PROPERTIES}")
+        except OSError as error:
+            self.release()
+            self.take_offline(error)
+        except BaseException:
+            self.release()
+            raise
+
+    def attempt(self, work: Callable[[], None]) -> None:
+        """Do `work` unless the directory is offline; an OSError takes it offline."""
+        if self.offline_cause is None:
+            try:
+                work()
+            except OSError as error:
+                self.take_offline(error)
+
+    def claim(self, cluster_id: str, node_id: int, clock: Clock) -> None:
+        """Refuse another cluster's or node's directory; make an unowned one ours."""
+        path = f"{self.path}/{META_PROPERTIES}"
+        found = self.meta
+        if found is not None:
+            check_owner(path, found, cluster_id=cluster_id, node_id=node_id)
+        text = found.directory_id if found is not None else None
+        try:
+            self.directory_id = parse_uuid(text) if text else random_uuid()
+        except ValueError:
+            raise ConfigurationError(f"{path}: directory.id={text} is no id") from None
+        self.cluster_id = cluster_id
+        wanted = MetaProperties(cluster_id, node_id, format_uuid(self.directory_id))
+        if found != wanted:
+            write_meta_properties(self.files, path, wanted, now_ms=clock.now_ms())
+
+    def load(self) -> None:
+        """Take the clean-shutdown marker away and read the checkpoints; unreadable ones mean full recovery."""
+        self.was_clean = take_clean_shutdown(self.files, f"{self.path}/{CLEAN_SHUTDOWN}")
+        self.recovery_points = self._read(RECOVERY_POINT)
+        self.log_start_offsets = self._read(LOG_START_OFFSET)
+        self.high_watermarks = self._read(REPLICATION_OFFSET, is_trusted=False)
+        self._checkpointed = {*self.recovery_points, *self.log_start_offsets}
+        self.cleaner_offsets.load()
+
+    def forget(self, key: tuple[str, int]) -> None:
+        """A new log begins under this topic and partition: the checkpoints must not speak of an earlier one, on the disk neither.
+
+        Its offsets would hide the new log's records, or cut them after a crash. OSError when the files cannot be written.
+        """
+        self.recovery_points.pop(key, None)
+        self.log_start_offsets.pop(key, None)
+        self.high_watermarks.pop(key, None)
+        self.cleaner_offsets.forget(key)
+        if key in self._checkpointed:
+            self.write_checkpoints(self.checkpoint())
+            self._checkpointed = {*self.recovery_points, *self.log_start_offsets, *self.logs}
+
+    def add(self, key: tuple[str, int], log: PartitionLog) -> None:
+        """An opened log: from now on it says itself what the checkpoints hold of it."""
+        self.logs[key] = log
+        self._is_behind |= log.recovery_point < self.recovery_points.pop(key, 0)
+        self.log_start_offsets.pop(key, None)
+        self.high_watermarks.pop(key, None)
+        self.cleaner_offsets.check(key, log.log_end_offset)
+
+    def expect(self, key: tuple[str, int], log: PartitionLog, source: LogDirectory) -> None:
+        """A log is about to come here from `source`: what its next opening must know is on the disk before. OSError."""
+        self.forget(key)
+        if log.log_start_offset > log.segments.nth(0).base_offset:
+            self.log_start_offsets[key] = log.log_start_offset
+            self.write_checkpoints(self.checkpoint((LOG_START_OFFSET,)))
+            self._checkpointed.add(key)
+        if source.cleaner_offsets.was_compacted(key):
+            first_dirty = source.cleaner_offsets.first_dirty_offset(key, log.log_start_offset, log.log_end_offset)
+            self.cleaner_offsets.advance(key, first_dirty)
+            self.cleaner_offsets.write()
+
+    def unexpect(self, key: tuple[str, int]) -> None:
+        """A log that was expected does not come."""
+        if key not in self.logs:
+            self.log_start_offsets.pop(key, None)
+            self.cleaner_offsets.remove(key)
+
+    def lose(self, key: tuple[str, int], log: PartitionLog) -> None:
+        """The files of an open log are gone: close it, and keep what the checkpoints say of it for the next start."""
+        del self.logs[key]
+        self.recovery_points[key] = log.recovery_point
+        self.high_watermarks[key] = log.high_watermark
+        if log.log_start_offset > 0:
+            self.log_start_offsets[key] = log.log_start_offset
+        with suppress(OSError):
+            log.close(clean=False)
+        try:
+            self.write_checkpoints(self.checkpoint())
+        except OSError as error:
+            _LOG.warning("checkpoints could not be written: %s", error)
+
+    def expected_offset(self, key: tuple[str, int]) -> int:
+        """The end that a log must have had at least when the last broker stopped; 0 where the checkpoints do not say."""
+        return max(self.recovery_points.get(key, 0), self.high_watermarks.get(key, 0))
+
+    def remove(self, key: tuple[str, int]) -> PartitionLog | None:
+        """Take out a partition of a deleted topic; returns its log. The files may speak of it until there is another one of that name."""
+        for known in (self.recovery_points, self.log_start_offsets, self.high_watermarks):
+            known.pop(key, None)
+        self.cleaner_offsets.remove(key)
+        return self.logs.pop(key, None)
+
+    def sync_names(self) -> None:
+        """Deleted logs have lost their names for good, before another topic is told that it has one of them.
+
+        Without it a power loss could bring a folder back, and a new topic of that name would serve the old records.
+        """
+        if self.offline_cause is None:
+            try:
+                self.files.sync_directory(self.path)
+            except OSError as error:
+                _LOG.warning("%s: names of deleted partitions may come back after a power loss: %s", self.path, error)
+
+    def settle(self, known: Container[tuple[str, int]]) -> None:
+        """All partitions that are `known` were opened, or could not be: drop what the checkpoints say of others.
+
+        A log that lost its end must not be taken for synced up to where it ended once. OSError.
+        """
+        for offsets in (self.recovery_points, self.log_start_offsets, self.high_watermarks):
+            for key in [key for key in offsets if key not in known]:
+                del offsets[key]
+        self.cleaner_offsets.settle(known)
+        if self._is_behind:
+            self._is_behind = False
+            self.write_checkpoints(self.checkpoint())
+
+    def _read(self, name: str, *, is_trusted: bool = True) -> Offsets:
+        try:
+            return OffsetCheckpoint(self.files, f"{self.path}/{name}").read()
+        except CorruptLogError as error:
+            _LOG.warning("%s; it is written anew", error)
+            self.was_clean &= not is_trusted
+            return {}
+
+    def checkpoint(self, names: Container[str] = CHECKPOINTS) -> Checkpoint:
+        """What to write now, into the files of `names`. Partitions that could not be opened keep what was known of them."""
+        logs = self.logs.items()
+        self._checkpoint_count += 1
+        self._checkpointed.update(self.logs)
+        points = None if RECOVERY_POINT not in names else self.recovery_points | {key: log.recovery_point for key, log in logs}
+        starts = {key: log.log_start_offset for key, log in logs if log.log_start_offset > 0} if LOG_START_OFFSET in names else None
+        return Checkpoint(
+            self._checkpoint_count,
+            points,
+            None if starts is None else self.log_start_offsets | starts,
+            None if REPLICATION_OFFSET not in names else self.high_watermarks | {key: log.high_watermark for key, log in logs},
+        )
+
+    def write_checkpoints(self, checkpoint: Checkpoint, *, is_last: bool = False) -> None:
+        """Replace the files where they have changed; may run in a worker thread.
+
+        One that comes late, behind a newer or the last one, writes nothing. OSError.
+        """
+        with self._checkpoint_lock:
+            if self._is_closing:
+                return
+            self._is_closing = is_last
+            for name, values in zip(CHECKPOINTS, checkpoint[1:], strict=True):
+                number, known = self._written.get(name, (0, None))
+                if values is not None and checkpoint.number > number:
+                    self._written[name] = checkpoint.number, None  # nobody knows while it is written
+                    if values != known:
+                        OffsetCheckpoint(self.files, f"{self.path}/{name}").write(values)
+                    self._written[name] = checkpoint.number, values
+
+    def fails_by(self, log: PartitionLog, error: OSError) -> bool:
+        """Whether what went wrong with one log is the end of this directory."""
+        if self.offline_cause is not None or log.is_closed:
+            return False
+        return error.errno in DISK_ERRORS or log.offline_cause is not None
+
+    def take_offline(self, cause: OSError) -> None:
+        """Close every log as it is; nothing is written any more, and the next start recovers."""
+        self.offline_cause = cause
+        self.cleaner_offsets.close(wait=False)
+        self._is_closing = True  # without the lock: a worker may hold it that hangs on this disk
+        for log in self.logs.values():
+            with suppress(OSError):
+                log.close(clean=False)
+        self.logs.clear()
+
+    def mark_clean(self, broker_epoch: int) -> None:
+        """The last thing that a stopping broker writes.
+
+        `broker_epoch`: of this node's last registration. Apache Kafka compares it when it registers, and takes any other for an unclean
+        stop: it then forgets the eligible leader replicas (KIP-966) and elects the last known ones, which counts as an unclean election.
+        """
+        mark_clean_shutdown(self.files, f"{self.path}/{CLEAN_SHUTDOWN}", broker_epoch=broker_epoch)
+
+    @property
+    def absolute_path(self) -> str:
+        """As DescribeLogDirs names it."""
+        return os.path.abspath(self.path)  # noqa: PTH100  paths are strings in the storage
+
+    def volume_bytes(self) -> tuple[int, int]:
+        """Size of the volume and what we may still write; OSError when the directory cannot be reached."""
+        return self.files.volume(self.path)
+
+    def folders(self) -> list[str]:
+        """Names of everything in the directory."""
+        return self.files.names(self.path)
+
+    def remove_leftovers(self, names: Iterable[str]) -> None:
+        """Remove what deleted topics left behind; may run in a worker thread."""
+        for name in names:
+            if name.endswith(DELETE_FOLDER):
+                remove_folder(self.files, f"{self.path}/{name}")
+
+    def release(self) -> None:
+        """Let another process in; harmless when repeated or when the lock was never held."""
+        self.cleaner_offsets.close(wait=self.offline_cause is None)
+        lock = getattr(self, "_lock", None)
+        if lock is not None:
+            lock.release()
+
+
+def random_uuid() -> UUID:
+    """A random id whose text does not begin with `-`, as Kafka's Uuid.randomUuid; never one of the reserved ones."""
+    while True:
+        value = uuid4()
+        if not base64.urlsafe_b64encode(value.bytes).startswith(b"-"):
+            return value
+
+
+def open_directories(
+    files: Files, log_dirs: Sequence[str], *, metadata_dir: str | None = None, cluster_id: str | None, node_id: int, clock: Clock
+) -> list[LogDirectory]:
+    """Lock and claim directories that must all belong to one cluster; ConfigurationError, with every lock released.
+
+    The first of `log_dirs` has the metadata log unless `metadata_dir` says otherwise.
+    """
+    metadata_dir = metadata_dir or log_dirs[0]
+    directories: list[LogDirectory] = []
+    try:
+        directories.extend(LogDirectory(files, path) for path in dict.fromkeys((*log_dirs, metadata_dir)))
+        _claim_all(directories, cluster_id, node_id, clock)
+        _check_usable(directories, log_dirs, metadata_dir)
+    except BaseException as error:
+        for directory in directories:
+            directory.release()
+        if isinstance(error, OSError):
+            raise ConfigurationError(f"log.dirs: {error}") from error
+        raise
+    return directories
+
+
+def _claim_all(directories: list[LogDirectory], cluster_id: str | None, node_id: int, clock: Clock) -> None:
+    known = {each.meta.cluster_id: each.path for each in directories if each.meta is not None and each.meta.cluster_id}
+    if len(known) > 1:
+        listed = ", ".join(f"{path} to {cluster}" for cluster, path in known.items())
+        raise ConfigurationError(f"log.dirs: the directories belong to different clusters: {listed}")
+    cluster_id = cluster_id or next(iter(known), None) or format_uuid(random_uuid())
+    for directory in directories:
+        directory.attempt(partial(directory.claim, cluster_id, node_id, clock))
+    ids = [directory.directory_id for directory in directories if directory.offline_cause is None]
+    if len({*ids}) < len(ids):
+        raise ConfigurationError("log.dirs: two directories have the same directory.id in meta.properties: one is a copy of the other")
+    for directory in directories:
+        directory.attempt(directory.load)
+
+
+def _check_usable(directories: list[LogDirectory], log_dirs: Sequence[str], metadata_dir: str) -> None:
+    """The one with the metadata log must be, and one of the others; of the rest Apache Kafka too says so and goes on."""
+    offline = {directory.path: directory.offline_cause for directory in directories if directory.offline_cause is not None}
+    for path, cause in offline.items():
+        if path == metadata_dir or all(each in offline for each in log_dirs):
+            raise ConfigurationError(f"log.dirs: {path} cannot be used: {cause.strerror}") from cause
+        _LOG.error("%s cannot be used, it is offline with its partitions until the next start: %s", path, cause)

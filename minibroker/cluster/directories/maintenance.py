@@ -1,0 +1,199 @@
+"""What a broker does now and then without being asked.
+
+    retention     log.initial.task.delay.ms after the start (sooner where the interval is shorter: Kafka waits in any case), every
+                  log.retention.check.interval.ms, and at once where a configuration has changed: `retention.ms=1` empties a topic
+                  while AlterConfigs is answered
+    producers     every producer.id.expiration.check.interval.ms the idle ones are forgotten
+    checkpoints   recovery points, log start offsets and high watermarks, each at its own interval, when they have changed
+
+Logs are looked at a few in each turn of the loop, and a log of many segments loses a few in each: requests are answered in between.
+A log that is being compacted waits for that: both at one time would make the compaction worthless.
+
+Invariant: a log that fails is told of where it fails (`PartitionLog.on_storage_error`); here the others go on.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, Final
+
+from minibroker.background import Background
+from minibroker.clock import Clock, Timer
+from minibroker.cluster.directories.log_directory import LogDirectory
+from minibroker.cluster.partition import Partition
+from minibroker.config.broker_config import BrokerConfig
+from minibroker.errors import KafkaError
+from minibroker.log.partition_log import PartitionLog
+from minibroker.storage.offset_checkpoint import LOG_START_OFFSET, RECOVERY_POINT, REPLICATION_OFFSET
+
+_LOG = logging.getLogger(__name__)
+
+LOGS_A_TURN: Final = 16
+SEGMENTS_A_TURN: Final = 20  #: deleted ones; some 75 us each
+PRODUCERS_A_SEGMENT: Final = 250  #: as much work as a deletion
+_BUSY_MS: Final = 1000  #: until a log that is being compacted is looked at again
+_LEAST_INTERVAL_MS: Final = 10
+
+#: How much a visit may do, and how much it did.
+Visit = Callable[[Partition, int], int]
+
+
+class _Rounds:
+    """Visits partitions, few in one turn of the loop; each is in line once."""
+
+    def __init__(self, clock: Clock, visit: Visit) -> None:
+        self._clock = clock
+        self._visit = visit
+        self._due: dict[Partition, None] = {}  #: an ordered set
+        self._timer: Timer | None = None
+
+    def add(self, partitions: Iterable[Partition]) -> None:
+        """Visit these; the first ones before this returns, unless others are in line."""
+        self._due.update(dict.fromkeys(partitions))
+        if self._timer is None:
+            self._turn()
+
+    def stop(self) -> None:
+        self._due.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _turn(self) -> None:
+        self._timer = None
+        visits, work = LOGS_A_TURN, SEGMENTS_A_TURN
+        try:
+            while self._due and visits and work > 0:
+                partition = next(iter(self._due))
+                del self._due[partition]
+                visits -= 1
+                work -= self._visit(partition, work)
+                if work <= 0:
+                    self._due[partition] = None  # there may be more to do
+        finally:
+            if self._due:
+                self._timer = self._clock.call_later_ms(0, self._turn)
+
+
+class Maintenance:
+    """The timers of one cluster. `partitions` lists all; `is_busy` tells of a log that is being compacted."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        partitions: Callable[[], list[Partition]],
+        directories: Sequence[LogDirectory],
+        *,
+        clock: Clock,
+        background: Background,
+        is_busy: Callable[[PartitionLog], bool],
+    ) -> None:
+        self._config = config
+        self._partitions = partitions
+        self._directories = directories
+        self._clock = clock
+        self._background = background
+        self._is_busy = is_busy
+        self._retention = _Rounds(clock, self._enforce_unless_busy)
+        self._producers = _Rounds(clock, self._forget_producers)
+        self._postponed: dict[Partition, None] = {}  #: busy ones
+        self._timers: dict[str, Timer] = {}
+        self._is_stopped = False
+
+    def start(self) -> None:
+        """Everything is open."""
+        config = self._config
+        self._later("retention", min(config.log_initial_task_delay_ms, config.log_retention_check_interval_ms), self._check_retention)
+        self._later("producers", config.producer_id_expiration_check_interval_ms, self._check_producers)
+        for name, interval_ms in (
+            (RECOVERY_POINT, config.log_flush_offset_checkpoint_interval_ms),
+            (LOG_START_OFFSET, config.log_flush_start_offset_checkpoint_interval_ms),
+            (REPLICATION_OFFSET, config.replica_high_watermark_checkpoint_interval_ms),
+        ):
+            self._later(name, interval_ms, partial(self._write_checkpoint, name, interval_ms))
+
+    def stop(self) -> None:
+        """Do nothing more."""
+        self._is_stopped = True
+        for timer in self._timers.values():
+            timer.cancel()
+        self._retention.stop()
+        self._producers.stop()
+
+    def check(self, partitions: Iterable[Partition]) -> None:
+        """Retention of these may have changed; what is done in one turn is done when this returns.
+
+        With `minibroker.like.kafka` the next look is the one that is due, as in Apache Kafka.
+        """
+        if not self._is_stopped and not self._config.minibroker_like_kafka:
+            self._retention.add(partitions)
+
+    def enforce_retention(self, partitions: Iterable[Partition]) -> int:
+        """Delete all that retention no longer keeps, now; how many segments. What must be synced first follows when it is."""
+        total = 0
+        for partition in partitions:
+            while found := self._enforce(partition, SEGMENTS_A_TURN):
+                total += found
+        return total
+
+    def _later(self, name: str, delay_ms: int, work: Callable[[], None]) -> None:
+        if not self._is_stopped:
+            self._timers[name] = self._clock.call_later_ms(max(delay_ms, _LEAST_INTERVAL_MS), work)
+
+    # Retention
+
+    def _check_retention(self) -> None:
+        self._later("retention", self._config.log_retention_check_interval_ms, self._check_retention)
+        self._retention.add(self._partitions())
+
+    def _enforce_unless_busy(self, partition: Partition, limit: int) -> int:
+        log = partition.online_log
+        if log is not None and self._is_busy(log):
+            if not self._postponed:
+                self._later("postponed", _BUSY_MS, self._check_postponed)
+            self._postponed[partition] = None
+            return 0
+        return self._enforce(partition, limit)
+
+    def _check_postponed(self) -> None:
+        postponed, self._postponed = self._postponed, {}
+        self.check(postponed)
+
+    def _enforce(self, partition: Partition, limit: int) -> int:
+        log = partition.online_log
+        if log is None:
+            return 0
+        try:
+            count = log.enforce_retention(self._clock.now_ms(), limit=limit)
+        except KafkaError as error:
+            _LOG.warning("%s: retention: %s", log.name, error)
+            return 0
+        if count:
+            _LOG.info("%s: %d segments deleted by retention, it begins at offset %d now", log.name, count, log.log_start_offset)
+            partition.wake()
+        return count
+
+    # Producers
+
+    def _check_producers(self) -> None:
+        self._later("producers", self._config.producer_id_expiration_check_interval_ms, self._check_producers)
+        self._producers.add(self._partitions())
+
+    def _forget_producers(self, partition: Partition, _: int) -> int:
+        if partition.online_log is None:
+            return 0
+        return partition.online_log.remove_expired_producers(self._config.producer_id_expiration_ms) // PRODUCERS_A_SEGMENT
+
+    # Checkpoints
+
+    def _write_checkpoint(self, name: str, interval_ms: int) -> None:
+        self._later(name, interval_ms, partial(self._write_checkpoint, name, interval_ms))
+        for directory in self._directories:
+            if directory.offline_cause is None:
+                self._background.submit(partial(directory.write_checkpoints, directory.checkpoint((name,))), _warn_of_error)
+
+
+def _warn_of_error(result: Any) -> None:
+    if isinstance(result, BaseException):
+        _LOG.warning("checkpoints could not be written: %s", result)

@@ -1,0 +1,333 @@
+"""The logs of all partitions, from their opening to their end: in log directories, under the configs in force, kept by timers.
+
+    opened       all of them at a start; those of new partitions a few in each turn (late_opening.py)
+    configured   by the broker's configs and their topic's, anew whenever one of them was altered
+    kept         by retention, checkpoints (maintenance.py) and compaction (cleaner.py)
+    lost         one by one (removal_watch.py), or a whole directory with the disk that failed (log_directory.py)
+
+Which partitions there are says the metadata log alone (`MetadataStore.image`); nothing here writes to it but new leader epochs.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from minibroker.background import Background
+from minibroker.clock import Clock
+from minibroker.cluster.configs.topic_config import broker_log_config, log_config
+from minibroker.cluster.directories.cleaner import Cleaner
+from minibroker.cluster.directories.closing import close_logs
+from minibroker.cluster.directories.late_opening import LateOpening
+from minibroker.cluster.directories.late_removal import LateRemoval
+from minibroker.cluster.directories.log_directory import LogDirectory
+from minibroker.cluster.directories.log_opening import LogOpener
+from minibroker.cluster.directories.maintenance import Maintenance
+from minibroker.cluster.directories.removal_watch import RemovalWatch
+from minibroker.cluster.metadata.metadata_store import MetadataStore
+from minibroker.cluster.partition import Partition
+from minibroker.cluster.topic import Topic
+from minibroker.config.broker_config import BrokerConfig
+from minibroker.errors import CorruptLogError, KafkaError, KafkaStorageError, UnknownTopicOrPartition
+from minibroker.log.partition_log import PartitionLog
+from minibroker.storage.files import Files
+
+if TYPE_CHECKING:
+    from minibroker.cluster.directories.replica_moves import ReplicaMoves
+    from minibroker.log.copying import LogCopy
+
+_LOG = logging.getLogger(__name__)
+
+
+class PartitionLogs:
+    """Those of one cluster: `open_all` once, then `start`."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        store: MetadataStore,
+        directories: Sequence[LogDirectory],
+        *,
+        files: Files,
+        clock: Clock,
+        background: Background,
+        all_directories: Sequence[LogDirectory] | None = None,
+    ) -> None:
+        """`all_directories`: those and the one of the metadata log, where that has its own."""
+        self.directories = directories
+        self.on_all_offline: Callable[[], None] | None = None  #: called when the last log directory goes offline
+        self._config = config
+        self._store = store
+        self._files, self._clock, self._background = files, clock, background
+        self._log_config = broker_log_config(config)  #: of a topic without overrides
+        self._opener = LogOpener(files, clock, background, directories)
+        self._late_opening = LateOpening(clock, self._open)
+        self._late_removal = LateRemoval(clock, self._delete)
+        store.is_busy = lambda: len(self._late_removal) > 0
+        self.cleaner = Cleaner(
+            config, directories, files=files, clock=clock, background=background, on_storage_error=self._on_storage_error
+        )
+        self.maintenance = Maintenance(
+            config,
+            self.partitions,
+            directories,
+            clock=clock,
+            background=background,
+            is_busy=lambda log: log in self.cleaner.running,
+        )
+        self._moves: ReplicaMoves | None = None  #: between directories, once there is one
+        self._files = files
+        self._clock = clock
+        self._background = background
+        self._removal_watch = RemovalWatch(
+            directories if all_directories is None else all_directories,
+            store.log.folder,
+            files=files,
+            clock=clock,
+            on_directory_lost=self._on_directory_lost,
+            on_log_lost=self._on_log_lost,
+        )
+
+    def partitions(self) -> list[Partition]:
+        """Of all topics."""
+        return [partition for topic in self._store.image.topics.values() for partition in topic.partitions]
+
+    # A start
+
+    def open_all(self) -> None:
+        """Give each partition of the metadata log its log, or the reason why it has none; put away what deleted topics left."""
+        self._log_config = broker_log_config(self._config)
+        image = self._store.image
+        partitions = self.partitions()
+        self._opener.forgets_removed = self._store.log.begins_in_snapshot
+        self._opener.scan(image.removed_topic_ids, {f"{each.topic}-{each.index}": each for each in partitions})
+        if not all(directory.was_clean for directory in self.directories):
+            self._store.raise_leader_epochs(partitions)
+        for partition in partitions:
+            self._opener.count_placed(partition)
+            self._open(partition)
+        known = {(partition.topic, partition.index) for partition in partitions}
+        for directory in self.directories:
+            directory.settle(known)
+
+    def start(self) -> None:
+        """Retention, checkpoints, compaction and the watch for removed files begin; moves that were interrupted begin again."""
+        self._removal_watch.start()
+        self.maintenance.start()
+        self.cleaner.start()
+        for partition, destination in self._opener.interrupted_moves:
+            if partition.online_log is not None and destination.offline_cause is None:
+                try:
+                    self.move(partition, destination)
+                except KafkaError as error:
+                    _LOG.error("%s-%d: %s", partition.topic, partition.index, error)
+
+    # Partitions come and go
+
+    def check_online(self) -> None:
+        """KafkaStorageError when every directory is offline."""
+        self._opener.online()
+
+    def choose_directories(self, topic: str, indexes: range) -> list[UUID]:
+        """The directory.id for each of these new partitions; KafkaStorageError when every directory is offline."""
+        return self._opener.choose_directories(topic, indexes)
+
+    def prefer(self, topic: str, index: int, directory: LogDirectory) -> None:
+        """Where a partition is to be created that does not exist yet."""
+        self._opener.prefer((topic, index), directory)
+
+    def move(self, partition: Partition, destination: LogDirectory) -> None:
+        """Move a partition to another directory while it is used; KafkaStorageError when it is offline or cannot be copied."""
+        log = partition.log
+        source = next(each for each in self.directories if each.logs.get((partition.topic, partition.index)) is log)
+        if self._moves is None:
+            from minibroker.cluster.directories.replica_moves import ReplicaMoves  # noqa: PLC0415  a start does not need it
+
+            self._moves = ReplicaMoves(
+                self._config,
+                self._store,
+                self.cleaner,
+                files=self._files,
+                clock=self._clock,
+                background=self._background,
+                on_disk_error=self._take_offline,
+            )
+        self._moves.begin(partition, source, destination)
+
+    def future_logs(self, directory: LogDirectory) -> dict[tuple[str, int], LogCopy]:
+        """The copies of partitions that move to a directory."""
+        return {} if self._moves is None else self._moves.future_logs(directory)
+
+    def add(self, partitions: Iterable[Partition], *, at_first_use: bool = False) -> None:
+        """New partitions: each has its log when it is needed. `at_first_use`: and not before."""
+        self._late_opening.add(partitions, at_first_use=at_first_use)
+
+    def finish_opening(self) -> None:
+        """Open all logs of new partitions now, so that every log is in its directory's list."""
+        self._late_opening.finish()
+
+    def remove(self, partitions: Iterable[Partition]) -> None:
+        """Of deleted topics: no client finds them any more. Their folders are renamed in this turn of the loop and the next ones."""
+        for partition in partitions:
+            key = partition.topic, partition.index
+            log = partition.online_log
+            partition.take_offline(UnknownTopicOrPartition())
+            if self._moves is not None:
+                self._moves.give_up(key)
+            if log is not None:
+                self.cleaner.give_up(log)
+            for directory in self.directories:
+                if directory.remove(key) is log is not None:
+                    self._late_removal.add(key, directory, log)
+        self._late_removal.start()
+
+    def _delete(self, log: PartitionLog) -> None:
+        try:
+            log.delete()
+        except (OSError, KafkaError) as error:
+            _LOG.warning("%s could not be removed, the next start will: %s", log.name, error)
+
+    def _open(self, partition: Partition) -> bool:
+        """Give it its log, or the reason why it has none; whether a later try may do better."""
+        self._late_removal.make_way((partition.topic, partition.index))
+        image = self._store.image
+        if self._config.node_id not in (replicas := image.partition_record(partition).replicas):
+            partition.take_offline(KafkaStorageError(f"{partition.topic}-{partition.index} has its replicas on nodes {replicas}"))
+            return False
+        may_pass = self._opener.open(
+            partition,
+            log_config(self._log_config, image.topics[partition.topic].config),
+            removed_topic_ids=image.removed_topic_ids,
+            producer_id_expiration_ms=self._config.producer_id_expiration_ms,
+        )
+        if partition.online_log is not None:
+            self._adopt(partition.online_log)
+        return may_pass
+
+    def _adopt(self, log: PartitionLog) -> None:
+        log.admit_producers(self._store.is_allocated_producer_id)
+        log.on_storage_error = self._on_storage_error
+
+    def truncate(self, partition: Partition, end_offset: int) -> None:
+        """Lose the records from `end_offset` on. A partition whose files cannot be cut is offline until the next start."""
+        log = partition.online_log
+        if log is None or end_offset >= log.log_end_offset:
+            return
+        from minibroker.log.truncation import truncated  # noqa: PLC0415  most brokers lose nothing
+
+        key = partition.topic, partition.index
+        directory = next(each for each in self.directories if each.logs.get(key) is log)
+        _LOG.warning("%s loses offsets %d to %d: its new leader does not have them", log.name, end_offset, log.log_end_offset - 1)
+        self.cleaner.give_up(log)
+        try:
+            left = truncated(
+                log,
+                end_offset,
+                files=self._files,
+                clock=self._clock,
+                background=self._background,
+                was_compacted=directory.cleaner_offsets.was_compacted(key),
+                producer_id_expiration_ms=self._config.producer_id_expiration_ms,
+            )
+        except (CorruptLogError, OSError, KafkaError) as error:
+            partition.take_offline(KafkaStorageError(f"{log.name} is offline: {error}"))
+            _LOG.error("%s is offline until the next start, its end could not be cut off: %s", log.name, error)
+            return
+        self._adopt(left)
+        left.assign_leader_epoch(partition.leader_epoch)
+        left.on_shown = partition.wake
+        partition.online_log = left
+        directory.add(key, left)
+
+    # Configs
+
+    def configure(self, topics: Iterable[Topic]) -> list[Partition]:
+        """Tell logs the configs of their topics; those for which they are others."""
+        changed = []
+        for topic in topics:
+            config = log_config(self._log_config, topic.config)
+            for partition in topic.partitions:
+                if partition.online_log is not None and partition.online_log.config != config:
+                    partition.online_log.update_config(config)
+                    changed.append(partition)
+        self.cleaner.reconsider()
+        return changed
+
+    def configure_all(self) -> list[Partition]:
+        """The same for all, when configs of the broker were altered."""
+        self._log_config = broker_log_config(self._config)
+        return self.configure(self._store.image.topics.values())
+
+    # Disks that fail
+
+    def _on_storage_error(self, log: PartitionLog, error: OSError) -> None:
+        """A log's file system call failed: its directory may have to go."""
+        directory = next((each for each in self.directories if each.logs.get((log.topic, log.partition)) is log), None)
+        if directory is None or not directory.fails_by(log, error):
+            for partition in self.partitions() if log.offline_cause is not None else ():
+                if partition.online_log is log:
+                    partition.wake()  # its readers are to hear of it
+            return
+        self._take_offline(directory, error)
+
+    def _on_directory_lost(self, directory: LogDirectory, error: OSError) -> None:
+        """A directory, or the folder of the metadata log in it, was removed."""
+        if self._store.log.folder.startswith(f"{directory.path}/"):
+            self._store.log.take_offline(error)
+        self._take_offline(directory, error)
+
+    def _on_log_lost(self, directory: LogDirectory, log: PartitionLog, error: OSError) -> None:
+        """The files of one log were removed; the other logs of the directory go on."""
+        _LOG.error("%s is offline until the next start, its log ended at offset %d: %s", log.name, log.log_end_offset, error)
+        key = log.topic, log.partition
+        if self._moves is not None:
+            self._moves.give_up(key)
+        self.cleaner.give_up(log)
+        directory.lose(key, log)
+        self._store.image.topics[log.topic].partitions[log.partition].take_offline(KafkaStorageError(f"{log.name} is offline: {error}"))
+
+    def _take_offline(self, directory: LogDirectory, error: OSError) -> None:
+        _LOG.error("%s is offline with its %d partitions until the next start: %s", directory.path, len(directory.logs), error)
+        topics = self._store.image.topics
+        lost = [topics[topic].partitions[index] for topic, index in directory.logs]
+        for each in directory.logs.values():
+            self.cleaner.give_up(each)
+        directory.take_offline(error)
+        if self._moves is not None:
+            self._moves.give_up_with(directory)
+        for partition in lost:
+            partition.take_offline(KafkaStorageError(f"{directory.path} is offline: {error}"))
+        if all(each.offline_cause is not None for each in self.directories):
+            _LOG.error("every log directory is offline: nothing can be served before a restart")
+            if self.on_all_offline is not None:
+                self.on_all_offline()
+
+    # The end
+
+    def close(self, *, clean: bool) -> None:
+        """Close all; in order (`clean`) with checkpoints and the clean-shutdown markers."""
+        self._removal_watch.stop()
+        self.maintenance.stop()
+        self.cleaner.stop()
+        if self._moves is not None:
+            self._moves.stop()
+        if clean:
+            self.finish_opening()
+            self._late_removal.finish()
+        self._late_opening.stop()
+        self._late_removal.stop()
+        is_whole = all(partition.online_log is not None for partition in self.partitions())
+        for directory in self.directories:
+            closed = close_logs(list(directory.logs.values()), clean=clean)
+            if clean and all(closed) and directory.offline_cause is None:
+                self._finish(directory, is_whole=is_whole)
+
+    def _finish(self, directory: LogDirectory, *, is_whole: bool) -> None:
+        try:
+            directory.write_checkpoints(directory.checkpoint(), is_last=True)
+            if is_whole:
+                directory.mark_clean(self._store.image.kept.broker_epoch(self._config.node_id))
+        except OSError as error:
+            _LOG.warning("%s: no clean shutdown: %s", directory.path, error)

@@ -1,0 +1,262 @@
+"""Moves partitions between log directories while they are used (AlterReplicaLogDirs).
+
+    asked for   the folder `topic-partition.<id>-future` is made in the destination, and compaction of the log pauses
+    copying     one move at a time, a piece in each step, on other threads (log/copying.py); the log is read and written as ever
+    decided     the copy is whole and synced, and a PartitionChangeRecord of the metadata log names the destination
+    swapped     the old folder is renamed to `-delete`, the copy to `topic-partition`; the log goes on there
+
+From the last byte that is copied to the swap everything happens in one turn of the loop. A crash before the decision leaves the log where
+it was: the next start removes the copy, and begins it again, as Apache Kafka goes on with it. After the decision the next start
+finishes the swap (log_opening.py), and so does Apache Kafka's. Sources: ReplicaManager.alterReplicaLogDirs, LogManager, AssignmentsManager.
+
+A move that fails is logged and given up: the partition stays where it is. A destination whose disk fails goes offline.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+from collections.abc import Callable
+from functools import partial
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Final
+from uuid import uuid4
+
+from minibroker.errors import KafkaError, KafkaStorageError
+from minibroker.log.copying import LogCopy, Piece
+from minibroker.log.deletion import remove_folder, remove_later
+from minibroker.schemas.internal.topic_records import PartitionChangeRecord
+from minibroker.storage.log_file_names import DELETE_FOLDER, STRAY_FOLDER, folder_name_on_its_way, future_folder_name
+from minibroker.wire.schema import NIL_UUID
+
+if TYPE_CHECKING:
+    from minibroker.background import Background
+    from minibroker.clock import Clock, Timer
+    from minibroker.cluster.directories.cleaner import Cleaner
+    from minibroker.cluster.directories.log_directory import LogDirectory
+    from minibroker.cluster.metadata.metadata_store import MetadataStore
+    from minibroker.cluster.partition import Partition
+    from minibroker.config.broker_config import BrokerConfig
+    from minibroker.log.partition_log import PartitionLog
+    from minibroker.storage.files import Files
+
+_LOG = logging.getLogger(__name__)
+
+PIECE_SIZE: Final = 8 << 20
+_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+Key = tuple[str, int]  #: topic and partition
+
+
+class Move:
+    """One partition on its way to another directory."""
+
+    def __init__(self, partition: Partition, source: LogDirectory, destination: LogDirectory, copy: LogCopy) -> None:
+        self.partition = partition
+        self.source = source
+        self.destination = destination
+        self.copy = copy
+        self.is_durable = False  #: the copy's folder is on the disk
+        self.is_given_up = False
+
+    @property
+    def log(self) -> PartitionLog:
+        """The log that moves."""
+        return self.copy.log
+
+
+class ReplicaMoves:
+    """The moves of one broker, in the order in which they were asked for."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        store: MetadataStore,
+        cleaner: Cleaner,
+        *,
+        files: Files,
+        clock: Clock,
+        background: Background,
+        on_disk_error: Callable[[LogDirectory, OSError], None],
+    ) -> None:
+        """`on_disk_error`: told when a destination cannot be written."""
+        self._config = config
+        self._store = store
+        self._cleaner = cleaner
+        self._files = files
+        self._clock = clock
+        self._background = background
+        self._on_disk_error = on_disk_error
+        self._moves: dict[Key, Move] = {}  #: the first one is being copied
+        self._timer: Timer | None = None
+        self._is_copying = False
+        self._is_stopped = False
+
+    def future_logs(self, directory: LogDirectory) -> dict[Key, LogCopy]:
+        """The copies that are made in a directory."""
+        return {key: move.copy for key, move in self._moves.items() if move.destination is directory}
+
+    def begin(self, partition: Partition, source: LogDirectory, destination: LogDirectory) -> None:
+        """Move the log of a partition; a move of it to another directory is given up. KafkaStorageError: the copy cannot be begun."""
+        key = partition.topic, partition.index
+        under_way = self._moves.get(key)
+        if under_way is not None:
+            if under_way.destination is destination:
+                return
+            self.give_up(key)
+        if source is destination:
+            return
+        log = partition.log
+        copy = LogCopy(log, self._files, f"{destination.path}/{future_folder_name(log.name, uuid4().hex)}")
+        try:
+            copy.create(partition.topic_id)
+        except OSError as error:
+            raise KafkaStorageError(f"{log.name} cannot be copied to {destination.path}: {error}") from error
+        self._cleaner.pause(log)
+        self._moves[key] = Move(partition, source, destination, copy)
+        self._go_on()
+
+    def give_up(self, key: Key) -> None:
+        """Leave a partition where it is; harmless when it does not move. What was copied is removed."""
+        move = self._moves.pop(key, None)
+        if move is None:
+            return
+        move.is_given_up = True
+        self._cleaner.resume(move.log)
+        if move.destination.offline_cause is not None:
+            return  # the next start removes the copy
+        move.destination.unexpect(key)
+        try:
+            trash = self._out_of_the_way(move.copy.folder, DELETE_FOLDER)
+        except OSError as error:
+            _LOG.warning("%s could not be removed, the next start will: %s", move.copy.folder, error)
+            return
+        if trash is not None:
+            self._remove(trash, delay_ms=0)
+
+    def give_up_with(self, directory: LogDirectory) -> None:
+        """A directory goes offline: no move from it or to it goes on."""
+        for key in [key for key, move in self._moves.items() if directory in {move.source, move.destination}]:
+            self.give_up(key)
+
+    def stop(self) -> None:
+        """Copy nothing more; the next start begins again."""
+        self._is_stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+
+    # Copying
+
+    def _go_on(self, delay_ms: int = 0) -> None:
+        if self._timer is None and not self._is_copying and not self._is_stopped and self._moves:
+            self._timer = self._clock.call_later_ms(delay_ms, self._step)
+
+    def _step(self) -> None:
+        """Copy a piece of the first log, or let the copy take its place."""
+        self._timer = None
+        if not self._moves:
+            return
+        key, move = next(iter(self._moves.items()))
+        if not move.is_durable:
+            self._is_copying = True
+            self._background.submit(move.copy.sync_folder, partial(self._folder_synced, key, move))
+            return
+        try:
+            piece = move.copy.next_piece(self._piece_size())
+            if piece is None:
+                self._finish(key, move)
+                self._go_on()
+                return
+            work = move.copy.work(piece)
+        except (OSError, KafkaError) as error:
+            self._failed(key, move, error)
+            return
+        self._is_copying = True
+        self._background.submit(work, partial(self._copied, key, move, piece))
+
+    def _folder_synced(self, key: Key, move: Move, result: object) -> None:
+        self._is_copying = False
+        move.is_durable = True
+        if isinstance(result, BaseException) and not move.is_given_up and not self._is_stopped:
+            self._failed(key, move, result)
+        self._go_on()
+
+    def _copied(self, key: Key, move: Move, piece: Piece, result: object) -> None:
+        self._is_copying = False
+        delay_ms = 0
+        if move.is_given_up or self._is_stopped:
+            pass
+        elif isinstance(result, FileNotFoundError) and piece.base_offset < move.log.segments.nth(0).base_offset:
+            move.copy.forget(piece)  # retention was faster
+        elif isinstance(result, BaseException):
+            self._failed(key, move, result)
+        else:
+            move.copy.note(piece)
+            delay_ms = piece.size * 1000 // max(self._config.replica_alter_log_dirs_io_max_bytes_per_second, 1)
+        self._go_on(delay_ms)
+
+    def _piece_size(self) -> int:
+        """Small enough for the throttle: a piece a second at least."""
+        return max(min(PIECE_SIZE, self._config.replica_alter_log_dirs_io_max_bytes_per_second), 1)
+
+    def _failed(self, key: Key, move: Move, error: BaseException) -> None:
+        if not isinstance(error, OSError | KafkaError):
+            raise error
+        _LOG.error("%s stays in %s, it could not be moved to %s: %s", move.log.name, move.source.path, move.destination.path, error)
+        self.give_up(key)
+        if isinstance(error, OSError) and error.errno not in _FULL and move.destination.offline_cause is None:
+            self._on_disk_error(move.destination, error)
+        self._go_on()
+
+    # The swap
+
+    def _finish(self, key: Key, move: Move) -> None:
+        """Everything but the end of the active segment is copied: let the copy take the log's place, in this turn."""
+        log, partition, destination = move.log, move.partition, move.destination
+        move.copy.finish()
+        home = f"{destination.path}/{log.name}"
+        if self._files.exists(home):
+            _LOG.warning("%s is in the way of a move: it is set aside", home)
+            self._out_of_the_way(home, STRAY_FOLDER)
+        destination.expect(key, log, move.source)
+        known = self._store.image.partition_record(partition)
+        directories = [
+            destination.directory_id if replica == self._config.node_id else directory
+            for replica, directory in zip_longest(known.replicas, known.directories, fillvalue=NIL_UUID)
+        ]
+        self._store.commit([PartitionChangeRecord(partition_id=partition.index, topic_id=partition.topic_id, directories=directories)])
+        del self._moves[key]
+        self._cleaner.resume(log)
+        try:
+            trash = self._out_of_the_way(log.directory, DELETE_FOLDER)
+            self._files.sync_directory(move.source.path)  # no power loss leaves two folders of the partition
+            self._files.rename(move.copy.folder, home)
+        except OSError as error:
+            self._on_disk_error(move.source, error)
+            return
+        log.move(home)
+        move.source.remove(key)
+        destination.add(key, log)
+        _LOG.info("%s has moved from %s to %s", log.name, move.source.path, destination.path)
+        if trash is not None:
+            self._remove(trash, delay_ms=log.config.file_delete_delay_ms, after=destination.path)
+
+    def _out_of_the_way(self, path: str, suffix: str) -> str | None:
+        """Rename a folder, so that no start takes it for a log; its new path, None when it is gone."""
+        parent, _, name = path.rpartition("/")
+        target = f"{parent}/{folder_name_on_its_way(name, uuid4().hex, suffix)}"
+        try:
+            self._files.rename(path, target)
+        except FileNotFoundError:
+            return None
+        return target
+
+    def _remove(self, path: str, *, delay_ms: int, after: str | None = None) -> None:
+        """Remove a folder in the background; `after` the names in another directory are on the disk."""
+
+        def work() -> None:
+            if after is not None:
+                self._files.sync_directory(after)
+            remove_folder(self._files, path)
+
+        remove_later(work, delay_ms=delay_ms, clock=self._clock, background=self._background)

@@ -1,0 +1,112 @@
+"""Prepares log directories as `kafka-storage format --standalone` does, so that either broker can begin on them.
+
+    meta.properties                                                       in each directory: cluster.id, node.id, directory.id
+    bootstrap.checkpoint                                                  in the metadata directory: the features of a new cluster
+    __cluster_metadata-0/00000000000000000000-0000000000.checkpoint      kraft.version and the one voter
+
+`minibroker serve` needs none of it: a directory without owner becomes its own. Source: Formatter of Apache Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from minibroker.cluster.directories.log_directory import random_uuid
+from minibroker.cluster.metadata.features import RECORDED, default_levels, unmet_dependency
+from minibroker.cluster.metadata.frame import METADATA_VERSION, METADATA_VERSION_FEATURE
+from minibroker.cluster.metadata.metadata_reader import FOLDER
+from minibroker.cluster.metadata.quorum import Quorum, quorum_of
+from minibroker.cluster.metadata.snapshot import BOOTSTRAP, Snapshot, SnapshotId, snapshot_batches, write_snapshot
+from minibroker.errors import ConfigurationError
+from minibroker.schemas.internal.setting_records import FeatureLevelRecord
+from minibroker.storage.directory_lock import NAME as LOCK
+from minibroker.storage.directory_lock import DirectoryLock
+from minibroker.storage.files import Files
+from minibroker.storage.meta_properties import NAME as META_PROPERTIES
+from minibroker.storage.meta_properties import MetaProperties, check_owner, read_meta_properties, write_meta_properties
+from minibroker.storage.partition_metadata import format_uuid, parse_uuid
+
+_DYNAMIC_VOTERS_SINCE = 21  #: metadata.version 3.9-IV0: older brokers know of no kraft.version
+
+
+def format_directories(
+    files: Files,
+    paths: Sequence[str],
+    *,
+    metadata_path: str,
+    cluster_id: str | None,
+    node_id: int,
+    features: Mapping[str, int],
+    ignore_formatted: bool,
+    now_ms: int,
+) -> tuple[str, list[str]]:
+    """Prepare those of `paths` that have no owner yet; the cluster id, and what was prepared. `metadata_path` is one of them.
+
+    Raises:
+        ConfigurationError: a directory is formatted already, belongs to somebody else, or is in use; nothing was written.
+    """
+    levels = _checked(features)
+    if cluster_id is not None:
+        _check_id(cluster_id)
+    locks: list[DirectoryLock] = []
+    try:
+        known = {}
+        for path in paths:
+            files.make_directory(path)
+            locks.append(DirectoryLock(files, f"{path}/{LOCK}"))
+            known[path] = read_meta_properties(files, f"{path}/{META_PROPERTIES}")
+        for path, meta in known.items():
+            if meta is not None:
+                check_owner(f"{path}/{META_PROPERTIES}", meta, cluster_id=cluster_id, node_id=node_id)
+                if not ignore_formatted:
+                    raise ConfigurationError(f"{path} is formatted already; --ignore-formatted leaves it as it is and formats the others")
+                cluster_id = cluster_id or meta.cluster_id
+        cluster_id = cluster_id or format_uuid(random_uuid())
+        formatted = [path for path, meta in known.items() if meta is None]
+        for path in sorted(formatted, key=lambda path: path != metadata_path):
+            owner = MetaProperties(cluster_id, node_id)
+            _format(files, path, owner, levels if path == metadata_path else None, now_ms)
+    finally:
+        for lock in locks:
+            lock.release()
+    return cluster_id, formatted
+
+
+def _format(files: Files, path: str, owner: MetaProperties, levels: Mapping[str, int] | None, now_ms: int) -> None:
+    directory_id = random_uuid()
+    node_id = owner.node_id or 0
+    if levels is not None:
+        if files.exists(f"{path}/{FOLDER}"):
+            raise ConfigurationError(f"{path} has no {META_PROPERTIES}, but a metadata log: it is not formatted")
+        version = levels[METADATA_VERSION_FEATURE]
+        quorum = quorum_of(node_id, directory_id) if version >= _DYNAMIC_VOTERS_SINCE else Quorum()
+        records = [FeatureLevelRecord(name=name, feature_level=level) for name, level in levels.items()]
+        contents = {f"{path}/{BOOTSTRAP}": Snapshot(Quorum(), records, 0)}
+        if quorum.voters is not None:
+            files.make_directory(f"{path}/{FOLDER}")
+            contents[f"{path}/{FOLDER}/{SnapshotId(0, 0).name}"] = Snapshot(quorum, [], now_ms)
+        for name, snapshot in contents.items():
+            write_snapshot(files, name, snapshot_batches(snapshot, epoch=0, metadata_version=version, now_ms=now_ms))
+    write_meta_properties(files, f"{path}/{META_PROPERTIES}", owner._replace(directory_id=format_uuid(directory_id)), now_ms=now_ms)
+
+
+def _checked(features: Mapping[str, int]) -> dict[str, int]:
+    """With those that a new metadata log has anyway; metadata.version comes first, as Kafka wants it."""
+    for name, level in features.items():
+        if name not in RECORDED:
+            raise ConfigurationError(f"there is no feature {name}; there are {', '.join(sorted(RECORDED))}")
+        lowest, highest = RECORDED[name]
+        if not lowest <= level <= highest:
+            raise ConfigurationError(f"{name} {level}: {lowest} to {highest} are known")
+    levels = default_levels(features.get(METADATA_VERSION_FEATURE, METADATA_VERSION)) | dict(features)
+    for name in levels:
+        if (problem := unmet_dependency(levels, name)) is not None:
+            raise ConfigurationError(problem)
+    return dict(sorted(((name, level) for name, level in levels.items() if level), key=lambda each: each[0] != METADATA_VERSION_FEATURE))
+
+
+def _check_id(cluster_id: str) -> None:
+    try:
+        parse_uuid(cluster_id)
+    except ValueError as error:
+        raise ConfigurationError(f"cluster id {error}; without one a random id is taken") from None

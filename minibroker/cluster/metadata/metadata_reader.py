@@ -1,0 +1,156 @@
+"""Reads a metadata log and its snapshots and changes nothing: what the broker starts from, and what `storage info` shows.
+
+The newest whole snapshot comes first, then the records of the log behind it. Segments that end below the snapshot are not opened, batches
+of the one that straddles it are hopped over: Apache Kafka writes an empty record twice a second, so its logs are long. A snapshot that is
+damaged is passed over, with a warning, for an older one or for the log alone, as long as that leaves no gap. Records between a
+BeginTransactionRecord and its end count when the end is there.
+
+Whole batches up to the end of the last segment are the log; a torn tail is reported, not cut. Damage with data behind it is refused.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+from minibroker.cluster.metadata.batches import Damage, metadata_of, position_before, records_of, whole_batches
+from minibroker.cluster.metadata.quorum import Quorum
+from minibroker.cluster.metadata.snapshot import Snapshot, SnapshotId, parse_snapshot_name, read_snapshot
+from minibroker.errors import ConfigurationError
+from minibroker.records.batch import RecordBatch
+from minibroker.schemas.internal.log_records import AbortTransactionRecord, BeginTransactionRecord, EndTransactionRecord
+from minibroker.storage.files import Files, read_all
+from minibroker.storage.log_file_names import LOG, file_name, parse_file_name
+
+_LOG = logging.getLogger(__name__)
+
+FOLDER = "__cluster_metadata-0"
+_NO_OP = b"\x01\x14\x00\x00"  #: frame version 1, record id 20, version 0, no tagged fields: NoOpRecord
+
+
+class MetadataReader:
+    """`records` once; then the attributes say what was found."""
+
+    def __init__(self, files: Files, folder: str) -> None:
+        self._files = files
+        self._folder = folder
+        self._pending: list[Any] | None = None  #: records since BeginTransactionRecord
+        self._next_base: int | None = None  #: where the next segment has to begin
+        self.snapshots: list[SnapshotId] = []  #: all that are there, oldest first
+        self.snapshot: SnapshotId | None = None  #: the one that was used
+        self.segments: list[int] = []  #: base offsets
+        self.log_end_offset = 0
+        self.leader_epoch = 0  #: the highest in the log
+        self.epochs: list[tuple[int, int]] = []  #: epochs that begin in what was read, with their first offsets
+        self.last_timestamp = -1  #: of the last batch, epoch ms
+        self.quorum = Quorum()
+        self.last_segment_size = 0  #: bytes of whole batches in it
+        self.torn_bytes = 0  #: behind them
+        self.size_behind_snapshot = 0  #: bytes of batches that no snapshot has
+
+    @property
+    def is_in_transaction(self) -> bool:
+        """The log ends inside a transaction, which whoever leads next must abort."""
+        return self._pending is not None
+
+    @property
+    def is_behind_snapshot(self) -> bool:
+        """The log ends before the snapshot does: a power loss took its end, or it was left out of a copy."""
+        return self.snapshot is not None and self.log_end_offset < self.snapshot.end_offset
+
+    def records(self) -> Iterator[Any]:
+        """Every record that counts, in order; nothing when there is no log. ConfigurationError when it cannot be trusted."""
+        try:
+            names = self._files.names(self._folder)
+        except FileNotFoundError:
+            return
+        files = (parse_file_name(name) for name in names)
+        self.segments = sorted(file[0] for file in files if file is not None and file[1] == LOG)
+        snapshots = (parse_snapshot_name(name) for name in names)
+        self.snapshots = sorted(snapshot for snapshot in snapshots if snapshot is not None)
+        begin = self.segments[0] if self.segments else None
+        snapshot = self._newest_snapshot(begin)
+        if snapshot is not None:
+            self.quorum, self.last_timestamp = snapshot.quorum, snapshot.last_contained_log_timestamp
+            yield from snapshot.records
+        for index, base_offset in enumerate(self.segments):
+            yield from self._segment(base_offset, self.segments[index + 1 : index + 2])
+        if self.is_behind_snapshot and self.snapshot is not None:
+            _LOG.warning("%s ends at offset %d, before its snapshot %s", self._folder, self.log_end_offset, self.snapshot.name)
+
+    def _newest_snapshot(self, begin: int | None) -> Snapshot | None:
+        problem = ""
+        for snapshot_id in reversed(self.snapshots):
+            if begin is not None and snapshot_id.end_offset < begin:
+                break
+            path = f"{self._folder}/{snapshot_id.name}"
+            try:
+                found = read_snapshot(self._files, path)
+            except (ConfigurationError, FileNotFoundError) as error:
+                problem = f"; {error}"
+                _LOG.warning("%s; it is passed over", error)
+                continue
+            self.snapshot = snapshot_id
+            self.leader_epoch = snapshot_id.epoch
+            return found
+        if begin:
+            raise ConfigurationError(f"{self._folder} begins at offset {begin}, and no snapshot has what was before{problem}")
+        if self.snapshots and begin is None and self.snapshots[-1].end_offset > 0:
+            raise ConfigurationError(f"{self._folder} has no log and no whole snapshot{problem}")
+        return None
+
+    def _segment(self, base_offset: int, following: list[int]) -> Iterator[Any]:
+        known_end = self.snapshot.end_offset if self.snapshot is not None else 0
+        if following and following[0] <= known_end:
+            self.log_end_offset = self._next_base = following[0]
+            return
+        if self._next_base not in {None, base_offset}:
+            raise ConfigurationError(f"{self._folder}: a segment ends at offset {self._next_base}, the next begins at {base_offset}")
+        path = f"{self._folder}/{file_name(base_offset, LOG)}"
+        data = memoryview(read_all(self._files, path))
+        position = position_before(data, known_end)
+        self.log_end_offset = base_offset
+        for batch in whole_batches(data, position, None if position else base_offset):
+            if isinstance(batch, Damage):
+                if following or batch.has_data_behind:
+                    raise ConfigurationError(
+                        f"{path}: damaged at position {batch.position} ({batch.problem}), with data behind it: restore the file from a "
+                        "copy; nothing is cut, because topics would be forgotten"
+                    )
+                break
+            position += batch.size
+            yield from self._batch(batch, path, known_end)
+        self._next_base = self.log_end_offset
+        self.last_segment_size = position
+        self.torn_bytes = len(data) - position
+
+    def _batch(self, batch: RecordBatch, path: str, known_end: int) -> Iterator[Any]:
+        self.log_end_offset = batch.next_offset
+        if batch.partition_leader_epoch > self.leader_epoch:
+            self.leader_epoch = batch.partition_leader_epoch
+            self.epochs.append((self.leader_epoch, batch.base_offset))
+        self.last_timestamp = batch.max_timestamp
+        if batch.next_offset <= known_end:
+            return
+        self.size_behind_snapshot += batch.size
+        for record in records_of(batch, path):
+            if record.offset < known_end:
+                continue
+            if batch.is_control:
+                self.quorum = self.quorum.after(record)
+            elif record.value != _NO_OP:
+                yield from self._count(metadata_of(record, path))
+
+    def _count(self, record: Any) -> Iterator[Any]:
+        if isinstance(record, BeginTransactionRecord):
+            self._pending = []
+        elif isinstance(record, EndTransactionRecord):
+            pending, self._pending = self._pending, None
+            yield from pending or ()
+        elif isinstance(record, AbortTransactionRecord):
+            self._pending = None
+        elif self._pending is not None:
+            self._pending.append(record)
+        else:
+            yield record

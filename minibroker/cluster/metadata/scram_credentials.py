@@ -1,0 +1,120 @@
+"""SCRAM credentials (RFC 5802, KIP-554): what a server must know of passwords, kept as UserScramCredentialRecords of the metadata log.
+
+The client has made the salted password; of it only the two keys are kept, from which nobody can log in:
+
+    stored_key = H(HMAC(salted_password, "Client Key"))        server_key = HMAC(salted_password, "Server Key")
+
+Checks and their words are those of Apache Kafka 4.3.1 (ScramControlManager).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from minibroker.cluster.metadata.frame import METADATA_VERSION_FEATURE
+from minibroker.cluster.metadata.kept_records import KeptRecords
+from minibroker.errors import (
+    DuplicateResource,
+    KafkaError,
+    ResourceNotFound,
+    UnacceptableCredential,
+    UnsupportedSaslMechanism,
+    UnsupportedVersion,
+)
+from minibroker.schemas.internal.security_records import RemoveUserScramCredentialRecord, UserScramCredentialRecord
+
+HASHES: Final = {1: "sha256", 2: "sha512"}  #: by mechanism: SCRAM-SHA-256, SCRAM-SHA-512
+ITERATIONS_MIN: Final = 4096
+ITERATIONS_MAX: Final = 16384
+_SINCE: Final = 11  #: metadata.version 3.5-IV2
+
+
+class Deletion(NamedTuple):
+    """A user loses the credential of one mechanism."""
+
+    user: str
+    mechanism: int
+
+
+class Upsertion(NamedTuple):
+    """A user gets a credential, or another one."""
+
+    user: str
+    mechanism: int
+    iterations: int
+    salt: bytes
+    salted_password: bytes
+
+
+def alter(
+    kept: KeptRecords, features: Mapping[str, int], changes: Sequence[Deletion | Upsertion]
+) -> tuple[list[Any], dict[str, KafkaError | None]]:
+    """Records that make the changes that may be, and what became of each user, those that went well first.
+
+    A user who is there twice is refused, whatever the mechanisms: DuplicateResource; unless the first change was refused for itself.
+    """
+    wanted: dict[str, Deletion | Upsertion] = {}
+    refused: dict[str, KafkaError | None] = {}
+    for change in changes:
+        if change.user in refused:
+            continue
+        try:
+            if wanted.pop(change.user, None) is not None:
+                raise DuplicateResource("A user credential cannot be altered twice in the same request")
+            _check(kept, features, change)
+            wanted[change.user] = change
+        except KafkaError as error:
+            refused[change.user] = error
+    return [_record(change) for change in wanted.values()], dict.fromkeys(wanted) | refused
+
+
+def described(kept: KeptRecords, user: str) -> list[tuple[int, int]]:
+    """(mechanism, iterations) of a user's credentials; ResourceNotFound when there are none."""
+    found = [
+        (mechanism, kept.scram_credentials[user, mechanism].iterations)
+        for mechanism in HASHES
+        if (user, mechanism) in kept.scram_credentials
+    ]
+    if not found:
+        raise ResourceNotFound(f"Attempt to describe a user credential that does not exist: {user}")
+    return found
+
+
+def users(kept: KeptRecords) -> list[str]:
+    """List who has a credential, in the order in which they got their first one. Users with several are named several times."""
+    return [user for user, mechanism in kept.scram_credentials if mechanism in HASHES]
+
+
+def _check(kept: KeptRecords, features: Mapping[str, int], change: Deletion | Upsertion) -> None:
+    if features.get(METADATA_VERSION_FEATURE, 0) < _SINCE:
+        raise UnsupportedVersion("The current metadata.version does not support SCRAM")
+    if not change.user:
+        raise UnacceptableCredential("Username must not be empty")
+    if change.mechanism not in HASHES:
+        raise UnsupportedSaslMechanism("Unknown SCRAM mechanism")
+    if isinstance(change, Deletion):
+        if (change.user, change.mechanism) not in kept.scram_credentials:
+            raise ResourceNotFound("Attempt to delete a user credential that does not exist")
+    elif change.iterations < ITERATIONS_MIN:
+        raise UnacceptableCredential("Too few iterations")
+    elif change.iterations > ITERATIONS_MAX:
+        raise UnacceptableCredential("Too many iterations")
+
+
+def _record(change: Deletion | Upsertion) -> Any:
+    if isinstance(change, Deletion):
+        return RemoveUserScramCredentialRecord(name=change.user, mechanism=change.mechanism)
+    import hashlib  # noqa: PLC0415  a start does without
+    import hmac  # noqa: PLC0415  a start does without
+
+    name = HASHES[change.mechanism]
+    client_key = hmac.digest(change.salted_password, b"Client Key", name)
+    return UserScramCredentialRecord(
+        name=change.user,
+        mechanism=change.mechanism,
+        salt=change.salt,
+        stored_key=hashlib.new(name, client_key).digest(),
+        server_key=hmac.digest(change.salted_password, b"Server Key", name),
+        iterations=change.iterations,
+    )

@@ -1,0 +1,127 @@
+"""When a snapshot of the metadata log is due, and what may go once there is one.
+
+Limits under Kafka's names, with Kafka's defaults:
+
+    metadata.log.max.record.bytes.between.snapshots   so many bytes that no snapshot has
+    metadata.log.max.snapshot.interval.ms             or so long since the last one (0: never for that), if there is anything new
+    metadata.max.retention.bytes, .ms                 what the oldest snapshot and all before the next one may take, and how old it may be
+
+A snapshot is taken before an operation is written, so that all operations in it are done with their files too: what it no longer tells,
+such as the ids of deleted topics, nobody needs. Its records are gathered on the owner's thread and encoded and written in the background.
+As in Apache Kafka the newest snapshot stays, and with it the log from the one before it on (KafkaMetadataLog.maybeClean).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+from minibroker.background import Background
+from minibroker.clock import Clock
+from minibroker.cluster.metadata.metadata_log import MetadataLog
+from minibroker.cluster.metadata.snapshot import Snapshot, SnapshotId, snapshot_batches, write_snapshot
+from minibroker.storage.files import Files
+from minibroker.storage.log_file_names import LOG, file_name, parse_file_name
+
+_LOG = logging.getLogger(__name__)
+
+
+class TrimmingLimits(NamedTuple):
+    """See above."""
+
+    snapshot_bytes: int = 20 << 20
+    snapshot_interval_ms: int = 3_600_000
+    retention_bytes: int = 100 << 20
+    retention_ms: int = 7 * 86_400_000
+
+
+class MetadataTrimmer:
+    """Takes snapshots of one metadata log and removes what they replace. A failure is a warning: the log only stays longer."""
+
+    def __init__(self, log: MetadataLog, limits: TrimmingLimits, files: Files, clock: Clock, background: Background) -> None:
+        self._log = log
+        self._limits = limits
+        self._files = files
+        self._clock = clock
+        self._background = background
+        self._begun_ms = clock.now_ms()  #: the last snapshot, or this process
+        self._is_writing = False
+        self._failed_at = 0  #: size_behind_snapshot when the last one failed: the next is tried that much later
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the log has grown, or grown old, enough since the last snapshot."""
+        size = self._log.size_behind_snapshot - self._failed_at
+        if self._is_writing or size <= 0:
+            return False
+        interval_ms = self._limits.snapshot_interval_ms
+        return size >= self._limits.snapshot_bytes or 0 < interval_ms <= self._clock.now_ms() - self._begun_ms
+
+    def take_snapshot(self, records: list[Any]) -> None:
+        """Write `records`, which are all that the log says up to its end, in the background; then remove what may go."""
+        log = self._log
+        self._is_writing = True
+        self._begun_ms = self._clock.now_ms()
+        snapshot_id = SnapshotId(log.log_end_offset, log.leader_epoch)
+        batches = snapshot_batches(
+            Snapshot(log.quorum, records, log.last_timestamp),
+            epoch=snapshot_id.epoch,
+            metadata_version=log.metadata_version,
+            now_ms=self._begun_ms,
+        )
+        work = partial(write_snapshot, self._files, f"{log.folder}/{snapshot_id.name}", batches)
+        self._background.submit(work, partial(self._written, snapshot_id, log.size_behind_snapshot))
+
+    def _written(self, snapshot_id: SnapshotId, size_behind: int, result: int | BaseException) -> None:
+        self._is_writing = False
+        log = self._log
+        if isinstance(result, BaseException):
+            _LOG.warning("a snapshot of the metadata log could not be written: %s", result)
+            self._failed_at = log.size_behind_snapshot
+            return
+        log.snapshots.append(snapshot_id)
+        log.size_behind_snapshot -= size_behind
+        self._failed_at = 0
+        log.roll_next = True
+        self._background.submit(self._removal(), _warn_of_error)
+
+    def _removal(self) -> Callable[[], None]:
+        """Settle what goes, here, and return the work of removing it."""
+        log = self._log
+        begin = log.segments[0]
+        gone = []
+        while len(log.snapshots) > 1 and self._may_go(log.snapshots[0]):
+            gone.append(log.snapshots.pop(0).name)
+            begin = log.snapshots[0].end_offset
+        while len(log.segments) > 1 and log.segments[1] <= begin:
+            log.segments.pop(0)
+        return partial(_remove, self._files, log.folder, gone, log.segments[0])
+
+    def _may_go(self, snapshot: SnapshotId) -> bool:
+        log = self._log
+        names = [each.name for each in log.snapshots] + [file_name(base_offset, LOG) for base_offset in log.segments]
+        try:
+            if sum(self._files.size(f"{log.folder}/{name}") for name in names) > self._limits.retention_bytes > 0:
+                return True
+            age_ms = self._clock.now_ms() - self._files.modified_ms(f"{log.folder}/{snapshot.name}")
+        except OSError as error:
+            _LOG.warning("%s", error)
+            return False
+        return age_ms > self._limits.retention_ms > 0
+
+
+def _remove(files: Files, folder: str, snapshots: list[str], begin: int) -> None:
+    """Remove snapshots, then segments before the one that is first now; oldest first, so that a crash leaves no gap."""
+    for name in snapshots:
+        files.remove(f"{folder}/{name}")
+    for name in sorted(files.names(folder)):
+        found = parse_file_name(name)
+        if found is not None and found[0] < begin:
+            files.remove(f"{folder}/{name}")
+
+
+def _warn_of_error(result: Any) -> None:
+    if isinstance(result, BaseException):
+        _LOG.warning("what snapshots of the metadata log replaced could not be removed: %s", result)
