@@ -163,19 +163,6 @@ class Partition:
         self.log.advance_log_start_offset(offset)
         self.wake()
 
-    def hold_high_watermark(self) -> None:
-        """Let nobody read what is appended from now on, and acks=all wait: as while followers do not come along. For tests.
-
-        It ends with `release_high_watermark`, and with the log: one that is opened anew shows all that it has.
-        """
-        self.log.hold_high_watermark()
-
-    def release_high_watermark(self) -> None:
-        """Show all that there is, and wake who waits; harmless when nothing is held."""
-        if self.online_log is not None:
-            self.online_log.release_high_watermark()
-            self.wake()
-
     def wake(self) -> None:
         """Call every subscriber; also when the partition is deleted or goes offline, so that nobody waits for nothing."""
         self._subscribers.wake()

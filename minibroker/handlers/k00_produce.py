@@ -4,8 +4,7 @@ Versions: 0 to 13; 9 is flexible; 13 names topics by id.
 Below 3 a partition's records are a message set of format v0 or v1: the log takes it as one batch of format v2 (records/convert.py). One
 without a whole message is no error there, and appends nothing (base_offset -1), as in Apache Kafka 3.9; Kafka 4 closes the connection.
 acks=1 and acks=-1 mean the same on one node: appended, and synced first where `flush.messages` asks for it (one fsync for all
-requests that arrived in the same turn of the loop). Only where a test holds the high watermark back, acks=-1 waits for it, and is
-REQUEST_TIMED_OUT after timeout_ms. acks=0 has no answer at all; an error then closes the connection.
+requests that arrived in the same turn of the loop). acks=0 has no answer at all; an error then closes the connection.
 Transactional batches are appended when the coordinator knows that their transaction reaches the partition; from version 12 on this very
 request tells it (coordinator/transaction/admission.py). All of them are of one producer, or the whole request is
 INVALID_PRODUCER_ID_MAPPING; one without a transactional_id makes it TRANSACTIONAL_ID_AUTHORIZATION_FAILED, and nothing is appended.
@@ -17,7 +16,6 @@ The topics in which the broker keeps its own state are INVALID_TOPIC_EXCEPTION f
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from functools import partial
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
@@ -45,7 +43,6 @@ from minibroker.errors import (
     WireError,
 )
 from minibroker.log.partition_log import PartitionLog
-from minibroker.log.results import Appended
 from minibroker.records.batch import HEADER_SIZE, MAGIC_V2
 from minibroker.records.validate import LongBatch
 from minibroker.schemas import k00_produce as schema
@@ -57,7 +54,6 @@ if TYPE_CHECKING:
 
 BATCHES_SINCE: Final = 3
 TOPIC_IDS_SINCE: Final = 13
-_ALL: Final = -1  #: acks
 ADMIN_CLIENT: Final = "__admin_client"  #: AdminUtils.ADMIN_CLIENT_ID of Apache Kafka
 
 _ATTRIBUTES: Final = 22  #: position of the low byte of a batch's attributes
@@ -73,13 +69,10 @@ _NO_LOG_START: Final = (CorruptMessage, KafkaStorageError, MessageTooLarge, Reco
 
 
 class _Wait(NamedTuple):
-    """A result that holds only once its log is synced, or shown up to `end_offset`."""
+    """A result that holds only once its log is synced."""
 
     result: schema.PartitionResult
     log: PartitionLog
-    wants_sync: bool
-    held: Partition | None = None  #: its high watermark is held back
-    end_offset: int = 0
 
 
 Waiting = list[_Wait]
@@ -158,7 +151,7 @@ def _append_long(
         log_append_time_ms=appended.log_append_time_ms,
         log_start_offset=appended.log_start_offset,
     )
-    _note_waits(result, partition, appended, admission, waiting)
+    _note_waits(result, partition.log, admission, waiting)
     return result
 
 
@@ -168,9 +161,6 @@ def _answer(
     """Answer when what was appended is as safe as it must be."""
     if request.acks == 0:
         return _without_answer(ctx, response, waiting)
-    if request.acks == _ALL and any(each.held for each in waiting):
-        return _when_shown(ctx, response, waiting, request.timeout_ms)
-    waiting = [each for each in waiting if each.wants_sync]
     return _when_synced(ctx, response, waiting) if waiting else response
 
 
@@ -266,8 +256,8 @@ def _append(
         log_append_time_ms=appended.log_append_time_ms,
         log_start_offset=appended.log_start_offset,
     )
-    if log.may_wait or admission is not None:
-        _note_waits(result, partition, appended, admission, waiting)
+    if log.is_synced_before_shown or admission is not None:
+        _note_waits(result, log, admission, waiting)
     return result
 
 
@@ -276,15 +266,12 @@ def _check_admitted(partition: Partition, admission: Admission | None) -> None:
         raise admission.refused[partition.topic, partition.index]
 
 
-def _note_waits(
-    result: schema.PartitionResult, partition: Partition, appended: Appended, admission: Admission | None, waiting: Waiting
-) -> None:
-    """Note what an append waits for before it may be acknowledged, if anything."""
-    log = partition.log
-    if log.may_wait and (log.is_held or log.wants_sync):
-        waiting.append(_Wait(result, log, log.wants_sync, partition if log.is_held else None, appended.last_offset + 1))
+def _note_waits(result: schema.PartitionResult, log: PartitionLog, admission: Admission | None, waiting: Waiting) -> None:
+    """Note the logs that must be synced before an append is acknowledged."""
+    if log.is_synced_before_shown and log.wants_sync:
+        waiting.append(_Wait(result, log))
     if admission is not None and admission.log is not None:
-        waiting.append(_Wait(result, admission.log, wants_sync=True))
+        waiting.append(_Wait(result, admission.log))
 
 
 def _partition(ctx: RequestContext, topic: schema.Topic, index: int) -> Partition:
@@ -329,51 +316,20 @@ def _without_answer(ctx: RequestContext, response: schema.Response, waiting: Wai
 
 
 def _flush(ctx: RequestContext, waiting: Waiting, done: Callable[[Failures], None]) -> None:
-    ctx.broker.flush_queue.flush([each.log for each in waiting if each.wants_sync], done)
+    ctx.broker.flush_queue.flush([each.log for each in waiting], done)
 
 
 def _when_synced(ctx: RequestContext, response: schema.Response, waiting: Waiting) -> Delayed:
     delayed = Delayed()
 
     def synced(failures: Failures) -> None:
-        _take_back_all(waiting, failures)
+        for each in waiting:
+            if each.log in failures:
+                _take_back(each.result, failures[each.log])
         delayed.complete(response)
 
     _flush(ctx, waiting, synced)
     return delayed
-
-
-def _when_shown(ctx: RequestContext, response: schema.Response, waiting: Waiting, timeout_ms: int) -> Delayed:
-    """Readers must see what acks=all acknowledges; followers that do not come along are what a held high watermark plays."""
-    from minibroker.dispatch.acknowledgement import Acknowledgement, Wanted, is_shown  # noqa: PLC0415  only tests hold high watermarks back
-
-    leads = ctx.broker.nodes.leads
-    wanted = [
-        Wanted(each.held, is_shown(each.end_offset), partial(_fail_late, each.result), leads) for each in waiting if each.held is not None
-    ]
-    acknowledgement = Acknowledgement(lambda: response, wanted)
-    if any(each.wants_sync for each in waiting):
-
-        def synced(failures: Failures) -> None:
-            _take_back_all(waiting, failures)
-            acknowledgement.synced()
-
-        acknowledgement.wait_for_sync()
-        _flush(ctx, waiting, synced)
-    acknowledgement.wait(ctx.broker.clock, timeout_ms)
-    return acknowledgement
-
-
-def _fail_late(result: schema.PartitionResult, error: KafkaError) -> None:
-    """The records are in the log: Kafka leaves the offset in the answer."""
-    if not result.error_code:
-        setattr(result, "error_code", error.code)  # noqa: B010  structs are read-only to who does not make them
-
-
-def _take_back_all(waiting: Waiting, failures: Failures) -> None:
-    for each in waiting:
-        if each.wants_sync and each.log in failures:
-            _take_back(each.result, failures[each.log])
 
 
 def _take_back(result: schema.PartitionResult, error: KafkaStorageError) -> None:

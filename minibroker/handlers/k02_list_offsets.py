@@ -15,9 +15,7 @@ Version 0 knows no timestamps of records: it answers up to max_num_offsets offse
 last segment that was written to at `timestamp` or before; -1 down from the high watermark, -2 the log start alone.
 
 A timestamp that its version does not know is UNSUPPORTED_VERSION, any other negative one too. A record beyond what the reader may
-see (high watermark, last stable offset) is not found. leader_epoch is that of the record, or of the log end for -1. Where a test holds the
-high watermark back below the begin of the newest leader epoch, neither is known yet, and the answer is OFFSET_NOT_AVAILABLE
-(LEADER_NOT_AVAILABLE below version 5).
+see (high watermark, last stable offset) is not found. leader_epoch is that of the record, or of the log end for -1.
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ from minibroker.dispatch.delayed import Delayed
 from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles
 from minibroker.dispatch.slices import Steps
-from minibroker.errors import InvalidRequest, KafkaError, LeaderNotAvailable, OffsetNotAvailable, UnknownServerError, UnsupportedVersion
+from minibroker.errors import InvalidRequest, KafkaError, UnknownServerError, UnsupportedVersion
 from minibroker.log.old_readers import offsets_before
 from minibroker.log.partition_log import PartitionLog
 from minibroker.log.results import IsolationLevel
@@ -46,7 +44,6 @@ EARLIEST_LOCAL: Final = -4
 LATEST_TIERED: Final = -5
 EARLIEST_PENDING_UPLOAD: Final = -6
 
-OFFSET_NOT_AVAILABLE_SINCE: Final = 5
 LOOKED_UP_AT_ONCE: Final = 64  #: partitions of one turn: a look-up by timestamp reads files, which takes some 0.2 ms
 CONSUMER: Final = -1
 NOT_FOUND: Final = (-1, -1, -1)  #: timestamp, offset, leader_epoch
@@ -116,7 +113,7 @@ def _answer_opening(
         partition = unopened.partition
     partition.open_now()
     if partition.is_unopened:  # it cannot be opened for now
-        return _failed(ctx, wanted.partition_index, partition.offline_cause)
+        return _failed(wanted.partition_index, partition.offline_cause)
     return _answer(ctx, request, topic, wanted, doubled)
 
 
@@ -131,11 +128,11 @@ def _answer_in_slices(
         found = yield from ctx.broker.record_steps.do(finding)
         log = ctx.cluster.partition(topic, index).log
         if found is None or found.offset >= _end_for(log, request):
-            timestamp, offset, leader_epoch = _not_found(log, request)
+            timestamp, offset, leader_epoch = NOT_FOUND
         else:
             timestamp, offset, leader_epoch = found.timestamp, found.offset, found.leader_epoch
     except KafkaError as error:
-        return _failed(ctx, index, error)
+        return _failed(index, error)
     return _partition_result(partition_index=index, error_code=0, timestamp=timestamp, offset=offset, leader_epoch=leader_epoch)
 
 
@@ -201,13 +198,11 @@ def _answer(
             partition.check_leader_epoch(wanted.current_leader_epoch)
         timestamp, offset, leader_epoch = _look_up(partition, timestamp, request)
     except KafkaError as error:
-        return _failed(ctx, index, error)
+        return _failed(index, error)
     return _partition_result(partition_index=index, error_code=0, timestamp=timestamp, offset=offset, leader_epoch=leader_epoch)
 
 
-def _failed(ctx: RequestContext, index: int, error: KafkaError) -> schema.PartitionResult:
-    if isinstance(error, OffsetNotAvailable) and ctx.api_version < OFFSET_NOT_AVAILABLE_SINCE:
-        error = LeaderNotAvailable()
+def _failed(index: int, error: KafkaError) -> schema.PartitionResult:
     return _partition_result(partition_index=index, error_code=error.code)
 
 
@@ -215,8 +210,6 @@ def _look_up(partition: Partition, timestamp: int, request: schema.Request) -> t
     """(timestamp, offset, leader_epoch)."""
     log = partition.online_log or partition.opened_log
     if timestamp == LATEST:
-        if log.is_held:
-            _check_shown(log, request)
         return -1, _end_for(log, request), log.leader_epoch
     if timestamp in _LOG_START:
         return -1, log.log_start_offset, log.epoch_at(log.log_start_offset)
@@ -225,23 +218,7 @@ def _look_up(partition: Partition, timestamp: int, request: schema.Request) -> t
     found = log.max_timestamp_offset() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
     if found is not None and found.offset < _end_for(log, request):
         return found.timestamp, found.offset, found.leader_epoch
-    return _not_found(log, request)
-
-
-def _not_found(log: PartitionLog, request: schema.Request) -> tuple[int, int, int]:
-    """There is no such record, or the client may not see it yet."""
-    if log.is_held:
-        _check_shown(log, request)
     return NOT_FOUND
-
-
-def _check_shown(log: PartitionLog, request: schema.Request) -> None:
-    """A leader whose high watermark is behind the begin of its own epoch may not know yet what was read before (KIP-207)."""
-    epochs = log.leader_epochs
-    if request.replica_id == CONSUMER and epochs and epochs[-1][1] > log.high_watermark:
-        raise OffsetNotAvailable(
-            f"the high watermark {log.high_watermark} is below {epochs[-1][1]}, where leader epoch {epochs[-1][0]} begins"
-        )
 
 
 def _end_for(log: PartitionLog, request: schema.Request) -> int:

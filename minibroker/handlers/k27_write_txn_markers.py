@@ -4,8 +4,7 @@ Versions: 1 and 2; flexible. Coordinators send it to leaders on other nodes; her
 transaction (`kafka-transactions.sh abort`). The coordinator is not told: it writes its own marker when the transaction ends.
 A partition's refusals: INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED (log/producer_state.py). Markers of one producer id share an
 entry of the answer, in which partitions that are not here come first, as in Kafka.
-Answered when the markers are synced, where `flush.messages` asks for it; where a test holds the high watermark back, when it has passed
-them, else REQUEST_TIMED_OUT after request.timeout.ms (dispatch/acknowledgement.py).
+Where `flush.messages` asks for it, the answer waits until the markers are synced.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from functools import partial
 from typing import NamedTuple
 
 from minibroker.cluster.directories.late_opening import OPENED_AT_ONCE
-from minibroker.cluster.partition import Partition
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Delayed, when_done
 from minibroker.dispatch.flush_queue import Failures
@@ -31,13 +29,11 @@ Codes = dict[int, dict[TopicPartition, int]]  #: by producer id
 
 
 class _Wait(NamedTuple):
-    """A marker that holds only once its log is synced, or shown up to `end_offset`."""
+    """A marker that holds only once its log is synced."""
 
     producer_id: int
     place: TopicPartition
-    partition: Partition
     log: PartitionLog
-    end_offset: int
 
 
 @handles(schema, Pieces("markers.topics.partition_indexes", "markers.topics.partitions", size=OPENED_AT_ONCE))
@@ -55,46 +51,18 @@ def write_txn_markers(ctx: RequestContext, request: schema.Request) -> schema.Re
                 found[each] = _write(ctx, marker, each, waiting)
     if not waiting:
         return _answer(codes)
-    if any(each.log.is_held for each in waiting):
-        return _when_shown(ctx, codes, waiting)
 
     def synced(failures: Failures) -> schema.Response:
         _take_back(codes, waiting, failures)
         return _answer(codes)
 
-    return when_done(partial(ctx.broker.flush_queue.flush, _unsynced(waiting)), synced)
-
-
-def _unsynced(waiting: list[_Wait]) -> list[PartitionLog]:
-    return list(dict.fromkeys(each.log for each in waiting if each.log.wants_sync))
+    return when_done(partial(ctx.broker.flush_queue.flush, list(dict.fromkeys(each.log for each in waiting))), synced)
 
 
 def _take_back(codes: Codes, waiting: list[_Wait], failures: Failures) -> None:
     for each in waiting:
         if each.log in failures:
             codes[each.producer_id][each.place] = failures[each.log].code
-
-
-def _when_shown(ctx: RequestContext, codes: Codes, waiting: list[_Wait]) -> Delayed:
-    from minibroker.dispatch.acknowledgement import Acknowledgement, Wanted, is_shown  # noqa: PLC0415  only tests hold anything back
-
-    def fail(each: _Wait, error: KafkaError) -> None:
-        codes[each.producer_id][each.place] = codes[each.producer_id][each.place] or error.code
-
-    leads = ctx.broker.nodes.leads
-    wanted = [Wanted(each.partition, is_shown(each.end_offset), partial(fail, each), leads) for each in waiting if each.log.is_held]
-    acknowledgement = Acknowledgement(lambda: _answer(codes), wanted)
-    unsynced = _unsynced(waiting)
-    if unsynced:
-
-        def synced(failures: Failures) -> None:
-            _take_back(codes, waiting, failures)
-            acknowledgement.synced()
-
-        acknowledgement.wait_for_sync()
-        ctx.broker.flush_queue.flush(unsynced, synced)
-    acknowledgement.wait(ctx.broker.clock, ctx.broker.config.request_timeout_ms)
-    return acknowledgement
 
 
 def _partitions(marker: schema.Marker) -> Iterator[TopicPartition]:
@@ -113,7 +81,7 @@ def _write(ctx: RequestContext, marker: schema.Marker, place: TopicPartition, wa
         if marker.producer_id < 0 or marker.producer_epoch < 0:
             raise UnknownServerError  # Kafka's answer too
         found = ctx.cluster.partition(*place)
-        appended = found.end_transaction(
+        found.end_transaction(
             EndTransactionMarker(ends, marker.coordinator_epoch),
             producer_id=marker.producer_id,
             producer_epoch=marker.producer_epoch,
@@ -122,8 +90,8 @@ def _write(ctx: RequestContext, marker: schema.Marker, place: TopicPartition, wa
     except KafkaError as error:
         return error.code
     log = found.log
-    if log.may_wait and (log.is_held or log.wants_sync):
-        waiting.append(_Wait(marker.producer_id, place, found, log, appended.last_offset + 1))
+    if log.wants_sync:
+        waiting.append(_Wait(marker.producer_id, place, log))
     return 0
 
 

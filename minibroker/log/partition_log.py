@@ -13,9 +13,9 @@ Layers and no parts behind attributes: an append and a read of the newest segmen
 KafkaError kinds refuse an append or a read, and the log is untouched. Not for several threads: everything runs on the owner's thread but
 `Flush.run` and removals.
 
-An append is of a client (`append`), of the broker itself (`append_own`), or the end of a transaction (`end_transaction`). While the high
-watermark is held back, readers see nothing of what is appended, so neither offset of theirs moves. Where flush.messages asks for a flush,
-they see what was appended once it is on the disk, as those of Apache Kafka: nobody reads what a power loss can take back.
+An append is of a client (`append`), of the broker itself (`append_own`), or the end of a transaction (`end_transaction`). Where
+flush.messages asks for a flush, readers see records once they are on the disk, as in Apache Kafka: no client reads records that a power
+loss can take back. `_follow_log_end` and `_show` are the only methods that move the offsets that readers see.
 """
 
 from __future__ import annotations
@@ -62,8 +62,6 @@ class PartitionLog(ShrinkingLog):
     ) -> None:
         super().__init__(directory, loaded, files=files, clock=clock, background=background)
         self.on_shown: Callable[[], None] | None = None  #: told behind a flush that readers waited for
-        self.is_held = False  #: by `hold_high_watermark`
-        self._held_log_start_offset = 0  #: where it was then
         self.update_config(config)
         self._retention = Retention(files)
         self._write_times = WriteTimes(clock.now_ms(), self.log_end_offset)
@@ -219,7 +217,7 @@ class PartitionLog(ShrinkingLog):
             if aborted is not None:
                 self._note_aborted(aborted)
         self.log_end_offset = last_offset + 1
-        if not self.may_wait or not (self.is_held or self.wants_sync):
+        if not self.is_synced_before_shown or not self.wants_sync:
             self._follow_log_end()
         return Appended(base_offset, last_offset, log_append_time_ms, self.log_start_offset)
 
@@ -272,7 +270,7 @@ class PartitionLog(ShrinkingLog):
     def end_flush(self, flush: Flush, error: BaseException | None) -> None:
         """As below; readers see what they waited for."""
         super().end_flush(flush, error)
-        if self.is_held or self.high_watermark == self.log_end_offset:
+        if self.high_watermark == self.log_end_offset:
             return
         if not self.wants_sync:
             self._follow_log_end()
@@ -317,23 +315,6 @@ class PartitionLog(ShrinkingLog):
                 self._roll()
             self._begin_at(max(self.segments.nth(count).base_offset, self.log_start_offset))
         return count - below_start
-
-    def hold_high_watermark(self) -> None:
-        """Let the high watermark stay where it is while the log grows: for tests, whose brokers replicate nothing."""
-        if not self.is_held:
-            self._held_log_start_offset = self.log_start_offset
-        self.is_held = self.may_wait = True
-
-    def release_high_watermark(self) -> None:
-        """Let it follow the log end again."""
-        self.is_held = False
-        self.may_wait = self._is_synced_before_shown
-        self._follow_log_end()
-
-    @property
-    def low_watermark(self) -> int:
-        """Below it all replicas have deleted their records: followers that do not come along keep theirs."""
-        return self._held_log_start_offset if self.is_held else self.log_start_offset
 
     def admit_producers(self, is_allocated: Callable[[int], bool]) -> None:
         """From now on a producer id that the log does not know must have been given out: InitProducerId keeps the account."""
@@ -382,8 +363,7 @@ class PartitionLog(ShrinkingLog):
         """Use another configuration from now on; index settings hold from the next segment on."""
         self.config = config
         self._rules = produce_rules(config)
-        self._is_synced_before_shown = config.flush_messages < LONG_MAX
-        self.may_wait = self.is_held or self._is_synced_before_shown  #: an answer may have to; one look of the hot path
+        self.is_synced_before_shown = config.flush_messages < LONG_MAX  #: an append may have to wait for a flush; the hot path reads it
 
     def close(self, *, clean: bool = True) -> None:
         """Close files; clean: first write and sync what an opening with clean_shutdown=True relies on. Raises KafkaStorageError."""

@@ -23,6 +23,7 @@ from minibroker.records.builder import build_batch
 from minibroker.records.record import Record
 from minibroker.schemas import k01_fetch as schema
 from minibroker.storage.file_slice import LEAST_SIZE
+from minibroker.testing.simulation.held_watermarks import release_high_watermark
 from minibroker.wire.schema import replace
 from tests.support.broker_in_memory import BrokerInMemory, Pending, records
 from tests.support.faulty_files import FaultyFiles
@@ -176,13 +177,12 @@ class TestWaiting:
 
     def test_a_held_high_watermark_is_waited_for(self, broker: BrokerInMemory) -> None:
         held = broker.cluster.partition("orders", 0)
-        held.log.hold_high_watermark()
+        broker.hold_high_watermark("orders", 0)
         pending = self.park(broker, request(partition(10), wait_ms=500))
         broker.append("orders", 0, BATCH)
         broker.clock.advance(0)
         assert not pending.is_done
-        held.log.release_high_watermark()
-        held.wake()
+        release_high_watermark(held)
         broker.clock.advance(0)
         assert offsets(results(pending.answer())[0]) == [10]
 

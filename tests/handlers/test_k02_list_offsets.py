@@ -20,6 +20,7 @@ from minibroker.errors import (
 )
 from minibroker.records.control import ControlType, EndTransactionMarker
 from minibroker.schemas import k02_list_offsets as schema
+from minibroker.testing.simulation.held_watermarks import release_high_watermark
 from minibroker.wire.schema import replace
 from tests.support.broker_in_memory import BrokerInMemory, records
 
@@ -127,8 +128,7 @@ class TestIsolation:
 
 
 def test_a_held_high_watermark(broker: BrokerInMemory) -> None:
-    log = broker.cluster.partition("orders", 0).log
-    log.hold_high_watermark()
+    broker.hold_high_watermark("orders", 0)
     broker.append("orders", 0, records(1, timestamp=START_MS + 20_000))
     assert found(broker, request(-1))[1] == 10
     assert found(broker, request(START_MS + 15_000)) == (-1, -1, -1)
@@ -137,7 +137,7 @@ def test_a_held_high_watermark(broker: BrokerInMemory) -> None:
 def test_a_new_leader_does_not_know_what_was_read(broker: BrokerInMemory) -> None:
     """While the high watermark is below the begin of its epoch (KIP-207)."""
     partition = broker.cluster.partition("orders", 0)
-    partition.hold_high_watermark()
+    broker.hold_high_watermark("orders", 0)
     broker.append("orders", 0, records(1, timestamp=START_MS + 20_000))
     broker.cluster.raise_leader_epochs([partition])
     for timestamp in (-1, START_MS + 15_000):
@@ -145,7 +145,7 @@ def test_a_new_leader_does_not_know_what_was_read(broker: BrokerInMemory) -> Non
         assert ask(broker, request(timestamp), 4).error_code == LeaderNotAvailable.code
     assert found(broker, request(-2))[1] == 0
     assert found(broker, request(START_MS))[1] == 0  # found below the high watermark
-    partition.release_high_watermark()
+    release_high_watermark(partition)
     assert found(broker, request(-1))[1] == 11
 
 
@@ -234,7 +234,7 @@ class TestVersion0:
 
     def test_above_the_high_watermark_is_the_high_watermark(self, old: BrokerInMemory) -> None:
         log = old.cluster.partition("orders", 0).log
-        log.hold_high_watermark()
+        old.hold_high_watermark("orders", 0)
         log._roll()
         old.append("orders", 0, records(1))
         assert self.offsets(old, -1, 100) == [8, 8, 6, 3, 0]  # two above it are one, as in Kafka; the segment from 8 on is not above it

@@ -9,6 +9,7 @@ from minibroker.errors import KafkaStorageError, OffsetOutOfRange
 from minibroker.log.results import IsolationLevel
 from minibroker.schemas import k02_list_offsets
 from minibroker.schemas import k21_delete_records as schema
+from minibroker.testing.simulation.held_watermarks import release_high_watermark
 from tests.golden import golden
 from tests.handlers.kafka_answers import differences
 from tests.support.broker_in_memory import BrokerInMemory, Pending, records
@@ -80,7 +81,7 @@ def test_empty_log() -> None:
 def test_high_watermark_is_the_limit_and_not_the_log_end() -> None:
     broker = BrokerInMemory(topics={"orders": 1})
     broker.append("orders", 0, records(4))
-    broker.cluster.partition("orders", 0).hold_high_watermark()
+    broker.hold_high_watermark("orders", 0)
     broker.append("orders", 0, records(6))
     assert ask(broker, topic("orders", (0, 5)))[0][2:] == (-1, 1)
 
@@ -89,7 +90,7 @@ def held(broker: BrokerInMemory, *partitions: tuple[int, int]) -> Pending:
     """A request to a topic of two partitions with four records each, the first one's high watermark held back."""
     for index in range(2):
         broker.append("orders", index, records(4))
-    broker.cluster.partition("orders", 0).hold_high_watermark()
+    broker.hold_high_watermark("orders", 0)
     return broker.begin(schema.Request(topics=[topic("orders", *partitions)], timeout_ms=1000))
 
 
@@ -103,7 +104,7 @@ def test_replicas_that_do_not_come_along_are_waited_for() -> None:
     assert [each.log.log_start_offset for each in broker.cluster.topics["orders"].partitions] == [4, 2]
     broker.clock.advance(999)
     assert not pending.is_done
-    broker.cluster.partition("orders", 0).release_high_watermark()
+    release_high_watermark(broker.cluster.partition("orders", 0))
     assert told(pending) == [(0, 4, 0), (1, 2, 0)]
     assert ask(broker, topic("orders", (0, -1))) == [("orders", 0, 4, 0)]
 

@@ -10,6 +10,7 @@ from minibroker.cluster.nodes import Nodes
 from minibroker.cluster.partition import Partition
 from minibroker.errors import KafkaStorageError, NotLeaderOrFollower, RequestTimedOut
 from minibroker.schemas import k27_write_txn_markers as schema
+from minibroker.testing.simulation.held_watermarks import release_high_watermark
 from tests.golden import all_golden, golden
 from tests.support.broker_in_memory import BrokerInMemory, Pending
 from tests.support.faulty_files import FaultyFiles
@@ -105,7 +106,7 @@ def held(broker: BrokerInMemory) -> tuple[Partition, Pending]:
     partition = open_transaction(broker, 7, "a", 0)
     open_transaction(broker, 7, "a", 1)
     broker.clock.advance(0)
-    partition.hold_high_watermark()
+    broker.hold_high_watermark("a", 0)
     return partition, broker.begin(schema.Request(markers=[marker(7, ("a", [0, 1]))]))
 
 
@@ -118,7 +119,7 @@ def test_it_is_answered_when_readers_see_it() -> None:
     partition, pending = held(broker)
     broker.clock.advance(29_999)
     assert (pending.is_done, partition.log.last_stable_offset) == (False, 0)
-    partition.release_high_watermark()
+    release_high_watermark(partition)
     assert codes(pending) == [0, 0]
     assert partition.log.last_stable_offset == 2
 
@@ -154,7 +155,7 @@ def test_it_is_synced_and_seen(fails: bool) -> None:
     files = FaultyFiles()
     broker = BrokerInMemory(topics={"a": 2}, config={"log.flush.interval.messages": "1"}, files=files)
     partition, pending = held(broker)
-    partition.release_high_watermark()
+    release_high_watermark(partition)
     assert not pending.is_done, "it is seen, and not synced"
     if fails:
         files.fail("sync", errno.EIO)

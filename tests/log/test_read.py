@@ -13,6 +13,7 @@ from minibroker.log.results import AbortedTransaction, IsolationLevel, Timestamp
 from minibroker.records.batch import RecordBatch, split_batches
 from minibroker.records.compression import Compression
 from minibroker.storage.transaction_index import AbortedTxn
+from minibroker.testing.simulation.held_watermarks import HeldLog
 from tests.log.conftest import OpenLog
 from tests.support.log_batches import NOW_MS, batch_of, read_values
 
@@ -77,7 +78,7 @@ def test_a_held_high_watermark_bounds_consumers_not_followers(segment_bytes: int
     log = open_log(segment_bytes=segment_bytes)
     for value in (b"a", b"b", b"c"):
         log.append(batch_of(value))
-    log.hold_high_watermark()
+    HeldLog.hold(log)
     log.append(batch_of(b"d", b"e"))
     log.append(batch_of(b"f" * 200))
 
@@ -93,7 +94,7 @@ def test_a_held_high_watermark_bounds_consumers_not_followers(segment_bytes: int
     with pytest.raises(OffsetOutOfRange):
         log.advance_log_start_offset(4)
 
-    log.release_high_watermark()
+    HeldLog.release(log)
     assert (log.last_stable_offset, log.high_watermark) == (6, 6)
     assert len(read_values(log)) == 6
 

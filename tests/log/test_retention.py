@@ -22,6 +22,7 @@ from minibroker.log.shrinking_log import SEGMENTS_A_TURN
 from minibroker.log.write_times import WriteTimes
 from minibroker.records.builder import build_batch
 from minibroker.records.record import Record
+from minibroker.testing.simulation.held_watermarks import HeldLog
 from tests.log.conftest import OpenLog
 from tests.support.faulty_files import FaultyFiles
 from tests.support.log_batches import NOW_MS, batch_of, idempotent_batch, read_values
@@ -159,11 +160,11 @@ def test_an_empty_policy_keeps_all(open_log: OpenLog, clock: ManualClock) -> Non
 def test_nothing_above_the_high_watermark_goes(open_log: OpenLog, clock: ManualClock) -> None:
     log = open_log(segment_bytes=100, retention_ms=1)
     fill(log, 9000)
-    log.hold_high_watermark()
+    HeldLog.hold(log)
     fill(log, 9000, 9000)
     assert log.enforce_retention(clock.now_ms()) == 1
     assert (bases(log), log.log_start_offset) == ([1, 2], 1)
-    log.release_high_watermark()
+    HeldLog.release(log)
     assert log.enforce_retention(clock.now_ms()) == 2
 
 

@@ -11,6 +11,7 @@ from minibroker.log.results import IsolationLevel
 from minibroker.records.batch import TimestampType, split_batches
 from minibroker.records.control import ControlType, EndTransactionMarker
 from minibroker.records.record import decode_records
+from minibroker.testing.simulation.held_watermarks import HeldLog
 from tests.log.conftest import OpenLog
 from tests.support.log_batches import NOW_MS, batch_of, idempotent_batch, read_batches
 
@@ -72,11 +73,11 @@ def test_it_moves_to_the_oldest_that_is_still_open(open_log: OpenLog) -> None:
 def test_a_marker_above_a_held_high_watermark_moves_nothing(open_log: OpenLog) -> None:
     log = open_log()
     write(log, 1, b"a")
-    log.hold_high_watermark()
+    HeldLog.hold(log)
     abort(log, 1)
     write(log, 2, b"b")
     assert (log.last_stable_offset, log.first_unstable_offset, log.high_watermark) == (0, 0, 1)
-    log.release_high_watermark()
+    HeldLog.release(log)
     assert (log.last_stable_offset, log.first_unstable_offset, log.high_watermark) == (2, 2, 3)
 
 

@@ -19,6 +19,7 @@ from minibroker.log.log_config import LogConfig
 from minibroker.log.partition_log import PartitionLog
 from minibroker.records.control import ControlType
 from minibroker.storage.files import RealFiles
+from minibroker.testing.simulation.held_watermarks import HeldLog
 from tests.support.compacting import end_transaction
 from tests.support.log_batches import batch_of, idempotent_batch
 from tests.support.transactional_logs import committed_values
@@ -105,10 +106,10 @@ class TransactionalLog(RuleBasedStateMachine):
     def hold_or_release(self) -> None:
         if self._held_at is None:
             self._held_at = self._log.high_watermark
-            self._log.hold_high_watermark()
+            HeldLog.hold(self._log)
         else:
             self._held_at = None
-            self._log.release_high_watermark()
+            HeldLog.release(self._log)
 
     @rule(data=st.data())
     def delete_records(self, data: st.DataObject) -> None:

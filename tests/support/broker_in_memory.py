@@ -29,6 +29,7 @@ from minibroker.log.results import Appended
 from minibroker.records.builder import build_batch
 from minibroker.records.record import Record
 from minibroker.storage.files import Files, RealFiles
+from minibroker.testing.simulation.held_watermarks import hold_high_watermark, with_held_watermarks
 from minibroker.wire.api import Api, api_of
 from minibroker.wire.codec import decode, encode
 from minibroker.wire.header import (
@@ -148,6 +149,12 @@ class BrokerInMemory:
         if partition.log.wants_sync:
             partition.log.flush()
         return appended
+
+    def hold_high_watermark(self, topic: str, index: int) -> None:
+        """Hold the high watermark of a partition, as minibroker.testing does."""
+        self.services.registry = with_held_watermarks(registry.load())
+        self.dispatcher.serve_from(self.services)
+        hold_high_watermark(self.cluster.partition(topic, index))
 
     def restart(self, *, clean: bool = True) -> BrokerInMemory:
         """Another broker on the same folder; the old one must not be used any more."""

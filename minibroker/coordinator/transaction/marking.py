@@ -125,7 +125,7 @@ class Marking:
 
     def _note(self, partition: Partition, topic_partition: TopicPartition) -> None:
         log = partition.log
-        if log.is_held:
+        if log.high_watermark < log.log_end_offset:
             self._unshown.append((partition, log, log.log_end_offset))
         if log.wants_sync:
             self._unsynced[log] = topic_partition

@@ -17,6 +17,7 @@ from minibroker.testing.faults.effects import Effects, Silent
 from minibroker.testing.faults.matching import is_for
 from minibroker.testing.faults.rule import FaultRule, rule_of
 from minibroker.testing.often import Often
+from minibroker.testing.simulation.held_watermarks import with_held_watermarks
 
 _PARKING: Final = frozenset({"Fetch", "ShareFetch"})  #: requests that wait for records
 
@@ -74,7 +75,7 @@ class Faults:
 
     def make_registry(self) -> Registry:
         """For a broker: the handlers that there are, until a rule is for them."""
-        return wrapped(registry.load(), self._own)
+        return wrapped(with_held_watermarks(registry.load()), self._own)
 
     def _own(self, handler: Handler) -> Handler:
         own = handler.around(handler.handle)

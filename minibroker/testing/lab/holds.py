@@ -1,4 +1,4 @@
-"""High watermarks that a test holds back: readers see nothing new, what needs all replicas waits (dispatch/acknowledgement.py)."""
+"""Hold high watermarks of partitions, by topic and index (minibroker/testing/simulation/held_watermarks.py)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from minibroker.cluster.cluster import Cluster
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.topic import INTERNAL_TOPICS
 from minibroker.testing.errors import BrokerError
+from minibroker.testing.simulation.held_watermarks import hold_high_watermark, release_high_watermark
 
 
 class _Held(NamedTuple):
@@ -34,7 +35,7 @@ class Holds:
         if topic in INTERNAL_TOPICS:
             raise BrokerError(f"high_watermark.hold: {topic} is the broker's own: coordinators do not wait for it")
         found = self._cluster().partition(topic, partition)
-        found.hold_high_watermark()
+        hold_high_watermark(found)
         number = next(self._numbers)
         self._held[number] = _Held(topic, partition, found.topic_id)
         return {"id": number}
@@ -58,7 +59,7 @@ class Holds:
         held = self._held.pop(number)
         partition = self._find(held)
         if partition is not None and held not in self._held.values():
-            partition.release_high_watermark()
+            release_high_watermark(partition)
         return partition is not None
 
     def list(self) -> list[dict[str, Any]]:
@@ -81,4 +82,4 @@ class Holds:
         for held in set(self._held.values()):
             partition = self._find(held)
             if partition is not None and partition.is_online:
-                partition.hold_high_watermark()
+                hold_high_watermark(partition)

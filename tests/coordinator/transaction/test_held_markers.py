@@ -8,6 +8,7 @@ from minibroker.errors import ConcurrentTransactions, KafkaStorageError
 from minibroker.schemas import k22_init_producer_id as k22
 from minibroker.schemas import k24_add_partitions_to_txn as k24
 from minibroker.schemas import k26_end_txn as k26
+from minibroker.testing.simulation.held_watermarks import release_high_watermark
 from tests.support.broker_in_memory import BrokerInMemory, Pending
 from tests.support.transactional_ids import begin, init_producer, is_stable, steps_of
 
@@ -19,7 +20,7 @@ def held_broker(*, is_synced: bool = False) -> tuple[BrokerInMemory, Pending]:
     begin(broker, ids, ("a", 0), ("a", 1), bumps=False)
     if is_synced:
         broker.cluster.alter_topic_config("a", {"flush.messages": "1"})
-    broker.cluster.partition("a", 0).hold_high_watermark()
+    broker.hold_high_watermark("a", 0)
     request = k26.Request(transactional_id="payments", producer_id=ids.producer_id, producer_epoch=ids.producer_epoch, committed=True)
     pending = broker.begin(request, 4)
     broker.clock.advance(0)
@@ -51,7 +52,7 @@ def test_the_producer_is_answered_and_waits_with_its_next_transaction() -> None:
     assert next_transaction(broker) == ConcurrentTransactions.code
     init = broker.ask(k22.Request(transactional_id="payments", transaction_timeout_ms=60_000))
     assert init.error_code == ConcurrentTransactions.code
-    broker.cluster.partition("a", 0).release_high_watermark()
+    release_high_watermark(broker.cluster.partition("a", 0))
     broker.clock.advance(0)
     assert last_step(broker) == "CompleteCommit"
     assert is_stable(broker, "a", 0)
@@ -75,7 +76,7 @@ def test_a_marker_is_synced_as_well() -> None:
     broker.clock.advance(0)
     assert pending.answer().error_code == 0
     assert last_step(broker) == "PrepareCommit"
-    broker.cluster.partition("a", 0).release_high_watermark()
+    release_high_watermark(broker.cluster.partition("a", 0))
     broker.clock.advance(0)
     assert last_step(broker) == "CompleteCommit"
 
@@ -85,7 +86,7 @@ def test_a_broker_that_stops_leaves_it_to_the_next_start() -> None:
     partition = broker.cluster.partition("a", 0)
     broker.services.coordinators.stop()
     assert not partition._subscribers
-    partition.release_high_watermark()
+    release_high_watermark(partition)
     broker.clock.advance(0)
     assert last_step(broker) == "PrepareCommit"
     broker.cluster.close()

@@ -12,6 +12,7 @@ from minibroker.cluster.nodes import Nodes
 from minibroker.cluster.partition import Partition
 from minibroker.errors import KafkaStorageError, NotLeaderOrFollower, RequestTimedOut
 from minibroker.schemas import k00_produce, k01_fetch, k02_list_offsets, k21_delete_records
+from minibroker.testing.simulation.held_watermarks import release_high_watermark
 from tests.support.broker_in_memory import BrokerInMemory, Pending, records
 from tests.support.faulty_files import FaultyFiles
 
@@ -51,14 +52,14 @@ def latest(broker: BrokerInMemory) -> int:
 
 def test_all_waits_until_readers_may_see_the_records(broker: BrokerInMemory) -> None:
     partition = broker.cluster.partition("orders", 0)
-    partition.hold_high_watermark()
+    broker.hold_high_watermark("orders", 0)
     waiting = fetch(broker, max_wait_ms=60_000)
     pending = produce(broker, 0, 1)
     broker.clock.advance(500)
     assert not pending.is_done
     assert not waiting.is_done
     assert latest(broker) == 0
-    partition.release_high_watermark()
+    release_high_watermark(partition)
     broker.clock.advance(0)
     assert results(pending) == [(0, 0, 0), (1, 0, 0)]
     ((read,),) = [topic.partitions for topic in waiting.answer().responses]
@@ -68,7 +69,7 @@ def test_all_waits_until_readers_may_see_the_records(broker: BrokerInMemory) -> 
 
 
 def test_time_is_up_for_the_partition_that_is_held_and_for_no_other(broker: BrokerInMemory) -> None:
-    broker.cluster.partition("orders", 0).hold_high_watermark()
+    broker.hold_high_watermark("orders", 0)
     pending = produce(broker, 0, 1)
     broker.clock.advance(999)
     assert not pending.is_done
@@ -92,7 +93,7 @@ class _Elsewhere(Nodes):
 def test_another_broker_leads_meanwhile(broker: BrokerInMemory) -> None:
     nodes = broker.services.nodes = _Elsewhere(broker.cluster.node)
     partition = broker.cluster.partition("orders", 0)
-    partition.hold_high_watermark()
+    broker.hold_high_watermark("orders", 0)
     pending = produce(broker, 0, 1)
     partition.wake()
     broker.clock.advance(0)
@@ -106,7 +107,7 @@ def test_another_broker_leads_meanwhile(broker: BrokerInMemory) -> None:
 @pytest.mark.parametrize("acks", [0, 1])
 def test_who_asks_for_less_does_not_wait(broker: BrokerInMemory, acks: int) -> None:
     partition = broker.cluster.partition("orders", 0)
-    partition.hold_high_watermark()
+    broker.hold_high_watermark("orders", 0)
     pending = produce(broker, 0, acks=acks)
     assert pending.is_done
     assert (partition.log.high_watermark, partition.log.log_end_offset) == (0, 2)
@@ -115,26 +116,26 @@ def test_who_asks_for_less_does_not_wait(broker: BrokerInMemory, acks: int) -> N
 def test_what_was_shown_before_is_acknowledged_though_others_are_held(broker: BrokerInMemory) -> None:
     data = records(1, producer_id=broker.cluster.allocate_producer_id(), producer_epoch=0, base_sequence=0)
     assert results(produce(broker, 0, data=data)) == [(0, 0, 0)]
-    broker.cluster.partition("orders", 0).hold_high_watermark()
+    broker.hold_high_watermark("orders", 0)
     assert results(produce(broker, 0, data=data)) == [(0, 0, 0)]  # a duplicate of what everybody sees
 
 
 def test_a_lost_log_ends_the_waiting(broker: BrokerInMemory) -> None:
     partition = broker.cluster.partition("orders", 0)
-    partition.hold_high_watermark()
+    broker.hold_high_watermark("orders", 0)
     pending = produce(broker, 0)
     partition.take_offline(KafkaStorageError("the disk is gone"))
     assert results(pending) == [(0, KafkaStorageError.code, 0)]
-    partition.release_high_watermark()  # harmless
+    release_high_watermark(partition)  # harmless
 
 
 def test_a_client_that_leaves_is_waited_for_no_more(broker: BrokerInMemory) -> None:
     partition = broker.cluster.partition("orders", 0)
-    partition.hold_high_watermark()
+    broker.hold_high_watermark("orders", 0)
     pending = produce(broker, 0)
     pending.in_flight.cancel()
     assert not partition._subscribers
-    partition.release_high_watermark()
+    release_high_watermark(partition)
     assert not pending.is_done
 
 
@@ -143,9 +144,9 @@ def test_a_sync_is_waited_for_as_well(fails: bool) -> None:
     files = FaultyFiles()
     broker = BrokerInMemory(topics={"orders": 1}, config={"log.flush.interval.messages": "1"}, files=files)
     partition = broker.cluster.partition("orders", 0)
-    partition.hold_high_watermark()
+    broker.hold_high_watermark("orders", 0)
     pending = produce(broker, 0)
-    partition.release_high_watermark()
+    release_high_watermark(partition)
     assert not pending.is_done  # shown, but not synced
     if fails:
         files.fail("sync", errno.EIO)
@@ -155,8 +156,7 @@ def test_a_sync_is_waited_for_as_well(fails: bool) -> None:
 
 
 def test_records_are_not_deleted_above_the_high_watermark(broker: BrokerInMemory) -> None:
-    partition = broker.cluster.partition("orders", 0)
-    partition.hold_high_watermark()
+    broker.hold_high_watermark("orders", 0)
     produce(broker, 0, acks=1)
     asked = k21_delete_records.Partition(partition_index=0, offset=1)
     answer: Any = broker.ask(k21_delete_records.Request(topics=[k21_delete_records.Topic(name="orders", partitions=[asked])], timeout_ms=1))
