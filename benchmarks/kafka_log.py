@@ -26,7 +26,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from minibroker.spark import session as spark_session
-from minibroker.spark.kafka_log.schema import ALWAYS, DDL
+from minibroker.spark.kafka_log.options import ALWAYS, DDL
 from minibroker.spark.kafka_log.source import register
 from tests.support.broker_process import BrokerProcess
 from tests.support.kafka_process import KafkaProcess

@@ -7,8 +7,8 @@ import click
 from minibroker.cli.streams import words_of
 from minibroker.client.errors import ClientError, TimedOut, describe
 from minibroker.errors import ConfigurationError, CorruptLogError, KafkaError, RequestTimedOut, WireError
+from minibroker.spark.errors import SourceError
 from minibroker.spark.session import SparkUnavailableError
-from minibroker.spark.sources.errors import SourceError
 
 TIMED_OUT = 124
 

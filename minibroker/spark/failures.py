@@ -100,14 +100,19 @@ def causes_of(error: BaseException) -> Iterator[Cause]:
         is_silence = type(error).__module__.startswith("py4j.") and "Trace:" not in str(error)
         yield Cause("", ENDED) if is_silence else Cause(type(error).__name__, str(error))
         return
-    from py4j.protocol import Py4JError  # noqa: PLC0415  PySpark is an extra
-
     try:
         while java is not None:
             yield Cause(java.getClass().getSimpleName(), java.getMessage() or "")
             java = java.getCause()
-    except (Py4JError, OSError):
+    except jvm_errors():
         yield Cause("", ENDED)
+
+
+def jvm_errors() -> tuple[type[Exception], ...]:
+    """Return the exceptions of a call to Spark's JVM that fails, because the JVM is gone or otherwise."""
+    from py4j.protocol import Py4JError  # noqa: PLC0415  PySpark is an extra
+
+    return Py4JError, OSError
 
 
 def _of_python(causes: list[Cause]) -> Reason | None:

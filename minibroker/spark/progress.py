@@ -18,6 +18,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
+from minibroker.spark.failures import jvm_errors
+
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
@@ -139,11 +141,9 @@ class Progress:
         context = self._context
         if context is None:
             return IDLE
-        from py4j.protocol import Py4JError  # noqa: PLC0415  PySpark is an extra
-
         try:
             return status_of(context)
-        except (Py4JError, OSError):  # a stage of a moment ago, or a JVM that ends: the next look knows more
+        except jvm_errors():  # the stage is gone, or the JVM stops: the next look shows the state
             return IDLE
 
     def _show(self, current: Phase | None, status: JobStatus) -> None:

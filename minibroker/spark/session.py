@@ -20,16 +20,19 @@ import re
 import shutil
 import socket
 import sys
+import zipfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import minibroker
 from minibroker.spark.failures import reason_in_log
-from minibroker.spark.package import package_zip
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
 
 #: Spark and its connector have one version; later ones need artifacts that not every mirror carries.
 SPARK_VERSION = "4.0.0"
@@ -66,9 +69,7 @@ def missing() -> str | None:
     """What keeps Spark from starting on this machine, as one line for the user; None when nothing does."""
     if shutil.which("java") is None and not os.environ.get("JAVA_HOME"):
         return "Spark needs Java 17 or 21: install a JRE, or set JAVA_HOME"
-    try:
-        import pyspark  # noqa: F401, PLC0415  the extra may be absent, and is heavy
-    except ImportError:
+    if find_spec("pyspark") is None:
         return "PySpark is not installed: pip install 'minibroker[spark]'"
     return None
 
@@ -123,9 +124,7 @@ def kafka_session(
 
 def _start_jvm(properties: Mapping[str, str], log: Path) -> None:
     """Start Spark's process, unless it runs, with a file for all that it and its Python workers write."""
-    from pyspark import SparkConf, SparkContext  # noqa: PLC0415  heavy, and an extra
-    from pyspark.errors import PySparkRuntimeError  # noqa: PLC0415
-    from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
+    from pyspark import SparkConf, SparkContext, errors, java_gateway  # noqa: PLC0415  heavy, and an extra
 
     if SparkContext._gateway is not None:  # noqa: SLF001  PySpark has no other word for "it runs"
         return
@@ -135,8 +134,8 @@ def _start_jvm(properties: Mapping[str, str], log: Path) -> None:
         conf.set(name, value)
     with log.open("ab") as out:
         try:
-            gateway = launch_gateway(conf, {"stdout": out, "stderr": out})  # type: ignore[no-untyped-call]
-        except PySparkRuntimeError as error:
+            gateway = java_gateway.launch_gateway(conf, {"stdout": out, "stderr": out})  # type: ignore[no-untyped-call]
+        except errors.PySparkRuntimeError as error:
             reason = reason_in_log(log) or "Spark did not start"
             raise SparkUnavailableError(f"{reason} (Spark's log: {log})") from error
     SparkContext._ensure_initialized(gateway=gateway)  # noqa: SLF001  what getOrCreate would do with a gateway of its own
@@ -213,3 +212,51 @@ def _own_user_home(home: Path) -> Iterator[None]:
             del os.environ["SPARK_SUBMIT_OPTS"]
         else:
             os.environ["SPARK_SUBMIT_OPTS"] = before
+
+
+FOLDER = "artifacts"
+
+
+class Leftovers:
+    """Made before Spark starts; takes away what is new since then, as far as it is empty."""
+
+    def __init__(self, working_directory: Path) -> None:
+        self._folder = working_directory / FOLDER
+        self._was_there = self._folder.exists()
+        self._before = set(self._inner())
+
+    def remove(self) -> None:
+        """After Spark has stopped; whatever holds a file stays, and so does what was there before."""
+        for path in self._inner():
+            if path not in self._before:
+                with suppress(OSError):
+                    path.rmdir()
+        if not self._was_there:
+            with suppress(OSError):
+                self._folder.rmdir()
+
+    def _inner(self) -> list[Path]:
+        return list(self._folder.glob("spark-*"))
+
+
+#: zip has no time before this one; the same sources make the same file
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+
+
+def package_zip(home: Path) -> Path:
+    """Write `home/packages/minibroker-HASH.zip`, unless it is there, and return its path."""
+    root = Path(minibroker.__file__).parent
+    contents = {f"minibroker/{path.relative_to(root).as_posix()}": path.read_bytes() for path in sorted(root.rglob("*.py"))}
+    digest = hashlib.sha256()
+    for name, content in contents.items():
+        digest.update(f"{name}\0{len(content)}\0".encode() + content)
+    target = home / "packages" / f"minibroker-{digest.hexdigest()[:16]}.zip"
+    if target.exists():
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    partial = target.with_suffix(f".{os.getpid()}")
+    with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in contents.items():
+            archive.writestr(zipfile.ZipInfo(name, _EPOCH), content)
+    partial.replace(target)
+    return target

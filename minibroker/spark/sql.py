@@ -11,13 +11,12 @@ from collections.abc import Collection
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
+from minibroker.spark.errors import SourceError
 from minibroker.spark.kafka_log.directory import open_folders
 from minibroker.spark.kafka_log.options import parse_options
 from minibroker.spark.sources.cluster import ClusterSource
-from minibroker.spark.sources.columns import COLUMNS
-from minibroker.spark.sources.errors import SourceError
 from minibroker.spark.sources.positions import EARLIEST, LATEST, Position
-from minibroker.spark.sources.ranges import ResolvedTopics
+from minibroker.spark.sources.ranges import COLUMNS, ResolvedTopics
 from minibroker.spark.sources.source import TopicSource
 from minibroker.spark.sources.table import TableSource
 from minibroker.storage.files import RealFiles

@@ -28,8 +28,7 @@ from minibroker.client.consumer import Consumer
 from minibroker.client.offsets import LATEST, READ_COMMITTED, READ_UNCOMMITTED, FoundOffset, list_offsets
 from minibroker.errors import UnknownTopicOrPartition
 from minibroker.spark import session as spark_session
-from minibroker.spark.replay.ledger import parse_ranges
-from minibroker.spark.replay.names import ledger_of
+from minibroker.spark.replay.ledger import ledger_of, parse_ranges
 from tests.support.broker_process import BrokerProcess
 from tests.support.soak import seed, times
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from minibroker.spark.leftovers import Leftovers
+from minibroker.spark.session import Leftovers
 
 
 def test_what_spark_left_is_taken_away(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from minibroker.spark import session
-from minibroker.spark.package import package_zip
+from minibroker.spark.session import package_zip
 
 
 @pytest.mark.parametrize("master", ["local", "local[*]", "local[2]", "local[4, 2]", "yarn", "k8s://https://x:443"])

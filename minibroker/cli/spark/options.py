@@ -28,9 +28,10 @@ import click
 
 from minibroker.cli.options import bootstrap_option, output_option, pairs
 from minibroker.spark import session as spark_session
-from minibroker.spark.leftovers import Leftovers
+from minibroker.spark.errors import SourceError
+from minibroker.spark.failures import explain, is_sparks, jvm_errors
 from minibroker.spark.progress import Progress, phase
-from minibroker.spark.sources.errors import SourceError
+from minibroker.spark.session import Leftovers
 from minibroker.spark.sources.positions import Position, parse_position
 
 if TYPE_CHECKING:
@@ -51,12 +52,10 @@ def open_session(app_name: str, **settings: Any) -> SparkSession:
 
 def close_session(spark: SparkSession) -> None:
     """Stop Spark, unless its JVM is gone already."""
-    from py4j.protocol import Py4JError  # noqa: PLC0415  PySpark is an extra
-
     try:
         spark.sparkContext.cancelAllJobs()
         spark.stop()
-    except (Py4JError, OSError):
+    except jvm_errors():
         return
 
 
@@ -117,10 +116,8 @@ class SparkRun:
 
     def _failure(self, error: BaseException) -> click.ClickException | None:
         """An exception of Spark's as one line, which names the log where that says more; None for others, which go on as they are."""
-        if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] in EXTRA:
-            return click.ClickException(f"{error.name} is not installed: pip install 'minibroker[spark]'")
-        from minibroker.spark.failures import explain, is_sparks  # noqa: PLC0415  only a failure pays for it
-
+        if isinstance(error, ModuleNotFoundError) and (package := (error.name or "").partition(".")[0]) in EXTRA:
+            return click.ClickException(f"{package} is not installed: pip install 'minibroker[spark]'")
         if not is_sparks(error):
             return None
         reason = explain(error)

@@ -80,7 +80,7 @@ def replay(
     """
     from minibroker.spark.replay import Creation  # noqa: PLC0415  --help needs none of it
     from minibroker.spark.replay import replay as start  # noqa: PLC0415
-    from minibroker.spark.replay.names import check_name  # noqa: PLC0415
+    from minibroker.spark.replay.ledger import check_name  # noqa: PLC0415
 
     check_name(name)
     require_folder(table)

@@ -15,9 +15,9 @@ from minibroker.spark.archive.planning import OVERLAPS, Allowed, Plan, plan, por
 from minibroker.spark.archive.runs import MakeFrame, RunWriter, parallelism
 from minibroker.spark.archive.staging import COMPRESSIONS, task_counts
 from minibroker.spark.archive.store import ArchiveStore, Recovered
+from minibroker.spark.errors import SourceError
 from minibroker.spark.progress import phase
 from minibroker.spark.sources.cluster import ClusterSource
-from minibroker.spark.sources.errors import SourceError
 from minibroker.spark.sources.log_directory import LogDirectorySource
 from minibroker.spark.sources.positions import EARLIEST, LATEST, Position, as_position
 from minibroker.spark.sources.ranges import PartitionRange, layers

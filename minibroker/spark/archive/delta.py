@@ -17,15 +17,16 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from pyspark.sql import Observation
+from pyspark.sql import functions as F  # noqa: N812  as PySpark's own documentation calls it
+
 from minibroker.spark.archive.manifest import DELTA, ArchivedTopic, Gap, Run, StreamPlace, decode_run, encode_run
 from minibroker.spark.archive.planning import check_ids
 from minibroker.spark.archive.runs import MakeFrame, RunWriter, archived_ranges, folders_of, parallelism, topics_after, with_new
 from minibroker.spark.archive.staging import Counted, archived_frame, check_partitions, task_counts
 from minibroker.spark.archive.store import OURS, Attempt, Recovered
-from minibroker.spark.sources.columns import SCHEMA
-from minibroker.spark.sources.conditions import any_of
-from minibroker.spark.sources.errors import SourceError
-from minibroker.spark.sources.ranges import PartitionRange
+from minibroker.spark.errors import SourceError
+from minibroker.spark.sources.ranges import SCHEMA, PartitionRange, any_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -67,9 +68,6 @@ class DeltaRunWriter(RunWriter):
         stream: StreamPlace | None = None,
     ) -> Run:
         """One run, as RunWriter's."""
-        from pyspark.sql import Observation  # noqa: PLC0415  an extra
-        from pyspark.sql import functions as F  # noqa: N812, PLC0415
-
         check_ids(topics, self.source.topic_ids(sorted({each.topic for each in ranges} | {gap.topic for gap in gaps})))
         attempt = self.store.begin()
         topics = with_new(self.archived(), topics)
@@ -129,8 +127,6 @@ class DeltaRunWriter(RunWriter):
 
     def _count(self, topics: Sequence[ArchivedTopic], ranges: Sequence[PartitionRange]) -> dict[tuple[str, int], Counted]:
         """What the table has of these ranges."""
-        from pyspark.sql import functions as F  # noqa: N812, PLC0415  an extra
-
         folders = folders_of(topics)
         conditions = [
             (F.col("topic") == folders[each.topic])

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from minibroker.spark.sources.errors import SourceError
+from minibroker.spark.errors import SourceError
 
 #: what file systems say that know no hard links, or no locks
 NOT_SUPPORTED = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.ENOLCK, errno.EINVAL})

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
 
+from pyspark.sql import functions as F  # noqa: N812  as PySpark's own documentation calls it
+
 from minibroker.spark.archive.files import LocalTableFiles, local_path
 from minibroker.spark.archive.hadoop_files import open_folder
 from minibroker.spark.archive.manifest import DELTA, ArchivedTopic, Manifest, Run, current
 from minibroker.spark.archive.store import ArchiveStore
-from minibroker.spark.sources.columns import COLUMNS, SCHEMA
-from minibroker.spark.sources.errors import SourceError
+from minibroker.spark.errors import SourceError
+from minibroker.spark.sources.ranges import COLUMNS, SCHEMA
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -104,8 +106,6 @@ def _files(spark: SparkSession, store: ArchiveStore, runs: Sequence[Run], folder
 
 def _named(frame: DataFrame, folders: dict[str, str]) -> DataFrame:
     """Topics by their own names, for those that are asked for."""
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415  an extra
-
     if not folders:
         return frame.sparkSession.createDataFrame([], f"{SCHEMA}, date date")
     frame = frame.where(F.col("topic").isin(list(folders)))

@@ -11,8 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pyspark.sql import Observation
+from pyspark.sql import functions as F  # noqa: N812  as PySpark's own documentation calls it
+
 from minibroker.spark.archive.files import FoundFile, TableFiles
-from minibroker.spark.sources.errors import SourceError
+from minibroker.spark.errors import SourceError
 from minibroker.spark.sources.ranges import PartitionRange
 
 if TYPE_CHECKING:
@@ -62,8 +65,6 @@ def task_counts(ranges: Sequence[PartitionRange], parallelism: int) -> tuple[int
 
 def archived_frame(frame: DataFrame, folders: Mapping[str, str]) -> DataFrame:
     """The columns of an archive: those of the source, `topic` by the name of its folder, and `date`."""
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415  an extra
-
     moved = {topic: folder for topic, folder in folders.items() if topic != folder}
     topic = F.col("topic")
     if moved:
@@ -99,9 +100,6 @@ def stage(
     Raises:
         SourceError: what is there is not what was read; nothing of it may be committed.
     """
-    from pyspark.sql import Observation  # noqa: PLC0415  an extra
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415
-
     spark = frame.sparkSession
     seen = Observation()
     rows = archived_frame(frame, folders).coalesce(writing_tasks).observe(seen, F.count(F.lit(1)).alias("count"))
@@ -129,8 +127,6 @@ def stage(
 
 def count(files: TableFiles, spark: SparkSession, data: str) -> Staged:
     """What the files of a staging folder have, by their columns `partition` and `offset`."""
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415
-
     found = [file for file in files.below(data) if file.path.startswith("topic=") and file.path.endswith(".parquet")]
     if not found:
         return Staged((), {})

@@ -29,7 +29,7 @@ from typing import NamedTuple
 
 from minibroker.spark.archive.files import TableFiles
 from minibroker.spark.archive.manifest import ArchivedFile, Identity, Run, decode_identity, decode_run, encode_identity, encode_run
-from minibroker.spark.sources.errors import SourceError
+from minibroker.spark.errors import SourceError
 
 OURS = "_minibroker"
 DEAD = "dead-"

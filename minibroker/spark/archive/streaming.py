@@ -11,6 +11,8 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from pyspark.errors import StreamingQueryException
+
 from minibroker.client.errors import ClientError
 from minibroker.clock import Clock
 from minibroker.errors import CorruptLogError, KafkaError
@@ -21,8 +23,8 @@ from minibroker.spark.archive.manifest import PARQUET, ArchivedTopic, Run, Strea
 from minibroker.spark.archive.planning import Allowed, check_ids, plan
 from minibroker.spark.archive.runs import RunWriter, with_new
 from minibroker.spark.archive.store import Recovered
+from minibroker.spark.errors import SourceError
 from minibroker.spark.sources.cluster import ClusterSource
-from minibroker.spark.sources.errors import SourceError
 from minibroker.spark.sources.positions import EARLIEST, Position, as_position
 from minibroker.spark.sources.ranges import PartitionRange, ResolvedTopics
 from minibroker.spark.sources.source import RecordSource
@@ -53,8 +55,6 @@ class ArchiveStream:
 
     def wait(self, timeout_s: int | None = None) -> bool:
         """Wait for its end; False when the time was over before. SourceError, or what Spark says, when it failed."""
-        from pyspark.errors import StreamingQueryException  # noqa: PLC0415  an extra
-
         if self.query is None:
             return True
         try:

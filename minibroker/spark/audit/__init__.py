@@ -12,13 +12,9 @@ No window, sort or task ever spans a whole partition of a topic. sides, extents,
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
+from minibroker.spark.audit.auditing import audit
 from minibroker.spark.audit.result import AuditResult, Difference, DifferentRange, NotCompared, PartitionAudit, SeenRecord
 from minibroker.spark.audit.sides import Side, parse_side
-
-if TYPE_CHECKING:
-    from minibroker.spark.audit.auditing import audit
 
 __all__ = [
     "AuditResult",
@@ -31,12 +27,3 @@ __all__ = [
     "audit",
     "parse_side",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    """`audit` needs PySpark, which is an extra; the rest does not."""
-    if name == "audit":
-        from minibroker.spark.audit.auditing import audit  # noqa: PLC0415  see above
-
-        return audit
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -10,15 +10,13 @@ from pyspark import StorageLevel
 
 from minibroker.spark.audit.by_offset import ByOffset
 from minibroker.spark.audit.by_order import ByOrder
-from minibroker.spark.audit.comparing import PartitionFigures, by_partition, first_different
-from minibroker.spark.audit.details import MAX_DETAILED, describe
-from minibroker.spark.audit.digest import DEFAULT_COLUMNS, check_columns
+from minibroker.spark.audit.comparing import DEFAULT_COLUMNS, PartitionFigures, by_partition, check_columns, first_different
 from minibroker.spark.audit.extents import Bounding, Extent, Key, check_common, extents_by_offset, extents_by_order, span
-from minibroker.spark.audit.reading import SideReader
+from minibroker.spark.audit.reading import MAX_DETAILED, SideReader, describe
 from minibroker.spark.audit.result import AuditResult, Difference, DifferentRange, PartitionAudit
 from minibroker.spark.audit.sides import Side, name_of, parse_side, ranges_of
+from minibroker.spark.errors import SourceError
 from minibroker.spark.progress import phase
-from minibroker.spark.sources.errors import SourceError
 from minibroker.spark.sources.positions import EARLIEST, EARLIEST_OFFSET, LATEST, LATEST_OFFSET, Position, as_position
 from minibroker.spark.sources.ranges import PartitionRange
 from minibroker.spark.sources.table import TableSource

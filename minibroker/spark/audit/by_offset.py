@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
 
 from minibroker.spark.audit.comparing import BUCKET, PARTITION, POSITION, PartitionFigures, bucket_of, compare
-from minibroker.spark.audit.details import Found
 from minibroker.spark.audit.extents import Extent, Key, Ranges
-from minibroker.spark.audit.reading import SideReader
+from minibroker.spark.audit.reading import Found, SideReader
 from minibroker.spark.audit.result import CHANGED, DUPLICATE_LEFT, DUPLICATE_RIGHT, MISSING_LEFT, MISSING_RIGHT
 
 if TYPE_CHECKING:

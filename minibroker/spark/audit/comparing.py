@@ -6,16 +6,59 @@ where it reads, and only a row for each group and task is moved.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
 
-from minibroker.spark.audit.digest import high_half, low_half
 from minibroker.spark.audit.result import LEFT, RIGHT, DifferentRange
+from minibroker.spark.errors import SourceError
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+
+
+#: what can be compared of a record
+COLUMNS = ("key", "value", "headers", "timestamp", "timestampType")
+DEFAULT_COLUMNS = COLUMNS[:4]
+
+LOW_HALF = 0xFFFFFFFF
+
+
+def check_columns(columns: Iterable[str]) -> tuple[str, ...]:
+    """The columns, each once, in the order of COLUMNS; SourceError for another one, or none."""
+    given = set(columns)
+    unknown = sorted(given - set(COLUMNS))
+    if unknown:
+        raise SourceError(f"an audit cannot compare {unknown[0]!r}: it can compare {', '.join(COLUMNS)}")
+    if not given:
+        raise SourceError(f"no column is given to compare: choose some of {', '.join(COLUMNS)}")
+    return tuple(name for name in COLUMNS if name in given)
+
+
+def digest(columns: Sequence[str]) -> Column:
+    """A long for each record."""
+    return F.xxhash64(*(part for name in columns for part in _parts(name)))
+
+
+def _parts(name: str) -> list[Column]:
+    column = F.col(name)
+    if name != "headers":
+        return [column.isNull(), column]
+    # No headers are null in some sources and an empty array in others.
+    as_json = F.to_json(column, {"ignoreNullFields": "true"})
+    return [F.when(F.size(column) > 0, F.xxhash64(as_json)).otherwise(F.lit(0))]
+
+
+def low_half(value: Column) -> Column:
+    """The lower 32 bits, as a number that is not negative."""
+    return value.bitwiseAND(F.lit(LOW_HALF))
+
+
+def high_half(value: Column) -> Column:
+    """The upper 32 bits, as a number that is not negative."""
+    return F.shiftrightunsigned(value, 32)
+
 
 PARTITION = ("topic", "partition")
 POSITION = "position"  #: what finds the partner: the offset, or the number

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from minibroker.spark.audit.result import LEFT, RIGHT, NotCompared
-from minibroker.spark.sources.errors import SourceError
+from minibroker.spark.errors import SourceError
 from minibroker.spark.sources.ranges import PartitionRange, common, without
 
 Key = tuple[str, int]  #: topic (as it is called on the left) and partition

@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
 
-from minibroker.spark.audit.comparing import DIGEST, PARTITION
-from minibroker.spark.audit.digest import digest
-from minibroker.spark.audit.result import SeenRecord
+from minibroker.spark.audit.comparing import DIGEST, PARTITION, digest
+from minibroker.spark.audit.extents import Key
+from minibroker.spark.audit.result import CHANGED, Difference, SeenRecord
 from minibroker.spark.audit.sides import Side
 from minibroker.spark.sources.ranges import PartitionRange
 from minibroker.spark.sources.table import TableSource
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
+
 
 PREVIEW_SIZE = 64  #: bytes of a key or a value that are shown
 PREVIEW_HEADERS = 8
@@ -126,3 +127,49 @@ def _time(micros: int | None) -> str | None:
         return None
     moment = _EPOCH + timedelta(microseconds=micros)
     return moment.isoformat(timespec="microseconds" if micros % 1000 else "milliseconds").replace("+00:00", "Z")
+
+
+MAX_DETAILED = 100  #: partitions whose first difference is looked for
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Where a partition first differs; see Difference. Digests tell records of one offset apart; None: any."""
+
+    topic: str
+    partition: int
+    kind: str
+    position: int
+    count: int
+    left_offset: int | None
+    right_offset: int | None
+    left_digest: int | None = None
+    right_digest: int | None = None
+
+
+def describe(found: Sequence[Found], left: SideReader, right: SideReader) -> dict[Key, Difference]:
+    """The records of each place, read again from both sides."""
+    lefts = left.seen([(each.topic, each.partition, each.left_offset) for each in found if each.left_offset is not None])
+    rights = right.seen([(each.topic, each.partition, each.right_offset) for each in found if each.right_offset is not None])
+    differences = {}
+    for each in found:
+        ones = _of(lefts.get((each.topic, each.partition, each.left_offset or 0), ()), each.left_digest)
+        others = _of(rights.get((each.topic, each.partition, each.right_offset or 0), ()), each.right_digest)
+        one = ones[0].record if ones and each.left_offset is not None else None
+        other = others[0].record if others and each.right_offset is not None else None
+        changed = _changed(ones, others, left.columns) if each.kind == CHANGED else ()
+        differences[each.topic, each.partition] = Difference(each.kind, changed, each.position, each.count, one, other)
+    return differences
+
+
+def _of(seen: Iterable[Seen], digest: int | None) -> list[Seen]:
+    return sorted((each for each in seen if digest is None or each.digest == digest), key=lambda each: each.digest)
+
+
+def _changed(ones: Sequence[Seen], others: Sequence[Seen], columns: Sequence[str]) -> tuple[str, ...]:
+    """The columns whose values are not the same."""
+    return tuple(
+        name
+        for index, name in enumerate(columns)
+        if {each.column_digests[index] for each in ones} != {each.column_digests[index] for each in others}
+    )

@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pyspark.sql import functions as F  # noqa: N812  as PySpark's own documentation calls it
+
+from minibroker.spark.errors import SourceError
 from minibroker.spark.sources.cluster import ClusterSource
-from minibroker.spark.sources.errors import SourceError
 from minibroker.spark.sources.log_directory import LogDirectorySource
 from minibroker.spark.sources.positions import EARLIEST, EARLIEST_OFFSET, LATEST, LATEST_OFFSET, Position
 from minibroker.spark.sources.ranges import PartitionRange
@@ -112,8 +114,6 @@ def _numbers(frame: DataFrame, ranges: Sequence[PartitionRange], position: Posit
 
 def _by_time(frame: DataFrame, time_ms: int) -> dict[tuple[str, int], int]:
     """The first offset as late as a time, of each partition that has one."""
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415  an extra
-
     late = frame.where(F.col("timestamp") >= F.timestamp_millis(F.lit(time_ms)))
     return {
         (row["topic"], row["partition"]): row["first"]

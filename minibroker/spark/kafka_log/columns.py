@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from minibroker.spark.kafka_log.fields import Fields, Headers
-from minibroker.spark.kafka_log.schema import CORRUPT_RECORD, HEADERS
+from minibroker.spark.kafka_log.options import CORRUPT_RECORD, HEADERS
 
 NO_TIMESTAMP_TYPE = -1
 

@@ -14,6 +14,12 @@ from typing import Any, TypeVar
 
 import numba  # type: ignore[import-not-found, unused-ignore]
 import numpy as np
+import pyarrow as pa
+
+from minibroker.spark.kafka_log.columns import TYPES, header_array
+from minibroker.spark.kafka_log.fields import MalformedBatchError
+from minibroker.spark.kafka_log.options import HEADERS
+from minibroker.spark.kafka_log.split import MIN_RECORD_SIZE
 
 START, STOP, RECORD_COUNT, BASE_OFFSET, LAST_OFFSET_DELTA, BASE_TIMESTAMP, IS_APPEND_TIME, MAX_TIMESTAMP = range(8)
 KEY, VALUE, RECORD_HEADERS = 0, 2, 4  #: rows of spans: where it begins, and behind it the length (-1: null) or, of headers, the count
@@ -170,7 +176,7 @@ def decode(  # noqa: C901, PLR0912, PLR0917  one loop in one piece: called funct
 
 
 @_compile("UniTuple(int64, 2)(int64[::1])")
-def total(lengths: Any) -> tuple[int, int]:
+def total_size(lengths: Any) -> tuple[int, int]:
     """Bytes of all values, and how many are null."""
     total = 0
     nulls = 0
@@ -201,7 +207,7 @@ def gather(  # noqa: PLR0917  called by position: a name costs a look-up, and nu
 
 
 @_compile(f"void({_BYTES}, int64[::1], int64[::1], int64[:, ::1])")
-def headers(data: Any, starts: Any, counts: Any, spans: Any) -> None:
+def fill_header_spans(data: Any, starts: Any, counts: Any, spans: Any) -> None:
     """The spans of key and value of each header of records that were taken before."""
     column = 0
     for row in range(len(starts)):
@@ -212,3 +218,72 @@ def headers(data: Any, starts: Any, counts: Any, spans: Any) -> None:
                 spans[field, column] = position - max(length, 0)
                 spans[field + 1, column] = length
             column += 1
+
+
+_NOTHING = np.empty(0, np.uint8)
+
+
+class CompiledColumns:
+    """The records in [start_offset, end_offset) of the batches, an array as described above, whose payloads are in `data`.
+
+    MalformedBatchError for the first batch whose records are not what it announces.
+    """
+
+    def __init__(self, data: np.ndarray, batches: np.ndarray, start_offset: int, end_offset: int) -> None:
+        counts = batches[:, RECORD_COUNT]
+        too_many = np.flatnonzero((counts < 0) | (counts > (batches[:, STOP] - batches[:, START]) // MIN_RECORD_SIZE))
+        if too_many.size:
+            raise MalformedBatchError(REASONS[MISFIT], int(too_many[0]))
+        size = int(counts.sum())
+        self._data = data
+        self._offsets = np.empty(size, np.int64)
+        self._timestamps = np.empty(size, np.int64)
+        self._types = np.empty(size, np.int32)
+        self._spans = np.empty((6, size), np.int64)
+        arrays = (self._offsets, self._timestamps, self._types, self._spans)
+        self.count, wrong, batch = decode(data, batches, start_offset, end_offset, *arrays)
+        if wrong:
+            raise MalformedBatchError(REASONS[wrong], batch)
+
+    def array(self, role: str) -> pa.Array:
+        """One of `key`, `value`, `offset`, `timestamp`, `timestampType`, `headers`."""
+        match role:
+            case "key":
+                return self._bytes(self._span(KEY), self._span(KEY + 1))
+            case "value":
+                return self._bytes(self._span(VALUE), self._span(VALUE + 1))
+            case "offset":
+                return self._numbers("offset", self._offsets)
+            case "timestamp":
+                return self._numbers("timestamp", self._timestamps)
+            case "timestampType":
+                return self._numbers("timestampType", self._types)
+            case _:
+                return self._headers()
+
+    def _span(self, number: int) -> np.ndarray:
+        span: np.ndarray = self._spans[number, : self.count]
+        return span
+
+    def _numbers(self, role: str, numbers: np.ndarray) -> pa.Array:
+        return pa.Array.from_buffers(TYPES[role], self.count, [None, pa.py_buffer(numbers)])
+
+    def _bytes(self, starts: np.ndarray, lengths: np.ndarray) -> pa.Array:
+        size, null_count = total_size(lengths)
+        if null_count == len(lengths):
+            return pa.nulls(len(lengths), pa.binary())
+        offsets = np.empty(len(lengths) + 1, np.int32)
+        values = pa.allocate_buffer(size)
+        validity = np.zeros((len(lengths) + 7) // 8, np.uint8) if null_count else _NOTHING
+        gather(self._data, starts, lengths, offsets, np.frombuffer(values, np.uint8), validity)
+        buffers = [pa.py_buffer(validity) if null_count else None, pa.py_buffer(offsets), values]
+        return pa.Array.from_buffers(pa.binary(), len(lengths), buffers, null_count)
+
+    def _headers(self) -> pa.Array:
+        counts = self._span(RECORD_HEADERS + 1)
+        if not counts.any():
+            return pa.nulls(self.count, TYPES[HEADERS])
+        spans = np.empty((4, int(counts.sum())), np.int64)
+        fill_header_spans(self._data, self._span(RECORD_HEADERS), counts, spans)
+        keys = self._bytes(spans[KEY], spans[KEY + 1])
+        return header_array(keys, self._bytes(spans[VALUE], spans[VALUE + 1]), counts)

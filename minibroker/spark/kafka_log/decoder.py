@@ -54,8 +54,7 @@ class Decoder:
 def compiled_decode() -> Decode | None:
     """Machine code; None where numba is not installed."""
     try:
-        from minibroker.spark.kafka_log import compiled  # noqa: PLC0415  numba is optional, and heavy
-        from minibroker.spark.kafka_log.compiled_columns import CompiledColumns  # noqa: PLC0415
+        from minibroker.spark.kafka_log import compiled  # noqa: PLC0415  numba is optional, and takes half a second
     except ImportError:
         return None
 
@@ -70,7 +69,7 @@ def compiled_decode() -> Decode | None:
         batches[:, compiled.BASE_TIMESTAMP] = headers["base_timestamp"]
         batches[:, compiled.IS_APPEND_TIME] = (headers["attributes"] & LOG_APPEND_TIME_FLAG) != 0
         batches[:, compiled.MAX_TIMESTAMP] = headers["max_timestamp"]
-        return CompiledColumns(group.data, batches, start_offset, end_offset)
+        return compiled.CompiledColumns(group.data, batches, start_offset, end_offset)
 
     return decode
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from minibroker.errors import CorruptLogError
+from minibroker.spark.errors import OptionError
 from minibroker.spark.kafka_log.folder import PartitionFolder
-from minibroker.spark.kafka_log.options import OptionError, ReadOptions
+from minibroker.spark.kafka_log.options import ReadOptions
 from minibroker.storage.files import Files
 from minibroker.storage.log_file_names import LOG, parse_file_name, parse_folder_name
 from minibroker.storage.meta_properties import NAME as META_PROPERTIES

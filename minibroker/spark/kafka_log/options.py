@@ -24,8 +24,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from minibroker.spark.errors import OptionError
 from minibroker.spark.kafka_log.ranges import FAILFAST, PERMISSIVE, READ_COMMITTED, READ_UNCOMMITTED
-from minibroker.spark.sources.errors import SourceError
+
+HEADERS = "headers"
+CORRUPT_RECORD = "_corrupt_record"  #: what the column is called here; users give it a name of theirs
+
+ALWAYS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
+
+DDL = {
+    "key": "binary",
+    "value": "binary",
+    "topic": "string",
+    "partition": "int",
+    "offset": "long",
+    "timestamp": "timestamp",
+    "timestampType": "int",
+    HEADERS: "array<struct<key: string, value: binary>>",
+    CORRUPT_RECORD: "string",
+}
+
 
 EARLIEST = -2
 LATEST = -1
@@ -33,10 +51,6 @@ MAX_PARTITION_BYTES = 128 * 1024 * 1024  #: a task costs Spark some 50 ms before
 INTERNAL_TOPICS = frozenset({"__cluster_metadata", "__consumer_offsets", "__transaction_state", "__share_group_state"})
 
 _NAMED_OFFSETS = {"earliest": EARLIEST, "latest": LATEST}
-
-
-class OptionError(SourceError):
-    """An option of `kafka-log` that cannot be followed."""
 
 
 @dataclass(frozen=True, slots=True)

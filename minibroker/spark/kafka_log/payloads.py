@@ -5,12 +5,46 @@ Memory that was touched before costs nothing to touch again, and records that ar
 
 from __future__ import annotations
 
+from struct import Struct
+
 import numpy as np
 from cramjam import DecompressionError, lz4
 
 from minibroker.records.compression import MAX_DECOMPRESSED_BYTES, Compression, decompress
 from minibroker.spark.kafka_log.fields import PADDING
-from minibroker.spark.kafka_log.lz4_blocks import block_bytes, plain_blocks
+
+HEADER_SIZE = 7
+#: all headers of plain frames, and how large their blocks can become
+BLOCK_BYTES = {
+    bytes.fromhex("04224d18604082"): 64 << 10,
+    bytes.fromhex("04224d186050fb"): 256 << 10,
+    bytes.fromhex("04224d18606051"): 1 << 20,
+    bytes.fromhex("04224d18607073"): 4 << 20,
+}
+NOT_COMPRESSED = 1 << 31
+
+_unpack_size = Struct("<I").unpack_from
+
+
+def block_bytes(data: bytes, start: int) -> int:
+    """How large a block of the plain frame that begins at `start` can become; 0 when there begins none."""
+    return BLOCK_BYTES.get(data[start : start + HEADER_SIZE], 0)
+
+
+def plain_blocks(data: bytes, start: int, stop: int) -> list[tuple[int, int, bool]]:
+    """The blocks of the plain frame data[start:stop]: where each begins and ends, and whether it is compressed. None: it is broken."""
+    blocks: list[tuple[int, int, bool]] = []
+    position, last = start + HEADER_SIZE, stop - 4
+    while position <= last:
+        size = _unpack_size(data, position)[0]
+        position += 4
+        if not size:
+            return blocks if position == stop else []
+        end = position + (size & ~NOT_COMPRESSED)
+        blocks.append((position, end, size < NOT_COMPRESSED))
+        position = end
+    return []
+
 
 decompress_block_into = lz4.decompress_block_into
 

@@ -11,25 +11,28 @@ schema of fewer columns (`.schema("value binary, offset long")`) only these are 
 
 from __future__ import annotations
 
+import gc
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from zipimport import zipimporter
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 
 from minibroker.errors import CorruptLogError, KafkaError
-from minibroker.spark.kafka_log.options import OptionError, ReadOptions, parse_options
+from minibroker.spark.errors import OptionError
+from minibroker.spark.kafka_log.options import ALWAYS, CORRUPT_RECORD, DDL, HEADERS, ReadOptions, parse_options
 from minibroker.spark.kafka_log.plan import plan
 from minibroker.spark.kafka_log.ranges import LogRange
-from minibroker.spark.kafka_log.schema import ALWAYS, CORRUPT_RECORD, DDL, HEADERS
 from minibroker.spark.kafka_log.stream import StreamPlanner
-from minibroker.spark.kafka_log.worker import settle
 from minibroker.storage.files import RealFiles
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
+
 
 NAME = "kafka-log"
 
@@ -110,14 +113,13 @@ class _Reading:
         if partition is None:
             return
         # Only executors decode: the processes that Spark starts to ask for a schema or a plan are spared numba and Arrow.
-        from minibroker.spark.kafka_log.columns import TableBuilder  # noqa: PLC0415
-        from minibroker.spark.kafka_log.reader import RangeReader  # noqa: PLC0415
+        from minibroker.spark.kafka_log import columns, reader  # noqa: PLC0415  only executors decode
 
         settle()
         wanted = partition.value
-        builder = TableBuilder(wanted.topic, wanted.partition, self._names, self._options.corrupt_column)
-        reader = RangeReader(RealFiles(), wanted, builder, is_permissive=self._options.is_permissive)
-        yield from reader.record_batches()
+        builder = columns.TableBuilder(wanted.topic, wanted.partition, self._names, self._options.corrupt_column)
+        range_reader = reader.RangeReader(RealFiles(), wanted, builder, is_permissive=self._options.is_permissive)
+        yield from range_reader.record_batches()
 
 
 class KafkaLogReader(_Reading, DataSourceReader):  # type: ignore[misc]
@@ -153,3 +155,17 @@ class KafkaLogStreamReader(_Reading, DataSourceStreamReader):  # type: ignore[mi
 
 
 __all__ = ["NAME", "CorruptLogError", "KafkaError", "KafkaLogDataSource", "LogPartition", "OptionError", "plan_reads", "register"]
+
+
+_settled_modules = 0
+
+
+def settle() -> None:
+    """Spare this process both, when modules were imported since the last call."""
+    global _settled_modules  # noqa: PLW0603  it is the process that settles
+    if len(sys.modules) != _settled_modules:
+        _settled_modules = len(sys.modules)
+        gc.freeze()
+    for path, finder in list(sys.path_importer_cache.items()):
+        if isinstance(finder, zipimporter):
+            del sys.path_importer_cache[path]

@@ -14,7 +14,7 @@ records are in it is told by old offsets alone, so that tasks, drivers and broke
 
 from __future__ import annotations
 
-from minibroker.spark.replay.errors import ReplayError
+from minibroker.spark.errors import ReplayError
 from minibroker.spark.replay.job import ReplayedPartition, ReplayResult, Tuning, replay
 from minibroker.spark.replay.mapping import read_mapping
 from minibroker.spark.replay.targets import Creation

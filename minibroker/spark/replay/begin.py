@@ -16,9 +16,8 @@ from minibroker.client.own_transaction import OwnTransaction
 from minibroker.client.topic_ids import topic_id_of
 from minibroker.client.transactions import OPEN_STATES, list_transactions
 from minibroker.errors import InvalidProducerEpoch, ProducerFenced, UnknownTopicOrPartition
-from minibroker.spark.replay.errors import ReplayError
-from minibroker.spark.replay.ledger import RUN, Ledger, Run
-from minibroker.spark.replay.names import LEDGER_PARTITION, check_name, group_of, ledger_of, transactional_id
+from minibroker.spark.errors import ReplayError
+from minibroker.spark.replay.ledger import LEDGER_PARTITION, RUN, Ledger, Run, check_name, group_of, ledger_of, transactional_id
 from minibroker.spark.replay.sender import BatchSender
 from minibroker.spark.replay.targets import ensure_topic
 from minibroker.spark.replay.writer import committed, packed_value

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import TYPE_CHECKING
 
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import functions as F  # noqa: N812  as PySpark's own documentation calls it
+
 from minibroker.client.leaders import TopicPartition
-from minibroker.spark.replay.errors import ReplayError
-from minibroker.spark.replay.placement import spread_numbers
+from minibroker.spark.errors import ReplayError
+from minibroker.spark.failures import reason_of
 from minibroker.spark.replay.task import HEADERS, KEY, OFFSET, TARGET, TIMESTAMP, VALUE
 from minibroker.spark.replay.writer import Target
-from minibroker.spark.sources.conditions import all_of
+from minibroker.spark.sources.positions import EARLIEST, LATEST, Position
+from minibroker.spark.sources.ranges import all_of
+from minibroker.spark.sources.resolution import Bounds, resolve_ranges
+from minibroker.spark.sources.table import TableSource
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
+
 
 SOURCE_TOPIC, TOPIC, PARTITION = "source_topic", "topic", "partition"
 HEADERS_TYPE = "array<struct<key:string,value:binary>>"
@@ -41,8 +49,6 @@ class Prepared:
 
 def prepare(frame: DataFrame, selection: Selection) -> Prepared:
     """Choose and cast the columns; ReplayError for one that is missing or of a type that cannot be."""
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415  as everybody calls it; an extra
-
     there = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
     order = selection.order_by or ("offset" if "offset" in there else None)
     if selection.order_by and selection.order_by not in there:
@@ -69,8 +75,6 @@ def prepare(frame: DataFrame, selection: Selection) -> Prepared:
 
 def _topics(there: Mapping[str, str], selection: Selection) -> list[Column]:
     """Source topic and target topic."""
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415  as above
-
     if "topic" not in there:
         if selection.topic is None:
             raise ReplayError("the source has no column topic: say to which topic its records go")
@@ -83,8 +87,6 @@ def _topics(there: Mapping[str, str], selection: Selection) -> list[Column]:
 
 
 def _bytes(there: Mapping[str, str], name: str, *, is_needed: bool) -> Column:
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415  as above
-
     if name not in there:
         if is_needed:
             raise ReplayError(f"the source has no column {name}; it has {', '.join(there)}")
@@ -96,8 +98,6 @@ def _bytes(there: Mapping[str, str], name: str, *, is_needed: bool) -> Column:
 
 def not_before(frame: DataFrame, next_offsets: Mapping[TopicPartition, int], sources: Mapping[str, str]) -> DataFrame:
     """Without what was replayed; `sources` has the source topic of each target topic. In terms that files of Parquet can judge."""
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415  as above
-
     conditions = [
         (F.col(SOURCE_TOPIC) != sources[topic]) | (F.col(PARTITION) != partition) | (F.col(OFFSET) >= offset)
         for (topic, partition), offset in next_offsets.items()
@@ -108,8 +108,6 @@ def not_before(frame: DataFrame, next_offsets: Mapping[TopicPartition, int], sou
 
 def arrange(prepared: DataFrame, targets: Sequence[Target]) -> tuple[DataFrame, dict[int, Target]]:
     """Each target partition in a task of its own, by old offsets; and the targets by the numbers that stand for them in the rows."""
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415  as above
-
     numbers = dict(zip(spread_numbers(len(targets)), targets, strict=True))
     by_topic: dict[str, dict[int, int]] = {}
     for number, target in numbers.items():
@@ -121,3 +119,67 @@ def arrange(prepared: DataFrame, targets: Sequence[Target]) -> tuple[DataFrame, 
     names = [name for name in (OFFSET, KEY, VALUE, HEADERS, TIMESTAMP) if name in prepared.columns]
     arranged = prepared.select(number_of.alias(TARGET), *names).repartition(len(targets), TARGET).sortWithinPartitions(OFFSET)
     return arranged, numbers
+
+
+MASK = 0xFFFFFFFF
+SEED = 42
+
+
+def hash_int(number: int) -> int:
+    """Spark's `hash(number)` of an int, signed."""
+    word = _rotated(number * 0xCC9E2D51 & MASK, 15) * 0x1B873593 & MASK
+    hashed = (_rotated(SEED ^ word, 13) * 5 + 0xE6546B64) & MASK
+    hashed ^= 4  # bytes of an int
+    hashed = (hashed ^ hashed >> 16) * 0x85EBCA6B & MASK
+    hashed = (hashed ^ hashed >> 13) * 0xC2B2AE35 & MASK
+    hashed ^= hashed >> 16
+    return hashed - (1 << 32) if hashed >> 31 else hashed
+
+
+def spread_numbers(tasks: int) -> list[int]:
+    """A number for each of so many tasks, each of another task; the smallest there are."""
+    found: dict[int, int] = {}
+    for number in count():
+        found.setdefault(hash_int(number) % tasks, number)
+        if len(found) == tasks:
+            return sorted(found.values())
+    raise AssertionError  # count() has no end
+
+
+def _rotated(word: int, bits: int) -> int:
+    return (word << bits | word >> (32 - bits)) & MASK
+
+
+def select(
+    spark: SparkSession, source: str | DataFrame, *, topics: Sequence[str], starting: Position, ending: Position, where: str | None
+) -> DataFrame:
+    """The records; a table has the columns of all sources, a DataFrame those that it has. SourceError for what is not there."""
+    frame = TableSource(source).frame(spark) if isinstance(source, str) else source
+    if topics:
+        frame = _of_topics(frame, topics)
+    if (starting, ending) != (EARLIEST, LATEST):
+        frame = _between(spark, TableSource(frame), topics, starting, ending)
+    if where is None:
+        return frame
+    try:
+        return frame.where(where)
+    except (AnalysisException, ParseException) as error:
+        raise ReplayError(f"the condition {where!r} makes no sense for the source: {reason_of(error)}") from None
+
+
+def _of_topics(frame: DataFrame, topics: Sequence[str]) -> DataFrame:
+    if "topic" not in frame.columns:
+        raise ReplayError(f"the source has no column topic, of which {topics[0]} could be chosen")
+    return frame.where(F.col("topic").isin(list(topics)))
+
+
+def _between(spark: SparkSession, table: TableSource, topics: Sequence[str], starting: Position, ending: Position) -> DataFrame:
+    """Positions are resolved as for topics: a time is the offset of the first record as late as it."""
+    covered = {each[:2]: Bounds(each.start_offset, each.end_offset) for each in table.covered(spark, topics).ranges}
+
+    def find(keys: Collection[TopicPartition], time_ms: int) -> Mapping[TopicPartition, int]:
+        late = table.frame(spark).where(F.col("timestamp") >= F.timestamp_millis(F.lit(time_ms)))
+        rows = late.groupBy("topic", "partition").agg(F.min("offset").alias("offset")).collect()
+        return {key: row["offset"] for row in rows if (key := (row["topic"], row["partition"])) in keys}
+
+    return table.frame(spark, resolve_ranges(covered, starting, ending, find))

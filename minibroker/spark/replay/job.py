@@ -17,16 +17,14 @@ from minibroker.client.client import Client
 from minibroker.client.leaders import TopicPartition
 from minibroker.records.compression import Compression
 from minibroker.spark.archive.reading import archived_topic_ids
+from minibroker.spark.errors import ReplayError
 from minibroker.spark.progress import phase
 from minibroker.spark.replay.begin import Beginning, as_text, check_same, check_sources, check_topics, enter, look
-from minibroker.spark.replay.errors import ReplayError
-from minibroker.spark.replay.frame import TOPIC, Prepared, Selection, arrange, not_before, prepare
+from minibroker.spark.replay.frame import TOPIC, Prepared, Selection, arrange, not_before, prepare, select
 from minibroker.spark.replay.keys import KeyPartitioner
-from minibroker.spark.replay.ledger import Ledger, Run
+from minibroker.spark.replay.ledger import Ledger, Run, check_name, ledger_of
 from minibroker.spark.replay.mapping import check_mapping_path, read_mapping, write_mapping
-from minibroker.spark.replay.names import check_name, ledger_of
 from minibroker.spark.replay.scan import Scanned, check_targets, scan
-from minibroker.spark.replay.selection import select
 from minibroker.spark.replay.targets import Creation, TargetTopic, prepare_topics
 from minibroker.spark.replay.task import RESULT_DDL, ReplayTask
 from minibroker.spark.replay.writer import Target, WriterSettings

@@ -12,17 +12,45 @@ The ranges of a transaction are written inside it: who reads committed records s
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import NamedTuple
+
+import numpy as np
 
 from minibroker.client.client import Client
 from minibroker.client.consumer import Consumer
 from minibroker.client.leaders import TopicPartition
 from minibroker.client.offsets import EARLIEST, LATEST, READ_COMMITTED, list_offsets
 from minibroker.errors import KafkaError
-from minibroker.spark.replay.names import LEDGER_PARTITION
-from minibroker.spark.replay.runs import OffsetRun
+from minibroker.spark.errors import ReplayError
+
+PREFIX = "minibroker-replay-"
+_NAME = re.compile(r"[a-zA-Z0-9._-]{1,200}")
+LEDGER_PARTITION = 0
+
+
+def check_name(name: str) -> None:
+    """ReplayError for one that cannot be part of a topic's."""
+    if not _NAME.fullmatch(name):
+        raise ReplayError(f"the replay's name is {name!r}: 1 to 200 letters, digits, '.', '_' and '-' are possible")
+
+
+def group_of(name: str) -> str:
+    """The group that commits how far each target partition is."""
+    return PREFIX + name
+
+
+def ledger_of(name: str) -> str:
+    """The topic that keeps the runs and the mapping of offsets."""
+    return PREFIX + name
+
+
+def transactional_id(name: str, topic: str = "", partition: int = 0) -> str:
+    """Of the producer of one target partition; without a topic, of the driver."""
+    return f"{PREFIX}{name}/{topic}/{partition}" if topic else f"{PREFIX}{name}/"
+
 
 RUN = b"run"
 RANGES = b"ranges"
@@ -185,3 +213,31 @@ def _offset(client: Client, topic: str, time: int) -> int:
     if isinstance(found, KafkaError):
         raise found
     return found.offset
+
+
+class OffsetRun(NamedTuple):
+    """Records old_first to old_first + records - 1 became new_first to new_first + records - 1."""
+
+    old_first: int
+    new_first: int
+    records: int
+
+
+def runs_of(old_offsets: np.ndarray, new_first: int) -> list[OffsetRun]:
+    """The runs of records whose new offsets are new_first, new_first + 1 and so on; old ones grow."""
+    breaks = np.flatnonzero(np.diff(old_offsets) != 1) + 1
+    starts = [0, *breaks.tolist()]
+    stops = [*breaks.tolist(), len(old_offsets)]
+    return [OffsetRun(int(old_offsets[start]), new_first + start, stop - start) for start, stop in zip(starts, stops, strict=True)]
+
+
+def joined(runs: Iterable[OffsetRun]) -> list[OffsetRun]:
+    """The same in as few runs as possible; they are in order."""
+    found: list[OffsetRun] = []
+    for run in runs:
+        last = found[-1] if found else None
+        if last and last.old_first + last.records == run.old_first and last.new_first + last.records == run.new_first:
+            found[-1] = last._replace(records=last.records + run.records)
+        else:
+            found.append(run)
+    return found

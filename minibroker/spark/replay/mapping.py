@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pyspark.errors import AnalysisException
+from pyspark.sql import functions as F  # noqa: N812  as PySpark's own documentation calls it
+
+from minibroker.spark.errors import ReplayError
 from minibroker.spark.progress import phase
-from minibroker.spark.replay.errors import ReplayError
-from minibroker.spark.replay.ledger import RANGES, RANGES_SCHEMA
-from minibroker.spark.replay.names import check_name, ledger_of
+from minibroker.spark.replay.ledger import RANGES, RANGES_SCHEMA, check_name, ledger_of
 from minibroker.spark.sources.cluster import ClusterSource
 
 if TYPE_CHECKING:
@@ -30,8 +32,6 @@ def read_mapping(spark: SparkSession, *, bootstrap_servers: str, name: str) -> D
     Raises:
         SourceError: there is no such replay.
     """
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415  as everybody calls it; an extra
-
     check_name(name)
     source = ClusterSource(bootstrap_servers)
     ranges = source.resolve([ledger_of(name)]).ranges
@@ -54,8 +54,6 @@ def read_mapping(spark: SparkSession, *, bootstrap_servers: str, name: str) -> D
 
 def check_mapping_path(spark: SparkSession, path: str) -> None:
     """ReplayError for a place that has something else than a mapping: it would be overwritten."""
-    from pyspark.errors import AnalysisException  # noqa: PLC0415  an extra
-
     jvm: Any = spark._jvm  # noqa: SLF001  PySpark has no other way to Hadoop's file systems
     folder = jvm.org.apache.hadoop.fs.Path(path)
     files = folder.getFileSystem(spark._jsc.hadoopConfiguration())  # noqa: SLF001  likewise

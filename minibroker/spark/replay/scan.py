@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from minibroker.spark.replay.errors import ReplayError
+from pyspark.sql import functions as F  # noqa: N812  as PySpark's own documentation calls it
+
+from minibroker.spark.errors import ReplayError
 from minibroker.spark.replay.frame import PARTITION, SOURCE_TOPIC, TOPIC
 from minibroker.spark.replay.task import OFFSET
 
@@ -27,8 +29,6 @@ class Scanned(NamedTuple):
 
 def scan(frame: DataFrame) -> list[Scanned]:
     """Sorted by target; ReplayError for nulls where none may be, and for two source topics that would become one."""
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415  as everybody calls it; an extra
-
     figures = (
         F.count(F.lit(1)).alias("records"),
         F.count(OFFSET).alias("offsets"),

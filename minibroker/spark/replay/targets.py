@@ -10,7 +10,7 @@ from minibroker.client.errors import check
 from minibroker.client.topic_ids import topic_id_of
 from minibroker.client.topics import create_topics, describe_configs
 from minibroker.errors import KafkaError, TopicAlreadyExists, UnknownTopicOrPartition
-from minibroker.spark.replay.errors import ReplayError
+from minibroker.spark.errors import ReplayError
 
 
 @dataclass(frozen=True, slots=True)

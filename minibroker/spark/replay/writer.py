@@ -38,11 +38,19 @@ from minibroker.errors import (
 )
 from minibroker.records.compression import Compression, compress
 from minibroker.records.record import Record, encode_record
-from minibroker.spark.replay.errors import ReplayError
-from minibroker.spark.replay.ledger import RANGES, WrittenRanges
-from minibroker.spark.replay.names import LEDGER_PARTITION, group_of, ledger_of, transactional_id
+from minibroker.spark.errors import ReplayError
+from minibroker.spark.replay.ledger import (
+    LEDGER_PARTITION,
+    RANGES,
+    OffsetRun,
+    WrittenRanges,
+    group_of,
+    joined,
+    ledger_of,
+    runs_of,
+    transactional_id,
+)
 from minibroker.spark.replay.packing import PackedBatch
-from minibroker.spark.replay.runs import OffsetRun, joined, runs_of
 from minibroker.spark.replay.sender import BatchSender
 
 #: errors after which a transaction is begun anew, besides those that Kafka calls retriable

@@ -12,13 +12,13 @@ Invariants: nothing is collected but summaries, a few kilobytes a task. No recor
 A cluster and the log directory of its broker give the same report, but for what only brokers know: leaders, states of groups.
 """
 
+from minibroker.spark.report.offset_report import OffsetReport
 from minibroker.spark.report.pipeline import report
 from minibroker.spark.report.results import (
     Bucket,
     Contents,
     Gap,
     GroupOffset,
-    OffsetReport,
     PartitionInfo,
     ProducerInfo,
     TimeOffset,

@@ -21,9 +21,10 @@ from minibroker.log.producer_state import ProducerState, read_marker
 from minibroker.records.batch import NO_PRODUCER_ID, RecordBatch, read_batch
 from minibroker.records.control import ControlType
 from minibroker.records.record import Record, decode_records
+from minibroker.spark.errors import OptionError
 from minibroker.spark.kafka_log.directory import open_folders
 from minibroker.spark.kafka_log.folder import PartitionFolder, SegmentFile
-from minibroker.spark.kafka_log.options import OptionError, parse_options
+from minibroker.spark.kafka_log.options import parse_options
 from minibroker.spark.kafka_log.transactions import last_stable_offset
 from minibroker.spark.report.facts import Facts, PartitionFacts, Producer
 from minibroker.spark.report.results import GroupOffset, TimeOffset, TransactionInfo

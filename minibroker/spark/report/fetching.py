@@ -17,9 +17,9 @@ from minibroker.client.topic_ids import check_topic_id
 from minibroker.errors import KafkaError, OffsetOutOfRange
 from minibroker.records.batch import TRANSACTIONAL_FLAG, read_batch
 from minibroker.schemas import k01_fetch, k03_metadata
+from minibroker.spark.errors import SourceError
 from minibroker.spark.report.counting import Piece
 from minibroker.spark.report.pieces import Chunk, IsAborted, nothing_aborted, read_chunk
-from minibroker.spark.sources.errors import SourceError
 from minibroker.spark.sources.ranges import PartitionRange
 from minibroker.wire.schema import NIL_UUID
 

@@ -10,13 +10,16 @@ from minibroker.client.connection import Connect, connect
 from minibroker.client.offsets import ISOLATION_LEVELS, READ_COMMITTED
 from minibroker.errors import UnsupportedCompressionType
 from minibroker.records.compression import Compression
+from minibroker.spark.errors import SourceError
+from minibroker.spark.report.cluster_facts import ClusterFacts
+from minibroker.spark.report.directory_facts import DirectoryFacts
 from minibroker.spark.report.facts import Facts, PartitionFacts
+from minibroker.spark.report.offset_report import OffsetReport
 from minibroker.spark.report.results import (
     BUCKETS,
     Bucket,
     Contents,
     Gap,
-    OffsetReport,
     PartitionInfo,
     ProducerInfo,
     TopicInfo,
@@ -24,7 +27,6 @@ from minibroker.spark.report.results import (
 )
 from minibroker.spark.report.runs import NO_BUCKET, NO_TIMESTAMP, RangeSummary, Run, cell_size, longest
 from minibroker.spark.sources.cluster import ClusterSource
-from minibroker.spark.sources.errors import SourceError
 from minibroker.spark.sources.log_directory import LogDirectorySource
 from minibroker.spark.sources.positions import Position, as_position
 from minibroker.spark.sources.ranges import ResolvedTopics
@@ -92,7 +94,7 @@ def report(
     facts, notes = _facts(source, resolved, times)
     summaries: dict[tuple[str, int], RangeSummary] = {}
     if scan:
-        from minibroker.spark.report.scan import scan as run_scan  # noqa: PLC0415  needs numpy
+        from minibroker.spark.report.scan import scan as run_scan  # noqa: PLC0415  a report without a scan needs no PySpark
 
         session = spark() if callable(spark) else spark
         if session is None:
@@ -128,13 +130,9 @@ def _facts(source: ClusterSource | LogDirectorySource, resolved: ResolvedTopics,
     keys = [each[:2] for each in resolved.ranges]
     isolation = ISOLATION_LEVELS[source.isolation_level]
     if isinstance(source, ClusterSource):
-        from minibroker.spark.report.cluster_facts import ClusterFacts  # noqa: PLC0415  only one of the two is needed
-
         with source.client() as client:
             told = ClusterFacts(client, isolation=isolation)
             return told.collect(keys, times), told.notes
-    from minibroker.spark.report.directory_facts import DirectoryFacts  # noqa: PLC0415
-
     found = DirectoryFacts(RealFiles(), source.path, is_committed=isolation == READ_COMMITTED)
     return found.collect(keys, times), found.notes
 

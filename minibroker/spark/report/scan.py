@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+import pyarrow as pa
+
 from minibroker.client.leaders import TopicPartition
 from minibroker.spark.kafka_log.ranges import LogRange
 from minibroker.spark.kafka_log.source import plan_reads
@@ -22,7 +24,6 @@ from minibroker.spark.sources.log_directory import LogDirectorySource
 from minibroker.spark.sources.ranges import PartitionRange, ResolvedTopics, reading_options
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import SparkSession
 
 TASKS_A_CORE = 3
@@ -75,11 +76,9 @@ def run_job(job: Job) -> RangeSummary:
 
 
 def _run(jobs: Sequence[Job], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    import pyarrow  # noqa: PLC0415, ICN001  only executors need it
-
     for batch in batches:
         for number in batch.column(0).to_pylist():
-            yield pyarrow.RecordBatch.from_pydict({"id": [number], "summary": [encode(run_job(jobs[number]))]})
+            yield pa.RecordBatch.from_pydict({"id": [number], "summary": [encode(run_job(jobs[number]))]})
 
 
 def _fetch_jobs(source: ClusterSource, resolved: ResolvedTopics, limits: Mapping[TopicPartition, Limits], slots: int) -> Iterator[Job]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from tabulate import tabulate
 
-from minibroker.spark.report.results import OffsetReport, TopicInfo, time_text
+from minibroker.spark.report.results import ReportValues, TopicInfo, time_text
 from minibroker.spark.sizes import size_text
 
 MOST_BUCKETS = 31
@@ -21,7 +21,7 @@ OPTIONAL_COUNTS = frozenset({*REASONS, "gaps"})
 Row = Sequence[Any]
 
 
-def report_text(report: OffsetReport) -> str:
+def report_text(report: ReportValues) -> str:
     """All of it, sections with an empty line between."""
     scanned = f"{report.isolation_level}, records by {report.bucket} in UTC" if report.is_scanned else "records were not counted"
     cluster = f"cluster {report.cluster_id}, " if report.cluster_id else ""
@@ -34,7 +34,7 @@ def report_text(report: OffsetReport) -> str:
     return "\n\n".join(parts)
 
 
-def _topic(report: OffsetReport, topic: TopicInfo) -> list[str]:
+def _topic(report: ReportValues, topic: TopicInfo) -> list[str]:
     told = [f"{len(topic.partitions):,} partition{'s' * (len(topic.partitions) != 1)}"]
     if topic.topic_id:
         told.append(f"topic id {topic.topic_id}")
@@ -116,7 +116,7 @@ def _producers(topic: TopicInfo) -> str:
     return f"{text}\n(and {len(found) - len(rows):,} more)" if len(found) > len(rows) else text
 
 
-def _groups(report: OffsetReport) -> list[str]:
+def _groups(report: ReportValues) -> list[str]:
     rows: list[Row] = []
     for group, offsets in groupby(report.groups, key=lambda each: each.group):
         rows += [[group, each.type, each.state, each.topic, each.partition, each.committed_offset, each.lag] for each in offsets]
@@ -124,7 +124,7 @@ def _groups(report: OffsetReport) -> list[str]:
     return [text] if text else []
 
 
-def _transactions(report: OffsetReport) -> list[str]:
+def _transactions(report: ReportValues) -> list[str]:
     rows = [
         [
             each.transactional_id,

@@ -18,10 +18,9 @@ from minibroker.client.offsets import LATEST as LATEST_TIME
 from minibroker.client.topic_ids import topic_id_of
 from minibroker.errors import KafkaError, UnknownTopicOrPartition
 from minibroker.schemas import k03_metadata
-from minibroker.spark.sources.columns import COLUMNS, SCHEMA
-from minibroker.spark.sources.errors import SourceError
+from minibroker.spark.errors import SourceError
 from minibroker.spark.sources.positions import EARLIEST, LATEST, Position
-from minibroker.spark.sources.ranges import PartitionRange, ResolvedTopics, layers, reading_options
+from minibroker.spark.sources.ranges import COLUMNS, SCHEMA, PartitionRange, ResolvedTopics, layers, reading_options
 from minibroker.spark.sources.resolution import Bounds, resolve_ranges, topics_matching
 
 if TYPE_CHECKING:

@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING
 
 from minibroker.client.leaders import TopicPartition
 from minibroker.errors import ConfigurationError
+from minibroker.spark.errors import SourceError
 from minibroker.spark.kafka_log.directory import open_folders
 from minibroker.spark.kafka_log.folder import PartitionFolder
 from minibroker.spark.kafka_log.options import INTERNAL_TOPICS, ReadOptions, parse_options
 from minibroker.spark.kafka_log.plan import latest_offset
 from minibroker.spark.sources.cluster import OURS as CLUSTER_OURS
-from minibroker.spark.sources.columns import COLUMNS, SCHEMA
-from minibroker.spark.sources.errors import SourceError
 from minibroker.spark.sources.positions import EARLIEST, LATEST, Position
-from minibroker.spark.sources.ranges import PartitionRange, ResolvedTopics, layers, reading_options
+from minibroker.spark.sources.ranges import COLUMNS, SCHEMA, PartitionRange, ResolvedTopics, layers, reading_options
 from minibroker.spark.sources.resolution import Bounds, resolve_ranges, topics_matching
 from minibroker.storage.files import RealFiles
 from minibroker.storage.meta_properties import NAME as META_PROPERTIES
@@ -86,9 +85,7 @@ class LogDirectorySource:
 
     def stream(self, spark: SparkSession, ranges: Sequence[PartitionRange], *, max_offsets_per_trigger: int | None = None) -> DataFrame:
         """A streaming frame of the topics of these ranges, from their start offsets on, without an end; COLUMNS."""
-        from minibroker.spark.kafka_log.source import register  # noqa: PLC0415  needs PySpark
-
-        register(spark)
+        _register(spark)
         starting = json.loads(reading_options(ranges)["startingOffsets"])
         options = {**self.options, "subscribe": ",".join(sorted(starting)), "startingOffsets": json.dumps(starting)}
         if max_offsets_per_trigger is not None:
@@ -103,9 +100,7 @@ class LogDirectorySource:
 
         `min_partitions`: at least so many tasks, where files can be cut so, unless the option minPartitions says another number.
         """
-        from minibroker.spark.kafka_log.source import register  # noqa: PLC0415  needs PySpark
-
-        register(spark)
+        _register(spark)
         frames = []
         for layer in layers(ranges):
             least = {"minPartitions": str(min_partitions)} if min_partitions else {}
@@ -128,6 +123,12 @@ class LogDirectorySource:
             if found is not None and found.cluster_id:
                 return found.cluster_id
         return ""
+
+
+def _register(spark: SparkSession) -> None:
+    from minibroker.spark.kafka_log.source import register  # noqa: PLC0415  look-ups need no PySpark
+
+    register(spark)
 
 
 def _topic_ids(files: RealFiles, folders: Iterable[PartitionFolder]) -> dict[str, str]:

@@ -3,9 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from operator import and_, or_
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+
+COLUMNS = ("key", "value", "headers", "topic", "partition", "offset", "timestamp", "timestampType")
+
+#: as SparkSession.createDataFrame and DataFrameReader.schema take it
+SCHEMA = (
+    "key binary, value binary, headers array<struct<key: string, value: binary>>, topic string, partition int, offset long, "
+    "timestamp timestamp, timestampType int"
+)
 
 
 class PartitionRange(NamedTuple):
@@ -95,3 +108,21 @@ def reading_options(ranges: Iterable[PartitionRange]) -> dict[str, str]:
         starts.setdefault(topic, {})[str(partition)] = start_offset
         ends.setdefault(topic, {})[str(partition)] = end_offset
     return {"assign": json.dumps(assigned), "startingOffsets": json.dumps(starts), "endingOffsets": json.dumps(ends)}
+
+
+def any_of(conditions: Sequence[Column]) -> Column:
+    """Whether one of them is true; there is one at least."""
+    return _joined(or_, conditions)
+
+
+def all_of(conditions: Sequence[Column]) -> Column:
+    """Whether all of them are true; likewise."""
+    return _joined(and_, conditions)
+
+
+def _joined(join: Any, conditions: Sequence[Column]) -> Column:
+    if len(conditions) == 1:
+        return conditions[0]
+    middle = len(conditions) // 2
+    joined: Column = join(_joined(join, conditions[:middle]), _joined(join, conditions[middle:]))
+    return joined

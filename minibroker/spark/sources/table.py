@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from minibroker.spark.sources.columns import COLUMNS, SCHEMA
-from minibroker.spark.sources.conditions import any_of
-from minibroker.spark.sources.errors import SourceError
-from minibroker.spark.sources.ranges import PartitionRange, ResolvedTopics, without
+from pyspark.errors import AnalysisException
+from pyspark.sql import functions as F  # noqa: N812  as PySpark's own documentation calls it
+
+from minibroker.spark.archive.hadoop_files import open_folder
+from minibroker.spark.archive.manifest import current
+from minibroker.spark.archive.reading import is_archive, read_archive, read_manifest
+from minibroker.spark.errors import SourceError
+from minibroker.spark.sources.ranges import COLUMNS, SCHEMA, PartitionRange, ResolvedTopics, any_of, without
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -43,8 +47,6 @@ class TableSource:
 
     def covered(self, spark: SparkSession, topics: Sequence[str] = ()) -> ResolvedTopics:
         """What the table has, as ranges: of an archive those that were archived, else from the first to the last offset that is there."""
-        from pyspark.sql import functions as F  # noqa: N812, PLC0415  as everybody calls it; an extra
-
         archived = self._archived(spark, topics)
         if archived is not None:
             return archived
@@ -63,9 +65,6 @@ class TableSource:
 
     def _archived(self, spark: SparkSession, topics: Sequence[str]) -> ResolvedTopics | None:
         """What the manifest says; gaps that somebody allowed are left out. None when the table is no archive."""
-        from minibroker.spark.archive.manifest import current  # noqa: PLC0415  the archive is written from sources
-        from minibroker.spark.archive.reading import is_archive, read_manifest  # noqa: PLC0415
-
         if not isinstance(self.table, str) or self.format is not None or not is_archive(spark, self.table):
             return None
         manifest = read_manifest(spark, self.table)
@@ -86,11 +85,6 @@ class TableSource:
     def _load(self, spark: SparkSession) -> DataFrame:
         if not isinstance(self.table, str):
             return self.table
-        from pyspark.errors import AnalysisException  # noqa: PLC0415  an extra
-
-        from minibroker.spark.archive.hadoop_files import open_folder  # noqa: PLC0415  the archive is written from sources
-        from minibroker.spark.archive.reading import is_archive, read_archive  # noqa: PLC0415
-
         if self.format is None and is_archive(spark, self.table):
             return read_archive(spark, self.table)
         files, path = open_folder(spark, self.table)
@@ -106,8 +100,6 @@ class TableSource:
             raise SourceError(f"{self.table} is no table that Spark can read: {first}") from None
 
     def _columns(self, frame: DataFrame) -> DataFrame:
-        from pyspark.sql import functions as F  # noqa: N812, PLC0415
-
         types = dict(part.split(" ", 1) for part in _fields(SCHEMA))
         there = set(frame.columns)
         chosen: list[Column] = []
@@ -137,8 +129,6 @@ def _fields(schema: str) -> list[str]:
 
 def _within(ranges: Sequence[PartitionRange]) -> Column | None:
     """Whether a record is in one of the ranges."""
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415
-
     conditions = [
         (F.col("topic") == each.topic)
         & (F.col("partition") == each.partition)

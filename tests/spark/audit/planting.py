@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from minibroker.spark.audit.result import CHANGED, DUPLICATE_LEFT, DUPLICATE_RIGHT, MISSING_LEFT, MISSING_RIGHT
-from minibroker.spark.sources.columns import SCHEMA
+from minibroker.spark.sources.ranges import SCHEMA
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
+from minibroker.spark.audit.by_order import CONTEXT, ENOUGH, Change, change_at
 from minibroker.spark.audit.result import CHANGED, DUPLICATE_LEFT, DUPLICATE_RIGHT, MISSING_LEFT, MISSING_RIGHT
-from minibroker.spark.audit.sequences import CONTEXT, ENOUGH, Change, change_at
 
 MIRRORED = {
     MISSING_LEFT: MISSING_RIGHT,

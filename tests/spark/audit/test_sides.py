@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from minibroker.spark.audit.sides import name_of, parse_side
+from minibroker.spark.errors import SourceError
 from minibroker.spark.sources.cluster import ClusterSource
-from minibroker.spark.sources.errors import SourceError
 from minibroker.spark.sources.log_directory import LogDirectorySource
 from minibroker.spark.sources.table import TableSource
 

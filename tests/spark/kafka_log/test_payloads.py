@@ -14,8 +14,7 @@ pytest.importorskip("pyarrow")
 from minibroker.errors import InvalidRecord
 from minibroker.records.compression import Compression, compress, decompress
 from minibroker.spark.kafka_log import payloads as payloads_module
-from minibroker.spark.kafka_log.lz4_blocks import BLOCK_BYTES, block_bytes, plain_blocks
-from minibroker.spark.kafka_log.payloads import GROUP_BYTES, KEPT_BYTES, PayloadBuffer
+from minibroker.spark.kafka_log.payloads import BLOCK_BYTES, GROUP_BYTES, KEPT_BYTES, PayloadBuffer, block_bytes, plain_blocks
 
 SIZES = [1, 100, 65_535, 65_536, 65_537, 300_000, 5_000_000]
 

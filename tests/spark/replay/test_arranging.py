@@ -12,16 +12,14 @@ pytest.importorskip("pyarrow")
 import pyarrow as pa
 
 from minibroker.client import partitioner
+from minibroker.spark.errors import ReplayError
 from minibroker.spark.replay.begin import Beginning, check_sources
 from minibroker.spark.replay.encode import narrow
-from minibroker.spark.replay.errors import ReplayError
+from minibroker.spark.replay.frame import hash_int, spread_numbers
 from minibroker.spark.replay.keys import KeyPartitioner, murmur2
-from minibroker.spark.replay.ledger import Ledger, Run, WrittenRanges
-from minibroker.spark.replay.names import check_name, transactional_id
-from minibroker.spark.replay.pace import Pace
-from minibroker.spark.replay.placement import hash_int, spread_numbers
-from minibroker.spark.replay.runs import OffsetRun
+from minibroker.spark.replay.ledger import Ledger, OffsetRun, Run, WrittenRanges, check_name, transactional_id
 from minibroker.spark.replay.scan import Scanned, check_targets
+from minibroker.spark.replay.task import Pace
 
 
 def test_murmur2_of_many_keys_is_that_of_each() -> None:

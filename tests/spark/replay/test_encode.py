@@ -18,11 +18,10 @@ from minibroker.records.batch import RecordBatch
 from minibroker.records.builder import build_batch
 from minibroker.records.compression import Compression
 from minibroker.records.record import Record, decode_records
+from minibroker.spark.errors import ReplayError, SourceError
 from minibroker.spark.replay.encode import Columns, Varints, encode_payload, joined_varints, narrow
-from minibroker.spark.replay.errors import ReplayError
+from minibroker.spark.replay.ledger import OffsetRun, joined, runs_of
 from minibroker.spark.replay.packing import Packer
-from minibroker.spark.replay.runs import OffsetRun, joined, runs_of
-from minibroker.spark.sources.errors import SourceError
 
 HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
 ALL = 1 << 20

@@ -18,9 +18,9 @@ from minibroker.client import partitioner
 from minibroker.client.client import Client
 from minibroker.client.group_offsets import Committed, committed_offsets
 from minibroker.client.topics import alter_configs, create_topics, delete_topics, describe_configs
+from minibroker.spark.errors import SourceError
 from minibroker.spark.replay import Creation, ReplayError, ReplayResult, Tuning, read_mapping, replay
-from minibroker.spark.replay.placement import hash_int
-from minibroker.spark.sources.errors import SourceError
+from minibroker.spark.replay.frame import hash_int
 from minibroker.spark.sources.positions import parse_position
 from tests.cli.conftest import Commands
 from tests.clients.adapters import CLIENTS

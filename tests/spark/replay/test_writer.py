@@ -26,13 +26,11 @@ from minibroker.client.topics import alter_configs
 from minibroker.errors import MessageTooLarge
 from minibroker.records.compression import Compression
 from minibroker.schemas import k57_update_features
+from minibroker.spark.errors import ReplayError
 from minibroker.spark.replay.begin import Beginning, enter, look
 from minibroker.spark.replay.encode import Columns
-from minibroker.spark.replay.errors import ReplayError
-from minibroker.spark.replay.ledger import Ledger, Run, WrittenRanges, parse_ranges
-from minibroker.spark.replay.names import ledger_of
+from minibroker.spark.replay.ledger import Ledger, OffsetRun, Run, WrittenRanges, ledger_of, parse_ranges
 from minibroker.spark.replay.packing import PackedBatch, Packer
-from minibroker.spark.replay.runs import OffsetRun
 from minibroker.spark.replay.writer import PartitionWriter, Target, WriterSettings
 from minibroker.wire.schema import Buffer
 from tests.support.broker_in_memory import BrokerInMemory

@@ -15,9 +15,9 @@ import pytest
 pytest.importorskip("pyarrow")
 
 from minibroker.records.batch import split_batches
+from minibroker.spark.errors import SourceError
 from minibroker.spark.report import OffsetReport, PartitionInfo, report
 from minibroker.spark.report.results import bucket_text
-from minibroker.spark.sources.errors import SourceError
 from tests.spark.report import filling
 from tests.spark.report.filling import CHANGES, GROUP, NOTHING, ORDERS, START, Filled
 from tests.spark.report.models import DAY_MS, HOUR_MS, Model

@@ -15,12 +15,12 @@ from minibroker.client.errors import BrokerUnreachable, TimedOut, TopicReplaced
 from minibroker.errors import UnknownTopicOrPartition
 from minibroker.records.control import ControlType
 from minibroker.schemas import k18_api_versions, k19_create_topics, k20_delete_topics, k21_delete_records
+from minibroker.spark.errors import SourceError
 from minibroker.spark.report import fetching, report
 from minibroker.spark.report.counting import Counter, Limits
 from minibroker.spark.report.fetching import FetchTask, RangeFetcher
 from minibroker.spark.report.runs import RangeSummary
 from minibroker.spark.sources.cluster import ClusterSource
-from minibroker.spark.sources.errors import SourceError
 from minibroker.wire.schema import NIL_UUID
 from tests.support.broker_in_memory import BrokerInMemory, records
 from tests.support.client_in_memory import TransportInMemory, connector

@@ -10,8 +10,8 @@ from minibroker.client.deadline import Deadline
 from minibroker.client.errors import BrokerUnreachable
 from minibroker.clock import ManualClock
 from minibroker.records.control import ControlType
+from minibroker.spark.errors import SourceError
 from minibroker.spark.sources.cluster import ClusterSource
-from minibroker.spark.sources.errors import SourceError
 from minibroker.spark.sources.positions import Position, parse_position
 from minibroker.spark.sources.ranges import PartitionRange
 from minibroker.storage.partition_metadata import format_uuid

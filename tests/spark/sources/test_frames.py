@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
+from minibroker.spark.errors import SourceError
 from minibroker.spark.sources.cluster import ClusterSource
-from minibroker.spark.sources.columns import COLUMNS
-from minibroker.spark.sources.errors import SourceError
 from minibroker.spark.sources.log_directory import LogDirectorySource
-from minibroker.spark.sources.ranges import PartitionRange
+from minibroker.spark.sources.ranges import COLUMNS, PartitionRange
 from minibroker.spark.sources.table import TableSource
 from tests.clients.adapters import CLIENTS, Sent
 from tests.support.broker_process import BrokerProcess

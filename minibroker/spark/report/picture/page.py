@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from typing import TYPE_CHECKING, Any
+
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from minibroker.spark.report.picture.calendar import Bars, bars_of
 from minibroker.spark.report.picture.strips import (
@@ -18,14 +24,15 @@ from minibroker.spark.report.picture.strips import (
     short_number,
     write_columns,
 )
-from minibroker.spark.report.picture.theme import Theme
-from minibroker.spark.report.results import GroupOffset, OffsetReport, TopicInfo, time_text
+from minibroker.spark.report.picture.theme import LIGHT, THEMES, Theme, follow_reader, style
+from minibroker.spark.report.results import GroupOffset, ReportValues, TopicInfo, time_text
 from minibroker.spark.sizes import size_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+PNG_DPI = 144
 WIDTH = 12.0  #: inches, as all of these
 HEAD, FOOT, LEGEND_LINE = 0.85, 0.2, 0.24
 TITLE, AXIS = 0.66, 0.56  #: above and below the strips of a section
@@ -44,7 +51,7 @@ class Page:
     """A figure that is being drawn: `top` of what is not drawn yet, and its height, in inches from below."""
 
     figure: Figure
-    report: OffsetReport
+    report: ReportValues
     theme: Theme
     colours: Mapping[str, str]  #: of groups
     height: float
@@ -58,10 +65,22 @@ class Page:
         self.figure.text(x, y / self.height, words, va="center", **options)
 
 
-def make_figure(report: OffsetReport, theme: Theme) -> Figure:
-    """The picture, to be saved."""
-    from matplotlib.figure import Figure  # noqa: PLC0415  takes a second, and is an extra
+def render(report: ReportValues, theme: str | None, *, is_svg: bool) -> bytes:
+    """Return the file of a picture. Without a theme a PNG is light, and an SVG follows its reader's page."""
+    chosen = LIGHT if theme is None else THEMES[theme]
+    drawn = BytesIO()
+    with style(chosen):
+        figure = make_figure(report, chosen)
+        if is_svg:
+            figure.savefig(drawn, format="svg", metadata={"Date": None, "Creator": "minibroker"})
+        else:
+            figure.savefig(drawn, format="png", dpi=PNG_DPI, metadata={"Software": "minibroker"})
+    data = drawn.getvalue()
+    return follow_reader(data.decode()).encode() if is_svg and theme is None else data
 
+
+def make_figure(report: ReportValues, theme: Theme) -> Figure:
+    """The picture, to be saved."""
     shown = sorted(report.topics, key=lambda each: -sum(one.offsets for one in each.partitions))[:MOST_TOPICS]
     shown.sort(key=lambda each: each.topic)
     colours = group_colours(report.groups, theme)
@@ -125,8 +144,6 @@ def _head(page: Page, shown: Sequence[TopicInfo]) -> None:
 
 def _section(page: Page, topic: TopicInfo, top: float) -> None:
     """A topic, from `top` downwards."""
-    from matplotlib.lines import Line2D  # noqa: PLC0415  an extra
-
     theme, rows, infos = page.theme, _rows_height(topic), topic.partitions
     page.figure.add_artist(Line2D((0.015, RIGHT), (top / page.height,) * 2, color=theme.grid, linewidth=1))
     page.text(0.015, top - 0.17, topic.topic, size=11.5, weight="bold")
@@ -202,8 +219,6 @@ def _bars(page: Page, bars: Bars, left: float, top: float, height: float) -> Non
 
 
 def _bar_chart(axes: Axes, values: Sequence[int], title: str, colour: str, theme: Theme, *, whole: bool) -> None:
-    from matplotlib.ticker import FuncFormatter, MaxNLocator  # noqa: PLC0415
-
     count = len(values)
     axes.bar(range(count), values, width=0.82 if count < 60 else 0.9, color=colour, linewidth=0)
     spread = max(count, 8)  # few bars stay slim
@@ -225,10 +240,8 @@ def _bar_chart(axes: Axes, values: Sequence[int], title: str, colour: str, theme
         axes.spines[side].set_visible(False)
 
 
-def legend_lines(report: OffsetReport, shown: Sequence[TopicInfo], colours: Mapping[str, str], theme: Theme) -> list[list[Any]]:
+def legend_lines(report: ReportValues, shown: Sequence[TopicInfo], colours: Mapping[str, str], theme: Theme) -> list[list[Any]]:
     """What is in the picture, and nothing else: colours, then marks."""
-    from matplotlib.patches import Patch  # noqa: PLC0415
-
     infos = [each for topic in shown for each in topic.partitions]
     found = [each.contents for each in infos if each.contents is not None]
     patches = [Patch(color=theme.records, label="records")] if found else []
@@ -243,7 +256,7 @@ def legend_lines(report: OffsetReport, shown: Sequence[TopicInfo], colours: Mapp
     return [line for line in (patches, _marks(report, shown, colours, theme)) if line]
 
 
-def _marks(report: OffsetReport, shown: Sequence[TopicInfo], colours: Mapping[str, str], theme: Theme) -> list[Any]:
+def _marks(report: ReportValues, shown: Sequence[TopicInfo], colours: Mapping[str, str], theme: Theme) -> list[Any]:
     """Groups and times."""
     names = {topic.topic for topic in shown}
     lags: dict[str, int] = defaultdict(int)
@@ -264,8 +277,6 @@ def _marks(report: OffsetReport, shown: Sequence[TopicInfo], colours: Mapping[st
 
 
 def _mark(marker: str, colour: str, label: str) -> Any:
-    from matplotlib.lines import Line2D  # noqa: PLC0415
-
     return Line2D([], [], color=colour, marker=marker, linestyle="none", markersize=9 if marker == "|" else 6, label=label)
 
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from matplotlib.collections import PolyCollection
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from minibroker.spark.report.picture.theme import Theme
 from minibroker.spark.report.results import Contents, GroupOffset, PartitionInfo, TopicInfo
@@ -37,8 +39,6 @@ class Row(NamedTuple):
 
 def draw_strips(axes: Axes, topic: TopicInfo, groups: Sequence[GroupOffset], colours: Mapping[str, str], theme: Theme) -> None:
     """All partitions of a topic; `colours` are those of groups."""
-    from matplotlib.collections import PolyCollection  # noqa: PLC0415  an extra
-
     infos = topic.partitions
     low, high = min(each.log_start_offset for each in infos), max(each.high_watermark for each in infos)
     longest = max(1, *(each.offsets for each in infos))
@@ -155,8 +155,6 @@ def _names(axes: Axes, rows: Sequence[Row]) -> None:
 
 
 def _ticks(axes: Axes, theme: Theme) -> None:
-    from matplotlib.ticker import FuncFormatter, MaxNLocator  # noqa: PLC0415  an extra
-
     low, high = axes.get_xlim()
     is_short = high - low > SHORTENED_FROM
     name = short_number if is_short else lambda value: f"{value:,.0f}"

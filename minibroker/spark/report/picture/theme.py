@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from dataclasses import astuple, dataclass
 from typing import Any
 
+import matplotlib as mpl
+
 
 @dataclass(frozen=True)
 class Theme:
@@ -75,8 +77,6 @@ THEMES = {"light": LIGHT, "dark": DARK}
 @contextmanager
 def style(theme: Theme) -> Iterator[None]:
     """Have matplotlib draw in these colours."""
-    import matplotlib as mpl  # noqa: PLC0415  takes a second, and is an extra: only who draws needs it
-
     settings: dict[Any, Any] = {
         "font.family": "sans-serif",
         "font.size": 9,
