@@ -12,14 +12,8 @@ from typing import TypeVar
 
 from minibroker.client.leaders import TopicPartition
 from minibroker.client.offsets import MAX_TIMESTAMP, Bounds
-from minibroker.cluster.topic import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
-from minibroker.coordinator.group.shard import Shard
-from minibroker.coordinator.record_frame import CONSUMER_OFFSETS, TRANSACTION_STATE
-from minibroker.coordinator.transaction.metadata import TransactionState
 from minibroker.errors import CorruptLogError, KafkaError, WireError
-from minibroker.log.producer_state import ProducerState, read_marker
-from minibroker.records.batch import NO_PRODUCER_ID, RecordBatch, read_batch
-from minibroker.records.control import ControlType
+from minibroker.records.batch import NO_PRODUCER_ID, NO_SEQUENCE, RecordBatch, read_batch
 from minibroker.records.record import Record, decode_records
 from minibroker.spark.errors import OptionError
 from minibroker.spark.kafka_log.directory import open_folders
@@ -27,16 +21,16 @@ from minibroker.spark.kafka_log.folder import PartitionFolder, SegmentFile
 from minibroker.spark.kafka_log.options import parse_options
 from minibroker.spark.kafka_log.transactions import last_stable_offset
 from minibroker.spark.report.facts import Facts, PartitionFacts, Producer
+from minibroker.spark.report.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE, committed_offsets, read_marker, transactions
 from minibroker.spark.report.results import GroupOffset, TimeOffset, TransactionInfo
 from minibroker.storage import producer_snapshot
 from minibroker.storage.batch_scan import read_batches
 from minibroker.storage.files import Files, read_all
 from minibroker.storage.log_file_names import SNAPSHOT, file_name
 from minibroker.storage.offset_checkpoint import CLEANER_OFFSET, OffsetCheckpoint
+from minibroker.storage.producer_snapshot import ProducerEntry
 
 T = TypeVar("T")
-
-EXPIRATION_MS = 86_400_000  #: producer.id.expiration.ms; nothing here expires
 
 
 class DirectoryFacts:
@@ -82,7 +76,7 @@ class DirectoryFacts:
             size=sum(segment.size for segment in folder.segments),
             largest=_largest(folder),
             by_time=tuple(_by_time(folder, time, limit) for time in times),
-            producers=tuple(Producer(*each) for each in _producers(folder).active()),
+            producers=_producers(folder),
         )
 
     def _cleaned(self, topics: set[str]) -> dict[str, bool]:
@@ -104,64 +98,21 @@ class DirectoryFacts:
             folder.close()
 
     def _groups(self, ends: Mapping[TopicPartition, int]) -> tuple[GroupOffset, ...]:
-        found = []
-        for batches in self._internal(CONSUMER_OFFSETS_TOPIC):
-            shard = _replayed(batches)
-            for group, key, committed in shard.offsets.all():
-                if key in ends:
-                    kind = shard.groups[group].group_type.value
-                    found.append(GroupOffset(group, kind, None, *key, committed.offset, ends[key] - committed.offset))
+        found = [
+            GroupOffset(each.group, each.group_type, None, *each.partition, each.offset, ends[each.partition] - each.offset)
+            for batches in self._internal(CONSUMER_OFFSETS)
+            for each in committed_offsets(batches)
+            if each.partition in ends
+        ]
         return tuple(sorted(found, key=lambda each: (each.group, each.topic, each.partition)))
 
     def _transactions(self, keys: set[TopicPartition], producer_ids: set[int]) -> tuple[TransactionInfo, ...]:
-        latest: dict[str, TransactionInfo] = {}
-        for batches in self._internal(TRANSACTION_STATE_TOPIC):
-            for record in (record for batch in batches if not batch.is_control for record in decode_records(batch)):
-                decoded = TRANSACTION_STATE.decode(record.key, record.value)
-                if decoded is None:
-                    continue
-                latest.pop(decoded.key.transactional_id, None)
-                if decoded.value is not None:
-                    latest[decoded.key.transactional_id] = _transaction(decoded.key.transactional_id, decoded.value)
         names = {f"{topic}-{partition}" for topic, partition in keys}
         return tuple(
-            each for _, each in sorted(latest.items()) if each.producer_id in producer_ids or not names.isdisjoint(each.partitions)
+            each
+            for _, each in sorted(transactions(self._internal(TRANSACTION_STATE)).items())
+            if each.producer_id in producer_ids or not names.isdisjoint(each.partitions)
         )
-
-
-def _transaction(name: str, value: object) -> TransactionInfo:
-    from minibroker.schemas.internal.transaction_records import TransactionLogValue  # noqa: PLC0415  only directories have them
-
-    if not isinstance(value, TransactionLogValue):
-        raise WireError(f"the state of transactional id {name} is of an unknown kind")
-    start = value.transaction_start_timestamp_ms
-    partitions = [f"{each.topic}-{index}" for each in value.transaction_partitions or () for index in each.partition_ids]
-    return TransactionInfo(
-        name,
-        value.producer_id,
-        value.producer_epoch,
-        TransactionState(value.transaction_status).kafka_name,
-        value.transaction_timeout_ms,
-        None if start < 0 else start,
-        tuple(sorted(partitions)),
-    )
-
-
-def _replayed(batches: Sequence[RecordBatch]) -> Shard:
-    """What a partition of `__consumer_offsets` says; commits of open transactions do not count yet."""
-    shard = Shard()
-    for batch in batches:
-        if batch.is_control:
-            marker = read_marker(batch)
-            if marker is not None:
-                shard.end_transaction(batch.producer_id, is_commit=marker.control_type is ControlType.COMMIT)
-            continue
-        producer_id = batch.producer_id if batch.is_transactional else NO_PRODUCER_ID
-        for record in decode_records(batch):
-            decoded = CONSUMER_OFFSETS.decode(record.key, record.value)
-            if decoded is not None:
-                shard.replay(decoded, record.offset, producer_id)
-    return shard
 
 
 def _batches(folder: PartitionFolder, segment: SegmentFile, position: int) -> Iterator[RecordBatch]:
@@ -171,21 +122,48 @@ def _batches(folder: PartitionFolder, segment: SegmentFile, position: int) -> It
         raise CorruptLogError(str(error)) from error
 
 
-def _producers(folder: PartitionFolder) -> ProducerState:
-    """As the newest readable snapshot has them, and what came after it."""
-    state = ProducerState(EXPIRATION_MS)
+def _producers(folder: PartitionFolder) -> tuple[Producer, ...]:
+    """Return the producers of the newest readable snapshot, with what the batches after it changed, by id."""
+    producers: dict[int, Producer] = {}
     begin = folder.log_start_offset
     for offset in reversed([each for each in folder.snapshot_offsets if folder.log_start_offset <= each <= folder.end.offset]):
         with suppress(CorruptLogError, FileNotFoundError):
             entries = producer_snapshot.decode(read_all(folder.files, f"{folder.directory}/{file_name(offset, SNAPSHOT)}"))
-            state.load_snapshot(entries, offset)
+            producers = {each.producer_id: _snapshot_producer(each) for each in entries}
             begin = offset
             break
     for segment in folder.segments_from(begin):
         for batch in _batches(folder, segment, segment.start_for(begin) if begin > segment.base_offset else 0):
             if batch.producer_id != NO_PRODUCER_ID and batch.base_offset >= begin:
-                state.update(batch, batch.base_offset)
-    return state
+                after = _after(producers.get(batch.producer_id), batch)
+                if after is not None:
+                    producers[batch.producer_id] = after
+    return tuple(producer for _, producer in sorted(producers.items()))
+
+
+def _snapshot_producer(entry: ProducerEntry) -> Producer:
+    last_sequence = entry.last_sequence if entry.last_offset >= 0 else NO_SEQUENCE
+    return Producer(
+        entry.producer_id, entry.producer_epoch, last_sequence, entry.timestamp, entry.coordinator_epoch, entry.current_txn_first_offset
+    )
+
+
+def _after(producer: Producer | None, batch: RecordBatch) -> Producer | None:
+    """Return the state of a batch's producer after the batch. A new producer epoch starts without a sequence."""
+    before = producer or Producer(batch.producer_id, batch.producer_epoch, NO_SEQUENCE, -1, -1, -1)
+    last_sequence = before.last_sequence if before.producer_epoch == batch.producer_epoch else NO_SEQUENCE
+    if batch.is_control:
+        marker = read_marker(batch)
+        if marker is None:  # compaction took its record, and the whole transaction with it
+            return producer
+        return Producer(batch.producer_id, batch.producer_epoch, last_sequence, batch.max_timestamp, marker.coordinator_epoch, -1)
+    first_offset = before.current_txn_start_offset
+    return before._replace(
+        producer_epoch=batch.producer_epoch,
+        last_sequence=batch.last_sequence,
+        last_timestamp=batch.max_timestamp,
+        current_txn_start_offset=batch.base_offset if batch.is_transactional and first_offset < 0 else first_offset,
+    )
 
 
 def _by_time(folder: PartitionFolder, time: int, limit: int) -> TimeOffset:
