@@ -10,8 +10,8 @@ import click
 from minibroker.cli.options import bootstrap_option, output_option
 from minibroker.cli.output import emit
 from minibroker.client.address import parse_bootstrap
+from minibroker.client.doctor import PROBLEM, Finding
 from minibroker.client.doctor.checkup import Checkup
-from minibroker.client.doctor.finding import PROBLEM, Finding
 from minibroker.client.doctor.reach import Network, resolve
 
 WIDTH = 110

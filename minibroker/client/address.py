@@ -1,4 +1,4 @@
-"""Addresses of brokers as users write them: `host:port,host:port`, `[::1]:9092`, with or without the port."""
+"""Addresses of brokers in the form that users write: `host:port,host:port`, `[::1]:9092`, with or without the port."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ DEFAULT_PORT = 9092
 
 
 class Address(NamedTuple):
-    """Where a broker listens."""
+    """The host and port of a listener."""
 
     host: str
     port: int
@@ -20,7 +20,7 @@ class Address(NamedTuple):
 
 
 def parse_bootstrap(text: str) -> list[Address]:
-    """The addresses of a bootstrap list, in its order; ClientError when one makes no sense."""
+    """Return the addresses of a bootstrap list, in its order; ClientError if one is invalid."""
     addresses = [_parse(part.strip()) for part in text.split(",") if part.strip()]
     if not addresses:
         raise ClientError("no bootstrap server given: pass host:port with -b or MINIBROKER_BOOTSTRAP_SERVER")

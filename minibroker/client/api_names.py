@@ -1,4 +1,4 @@
-"""Names of all API keys of Kafka 4.3.1, also of those that we neither serve nor ask (org.apache.kafka.common.protocol.ApiKeys)."""
+"""Names of all API keys of Kafka 4.3.1, including those that we neither serve nor send (org.apache.kafka.common.protocol.ApiKeys)."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ WriteShareGroupState DeleteShareGroupState ReadShareGroupStateSummary StreamsGro
 DescribeShareGroupOffsets AlterShareGroupOffsets DeleteShareGroupOffsets
 """
 
-#: the name of each key is at its place
+#: indexed by API key
 API_NAMES = tuple(_NAMES.split())
 
 
 def api_name(api_key: int) -> str:
-    """Kafka's name of an API, or `Api93` for one that is newer than this table."""
+    """Return Kafka's name of an API, or `Api93` for a key that is newer than this table."""
     return API_NAMES[api_key] if 0 <= api_key < len(API_NAMES) else f"Api{api_key}"

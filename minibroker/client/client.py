@@ -1,10 +1,10 @@
-"""The way to a cluster: finds brokers from a bootstrap list, keeps a connection to each, tries again what may be tried again.
+"""Connect to a cluster: find brokers from a bootstrap list, keep a connection to each, retry.
 
-What may be tried again: a broken connection to a broker that was reached before, and retriable error codes. A first
-connection that nobody accepts fails at once: the address is wrong more often than the broker is late.
+The client retries after a broken connection to a broker that it has reached before, and after retriable error codes. A first
+connection that is refused fails at once, because a wrong address is more frequent than a late broker.
 
-Every connection leads to the cluster that answered the first Metadata request. An address that another cluster serves is refused
-(WrongCluster) before any request is sent there: with a wrong `advertised.listeners` a command would change that cluster.
+Every connection leads to the cluster that answered the first Metadata request. The client rejects an address of another cluster
+(WrongCluster) before it sends a request there. With a wrong `advertised.listeners`, a command would change that cluster.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from minibroker.schemas import k03_metadata
 T = TypeVar("T")
 
 DEFAULT_TIMEOUT_MS = 30_000
-AUTO_CREATION_MS = 5_000  #: a broker that creates topics on first use has done so by then
+AUTO_CREATION_MS = 5_000  #: by then, a broker that creates topics on first use has created the topic
 _CLUSTER_ID_SINCE = 2  #: version of Metadata
 
 
 class Client:
-    """Connections to the brokers of one cluster; a context manager that closes them."""
+    """The connections to the brokers of one cluster. A context manager that closes them."""
 
     def __init__(self, bootstrap: str, *, timeout_ms: int | None = DEFAULT_TIMEOUT_MS, connect: Connect = connect) -> None:
-        """`bootstrap` as in Kafka; `timeout_ms` is what each operation may take, with its retries."""
+        """Take a bootstrap list; `timeout_ms` is the limit of each operation, with its retries."""
         self.bootstrap = parse_bootstrap(bootstrap)
         self.timeout_ms = timeout_ms
-        self.brokers: dict[int, Address] = {}  #: by node id, as the last Metadata said
+        self.brokers: dict[int, Address] = {}  #: by node id, from the last Metadata response
         self.controller_id = -1
         self.cluster_id: str | None = None
         self._connect = connect
@@ -61,7 +61,7 @@ class Client:
         return Deadline(self.timeout_ms)
 
     def to_address(self, address: Address, deadline: Deadline) -> Connection:
-        """Return the connection to an address; make one if needed, and verify that it leads to this cluster.
+        """Return the connection to an address; connect if needed, and verify that it leads to this cluster.
 
         Raises:
             WrongCluster: another cluster answers there.
@@ -76,7 +76,7 @@ class Client:
         return connection
 
     def verify_brokers(self) -> None:
-        """Ask every broker that can be reached for its cluster, on behalf of other clients that will connect to them.
+        """Verify the cluster of every reachable broker, for other clients that will connect to them.
 
         Raises:
             WrongCluster: a broker advertises an address at which another cluster answers.
@@ -88,7 +88,7 @@ class Client:
                 self.to_address(address, deadline)
 
     def _verify(self, connection: Connection, cluster_id: str, deadline: Deadline) -> None:
-        """Ask the broker at a new address for its cluster: one small request for each address in the life of a client."""
+        """Ask the broker at a new address for its cluster. A client sends this small request once for each address."""
         other_id = None
         try:
             if connection.version_for(k03_metadata) >= _CLUSTER_ID_SINCE:
@@ -116,7 +116,7 @@ class Client:
         )
 
     def to_node(self, node_id: int, deadline: Deadline) -> Connection:
-        """The connection to a broker by its node id."""
+        """Return the connection to a broker by its node id."""
         if node_id not in self.brokers:
             self.metadata([], deadline)
         if node_id not in self.brokers:
@@ -127,7 +127,7 @@ class Client:
             raise BrokerUnreachable(f"{error} (broker {node_id} advertises that address: check advertised.listeners)") from error
 
     def to_any(self, deadline: Deadline) -> Connection:
-        """The connection to whichever broker takes one: those in use first, then the bootstrap list, then all known."""
+        """Return a connection to any broker: first those in use, then the bootstrap list, then all known."""
         for connection in self._connections.values():
             if not connection.closed:
                 return connection
@@ -140,7 +140,7 @@ class Client:
         raise failures[0]
 
     def to_controller(self, deadline: Deadline) -> Connection:
-        """The connection for changes: the controller where clients may reach it, else any broker, which passes them on."""
+        """Return the connection for changes: to the controller if clients can reach it, otherwise to any broker, which forwards them."""
         if not self.brokers:
             self.metadata([], deadline)
         if self.controller_id in self.brokers:
@@ -148,12 +148,16 @@ class Client:
         return self.to_any(deadline)
 
     def ask(self, schema: ModuleType, request: Any, deadline: Deadline | None = None) -> Any:
-        """Ask any broker; broken connections are tried again."""
+        """Send a request to any broker; retry after a broken connection."""
         deadline = deadline or self.deadline()
         return self.retrying(lambda: self.to_any(deadline).ask(schema, request, deadline), deadline)
 
     def retrying(self, attempt: Callable[[], T], deadline: Deadline) -> T:
-        """Attempt until it works, until it fails for good, or until the deadline (TimedOut, with the last reason)."""
+        """Call `attempt` until it succeeds or fails with an error that is not retriable.
+
+        Raises:
+            TimedOut: the deadline has passed; the message has the last error.
+        """
         while True:
             try:
                 return attempt()
@@ -167,7 +171,7 @@ class Client:
                 deadline.pause(error)
 
     def metadata(self, topics: Sequence[str] | None, deadline: Deadline | None = None, *, create: bool = False) -> k03_metadata.Response:
-        """Ask for brokers and topics (None: all topics) and remember the brokers; errors of topics are left inside."""
+        """Request brokers and topics (None: all topics) and remember the brokers. Errors of topics stay in the response."""
         request = k03_metadata.Request(
             topics=None if topics is None else [k03_metadata.Topic(name=name) for name in topics],
             allow_auto_topic_creation=create,
@@ -187,7 +191,7 @@ class Client:
         return response
 
     def topic(self, name: str, deadline: Deadline | None = None, *, create: bool = False) -> k03_metadata.TopicResult:
-        """One topic whose partitions all have leaders; waits for leaders, and with `create` for the topic itself."""
+        """Return one topic whose partitions all have leaders. Waits for leaders, and with `create` for the topic itself."""
         deadline = deadline or self.deadline()
         creation = Deadline(deadline.remaining_ms(AUTO_CREATION_MS))
         while True:

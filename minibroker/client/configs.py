@@ -1,4 +1,4 @@
-"""Configs of topics, brokers, groups and more: what each value is and where it comes from; changes of single ones."""
+"""Describe and change configs of topics, brokers, groups and other resources."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from minibroker.schemas import k32_describe_configs, k44_incremental_alter_confi
 
 #: ConfigResource.Type by the name of Kafka's --entity-type
 TYPES: Final = {"topics": 2, "brokers": 4, "broker-loggers": 8, "client-metrics": 16, "groups": 32}
-OF_ONE_BROKER: Final = ("brokers", "broker-loggers")  #: only the broker itself can tell and change them
-CLUSTER: Final = ""  #: the name of what is set for all brokers
+OF_ONE_BROKER: Final = ("brokers", "broker-loggers")  #: only the broker itself describes and changes them
+CLUSTER: Final = ""  #: the name of the default for all brokers
 
 SET, DELETE, APPEND, SUBTRACT = range(4)  #: AlterConfigOp.OpType
 
@@ -31,7 +31,7 @@ class ConfigEntry(NamedTuple):
 
 
 class Change(NamedTuple):
-    """What to do with one config."""
+    """A change of one config."""
 
     name: str
     operation: int
@@ -39,7 +39,7 @@ class Change(NamedTuple):
 
 
 def list_entities(client: Client, kind: str) -> list[str]:
-    """Names of the entities of a type; of groups and client metrics those that have configs of their own."""
+    """Return the names of the entities of a type. Groups and client metrics are listed if they have configs."""
     deadline = client.deadline()
     request = k74_list_config_resources.Request(resource_types=[TYPES[kind]])
     response: k74_list_config_resources.Response = client.retrying(lambda: client.to_any(deadline), deadline).ask(
@@ -50,7 +50,7 @@ def list_entities(client: Client, kind: str) -> list[str]:
 
 
 def describe_configs(client: Client, kind: str, entity: str) -> list[ConfigEntry]:
-    """Every config of one entity, by name; KafkaError when it cannot be described."""
+    """Return every config of one entity, by name; KafkaError if it cannot be described."""
     return sorted(
         ConfigEntry(each.name, each.value, SOURCES.get(each.config_source, "unknown"), each.read_only, each.is_sensitive)
         for each in ask_configs(client, kind, entity)
@@ -58,7 +58,7 @@ def describe_configs(client: Client, kind: str, entity: str) -> list[ConfigEntry
 
 
 def ask_configs(client: Client, kind: str, entity: str, *, with_synonyms: bool = False) -> list[k32_describe_configs.Config]:
-    """The same as the broker tells it, with every place that sets a config if wanted."""
+    """Return the configs of one entity as in the response, `with_synonyms` with every source that sets a config."""
     resource = k32_describe_configs.Resource(resource_type=TYPES[kind], resource_name=entity, configuration_keys=None)
     request = k32_describe_configs.Request(resources=[resource], include_synonyms=with_synonyms)
     response: k32_describe_configs.Response = _ask(client, kind, entity, k32_describe_configs, request)
@@ -70,7 +70,7 @@ def ask_configs(client: Client, kind: str, entity: str, *, with_synonyms: bool =
 
 
 def alter_configs(client: Client, kind: str, entity: str, changes: Sequence[Change], *, validate_only: bool = False) -> None:
-    """Change all these configs of one entity, or none of them: KafkaError then."""
+    """Change all these configs of one entity. With a KafkaError, none is changed."""
     configs = [k44_incremental_alter_configs.Config(name=each.name, config_operation=each.operation, value=each.value) for each in changes]
     resource = k44_incremental_alter_configs.Resource(resource_type=TYPES[kind], resource_name=entity, configs=configs)
     request = k44_incremental_alter_configs.Request(resources=[resource], validate_only=validate_only)
@@ -80,7 +80,7 @@ def alter_configs(client: Client, kind: str, entity: str, changes: Sequence[Chan
 
 
 def _ask(client: Client, kind: str, entity: str, schema: ModuleType, request: Any) -> Any:
-    """Ask once whoever knows: the broker itself, or the controller."""
+    """Send the request once, to the broker itself or to the controller."""
     deadline = client.deadline()
 
     def connection() -> Connection:

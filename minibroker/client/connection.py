@@ -1,8 +1,8 @@
-"""One connection to one broker: it asks for the broker's versions, then sends requests at the highest common one.
+"""One connection to one broker. It negotiates versions, then sends each request at the highest common one.
 
-Requests may be sent ahead of their answers; answers are received in the order of the requests, as the protocol has it. `ask` may
-come between: answers that come before its own are kept for who asked for them.
-A connection on which anything went wrong is closed and stays closed.
+Requests may be sent before earlier ones are answered; the broker answers in the order of the requests. `ask` may be called
+meanwhile: it keeps earlier answers for their callers.
+After any failure, a connection is closed and stays closed.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from minibroker.wire.api import Api, api_of
 
 CLIENT_ID = "minibroker-cli"
 
-#: API key -> lowest version that this client speaks, where a broker serves older ones too: it writes and reads message format v2, and
-#: asks for one offset at a time
+#: API key -> lowest version that this client sends, where brokers serve older ones: it writes and reads message format v2, and asks for
+#: one offset at a time
 LEAST = {0: 3, 1: 4, 2: 1}
 
 
@@ -35,18 +35,18 @@ class Connection:
     __slots__ = ("_arrived", "_client_id", "_correlation_id", "_expected", "_transport", "address", "api_versions", "closed")
 
     def __init__(self, transport: Transport, address: Address, client_id: str = CLIENT_ID) -> None:
-        """Stand on a transport that is connected; `negotiate` must follow."""
+        """Take a connected transport; `negotiate` must follow."""
         self.address = address
         self.closed = False
         self.api_versions = k18_api_versions.Response(error_code=0, api_keys=[])
         self._transport = transport
         self._client_id = client_id
         self._correlation_id = 0
-        self._arrived: deque[Any] = deque()  # answers that `receive` has not given out yet
+        self._arrived: deque[Any] = deque()  # answers that `receive` has not returned yet
         self._expected: deque[tuple[Api, int, int]] = deque()  # api, version, correlation_id of requests not yet answered
 
     def negotiate(self, deadline: Deadline) -> None:
-        """Ask for the broker's versions; a broker older than our newest question says which it knows (KIP-511)."""
+        """Request the broker's versions. A broker that does not know our newest request answers with its own versions (KIP-511)."""
         request = k18_api_versions.Request(client_software_name="minibroker", client_software_version=minibroker.__version__)
         newest = k18_api_versions.VERSIONS[1]
         self._send(api_of(k18_api_versions), newest, request, deadline)
@@ -59,7 +59,7 @@ class Connection:
         self.api_versions = response
 
     def version_for(self, schema: ModuleType, most: int | None = None) -> int:
-        """The highest version that both sides know, not above `most`; UnsupportedByBroker when there is none."""
+        """Return the highest version that both sides know, not above `most`; UnsupportedByBroker if there is none."""
         low: int
         high: int
         low, high = schema.VERSIONS
@@ -76,19 +76,19 @@ class Connection:
         raise UnsupportedByBroker(f"{self.address} does not serve {name}: see 'minibroker api-versions -b {self.address}'")
 
     def ask(self, schema: ModuleType, request: Any, deadline: Deadline, *, most: int | None = None) -> Any:
-        """Send one request and wait for its answer, which is the schema's Response."""
+        """Send one request and wait for its answer, the schema's Response."""
         self.send(schema, request, deadline, most=most)
         while len(self._expected) > 1:
             self._arrived.append(self._receive(deadline))
         return self._receive(deadline)
 
     def send(self, schema: ModuleType, request: Any, deadline: Deadline, *, most: int | None = None, answered: bool = True) -> None:
-        """Send a request; `answered=False` for the one that has no answer, Produce with acks=0."""
+        """Send a request; `answered=False` for Produce with acks=0, which has no answer."""
         version = self.version_for(schema, most)
         self._send(api_of(schema), version, request, deadline, answered=answered)
 
     def receive(self, deadline: Deadline) -> Any:
-        """The answer to the oldest request whose answer was not received yet."""
+        """Return the answer to the oldest unanswered request."""
         return self._arrived.popleft() if self._arrived else self._receive(deadline)
 
     def _receive(self, deadline: Deadline) -> Any:
@@ -106,13 +106,13 @@ class Connection:
             raise
 
     def close(self) -> None:
-        """Close it; twice does no harm."""
+        """Close the connection. A second call does nothing."""
         self.closed = True
         self._transport.close()
 
     @property
     def waiting_count(self) -> int:
-        """Requests whose answers were not received yet."""
+        """The number of unanswered requests."""
         return len(self._expected) + len(self._arrived)
 
     def _send(self, api: Api, version: int, request: Any, deadline: Deadline, *, answered: bool = True) -> None:

@@ -1,26 +1,26 @@
-"""Reads records of one topic from given offsets on, without a group.
+"""Read records of one topic from given offsets on, without a group.
 
 Invariants:
-- Each record at or above a partition's position comes once, in the order of its partition; the position moves past it then.
-- Under read_committed neither records of aborted transactions nor markers come; under read_uncommitted only markers are left out.
-- A batch whose CRC is wrong is an error, never data.
+- Each record from a partition's position on is returned once, in the order of its partition. The position then moves past it.
+- read_committed skips records of aborted transactions. Markers are always skipped.
+- A batch whose CRC is wrong raises an error.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from minibroker.client.aborted_transactions import AbortedInFetch
 from minibroker.client.client import Client
 from minibroker.client.connection import Connection
 from minibroker.client.deadline import Deadline
 from minibroker.client.errors import BrokerUnreachable, check, refusal
 from minibroker.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED, FoundOffset, list_offsets
-from minibroker.client.topic_ids import check_topic_id, topic_id_of
+from minibroker.client.topics import check_topic_id, topic_id_of
 from minibroker.errors import CorruptMessage, KafkaError, OffsetOutOfRange, UnknownTopicOrPartition
-from minibroker.records.batch import TimestampType, split_batches
+from minibroker.records.batch import RecordBatch, TimestampType, split_batches
+from minibroker.records.control import ControlType, parse_control_key
 from minibroker.records.record import Record, decode_records
 from minibroker.schemas import k01_fetch, k03_metadata
 from minibroker.wire.schema import NIL_UUID
@@ -31,7 +31,7 @@ PARTITION_MAX_BYTES = 4 * 1024 * 1024
 
 
 class Consumed(NamedTuple):
-    """A record and where it was."""
+    """A record and its partition."""
 
     partition: int
     timestamp_type: TimestampType
@@ -39,10 +39,10 @@ class Consumed(NamedTuple):
 
 
 class Consumer:
-    """Fetches from the leaders of the partitions in `positions`, which it keeps up to date."""
+    """Fetches from the leaders of the partitions in `positions`, and advances the positions."""
 
     def __init__(self, client: Client, topic: str, positions: Mapping[int, int], *, isolation: int = READ_UNCOMMITTED) -> None:
-        self.positions = dict(positions)  #: the offset that comes next, by partition
+        self.positions = dict(positions)  #: the next offset, by partition
         self._client = client
         self._name = topic
         self._isolation = isolation
@@ -51,14 +51,14 @@ class Consumer:
         self._turn: deque[int] = deque(self.positions)
 
     def stop_reading(self, partition: int) -> None:
-        """Read no more of a partition."""
+        """Stop fetching a partition."""
         del self.positions[partition]
         self._turn.remove(partition)
 
     def poll(self, max_wait_ms: int) -> Iterator[Consumed]:
-        """Fetch once from each leader, waiting at most `max_wait_ms` for a first record; yields what came, maybe nothing.
+        """Fetch once from each leader, waiting at most `max_wait_ms` for a first record. May yield nothing.
 
-        What may be tried again is left for the next poll, until the client's time-out without one that works.
+        A retriable error is retried by the next poll, until no poll has worked for the client's time-out.
         """
         problem: Exception | None = None
         asked: list[Connection] = []
@@ -123,7 +123,7 @@ class Consumer:
         return OffsetOutOfRange(f"offset {self.positions[partition]} of {self._name}-{partition} is not there: {held}")
 
     def _recover(self, problem: Exception | None) -> None:
-        """Nothing wrong: time starts anew. Else look for leaders again; raise what will not get better."""
+        """Restart the time-out after a success. Otherwise find the leaders again; raise errors that are not retriable."""
         if problem is None:
             self._deadline = self._client.deadline()
             return
@@ -155,3 +155,34 @@ class Consumer:
         )
         most = LAST_VERSION_WITH_NAMES if self._topic.topic_id == NIL_UUID else None
         connection.send(k01_fetch, request, deadline, most=most)
+
+
+class AbortedInFetch:
+    """Finds the aborted batches of one partition in a Fetch response (KIP-98).
+
+    Brokers send all batches, and a list of aborted transactions. An aborted transaction starts at its first_offset and ends at its
+    producer's next ABORT marker. Call with the batches in order; batches that are not transactional may be left out.
+    """
+
+    def __init__(self, transactions: Iterable[k01_fetch.AbortedTransaction]) -> None:
+        self._to_come = deque(sorted(transactions, key=lambda transaction: transaction.first_offset))
+        self._producer_ids: set[int] = set()  #: producers whose open transaction is an aborted one
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no later batch belongs to an aborted transaction."""
+        return not self._to_come and not self._producer_ids
+
+    def __call__(self, batch: RecordBatch) -> bool:
+        """Return whether the records of a batch were aborted; False for a marker."""
+        while self._to_come and self._to_come[0].first_offset <= batch.last_offset:
+            self._producer_ids.add(self._to_come.popleft().producer_id)
+        if batch.is_control:
+            if batch.producer_id in self._producer_ids and _is_abort(batch):
+                self._producer_ids.discard(batch.producer_id)
+            return False
+        return batch.is_transactional and batch.producer_id in self._producer_ids
+
+
+def _is_abort(batch: RecordBatch) -> bool:
+    return any(parse_control_key(record.key) is ControlType.ABORT for record in decode_records(batch))

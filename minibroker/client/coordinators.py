@@ -1,4 +1,4 @@
-"""Asks the coordinators of groups and of transactional ids, which FindCoordinator tells, until there is a final answer for each."""
+"""Send requests to the coordinators of groups and transactional ids, until each key has a final answer."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def ask_coordinators(
     ask: Callable[[Connection, list[str]], Mapping[str, T | KafkaError]],
     deadline: Deadline,
 ) -> dict[str, T | KafkaError]:
-    """The answer for each key, or the error that is final; retriable errors are tried again until the deadline.
+    """Return the answer or the final error for each key; retriable errors are retried until the deadline.
 
-    `ask` asks one coordinator about keys of its own. A broker that has no topic for the coordinator's state yet makes it.
+    `ask` asks one coordinator about its keys. A broker that has no topic for the coordinator's state yet creates it.
     """
     found: dict[str, T | KafkaError] = {}
     left = list(dict.fromkeys(keys))
@@ -61,7 +61,7 @@ def ask_coordinators(
 
 
 def find_coordinators(client: Client, key_type: int, keys: list[str], deadline: Deadline) -> dict[str, int | KafkaError]:
-    """The node id of each key's coordinator, or why there is none now; asks once."""
+    """Return the node id of each key's coordinator, or the error. Sends one request."""
     found: dict[str, int | KafkaError] = {}
     connection = client.retrying(lambda: client.to_any(deadline), deadline)
     if connection.version_for(k10_find_coordinator) >= SEVERAL_KEYS_SINCE:

@@ -1,4 +1,4 @@
-"""One point in time by which a whole operation, with its retries, must be done."""
+"""The point in time by which an operation must be done, with its retries."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import time
 
 from minibroker.client.errors import TimedOut, describe
 
-#: pauses between tries, in seconds: the first is short, since a new topic's leader comes within milliseconds
+#: pauses between attempts, in seconds. The first are short, because a new topic has its leader within milliseconds.
 PAUSES_S = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 
 
 class Deadline:
-    """Counts down from `timeout_ms`; None never ends."""
+    """Counts down from `timeout_ms`; None has no end."""
 
     __slots__ = ("_end_s", "_tries", "timeout_ms")
 
@@ -21,21 +21,21 @@ class Deadline:
         self._tries = 0
 
     def remaining_s(self) -> float | None:
-        """Seconds that are left, never negative; None when there is no end."""
+        """Seconds left, never negative; None without an end."""
         return None if self._end_s is None else max(0.0, self._end_s - time.monotonic())
 
     def remaining_ms(self, most: int) -> int:
-        """Milliseconds that are left, at least 1 and at most `most`: what a request's timeout_ms can hold."""
+        """Milliseconds left, at least 1 and at most `most`: a value for the timeout_ms of a request."""
         left = self.remaining_s()
         return most if left is None else max(1, min(most, int(left * 1000)))
 
     @property
     def over(self) -> bool:
-        """Whether the time is up."""
+        """Whether the deadline has passed."""
         return self.remaining_s() == 0.0
 
     def pause(self, reason: BaseException) -> None:
-        """Wait a little before another try; raises TimedOut with the reason of the last failure when no time is left."""
+        """Wait before another attempt; raise TimedOut with the reason of the last failure if no time is left."""
         pause_s = PAUSES_S[min(self._tries, len(PAUSES_S) - 1)]
         self._tries += 1
         left = self.remaining_s()

@@ -1,8 +1,12 @@
-"""Groups of all kinds as their coordinators describe them, made one: DescribedGroup.
+"""Describe groups of all kinds in one form, DescribedGroup.
 
-A group is asked for as each kind that there is: consumer (KIP-848), whose coordinator assigns partitions; classic, whose members do and
-tell each other by the bytes of an embedded protocol, through the coordinator; share (KIP-932), whose coordinator may give a partition to
-several members; and streams (KIP-1071), whose coordinator gives out the tasks of an application.
+A group is requested as each kind in turn:
+
+    consumer  KIP-848; the coordinator assigns partitions
+    classic   a member assigns partitions, in the bytes of an embedded protocol
+    share     KIP-932; the coordinator may assign a partition to several members
+    streams   KIP-1071; the coordinator assigns the tasks of an application. A task is a subtopology at one partition: its active
+              member reads that partition of every topic of the subtopology that has it.
 """
 
 from __future__ import annotations
@@ -16,10 +20,9 @@ from minibroker.client.connection import Connection
 from minibroker.client.coordinators import ask_coordinators
 from minibroker.client.deadline import Deadline
 from minibroker.client.errors import refusal
-from minibroker.client.groups import CLASSIC, CONSUMER, DEAD
+from minibroker.client.groups import CLASSIC, CONSUMER, DEAD, STREAMS
 from minibroker.client.leaders import TopicPartition
 from minibroker.client.share_groups import SHARE
-from minibroker.client.streams_groups import STREAMS, partition_counts, partitions_read, topics_read
 from minibroker.errors import GroupIdNotFound, KafkaError, UnsupportedVersion, WireError
 from minibroker.schemas import (
     k15_describe_groups,
@@ -43,9 +46,9 @@ class GroupMember(NamedTuple):
     group_instance_id: str | None
     client_id: str
     host: str  #: "127.0.0.1"
-    protocol: str  #: what the member speaks: "classic", "consumer", "share" or "streams"
+    protocol: str  #: the protocol of the member: "classic", "consumer", "share" or "streams"
     member_epoch: int | None  #: None in classic groups
-    topics: tuple[str, ...]  #: that it subscribed to by name; none while a classic group is not stable
+    topics: tuple[str, ...]  #: subscribed to by name; empty while a classic group is not stable
     topic_regex: str | None
     assignment: tuple[TopicPartition, ...]
     target_assignment: tuple[TopicPartition, ...] | None  #: None in classic groups and share groups
@@ -60,13 +63,13 @@ class DescribedGroup(NamedTuple):
     coordinator: int
     protocol_type: str
     assignor: str | None  #: None while a classic group is not stable
-    group_epoch: int | None  #: None for classic groups, whose generation coordinators keep to themselves
+    group_epoch: int | None  #: None for classic groups: DescribeGroups does not return their generation
     assignment_epoch: int | None
     members: tuple[GroupMember, ...]
 
 
 def describe_groups(client: Client, groups: Iterable[str]) -> dict[str, DescribedGroup | KafkaError]:
-    """What the coordinators know of each group, or why they do not."""
+    """Return the description of each group, or the final error."""
     deadline = client.deadline()
 
     def streams_members(group: k89_streams_group_describe.Group) -> list[GroupMember]:
@@ -76,7 +79,7 @@ def describe_groups(client: Client, groups: Iterable[str]) -> dict[str, Describe
         node_id = next((node_id for node_id, address in client.brokers.items() if address == connection.address), -1)
 
         def as_kind(kind: str, schema: ModuleType, members: MembersOf, groups: list[str]) -> dict[str, DescribedGroup | KafkaError]:
-            """Groups of that kind: the newer ones are all asked for alike."""
+            """Return the groups of that kind. The newer kinds have requests of one shape."""
             if not groups or not _serves(connection, schema):
                 return {}
             answers = _ask(connection, schema, groups, deadline)
@@ -164,8 +167,8 @@ def _share_members(group: k77_share_group_describe.Group) -> list[GroupMember]:
 
 
 def _streams_members(group: k89_streams_group_describe.Group, client: Client, deadline: Deadline) -> list[GroupMember]:
-    topics = topics_read(group)
-    counts = partition_counts(client, topics, deadline)
+    topics = _topics_read(group)
+    counts = _partition_counts(client, topics, deadline)
     return [
         GroupMember(
             member_id=member.member_id,
@@ -176,8 +179,8 @@ def _streams_members(group: k89_streams_group_describe.Group, client: Client, de
             member_epoch=member.member_epoch,
             topics=tuple(sorted({name for each in topics.values() for name in each})),
             topic_regex=None,
-            assignment=partitions_read(member.assignment, topics, counts),
-            target_assignment=partitions_read(member.target_assignment, topics, counts),
+            assignment=_partitions_read(member.assignment, topics, counts),
+            target_assignment=_partitions_read(member.target_assignment, topics, counts),
         )
         for member in group.members
     ]
@@ -195,7 +198,7 @@ def _describe_classic(
     found: dict[str, DescribedGroup | KafkaError] = {}
     for group in response.groups:
         error = refusal(group.error_code, f"group {group.group_id}", group.error_message)
-        if error is None and group.group_state == DEAD:  # how a broker below DescribeGroups 6 says so
+        if error is None and group.group_state == DEAD:  # the answer of a broker below DescribeGroups 6
             error = GroupIdNotFound(f"group {group.group_id}: there is no such group")
         found[group.group_id] = error or _classic_group(group, node_id)
     return found
@@ -233,7 +236,7 @@ def _classic_group(group: k15_describe_groups.Group, node_id: int) -> DescribedG
 
 
 def assigned_partitions(data: bytes) -> tuple[TopicPartition, ...]:
-    """The partitions in a member's assignment; none where the bytes are no ConsumerProtocolAssignment."""
+    """Return the partitions in a member's assignment; empty if the bytes are not a ConsumerProtocolAssignment."""
     if len(data) <= _VERSION_SIZE:
         return ()
     try:
@@ -244,7 +247,8 @@ def assigned_partitions(data: bytes) -> tuple[TopicPartition, ...]:
 
 
 def subscribed_topics(data: bytes) -> tuple[str, ...]:
-    """The topics in a member's subscription; none where the bytes are no ConsumerProtocolSubscription. All versions begin like 0."""
+    """Return the topics in a member's subscription; empty if the bytes are not a ConsumerProtocolSubscription."""
+    # All versions start like version 0.
     if len(data) <= _VERSION_SIZE:
         return ()
     try:
@@ -252,3 +256,34 @@ def subscribed_topics(data: bytes) -> tuple[str, ...]:
     except WireError:
         return ()
     return tuple(sorted(subscription.topics))
+
+
+def _topics_read(group: k89_streams_group_describe.Group) -> dict[str, list[str]]:
+    """Return the topics that each subtopology reads: from outside, and from other subtopologies."""
+    subtopologies = group.topology.subtopologies if group.topology is not None else None
+    return {
+        each.subtopology_id: [*each.source_topics, *(topic.name for topic in each.repartition_source_topics)]
+        for each in subtopologies or ()
+    }
+
+
+def _partition_counts(client: Client, topics: Mapping[str, list[str]], deadline: Deadline) -> dict[str, int]:
+    """Return the partition counts of the topics that exist."""
+    names = sorted({name for each in topics.values() for name in each})
+    found = client.metadata(names, deadline).topics if names else []
+    return {topic.name: len(topic.partitions) for topic in found if topic.name is not None and topic.error_code == 0}
+
+
+def _partitions_read(
+    assignment: k89_streams_group_describe.Assignment, topics: Mapping[str, list[str]], counts: Mapping[str, int]
+) -> tuple[TopicPartition, ...]:
+    """Return the partitions that the active member of these tasks reads."""
+    return tuple(
+        sorted(
+            (name, partition)
+            for task in assignment.active_tasks
+            for name in topics.get(task.subtopology_id, ())
+            for partition in task.partitions
+            if partition < counts.get(name, 0)
+        )
+    )

@@ -1,46 +1,46 @@
-"""What a client cannot do, in one line for its user: what failed, where, and what to do about it.
+"""Errors of a client, each with one line for its user: what failed, where, and what to do about it.
 
-An error code in a response is not here: it is a `minibroker.errors.KafkaError`, with its own code and name.
+The error code of a response is a `minibroker.errors.KafkaError`, with its code and name.
 """
 
 from __future__ import annotations
 
 from minibroker.errors import BY_CODE, KafkaError, UnknownServerError, UnknownTopicOrPartition
 
-#: Kafka's own words speak of servers and of one partition, where a user mostly misspelt a topic
+#: Kafka's message speaks of servers and one partition, but most users have misspelt a topic
 _PLAINER = {UnknownTopicOrPartition.code: "there is no such topic or partition"}
 
 
 class ClientError(Exception):
-    """The client could not do its work; `str(error)` is one line."""
+    """An operation of the client failed; `str(error)` is one line."""
 
 
 class BrokerUnreachable(ClientError):
-    """No connection could be made, or it broke. Worth another try elsewhere."""
+    """A connection could not be made, or it broke. Another broker may work."""
 
 
 class NotAKafkaBroker(ClientError):
-    """Something answered, and not with Kafka's protocol."""
+    """The peer does not speak Kafka's protocol."""
 
 
 class WrongCluster(ClientError):
-    """An address leads to another cluster than the one that was asked first."""
+    """An address leads to another cluster than the first one."""
 
 
 class UnsupportedByBroker(ClientError):
-    """The broker serves no version of an API that we know, or not the one that is needed."""
+    """The broker serves no version of an API that this client knows, or not the required one."""
 
 
 class TopicReplaced(ClientError):
-    """The topic was deleted and created anew under the same name: its offsets mean nothing any more."""
+    """The topic was deleted and created again under the same name. Its old offsets are invalid."""
 
 
 class TimedOut(ClientError):
-    """The time given by the user is over."""
+    """The time that the user gave has passed."""
 
 
 def refusal(code: int, what: str, message: str | None = None) -> KafkaError | None:
-    """The error of a response as an exception that says what it is about; None for code 0."""
+    """Return the error code of a response as an exception that names its subject; None for code 0."""
     if code == 0:
         return None
     kind = BY_CODE.get(code, UnknownServerError)
@@ -53,14 +53,14 @@ def refusal(code: int, what: str, message: str | None = None) -> KafkaError | No
 
 
 def check(code: int, what: str, message: str | None = None) -> None:
-    """Raise the error of a response, if there is one."""
+    """Raise the error code of a response, if it is not 0."""
     error = refusal(code, what, message)
     if error is not None:
         raise error
 
 
 def describe(error: BaseException) -> str:
-    """An error in the words for a user; Kafka's name of its code, for which one can search, comes last."""
+    """Return the message of an error for a user. Kafka's name of the error, for which one can search, comes last."""
     if isinstance(error, KafkaError):
         return f"{error} [{error.name}]"
     return str(error) or type(error).__name__

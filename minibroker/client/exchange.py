@@ -1,4 +1,4 @@
-"""A request as bytes and a response from bytes: the client's side of what the dispatcher does."""
+"""Encode requests and decode responses."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from minibroker.wire.schema import Buffer
 
 
 def encode_request(api: Api, version: int, correlation_id: int, client_id: str, request: Any) -> list[Buffer]:
-    """The whole frame in chunks, its size first; EncodeError for a value that the version cannot carry."""
+    """Encode a request as a frame in chunks, its size first; EncodeError for a value that the version cannot carry."""
     header = RequestHeader(api_key=api.key, api_version=version, correlation_id=correlation_id, client_id=client_id)
     encoded_header = encode_request_header(header, request_header_version(api, version))
     return with_size([encoded_header, *encoder(api.Request, version, api.flexible(version))(request)])
 
 
 def decode_response(api: Api, version: int, correlation_id: int, frame: memoryview) -> Any:
-    """The response in a frame without its size; WireError for any other bytes, and for the answer to another request.
+    """Decode a response from a frame without its size; WireError for other bytes, and for the response to another request.
 
-    ApiVersions may be answered in version 0 to a newer request, when the broker does not know its version (KIP-511).
+    A broker that does not know the version of an ApiVersions request answers in version 0 (KIP-511).
     """
     answered_id, position = decode_response_header(frame, response_header_version(api, version))
     if answered_id != correlation_id:

@@ -1,7 +1,7 @@
-"""A member of a consumer group (KIP-848), driven by whoever reads: one thread, which calls `heartbeat_if_due` between its polls.
+"""A member of a consumer group (KIP-848), driven by its reader: one thread, which calls `heartbeat_if_due` between its polls.
 
-A change of the assignment is taken over in Kafka's order: the reader commits what it read of partitions that go, then the next
-heartbeat says that they are free.
+A new assignment is taken over in Kafka's order. The reader commits the offsets of revoked partitions; then the next
+heartbeat reports that they are free.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from minibroker.schemas.k10_find_coordinator import GROUP
 
 _REBALANCE_TIMEOUT_MS: Final = 60_000
 _JOIN, _LEAVE = 0, -1
-_FORGOTTEN: Final = (FencedMemberEpoch, UnknownMemberId, GroupIdNotFound)  #: its session was over, and maybe its group with it
+_FORGOTTEN: Final = (FencedMemberEpoch, UnknownMemberId, GroupIdNotFound)  #: the member's session expired, or its group was deleted
 
 
 class GroupMember:
-    """One member; it joins by its first heartbeat.
+    """One member. It joins with its first heartbeat.
 
     Args:
         now_s: a clock that never goes back, in seconds.
@@ -46,10 +46,10 @@ class GroupMember:
         self._told: list[schema.TopicPartitions] = []
         self._ids: dict[uuid.UUID, str] = {}
         self._due_s = 0.0
-        self.assigned: tuple[TopicPartition, ...] = ()  #: as the coordinator last said
+        self.assigned: tuple[TopicPartition, ...] = ()  #: from the last heartbeat response
 
     def heartbeat_if_due(self) -> bool:
-        """Say that we are there, when it is time; whether it was. A member that was forgotten joins again, without partitions."""
+        """Send a heartbeat if it is due, and return whether it was. A removed member joins again, without partitions."""
         if self._now_s() < self._due_s:
             return False
         try:
@@ -60,25 +60,25 @@ class GroupMember:
         return True
 
     def gave_up_what_went(self) -> None:
-        """The reader reads `assigned` and nothing else from now on: the coordinator is told at once."""
+        """Report at once that the reader reads only `assigned` from now on."""
         self._owned = self._told
         self._due_s = 0.0
 
     def committed(self) -> dict[TopicPartition, int]:
-        """Where the group went on last in each partition that is assigned, where it committed."""
+        """Return the committed offsets of the assigned partitions that have one."""
         (found,) = committed_offsets(self._client, [self._group]).values()
         if isinstance(found, KafkaError):
             raise found
         return {key: answer.offset for key in self.assigned if isinstance(answer := found.get(key), Committed)}
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Keep the next offset of partitions; those of a member that was fenced meanwhile belong to somebody else."""
+        """Commit the next offset of partitions. The partitions of a fenced member belong to another member: their commit is skipped."""
         for error in commit_as_member(self._client, self._group, offsets, member_id=self._member_id, epoch=self._epoch).values():
             if error is not None and not isinstance(error, _FORGOTTEN):
                 raise error
 
     def leave(self) -> None:
-        """Give everything up."""
+        """Leave the group."""
         self._ask(schema.Request(group_id=self._group, member_id=self._member_id, member_epoch=_LEAVE))
         self.assigned = ()
 

@@ -1,4 +1,4 @@
-"""Offsets that groups committed: read, written and deleted from outside the group."""
+"""Read, write and delete the committed offsets of groups, from outside the group."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from minibroker.schemas.k10_find_coordinator import GROUP
 K = TypeVar("K")
 V = TypeVar("V")
 
-NEWEST_WITH_NAMES: Final = 9  #: of OffsetCommit and OffsetFetch: topics that were deleted have no id, and offsets all the same
+NEWEST_WITH_NAMES: Final = 9  #: of OffsetCommit and OffsetFetch. Deleted topics have no id, but they may have offsets.
 SEVERAL_GROUPS_SINCE: Final = 8
 STABLE_SINCE: Final = 7
 NOT_READY: Final = (CoordinatorLoadInProgress, CoordinatorNotAvailable, NotCoordinator)
@@ -30,8 +30,8 @@ class Committed(NamedTuple):
 
     offset: int
     leader_epoch: int | None
-    metadata: str  #: whatever the client keeps with it
-    lag: int | None = None  #: of a share group: how many records it has still to deliver; None where the coordinator does not tell
+    metadata: str  #: the client's own data
+    lag: int | None = None  #: of a share group: the number of records still to deliver; None if the coordinator does not report it
 
 
 Offsets = dict[TopicPartition, Committed | KafkaError]
@@ -41,10 +41,10 @@ Results = dict[TopicPartition, KafkaError | None]
 def committed_offsets(
     client: Client, groups: Iterable[str], *, decided: Collection[TopicPartition] = ()
 ) -> dict[str, Offsets | KafkaError]:
-    """All that each group committed, by partition in order; a group that is not there has committed nothing.
+    """Return the committed offsets of each group, by partition in order; none for a group that does not exist.
 
-    An open transaction may be about to commit another offset: of the partitions in `decided` its end is waited for (KIP-447), where the
-    broker knows of that; others may then be UnstableOffsetCommit.
+    An open transaction may commit another offset. For the partitions in `decided`, wait for its end (KIP-447) if the broker
+    supports it; other partitions may then be UnstableOffsetCommit.
     """
     deadline = client.deadline()
 
@@ -69,12 +69,12 @@ def committed_offsets(
 
 
 def commit_offsets(client: Client, group: str, offsets: Mapping[TopicPartition, int]) -> Results:
-    """Commit for a group without members; the error of each partition, or None. KafkaError when the coordinator refuses it all."""
+    """Commit for a group without members. Returns the error of each partition, or None; KafkaError if the coordinator rejects all."""
     return commit_as_member(client, group, offsets, member_id="", epoch=-1)
 
 
 def commit_as_member(client: Client, group: str, offsets: Mapping[TopicPartition, int], *, member_id: str, epoch: int) -> Results:
-    """The same for a member in its epoch."""
+    """Commit for a member in its epoch. Returns and raises as `commit_offsets`."""
     request = k08_offset_commit.Request(
         group_id=group,
         generation_id_or_member_epoch=epoch,
@@ -99,7 +99,7 @@ def commit_as_member(client: Client, group: str, offsets: Mapping[TopicPartition
 
 
 def delete_offsets(client: Client, group: str, partitions: Iterable[TopicPartition]) -> Results:
-    """Forget what a group committed of topics that it does not read; the error of each partition, or None. KafkaError for all of it."""
+    """Delete a group's offsets of topics that it does not read. Returns the error of each partition, or None; KafkaError if all fails."""
     request = k47_offset_delete.Request(
         group_id=group,
         topics=[
@@ -116,7 +116,7 @@ def delete_offsets(client: Client, group: str, partitions: Iterable[TopicPartiti
 
 
 def by_topic(offsets: Mapping[TopicPartition, V]) -> dict[str, dict[int, V]]:
-    """The same, topic by topic."""
+    """Group values of partitions by topic."""
     found: dict[str, dict[int, V]] = defaultdict(dict)
     for (topic, index), value in sorted(offsets.items(), key=lambda item: item[0]):
         found[topic][index] = value
@@ -126,7 +126,7 @@ def by_topic(offsets: Mapping[TopicPartition, V]) -> dict[str, dict[int, V]]:
 def of_group(
     client: Client, group: str, ask: Callable[[Connection, Deadline], dict[K, KafkaError | None] | KafkaError]
 ) -> dict[K, KafkaError | None]:
-    """Ask the coordinator of one group, again while it is not ready: then it answers so for every partition."""
+    """Ask the coordinator of one group. Retries while it is not ready, which it reports for every partition."""
     deadline = client.deadline()
 
     def ask_one(connection: Connection, _: list[str]) -> dict[str, dict[K, KafkaError | None] | KafkaError]:
@@ -153,7 +153,7 @@ def _knows_stable(connection: Connection) -> bool:
 
 
 def _if_decided(offsets: Offsets, decided: Collection[TopicPartition]) -> Offsets | KafkaError:
-    """The offsets, or that they must be asked for again since one of these is open."""
+    """Return the offsets, or the error that makes the caller retry because a partition in `decided` has an open transaction."""
     return next((answer for key in decided if isinstance(answer := offsets.get(key), UnstableOffsetCommit)), None) or offsets
 
 

@@ -1,4 +1,4 @@
-"""Where a group is to go on reading: planned for each partition from what is committed and what the log holds. Nothing is written here."""
+"""Plan the new offsets of a group from its committed offsets and the bounds of the logs. Nothing is written."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ TO_TIMESTAMP: Final = "to-timestamp"
 
 
 class Reset(NamedTuple):
-    """What to do: one of the words above, and its offset, number of offsets or ms since 1970."""
+    """A requested reset: one of the words above, and its offset, number of offsets or ms since 1970."""
 
     how: str
     value: int = 0
 
 
 class Planned(NamedTuple):
-    """One partition; `new_offset` lies between log start and log end."""
+    """The plan of one partition; `new_offset` is between log start and log end."""
 
     committed_offset: int | None
-    wanted_offset: int  #: what was asked for, wherever it lies
+    wanted_offset: int  #: the requested offset, which may be outside of the log
     new_offset: int
     log_start_offset: int
     log_end_offset: int
@@ -39,7 +39,7 @@ class Planned(NamedTuple):
 def plan(
     client: Client, resets: Mapping[TopicPartition, Reset], committed: Offsets, *, group: str
 ) -> dict[TopicPartition, Planned | KafkaError]:
-    """The new offset of each partition, or why there is none. By time: the first record at or after it, else the log end."""
+    """Return the new offset of each partition, or the error. By time: the first record at or after it, otherwise the log end."""
     deadline = client.deadline()
     starts = list_offsets(client, dict.fromkeys(resets, EARLIEST), deadline=deadline)
     ends = list_offsets(client, dict.fromkeys(resets, LATEST), deadline=deadline)

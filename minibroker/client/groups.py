@@ -1,4 +1,4 @@
-"""Groups of all kinds: which there are, and their end. What they are like is described_groups.py."""
+"""List and delete groups of all kinds. `described_groups.py` describes them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from minibroker.client.coordinators import ask_coordinators
 from minibroker.client.deadline import Deadline
 from minibroker.client.errors import UnsupportedByBroker, check, refusal
 from minibroker.client.share_groups import SHARE
-from minibroker.client.streams_groups import STREAMS
 from minibroker.errors import KafkaError
 from minibroker.schemas import k16_list_groups, k42_delete_groups
 from minibroker.schemas.k10_find_coordinator import GROUP
 
 CLASSIC: Final = "classic"
-CONSUMER: Final = "consumer"  #: both a type of groups and the protocol type of classic groups whose members read topics
+CONSUMER: Final = "consumer"  #: a type of groups, and the protocol type of classic groups of consumers
+STREAMS: Final = "streams"  #: a type of groups, and their protocol type
 TYPES: Final = (CLASSIC, CONSUMER, SHARE, STREAMS)
 EMPTY: Final = "Empty"
 DEAD: Final = "Dead"
@@ -28,17 +28,17 @@ TYPES_SINCE: Final = 5
 
 
 class ListedGroup(NamedTuple):
-    """A group, and the broker that coordinates it; None for what that broker is too old to tell."""
+    """A group and its coordinator. None for what an old broker does not return."""
 
     group: str
     type: str | None
     state: str | None
-    protocol_type: str  #: "consumer", "connect", ...; "" where only offsets were committed
+    protocol_type: str  #: "consumer", "connect", ...; "" for a group that has only offsets
     coordinator: int
 
 
 def list_groups(client: Client, *, states: Sequence[str] = (), types: Sequence[str] = ()) -> list[ListedGroup]:
-    """The groups of all brokers, by name; KafkaError when one broker does not tell its own. Without filters: all."""
+    """Return the groups of all brokers, by name, filtered by state and type; KafkaError if one broker fails."""
     deadline = client.deadline()
     client.metadata([], deadline)
     request = k16_list_groups.Request(states_filter=list(states), types_filter=list(types))
@@ -63,7 +63,7 @@ def _list_of(client: Client, node_id: int, request: k16_list_groups.Request, nee
 
 
 def delete_groups(client: Client, groups: Iterable[str]) -> dict[str, KafkaError | None]:
-    """Delete groups of any type, and their offsets; the error of each, or None."""
+    """Delete groups of any type, with their offsets. Returns the error of each, or None."""
     deadline = client.deadline()
 
     def ask(connection: Connection, keys: list[str]) -> Mapping[str, bool | KafkaError]:

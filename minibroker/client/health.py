@@ -1,6 +1,6 @@
-"""Whether a broker serves: it is asked over the wire as any client would ask, and no more than that.
+"""Check over the wire whether a broker serves.
 
-Versions and metadata say that its listener, loop and metadata log work; DescribeLogDirs without topics says that its disks do.
+ApiVersions and Metadata show that its listener, loop and metadata log work. DescribeLogDirs without topics shows that its disks work.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from minibroker.schemas import k03_metadata, k35_describe_log_dirs
 
 
 class Unhealthy(ClientError):  # noqa: N818  named for what was found, as its base's other kinds
-    """The broker answers, and not everything that it needs works."""
+    """The broker answers, but something that it needs does not work."""
 
 
 class Health(NamedTuple):
-    """What a broker that serves said of itself."""
+    """The answers of a healthy broker."""
 
     address: Address
     cluster_id: str | None
@@ -28,7 +28,7 @@ class Health(NamedTuple):
 
 
 def check_health(address: Address, deadline: Deadline, connect: Connect = connect) -> Health:
-    """Ask one broker.
+    """Check one broker.
 
     Raises:
         BrokerUnreachable, NotAKafkaBroker, TimedOut: it does not answer, or not in Kafka's protocol.

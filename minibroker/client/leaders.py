@@ -1,4 +1,4 @@
-"""Asks the leaders of partitions, each for those that it leads, until there is a final answer for every partition."""
+"""Send requests to the leaders of partitions, until each partition has a final answer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 TopicPartition = tuple[str, int]
 
 NO_LEADER: Final = -1
-ELECTION_MS: Final = 3_000  #: a partition that has no leader for so long has lost its replicas, as far as a user can tell
+ELECTION_MS: Final = 3_000  #: after so long without a leader, a partition has lost its replicas as far as a user can see
 
 
 def ask_leaders(
@@ -28,14 +28,14 @@ def ask_leaders(
     *,
     leader_wait_ms: int | None = None,
 ) -> dict[TopicPartition, T | KafkaError]:
-    """The answer for each partition, or the error that is final; retriable errors are tried again until the deadline.
+    """Return the answer or the final error for each partition; retriable errors are retried until the deadline.
 
     Args:
-        client: knows the leaders.
+        client: finds the leaders.
         wanted: the partitions.
         ask: asks one leader about partitions that it leads.
-        deadline: TimedOut after it.
-        leader_wait_ms: after so long LeaderNotAvailable is the answer for a partition without a leader; None waits until the deadline.
+        deadline: the limit, after which TimedOut is raised.
+        leader_wait_ms: a partition without a leader for so long gets LeaderNotAvailable; None waits until the deadline.
     """
     found: dict[TopicPartition, T | KafkaError] = {}
     election = Deadline(leader_wait_ms)
@@ -67,7 +67,7 @@ def ask_leaders(
 def _by_leader(
     client: Client, wanted: Iterable[TopicPartition], deadline: Deadline, found: dict[TopicPartition, T | KafkaError]
 ) -> dict[int, list[TopicPartition]]:
-    """Group partitions by their leader, or by NO_LEADER; what does not exist is entered in `found` as its error."""
+    """Group partitions by their leader, or by NO_LEADER. The error of a partition that does not exist is entered in `found`."""
     keys = list(wanted)
     answer = client.metadata(sorted({topic for topic, _ in keys}), deadline)
     topics = {topic.name: topic for topic in answer.topics}

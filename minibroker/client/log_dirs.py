@@ -1,4 +1,4 @@
-"""Log directories of brokers, as each broker tells of its own."""
+"""Describe the log directories of brokers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from minibroker.schemas import k35_describe_log_dirs
 
 
 def describe_log_dirs(client: Client, node_ids: Collection[int] = ()) -> dict[int, list[k35_describe_log_dirs.LogDirResult] | KafkaError]:
-    """The directories of each broker (without `node_ids`: of all), or why it does not tell; errors of directories are left inside."""
+    """Return the log directories of each broker (without `node_ids`: of all), or its error. Errors of directories stay in the response."""
     deadline = client.deadline()
     client.metadata([], deadline)
     found: dict[int, list[k35_describe_log_dirs.LogDirResult] | KafkaError] = {}

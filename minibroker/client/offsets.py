@@ -1,4 +1,4 @@
-"""Offsets of partitions by name or by timestamp, asked of the partitions' leaders."""
+"""Look up offsets by name or by timestamp, and delete records below an offset. Both are sent to the partitions' leaders."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from minibroker.client.deadline import Deadline
 from minibroker.client.errors import UnsupportedByBroker, refusal
 from minibroker.client.leaders import TopicPartition, ask_leaders
 from minibroker.errors import KafkaError
-from minibroker.schemas import k02_list_offsets
+from minibroker.schemas import k02_list_offsets, k21_delete_records
 
 LATEST = -1
 EARLIEST = -2
@@ -21,7 +21,7 @@ EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
 EARLIEST_PENDING_UPLOAD = -6
 
-#: the names that Kafka's GetOffsetShell takes for --time
+#: by the values of --time in Kafka's GetOffsetShell
 TIMES = {
     "latest": LATEST,
     "earliest": EARLIEST,
@@ -31,7 +31,7 @@ TIMES = {
     "earliest-pending-upload": EARLIEST_PENDING_UPLOAD,
 }
 
-#: the version of ListOffsets that first knows a special time; a broker below it would search for that timestamp
+#: the first version of ListOffsets with a special time; an older broker would search for that timestamp
 NEEDS_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 
 READ_UNCOMMITTED = 0
@@ -39,11 +39,15 @@ READ_COMMITTED = 1
 ISOLATION_LEVELS = {"read_uncommitted": READ_UNCOMMITTED, "read_committed": READ_COMMITTED}
 
 CONSUMER = -1  #: replica_id
-DEBUGGER = -2  #: replica_id of one that is no replica and may look behind the high watermark
+DEBUGGER = -2  #: replica_id of a client that may read past the high watermark
+
+
+HIGH_WATERMARK = -1  #: for `delete_records`: all records that a consumer can read
+_DELETE_TIMEOUT_MS = 60_000
 
 
 class Bounds(NamedTuple):
-    """The offsets that bound what there is in a partition; each is at most the next one, and the end is not there yet."""
+    """The offsets that bound the records of a partition. Each is at most the next one; log_end_offset is exclusive."""
 
     log_start_offset: int
     last_stable_offset: int  #: where read_committed ends
@@ -52,7 +56,7 @@ class Bounds(NamedTuple):
 
 
 class FoundOffset(NamedTuple):
-    """What a leader answered: offset -1 when no record is that late."""
+    """The answer of a leader. offset is -1 if no record is that late."""
 
     offset: int
     timestamp: int  #: of the record found by timestamp, else -1
@@ -68,9 +72,9 @@ def list_offsets(
     deadline: Deadline | None = None,
     leader_wait_ms: int | None = None,
 ) -> dict[TopicPartition, FoundOffset | KafkaError]:
-    """The offset of each partition for its time, or the error that is final; retriable errors are tried again until the deadline.
+    """Return the offset of each partition for its time, or the final error; retriable errors are retried until the deadline.
 
-    `leader_wait_ms`: as in `ask_leaders`.
+    `leader_wait_ms`: see `ask_leaders`.
     """
     until = deadline or client.deadline()
 
@@ -83,7 +87,7 @@ def list_offsets(
 def bounds(
     client: Client, wanted: Iterable[TopicPartition], *, leader_wait_ms: int | None = None
 ) -> dict[TopicPartition, Bounds | KafkaError]:
-    """The bounds of each partition, asked one after the other from the first to the last, or the error that is final."""
+    """Return the bounds of each partition, or the final error. They are requested in ascending order, so that each is at most the next."""
     deadline = client.deadline()
     starts = list_offsets(client, dict.fromkeys(wanted, EARLIEST), deadline=deadline, leader_wait_ms=leader_wait_ms)
     refused = {key: answer for key, answer in starts.items() if isinstance(answer, KafkaError)}
@@ -128,3 +132,29 @@ def _ask_leader(
         for topic in response.topics
         for partition in topic.partitions
     }
+
+
+def delete_records(client: Client, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | KafkaError]:
+    """Delete records below an offset. Returns each partition's log start offset after it, or the final error; retries retriable errors.
+
+    `before` has the offset of the first record to keep, or HIGH_WATERMARK.
+    """
+    deadline = client.deadline()
+
+    def ask(connection: Connection, partitions: list[TopicPartition]) -> Mapping[TopicPartition, int | KafkaError]:
+        topics: dict[str, list[k21_delete_records.Partition]] = defaultdict(list)
+        for name, index in partitions:
+            topics[name].append(k21_delete_records.Partition(partition_index=index, offset=before[name, index]))
+        request = k21_delete_records.Request(
+            topics=[k21_delete_records.Topic(name=name, partitions=each) for name, each in topics.items()],
+            timeout_ms=deadline.remaining_ms(_DELETE_TIMEOUT_MS),
+        )
+        response: k21_delete_records.Response = connection.ask(k21_delete_records, request, deadline)
+        return {
+            (topic.name, each.partition_index): refusal(each.error_code, f"records of {topic.name}-{each.partition_index}")
+            or each.low_watermark
+            for topic in response.topics
+            for each in topic.partitions
+        }
+
+    return ask_leaders(client, before, ask, deadline)

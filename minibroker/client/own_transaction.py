@@ -1,4 +1,6 @@
-"""Transactions of our own: what a producer writes inside one is seen all at once under read_committed, or never.
+"""The transactions of a producer in this process.
+
+The requests of a transaction:
 
     InitProducerId                               fences the producer that had the id before, and aborts what it left open
     AddPartitionsToTxn, Produce up to 11, EndTxn up to 4      where transaction.version 2 is not finalized
@@ -6,7 +8,7 @@
     Produce 12, TxnOffsetCommit 5, which add themselves       where it is (KIP-890)
     EndTxn 5, after which the epoch is another one
 
-One transaction may follow the other.
+Several transactions may follow each other.
 
 Source: TransactionManager of Kafka's Java client.
 """
@@ -40,9 +42,9 @@ LAST_VERSIONS_BEFORE_KIP_890 = {"produce": 11, "add": 3, "add_offsets": 3, "offs
 
 
 class OwnTransaction:
-    """Begins with its first partition or offsets; `end` must follow, or the broker aborts it after `timeout_ms`.
+    """A transaction starts with its first partition or offsets. `end` must follow, or the broker aborts it after `timeout_ms`.
 
-    `producer_id` and `producer_epoch` are those of the transaction that is open or comes next; sequences begin at 0 when they change.
+    `producer_id` and `producer_epoch` are those of the open or the next transaction. Sequence numbers start at 0 when they change.
     """
 
     def __init__(self, client: Client, transactional_id: str, *, timeout_ms: int) -> None:
@@ -58,7 +60,7 @@ class OwnTransaction:
         self.take_over()
 
     def take_over(self) -> None:
-        """Fence whoever has the id, this producer before included, and abort what is open; what is decided already is waited for."""
+        """Fence the producer that has the transactional id, and abort its open transaction. Waits for one that is already ending."""
         deadline = self._client.deadline()
         request = k22_init_producer_id.Request(transactional_id=self.transactional_id, transaction_timeout_ms=self._timeout_ms)
 
@@ -72,11 +74,11 @@ class OwnTransaction:
 
     @property
     def last_produce_version(self) -> int | None:
-        """Above it Produce would add partitions by itself; None for no limit."""
+        """The highest version of Produce that does not add partitions itself; None for no limit."""
         return None if self._adds_by_producing else LAST_VERSIONS_BEFORE_KIP_890["produce"]
 
     def add(self, topic: str, partition: int, deadline: Deadline) -> None:
-        """Before the first batch of a partition is sent."""
+        """Add a partition. The caller does so before it sends the partition's first batch."""
         key = topic, partition
         if key in self._partitions:
             return
@@ -98,7 +100,7 @@ class OwnTransaction:
         self._partitions.add(key)
 
     def commit_offsets(self, group: str, offsets: Mapping[TopicPartition, tuple[int, str]]) -> None:
-        """Offsets of a group that count once this transaction commits: the next one to read, and what to keep with it."""
+        """Commit offsets of a group with this transaction: the next offset and the client's own data, by partition."""
         deadline = self._client.deadline()
         self._groups.add(group)
         if not self._adds_by_producing:
@@ -147,7 +149,7 @@ class OwnTransaction:
         self._ask(add, deadline)
 
     def end(self, *, committed: bool) -> None:
-        """Commit or abort; nothing where nothing was written."""
+        """Commit or abort. Does nothing if nothing was written."""
         if not self._partitions and not self._groups:
             return
         deadline = self._client.deadline()

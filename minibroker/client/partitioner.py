@@ -1,4 +1,4 @@
-"""Which partition a record goes to: as the Java client decides, so that keys meet the keys of other producers.
+"""Choose the partition of a record as the Java client does, so that equal keys of all producers share a partition.
 
 A key: murmur2(key) with the sign bit cleared, modulo the number of partitions (org.apache.kafka.common.utils.Utils.murmur2,
 BuiltInPartitioner.partitionForKey). No key: one partition for a whole batch, then another, at random.
@@ -14,7 +14,7 @@ MASK = 0xFFFFFFFF
 
 
 def murmur2(data: bytes) -> int:
-    """Kafka's 32-bit murmur2, unsigned; Java's is the same bits read as signed."""
+    """Return Kafka's 32-bit murmur2, unsigned. Java reads the same bits as a signed number."""
     length = len(data)
     hashed = SEED ^ length
     whole = length & ~3
@@ -31,7 +31,7 @@ def murmur2(data: bytes) -> int:
 
 
 class Partitioner:
-    """Chooses among `partition_count` partitions; `batch_bytes` of records without a key stay together."""
+    """Chooses among `partition_count` partitions. Records without a key stay together up to `batch_bytes`."""
 
     __slots__ = ("_batch_bytes", "_partition_count", "_sticky", "_sticky_bytes")
 
@@ -42,7 +42,7 @@ class Partitioner:
         self._sticky_bytes = 0
 
     def partition_of(self, key: bytes | None, size: int) -> int:
-        """The partition for a record with this key and this size in bytes."""
+        """Return the partition for a record with this key and this size in bytes."""
         if key is not None:
             return (murmur2(key) & 0x7FFFFFFF) % self._partition_count
         if self._sticky_bytes >= self._batch_bytes:

@@ -1,11 +1,11 @@
-"""Writes records of one topic in batches, and knows of each whether it was acknowledged.
+"""Write records of one topic in batches, and report which were acknowledged.
 
 Invariants:
-- At most one request is on its way to a broker: batches of a partition arrive in order, also when one is sent again. The next
-  batch is built while the broker works on the one before.
+- Each broker has at most one request in flight, so that the batches of a partition arrive in order, also after a retry. The next
+  batch is built meanwhile.
 - With idempotence a batch keeps its sequence numbers when it is sent again, so that the broker stores it once (KIP-98).
-- A batch that the broker finds too large is halved until it fits or holds one record.
-- In a transaction, a partition is added to it before its first batch is sent. Who began it ends it.
+- A batch that is too large for the broker is halved until it fits or has one record.
+- In a transaction, a partition is added before its first batch is sent. The caller that started the transaction ends it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from minibroker.client.deadline import Deadline
 from minibroker.client.errors import BrokerUnreachable, check, refusal
 from minibroker.client.own_transaction import OwnTransaction
 from minibroker.client.partitioner import Partitioner
-from minibroker.client.topic_ids import check_topic_id, topic_id_of
+from minibroker.client.topics import check_topic_id, topic_id_of
 from minibroker.errors import DuplicateSequenceNumber, KafkaError, MessageTooLarge, RecordListTooLarge, UnknownTopicOrPartition
 from minibroker.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, increment_sequence
 from minibroker.records.builder import build_batch
@@ -29,7 +29,7 @@ from minibroker.records.record import Record
 from minibroker.schemas import k00_produce, k03_metadata, k22_init_producer_id
 from minibroker.wire.schema import NIL_UUID
 
-RECORD_OVERHEAD_BYTES = 12  #: lengths, deltas and attributes of a small record, about
+RECORD_OVERHEAD_BYTES = 12  #: about the size of lengths, deltas and attributes of a small record
 LAST_VERSION_WITH_NAMES = 12
 NO_TIMEOUT_MS = 2**31 - 1
 
@@ -44,7 +44,7 @@ class Batch(NamedTuple):
 
 
 class Acknowledged(NamedTuple):
-    """What a broker said of a batch: base_offset is -1 with acks=0, and for a batch that it had already."""
+    """The answer to a batch. base_offset is -1 with acks=0, and for a batch that the broker had already."""
 
     partition: int
     base_offset: int
@@ -52,7 +52,7 @@ class Acknowledged(NamedTuple):
 
 
 class Producer:
-    """Collects records for a topic; `on_acknowledged` hears of each batch that is done."""
+    """Collects records for a topic, and calls `on_acknowledged` for each batch that is done."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Producer:
         batch_bytes: int = 256 * 1024,
         on_acknowledged: Callable[[Acknowledged], None] = lambda _: None,
     ) -> None:
-        """Find the topic, or have it created by a broker that does so on first use."""
+        """Find the topic. A broker that creates topics on first use creates it."""
         self._client = client
         self._name = topic
         self._acks = acks
@@ -87,11 +87,11 @@ class Producer:
 
     @property
     def partition_count(self) -> int:
-        """Partitions of the topic, as they were at the start."""
+        """The number of partitions of the topic at the start."""
         return len(self._topic.partitions)
 
     def add(self, record: Record, partition: int | None = None) -> None:
-        """Take a record (its offset is not used); sends a batch when one is full. Without `partition` its key decides."""
+        """Add a record (its offset is not used); send a batch when it is full. Without `partition`, the key decides."""
         size = RECORD_OVERHEAD_BYTES + len(record.key or b"") + len(record.value or b"")
         size += sum(len(name) + len(value or b"") for name, value in record.headers)
         if partition is None:
@@ -104,7 +104,7 @@ class Producer:
         self._open_bytes[partition] += size
 
     def flush(self) -> None:
-        """Send what was collected, and wait until everything is acknowledged."""
+        """Send the collected records, and wait until all are acknowledged."""
         by_leader: dict[int, list[Batch]] = defaultdict(list)
         for partition in [partition for partition, records in self._open.items() if records]:
             by_leader[self._leader_of(partition)].append(self._close(partition))
@@ -134,7 +134,7 @@ class Producer:
         return Batch(partition, records, base_sequence, data)
 
     def _send(self, leader: int, batches: list[Batch]) -> None:
-        """Send batches after what is on its way to that leader was answered; does not wait for their own answer."""
+        """Send batches after the leader has answered the request in flight. Does not wait for their answer."""
         self._collect(leader)
         deadline = self._client.deadline()
         try:
@@ -149,7 +149,7 @@ class Producer:
             self._on_the_way[leader] = (connection, batches, deadline)
 
     def _collect(self, leader: int) -> None:
-        """Wait for the answer to what is on its way to a leader; what failed and may be tried again is sent again."""
+        """Wait for the answer to a leader's request in flight; send batches with retriable errors again."""
         if leader not in self._on_the_way:
             return
         connection, batches, deadline = self._on_the_way.pop(leader)
@@ -161,7 +161,7 @@ class Producer:
         self._settle(response, batches, deadline)
 
     def _settle(self, response: k00_produce.Response, batches: list[Batch], deadline: Deadline) -> None:
-        """Take note of each batch's answer."""
+        """Process the answer of each batch."""
         answers = {partition.index: partition for topic in response.responses for partition in topic.partition_responses}
         for batch in batches:
             answer = answers[batch.partition]
@@ -175,7 +175,7 @@ class Producer:
                 self._again([batch], error, deadline)
 
     def _again(self, batches: list[Batch], reason: Exception | None, deadline: Deadline) -> None:
-        """Send batches until they are settled: each waits for its own answer, to the leader that it has by then."""
+        """Send batches again until each is done. Each waits for its answer, and goes to its current leader."""
         for batch in batches:
             if isinstance(reason, KafkaError) and not reason.retriable:
                 raise reason
@@ -243,7 +243,7 @@ class Producer:
 
 
 def _message_of(answer: k00_produce.PartitionResult) -> str | None:
-    """The broker's words, with those on the first record that it names."""
+    """Return the broker's message, with that of the first record that it names."""
     for record_error in answer.record_errors:
         words = record_error.batch_index_error_message or ""
         return f"{answer.error_message or 'refused'} (record {record_error.batch_index} of the batch: {words})"

@@ -1,4 +1,4 @@
-"""Quotas of clients: what is set for users, client ids and addresses, and changes of it."""
+"""Describe and change client quotas of users, client ids and addresses."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from minibroker.schemas import k48_describe_client_quotas, k49_alter_client_quot
 USER: Final = "user"
 CLIENT_ID: Final = "client-id"
 IP: Final = "ip"
-#: what a quota may be of; by name as Kafka's tools have it
+#: entity types of quotas, by their names in Kafka's tools
 KEYS: Final = ("producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate", "connection_creation_rate")
 
-_EXACT, _DEFAULT = 0, 1  #: how a component of a filter matches
+_EXACT, _DEFAULT = 0, 1  #: match types of a filter component
 
 Entity = Mapping[str, str | None]  #: type -> name; None is the default of its type
 
@@ -29,7 +29,7 @@ class Quota(NamedTuple):
 
 
 def describe_quotas(client: Client, entity: Entity, *, strict: bool = False) -> list[Quota]:
-    """Quotas of all entities that have these parts; `strict`: and no others. KafkaError: the filter is none."""
+    """Return the quotas of all entities with these parts, `strict`: without other parts. KafkaError: the filter is invalid."""
     components = [
         k48_describe_client_quotas.Component(entity_type=each, match_type=_DEFAULT if name is None else _EXACT, match=name)
         for each, name in entity.items()
@@ -48,7 +48,7 @@ def describe_quotas(client: Client, entity: Entity, *, strict: bool = False) -> 
 
 
 def alter_quotas(client: Client, entity: Entity, values: Mapping[str, float | None], *, validate_only: bool = False) -> None:
-    """Set these quotas of one entity, and remove those that are None: all of them, or KafkaError."""
+    """Set these quotas of one entity, and remove those that are None. With a KafkaError, none is changed."""
     entry = k49_alter_client_quotas.Entry(
         entity=[k49_alter_client_quotas.Entity(entity_type=each, entity_name=name) for each, name in entity.items()],
         ops=[k49_alter_client_quotas.Operation(key=key, value=value or 0.0, remove=value is None) for key, value in values.items()],
@@ -63,5 +63,5 @@ def alter_quotas(client: Client, entity: Entity, values: Mapping[str, float | No
 
 
 def words(entity: Entity) -> str:
-    """An entity for a sentence: user alice, any client-id."""
+    """Return an entity in words: user alice, any client-id."""
     return ", ".join(f"any {each}" if name is None else f"{each} {name}" for each, name in entity.items())

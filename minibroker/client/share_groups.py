@@ -1,6 +1,6 @@
-"""Share groups (KIP-932) as their coordinator knows them: members, and where they begin to read. Several members may read one partition.
+"""Describe and change the start offsets of share groups (KIP-932). Several members may read one partition.
 
-Their offsets are told and set like committed ones, as Committed, with the lag: what was acknowledged behind the start does not count.
+Start offsets are Committed, like committed offsets, with the lag: it does not count records that were acknowledged after the start.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SHARE: Final = "share"  #: the type and the protocol type of these groups
 
 
 def share_offsets(client: Client, groups: Iterable[str]) -> dict[str, Offsets | KafkaError]:
-    """Where each group begins, by partition in order; those that begin by share.auto.offset.reset, nobody knows yet where, are left out."""
+    """Return the start offsets of each group, by partition in order, without partitions that still start by share.auto.offset.reset."""
     deadline = client.deadline()
 
     def ask(connection: Connection, keys: list[str]) -> Mapping[str, Offsets | KafkaError]:
@@ -54,7 +54,7 @@ def _offsets(group: k90_describe_share_group_offsets.GroupResult) -> Offsets:
 
 
 def alter_share_offsets(client: Client, group: str, offsets: Mapping[TopicPartition, int]) -> Results:
-    """Let a group without members begin elsewhere; the error of each partition, or None. KafkaError when all of it is refused."""
+    """Set the start offsets of a group without members. Returns the error of each partition, or None; KafkaError if all is rejected."""
     topics = [
         k91_alter_share_group_offsets.Topic(
             topic_name=topic,
@@ -80,7 +80,7 @@ def alter_share_offsets(client: Client, group: str, offsets: Mapping[TopicPartit
 
 
 def delete_share_offsets(client: Client, group: str, topics: Iterable[str]) -> dict[str, KafkaError | None]:
-    """Forget where a group without members is in whole topics; the error of each, or None. KafkaError when all of it is refused."""
+    """Delete the start offsets of a group without members for topics. Returns the error of each, or None; KafkaError if all is rejected."""
     asked = [k92_delete_share_group_offsets.Topic(topic_name=topic) for topic in topics]
     request = k92_delete_share_group_offsets.Request(group_id=group, topics=asked)
 

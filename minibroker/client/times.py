@@ -1,4 +1,4 @@
-"""Points in time as users write them: milliseconds since 1970, or an ISO 8601 date with or without time and zone; and durations."""
+"""Parse points in time and durations that users write."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?=\d)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:
 
 
 def epoch_ms(text: str) -> int:
-    """`1357034400000`, `2013-01-01`, `2013-01-01T10:00:00Z`, `...+01:00`; without a zone it is UTC. ValueError for another text."""
+    """Parse `1357034400000`, `2013-01-01`, `2013-01-01T10:00:00Z` or `...+01:00`; without a zone, the time is UTC. ValueError otherwise."""
     if text.isascii() and text.isdigit():
         return int(text)
     try:
@@ -23,7 +23,7 @@ def epoch_ms(text: str) -> int:
 
 
 def duration_ms(text: str) -> int:
-    """`P2DT3H4M5.5S` in ISO 8601, its parts optional, as java.time.Duration reads it; fractions below 1 ms are cut. ValueError else."""
+    """Parse `P2DT3H4M5.5S` (ISO 8601, parts optional) as java.time.Duration does; fractions below 1 ms are cut. ValueError otherwise."""
     match = _DURATION.fullmatch(text)
     if match is None or not any(match.groups()):
         raise ValueError(f"{text!r} is no duration like P2DT3H4M5S")

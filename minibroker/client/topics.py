@@ -1,4 +1,4 @@
-"""Topics of a cluster: create, delete, enlarge, configure. Each call answers for each topic on its own."""
+"""Create, delete, enlarge and configure topics. Each topic has its own result."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import Any
 from minibroker.client.client import Client
 from minibroker.client.connection import Connection
 from minibroker.client.deadline import Deadline
-from minibroker.client.errors import UnsupportedByBroker, check, refusal
+from minibroker.client.errors import TopicReplaced, UnsupportedByBroker, check, refusal
 from minibroker.errors import KafkaError
 from minibroker.schemas import (
+    k03_metadata,
     k19_create_topics,
     k20_delete_topics,
     k32_describe_configs,
@@ -19,11 +20,12 @@ from minibroker.schemas import (
     k44_incremental_alter_configs,
     k75_describe_topic_partitions,
 )
+from minibroker.storage.partition_metadata import format_uuid
 from minibroker.wire.schema import NIL_UUID
 
 TOPIC = 2  #: ConfigResource.Type
 SET, DELETE = 0, 1  #: AlterConfigOp.OpType
-BROKER_DEFAULT = -1  #: partitions or replication factor of the broker's choice
+BROKER_DEFAULT = -1  #: the broker chooses the partitions or the replication factor
 
 SOURCES = {
     1: "topic",
@@ -46,7 +48,7 @@ def create_topics(
     configs: Mapping[str, str] | None = None,
     validate_only: bool = False,
 ) -> dict[str, k19_create_topics.TopicResult | KafkaError]:
-    """Create topics that are all alike; what came of each."""
+    """Create topics with the same settings. Returns the result or the error of each."""
     deadline = client.deadline()
     wanted = [k19_create_topics.Config(name=name, value=value) for name, value in (configs or {}).items()]
     request = k19_create_topics.Request(
@@ -64,7 +66,7 @@ def create_topics(
 
 
 def delete_topics(client: Client, names: Sequence[str]) -> dict[str, KafkaError | None]:
-    """Delete topics by name; the error of each, or None."""
+    """Delete topics by name. Returns the error of each, or None."""
     deadline = client.deadline()
     request = k20_delete_topics.Request(
         topics=[k20_delete_topics.Topic(name=name, topic_id=NIL_UUID) for name in names],
@@ -76,7 +78,7 @@ def delete_topics(client: Client, names: Sequence[str]) -> dict[str, KafkaError 
 
 
 def create_partitions(client: Client, name: str, partition_count: int) -> None:
-    """Raise a topic's number of partitions; KafkaError when the broker does not."""
+    """Raise a topic's number of partitions; KafkaError if the broker rejects it."""
     deadline = client.deadline()
     request = k37_create_partitions.Request(
         topics=[k37_create_partitions.Topic(name=name, count=partition_count, assignments=None)],
@@ -89,7 +91,7 @@ def create_partitions(client: Client, name: str, partition_count: int) -> None:
 
 
 def alter_configs(client: Client, name: str, changes: Mapping[str, str | None]) -> None:
-    """Set configs of a topic; None takes one back to its default. KafkaError when the broker does not."""
+    """Set configs of a topic; None resets a config to its default. KafkaError if the broker rejects it."""
     deadline = client.deadline()
     configs = [
         k44_incremental_alter_configs.Config(name=key, config_operation=DELETE if value is None else SET, value=value)
@@ -103,7 +105,7 @@ def alter_configs(client: Client, name: str, changes: Mapping[str, str | None]) 
 
 
 def describe_configs(client: Client, names: Sequence[str]) -> dict[str, list[k32_describe_configs.Config]]:
-    """Every config of each topic; KafkaError when one cannot be described."""
+    """Return every config of each topic; KafkaError if a topic cannot be described."""
     if not names:
         return {}
     resources = [k32_describe_configs.Resource(resource_type=TOPIC, resource_name=name, configuration_keys=None) for name in names]
@@ -114,7 +116,7 @@ def describe_configs(client: Client, names: Sequence[str]) -> dict[str, list[k32
 
 
 def describe_partitions(client: Client, names: Sequence[str]) -> dict[tuple[str, int], k75_describe_topic_partitions.PartitionResult]:
-    """Partitions as DescribeTopicPartitions tells them (KIP-966), who may lead them among that; empty where the broker has no such API."""
+    """Return partitions from DescribeTopicPartitions (KIP-966), with their eligible leaders; empty if the broker does not serve it."""
     topics, cursor = [k75_describe_topic_partitions.Topic(name=name) for name in sorted(names)], None
     found: dict[tuple[str, int], k75_describe_topic_partitions.PartitionResult] = {}
     while topics:
@@ -129,8 +131,20 @@ def describe_partitions(client: Client, names: Sequence[str]) -> dict[tuple[str,
     return found
 
 
+def topic_id_of(topic: k03_metadata.TopicResult) -> str:
+    """Return the topic id in the 22 characters of Kafka's tools; "" if the broker has no topic ids."""
+    return format_uuid(topic.topic_id) if topic.topic_id.int else ""
+
+
+def check_topic_id(topic: k03_metadata.TopicResult, expected: str, meanwhile: str) -> None:
+    """Raise TopicReplaced if the topic id is not `expected` ("": any). `meanwhile` completes the message, for example "it was read"."""
+    found = topic_id_of(topic)
+    if expected and found and found != expected:
+        raise TopicReplaced(f"topic {topic.name} was deleted and created again while {meanwhile}")
+
+
 def _ask_controller(client: Client, schema: ModuleType, request: Any, deadline: Deadline) -> Any:
-    """Ask once: a change that may have been made is not sent again."""
+    """Send a request once: a change that may have been made is not sent again."""
 
     def connection() -> Connection:
         return client.to_controller(deadline)

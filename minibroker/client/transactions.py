@@ -1,7 +1,7 @@
-"""Transactions as their coordinators know them, and as the partitions do that they wrote to; ending those that hang (KIP-664).
+"""Describe transactions at their coordinators and partitions, and abort those that hang (KIP-664).
 
-A transaction hangs when a partition holds it open and its coordinator does not know of it: nobody will ever end it, and readers under
-read_committed wait at its first record for ever.
+A transaction hangs if it is open in a partition and its coordinator does not know it. It never ends, and consumers with
+read_committed cannot read past its first record.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from minibroker.schemas.k10_find_coordinator import TRANSACTION
 
 DURATION_SINCE = 1
 PATTERN_SINCE = 2
-PARTITIONS_AT_A_TIME = 500  #: as Kafka's tool: an answer holds every producer of the last day
+PARTITIONS_AT_A_TIME = 500  #: as in Kafka's tool: an answer has every producer of the last day
 ONGOING = "Ongoing"
 OPEN_STATES = (ONGOING, "PrepareCommit", "PrepareAbort")
 
 
 class ListedTransaction(NamedTuple):
-    """A transactional id, and the broker that coordinates it."""
+    """A transactional id and its coordinator."""
 
     transactional_id: str
     coordinator: int
@@ -44,7 +44,7 @@ class ListedTransaction(NamedTuple):
 
 
 class DescribedTransaction(NamedTuple):
-    """What its coordinator knows of a transactional id; times in ms."""
+    """The state of a transactional id at its coordinator; times in ms."""
 
     transactional_id: str
     coordinator: int
@@ -52,12 +52,12 @@ class DescribedTransaction(NamedTuple):
     producer_epoch: int
     state: str
     timeout_ms: int
-    start_timestamp: int  #: since 1970; -1 when there was no transaction yet
-    partitions: tuple[TopicPartition, ...]  #: that the open transaction wrote to and that have no marker yet
+    start_timestamp: int  #: since 1970; -1 before the first transaction
+    partitions: tuple[TopicPartition, ...]  #: with records of the open transaction and without its marker
 
 
 class OpenTransaction(NamedTuple):
-    """A transaction that a partition holds open."""
+    """A transaction that is open in a partition."""
 
     topic: str
     partition: int
@@ -72,9 +72,9 @@ def list_transactions(
     duration_ms: int = -1,
     pattern: str | None = None,
 ) -> list[ListedTransaction]:
-    """The transactional ids of all brokers, by name; KafkaError when one broker does not tell its own.
+    """Return the transactional ids of all brokers, by name; KafkaError if one broker fails.
 
-    Only those in one of `states`, of one of `producer_ids`, open for `duration_ms`, and whose name matches `pattern`.
+    Filters: in one of `states`, of one of `producer_ids`, open for at least `duration_ms`, with a name that matches `pattern`.
     """
     deadline = client.deadline()
     client.metadata([], deadline)
@@ -108,7 +108,7 @@ def _list_of(
 
 
 def describe_transactions(client: Client, transactional_ids: Iterable[str]) -> dict[str, DescribedTransaction | KafkaError]:
-    """What the coordinators know of each id, or why they do not."""
+    """Return the state of each transactional id, or the final error."""
     deadline = client.deadline()
 
     def ask(connection: Connection, keys: list[str]) -> Mapping[str, DescribedTransaction | KafkaError]:
@@ -139,7 +139,7 @@ def _described(state: k65_describe_transactions.TransactionState, node_id: int) 
 def describe_producers(
     client: Client, partitions: Iterable[TopicPartition], *, node_id: int | None = None
 ) -> dict[TopicPartition, list[k61_describe_producers.ProducerState] | KafkaError]:
-    """The producers that each partition's leader remembers, or its replica on broker `node_id`, by producer id."""
+    """Return the producers that each partition's leader remembers, or its replica on broker `node_id`, by producer id."""
     deadline = client.deadline()
 
     def ask(
@@ -178,9 +178,9 @@ def _producers_of(
 def find_hanging(
     client: Client, partitions: Iterable[TopicPartition], *, older_than_ms: int, node_id: int | None = None
 ) -> tuple[list[OpenTransaction], list[KafkaError]]:
-    """Transactions that hang in `partitions`, and why some of these could not be asked.
+    """Return the hanging transactions of `partitions`, and the errors of partitions that could not be asked.
 
-    They wrote nothing for `older_than_ms`, and their coordinator does not know that they are open there.
+    A hanging transaction has written nothing for `older_than_ms`, and its coordinator does not know that it is open there.
     """
     described = describe_producers(client, partitions, node_id=node_id)
     errors = [answer for answer in described.values() if isinstance(answer, KafkaError)]
@@ -197,12 +197,12 @@ def find_hanging(
 
 
 def owner(client: Client, key: TopicPartition, producer_id: int) -> str | None:
-    """The transactional id whose coordinator will end the transaction that a producer has open in a partition; None: it hangs."""
+    """Return the transactional id whose coordinator will end a producer's open transaction in a partition; None: it hangs."""
     return _owners(client, {producer_id}).get((producer_id, key))
 
 
 def _owners(client: Client, producer_ids: Collection[int]) -> dict[tuple[int, TopicPartition], str]:
-    """Transactional ids by producer id and partition that coordinators will write a marker to."""
+    """Return the transactional ids by the producer id and partition that get a marker from their coordinator."""
     listed = {each.transactional_id: each.producer_id for each in list_transactions(client, producer_ids=producer_ids)}
     owners: dict[tuple[int, TopicPartition], str] = {}
     for transactional_id, answer in describe_transactions(client, listed).items():
@@ -214,10 +214,10 @@ def _owners(client: Client, producer_ids: Collection[int]) -> dict[tuple[int, To
 
 
 def abort_in_partition(client: Client, key: TopicPartition, *, producer_id: int, producer_epoch: int, coordinator_epoch: int) -> None:
-    """Have the leader of a partition end a producer's transaction there with an ABORT marker, whatever the coordinator knows.
+    """Write an ABORT marker into a partition for a producer's transaction, without its coordinator.
 
-    It is asked once: a second marker could end another transaction. A `coordinator_epoch` below 0, of a producer that never had a
-    marker, is sent as 0, which is not above any.
+    The request is sent once, because a second marker could end another transaction. A `coordinator_epoch` below 0, of a producer
+    without a marker so far, is sent as 0.
     """
     topic, index = key
     deadline = client.deadline()
@@ -242,13 +242,13 @@ def abort_in_partition(client: Client, key: TopicPartition, *, producer_id: int,
 
 
 def abort_open(client: Client, transactional_id: str) -> DescribedTransaction:
-    """Have the coordinator abort the open transaction of a transactional id, and fence the producer that has it.
+    """Abort the open transaction of a transactional id at its coordinator, and fence its producer.
 
     Returns:
-        What was open.
+        The transaction that was open.
 
     Raises:
-        InvalidTxnState: none is open, or its end is decided already.
+        InvalidTxnState: no transaction is open, or it is already ending.
     """
     (answer,) = describe_transactions(client, [transactional_id]).values()
     if isinstance(answer, KafkaError):

@@ -12,22 +12,22 @@ from minibroker.client.errors import BrokerUnreachable, NotAKafkaBroker, TimedOu
 from minibroker.wire.frame import FrameSizeError, frame_size
 from minibroker.wire.schema import Buffer
 
-MAX_FRAME_BYTES = 256 * 1024 * 1024  #: a fetch is asked for 50 MB at most; one batch may be larger than that
-CONNECT_TIMEOUT_S = 10.0  #: then the next broker of a list has its turn
-IOV_MAX = 512  #: chunks for one sendmsg: the system's limit is 1024 or more
+MAX_FRAME_BYTES = 256 * 1024 * 1024  #: a Fetch requests at most 50 MB, but one batch may be larger
+CONNECT_TIMEOUT_S = 10.0  #: then the client tries the next broker of the list
+IOV_MAX = 512  #: chunks of one sendmsg; the system's limit is at least 1024
 
 
 class Transport(Protocol):
-    """What a Connection stands on: a socket, or a broker in memory."""
+    """The transport of a Connection: a socket, or a broker in memory."""
 
     def send(self, chunks: Sequence[Buffer], deadline: Deadline) -> None:
-        """Send a frame, its size included."""
+        """Send a frame with its size."""
 
     def receive(self, deadline: Deadline) -> memoryview:
-        """The next frame, its size left out."""
+        """Return the next frame without its size."""
 
     def close(self) -> None:
-        """Let go of it; twice does no harm."""
+        """Close the transport. A second call does nothing."""
 
 
 class SocketTransport:
@@ -52,7 +52,7 @@ class SocketTransport:
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def send(self, chunks: Sequence[Buffer], deadline: Deadline) -> None:
-        """Send all chunks, however often the system takes only a part."""
+        """Send all chunks, also if the system takes only a part at a time."""
         left = [memoryview(chunk) for chunk in chunks]
         while left:
             try:
@@ -65,7 +65,7 @@ class SocketTransport:
             left = _after(left, sent)
 
     def receive(self, deadline: Deadline) -> memoryview:
-        """Receive one frame; its size is checked before memory is taken."""
+        """Receive one frame. Its size is checked before memory is allocated."""
         try:
             size = frame_size(self._receive(4, deadline), 0, MAX_FRAME_BYTES)
         except FrameSizeError as error:
@@ -101,7 +101,7 @@ def _timeout_s(deadline: Deadline) -> float | None:
 
 
 def _after(chunks: list[memoryview], sent: int) -> list[memoryview]:
-    """What remains of the chunks when their first `sent` bytes are gone."""
+    """Return the chunks without their first `sent` bytes."""
     for index, chunk in enumerate(chunks):
         if sent < chunk.nbytes:
             return [chunk[sent:], *chunks[index + 1 :]]

@@ -182,7 +182,7 @@ def test_a_topic_that_was_created_anew_is_not_read_on() -> None:
     consuming = Consuming()
     consuming.broker.topic_ids.clear()
     consuming.fetched(b"", error_code=UnknownTopicId.code)
-    with pytest.raises(TopicReplaced, match="deleted and created anew"):
+    with pytest.raises(TopicReplaced, match="deleted and created again"):
         consuming.poll()
 
 

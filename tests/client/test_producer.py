@@ -228,7 +228,7 @@ def test_a_topic_that_was_created_anew_is_not_written_to() -> None:
 
     producing.answers(recreate, stored)
     producing.add("a")
-    with pytest.raises(TopicReplaced, match="deleted and created anew"):
+    with pytest.raises(TopicReplaced, match="deleted and created again"):
         producing.producer.flush()
 
 

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from minibroker.cli.kafka_tools.arguments import UsageError, add_bootstrap, client_of, parser, words_of
 from minibroker.cli.kafka_tools.java_names import java_name
-from minibroker.client.delete_records import delete_records
 from minibroker.client.leaders import TopicPartition
+from minibroker.client.offsets import delete_records
 from minibroker.errors import KafkaError
 
 VERSION = 1  #: of the file's form

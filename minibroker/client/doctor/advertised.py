@@ -1,7 +1,7 @@
-"""Addresses that brokers tell their clients (`advertised.listeners`), judged from where the client is.
+"""Check the addresses that brokers advertise (`advertised.listeners`) from where the client is.
 
-A client uses the address that it was given only for its first question. From then on it goes where the answer says, so that an address
-that is right inside of a container, and unknown outside, fails after a connection that worked. That is the most frequent of all mistakes.
+A client uses its bootstrap address only for the first request. Then it connects to the advertised addresses. An address that is
+right inside a container and unknown outside therefore fails after a connection that worked. This is the most frequent mistake.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from minibroker.client.address import Address
-from minibroker.client.doctor.finding import NOTE, OK, PROBLEM, Finding
+from minibroker.client.doctor import NOTE, OK, PROBLEM, Finding
 from minibroker.client.doctor.reach import Outcome, Reached
 from minibroker.config.listeners import is_loopback, is_private
 
@@ -18,7 +18,7 @@ _EVERY_INTERFACE: Final = ("0.0.0.0", "::")
 
 
 class Advertised(NamedTuple):
-    """One listener of a broker, as the broker's configuration has it."""
+    """One advertised listener of a broker, from its configuration."""
 
     listener: str
     address: Address
@@ -28,9 +28,10 @@ class Advertised(NamedTuple):
 
 
 def judge(node_id: int, came_by: Address | None, reached: Reached, cluster_id: str | None, listeners: Sequence[Advertised]) -> Finding:
-    """What became of the address that a broker tells clients who come by `came_by`; `listeners`: all of its own, where they are known.
+    """Check the address that a broker advertises to clients that connect by `came_by`.
 
-    `came_by` is None where the client came to other brokers of the cluster alone: nobody knows by which address this one is reached.
+    `came_by` is the bootstrap address of this broker, or None if the client connected only to other brokers of the cluster. `listeners`
+    are all listeners of the broker, if they are known.
     """
     told = reached.address
     subject = f"broker {node_id}"
@@ -51,12 +52,12 @@ def judge(node_id: int, came_by: Address | None, reached: Reached, cluster_id: s
 
 
 def instead(finding: Finding, listener: Advertised) -> Finding:
-    """Where another listener of the same broker serves clients from here, nothing has to be set."""
+    """Return the finding if another listener of the broker can be reached from here: then nothing has to be set."""
     return finding._replace(advice=f"Begin with {listener.address} instead: listener {listener.listener} tells that, and it answers here")
 
 
 def judge_other(node_id: int, listener: Advertised, reached: Reached, cluster_id: str | None) -> Finding:
-    """A listener by which this client did not come: where it cannot be reached from here, it may be for others."""
+    """Check a listener that this client did not use. If it cannot be reached from here, other clients may reach it."""
     subject = f"broker {node_id}"
     if reached.outcome is Outcome.SERVES and reached.cluster_id == cluster_id:
         return Finding(OK, subject, f"listener {listener.listener} is told as {listener.address}, and answers there")
@@ -72,7 +73,7 @@ def judge_other(node_id: int, listener: Advertised, reached: Reached, cluster_id
 
 
 def _why(came_by: Address | None, told: Address, reached: Reached) -> str:
-    """Why it cannot be reached, behind `tells clients to come to HOST:PORT, `."""
+    """Return why an address cannot be reached, as the end of the sentence `tells clients to come to HOST:PORT, `."""
     if reached.outcome is Outcome.UNKNOWN_NAME:
         return f"and the name {told.host!r} is unknown here"
     if reached.outcome is Outcome.REFUSED:
@@ -105,7 +106,7 @@ def _advice(came_by: Address | None, told: Address, reached: Reached, change: st
 
 
 def _change(node_id: int, came_by: Address | None, told: Address, listeners: Sequence[Advertised]) -> str:
-    """What to set, with the address by which the broker was reached in the place of the one that it tells."""
+    """Return what to set, with the address by which the broker was reached."""
     if came_by is None:
         return f"Set advertised.listeners of broker {node_id} to an address of its own that can be reached from here"
     known = [each for each in listeners if each.address == told]
@@ -130,5 +131,5 @@ def _same_host(one: Address, other: Address) -> bool:
 
 
 def _another_port(port: int) -> int:
-    """Of a second listener: Kafka's usual one, unless the first has it."""
+    """Return the port of a second listener: Kafka's usual one, unless the first listener has it."""
     return 9092 if port != 9092 else 29092

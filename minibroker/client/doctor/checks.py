@@ -1,4 +1,4 @@
-"""What brokers say of themselves: versions, log directories, partitions, and settings that one broker cannot fulfil."""
+"""Check versions, log directories, partitions, and settings that need more brokers than there are."""
 
 from __future__ import annotations
 
@@ -9,35 +9,35 @@ from minibroker.client.address import Address, parse_bootstrap
 from minibroker.client.api_names import api_name
 from minibroker.client.connection import Connection
 from minibroker.client.deadline import Deadline
+from minibroker.client.doctor import NOTE, OK, PROBLEM, WARNING, Finding
 from minibroker.client.doctor.advertised import Advertised
-from minibroker.client.doctor.finding import NOTE, OK, PROBLEM, WARNING, Finding
 from minibroker.client.errors import ClientError, check
 from minibroker.schemas import k03_metadata, k32_describe_configs, k35_describe_log_dirs
 
-#: API keys without which no client gets along, and the least of their newest version that clients of today ask for
+#: API keys that every client needs, and the version that clients of today send
 NEEDED: Final = {0: 3, 1: 4, 2: 1, 3: 1, 8: 2, 9: 1, 10: 0, 11: 2, 12: 0, 14: 0}
 TRANSACTIONS: Final = (22, 24, 25, 26, 28)
 _SHOWN_MAX: Final = 5
 _NEARLY_FULL: Final = 0.05  #: of a disk
 _BROKER: Final = 4  #: ConfigResource.Type
 
-#: property -> what does not work where more brokers are asked for than there are
+#: property -> what fails if it is larger than the number of brokers
 REPLICAS: Final = {
     "offsets.topic.replication.factor": "groups cannot commit offsets",
     "transaction.state.log.replication.factor": "transactions do not work",
     "share.coordinator.state.topic.replication.factor": "share groups do not work",
 }
-#: likewise, but Apache Kafka since 4.0 asks for no more replicas in sync than a partition has
+#: as above, but Apache Kafka 4 requires at most as many in-sync replicas as a partition has
 IN_SYNC: Final = {
     "transaction.state.log.min.isr": "transactions do not work",
     "share.coordinator.state.topic.min.isr": "share groups do not work",
     "min.insync.replicas": "acks=all is refused",
 }
-_OURS_ALONE: Final = "topic.partition.count.map"  #: minibroker asks for no more replicas than there are brokers
+_OURS_ALONE: Final = "topic.partition.count.map"  #: minibroker requires at most as many replicas as there are brokers
 
 
 def configs_of(connection: Connection, node_id: int, deadline: Deadline) -> dict[str, str | None]:
-    """The configuration of a broker; KafkaError, also where the connection leads to another broker."""
+    """Return the configuration of a broker; KafkaError, also if the connection leads to another broker."""
     resource = k32_describe_configs.Resource(resource_type=_BROKER, resource_name=str(node_id), configuration_keys=None)
     answer: k32_describe_configs.Response = connection.ask(
         k32_describe_configs, k32_describe_configs.Request(resources=[resource]), deadline
@@ -48,7 +48,7 @@ def configs_of(connection: Connection, node_id: int, deadline: Deadline) -> dict
 
 
 def listeners_of(configs: Mapping[str, str | None]) -> list[Advertised]:
-    """What a broker's configuration says that it tells: controllers, and addresses that say nothing, are left out."""
+    """Return the advertised listeners in a broker's configuration, without controllers and wildcard addresses."""
     controllers = {name.strip() for name in (configs.get("controller.listener.names") or "").split(",")}
     found = []
     for text in (configs.get("advertised.listeners") or configs.get("listeners") or "").split(","):
@@ -64,7 +64,7 @@ def listeners_of(configs: Mapping[str, str | None]) -> list[Advertised]:
 
 
 def versions(connections: Mapping[int, Connection]) -> Iterator[Finding]:
-    """Whether clients of today get along, and whether all brokers speak the same."""
+    """Check that clients of today are served, and that all brokers serve the same versions."""
     ranges = {}
     for node_id, connection in sorted(connections.items()):
         served = {api.api_key: (api.min_version, api.max_version) for api in connection.api_versions.api_keys}
@@ -84,7 +84,7 @@ def versions(connections: Mapping[int, Connection]) -> Iterator[Finding]:
 
 
 def log_dirs(node_id: int, connection: Connection, deadline: Deadline) -> Iterator[Finding]:
-    """Whether the log directories of a broker are online, and have room."""
+    """Check that the log directories of a broker are online and have free space."""
     request = k35_describe_log_dirs.Request(topics=[])
     answer: k35_describe_log_dirs.Response = connection.ask(k35_describe_log_dirs, request, deadline)
     check(answer.error_code, f"log directories of broker {node_id}")
@@ -102,7 +102,7 @@ def log_dirs(node_id: int, connection: Connection, deadline: Deadline) -> Iterat
 
 
 def partitions(connection: Connection, deadline: Deadline) -> Iterator[Finding]:
-    """Partitions that nobody leads, and those with fewer replicas in sync than they have."""
+    """Find partitions without a leader, and those with too few in-sync replicas."""
     metadata: k03_metadata.Response = connection.ask(
         k03_metadata, k03_metadata.Request(topics=None, allow_auto_topic_creation=False), deadline
     )
@@ -120,7 +120,7 @@ def partitions(connection: Connection, deadline: Deadline) -> Iterator[Finding]:
 
 
 def replicas(node_id: int, configs: Mapping[str, str | None], broker_count: int) -> Iterator[Finding]:
-    """Settings for more brokers than there are: Apache Kafka's defaults, on one broker."""
+    """Find settings for more brokers than there are: Apache Kafka's defaults, on one broker."""
     if _OURS_ALONE in configs:
         return
     for name, consequence in (REPLICAS | IN_SYNC).items():
@@ -138,14 +138,14 @@ def replicas(node_id: int, configs: Mapping[str, str | None], broker_count: int)
 
 
 def bootstraps(reached: Mapping[Address, str | None]) -> Iterator[Finding]:
-    """Whether addresses to begin with, by the cluster that answers, are of one cluster."""
+    """Check that all bootstrap addresses lead to one cluster."""
     if len(set(reached.values())) > 1:
         found = ", ".join(f"{address} of {cluster_id}" for address, cluster_id in reached.items())
         yield Finding(PROBLEM, "bootstrap", f"the addresses are of different clusters: {found}", "Give those of one")
 
 
 def rest(message: str) -> Finding:
-    """A question that could not be asked or answered."""
+    """Return the finding for a check that failed."""
     return Finding(NOTE, "cluster", message)
 
 

@@ -1,4 +1,4 @@
-"""The whole check-up: from the addresses that a client begins with to those that it is told, then what the brokers say of themselves."""
+"""Run all checks: bootstrap addresses, advertised addresses, then the state of the brokers."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from typing import Any
 from minibroker.client.address import Address
 from minibroker.client.connection import Connection
 from minibroker.client.deadline import Deadline
-from minibroker.client.doctor import checks
+from minibroker.client.doctor import OK, PROBLEM, Finding, checks
 from minibroker.client.doctor.advertised import Advertised, instead, judge, judge_other
-from minibroker.client.doctor.finding import OK, PROBLEM, Finding
 from minibroker.client.doctor.reach import Network, Outcome, Reached, reach
 from minibroker.client.errors import ClientError, describe
 from minibroker.config.listeners import is_loopback
@@ -18,7 +17,7 @@ from minibroker.errors import KafkaError
 
 
 class Checkup:
-    """Of one cluster. `timeout_ms` is for each address and for each question."""
+    """The checks of one cluster. `timeout_ms` is the limit of each connection and each request."""
 
     def __init__(self, network: Network, timeout_ms: int) -> None:
         self._network = network
@@ -26,7 +25,7 @@ class Checkup:
         self._reached: dict[Address, Reached] = {}
 
     def findings(self, bootstrap: Sequence[Address]) -> Iterator[Finding]:
-        """One after the other, as they are found."""
+        """Yield findings as the checks run."""
         try:
             yield from self._findings(bootstrap)
         finally:
@@ -43,7 +42,7 @@ class Checkup:
             yield from self._cluster([*serving.values()])
 
     def _cluster(self, begun: Sequence[Reached]) -> Iterator[Finding]:
-        """What one broker tells of all; `begun`: what serves of the addresses that were given."""
+        """Check the cluster that one broker describes; `begun` are the bootstrap addresses that work."""
         first = begun[0]
         if first.metadata is None or first.connection is None:
             return
@@ -77,7 +76,7 @@ class Checkup:
         yield from self._asked(checks.partitions, first.connection)
 
     def _came_by(self, begun: Sequence[Reached], brokers: Mapping[int, Address]) -> dict[int, Reached]:
-        """Which broker answers at which of the addresses that were given: of several, the one that knows its own configuration there."""
+        """Return the broker behind each bootstrap address: of several, the one that describes its configuration there."""
         if len(brokers) == 1:
             return dict.fromkeys(brokers, begun[0])
         found: dict[int, Reached] = {}
@@ -116,14 +115,14 @@ class Checkup:
                 yield judge_other(node_id, listener, self._reach(listener.address), cluster_id)
 
     def _asked(self, question: Callable[..., Iterator[Finding]], *arguments: Any) -> Iterator[Finding]:
-        """What a question of checks.py finds, in its own time; one that fails is told, and others go on."""
+        """Run one check with its own deadline. A failure is a finding, and the next checks run."""
         try:
             yield from question(*arguments, self._deadline())
         except (ClientError, KafkaError) as error:
             yield checks.rest(describe(error))
 
     def _beginning(self, reached: Reached) -> Finding:
-        """An address that the client was given."""
+        """Check a bootstrap address."""
         subject = str(reached.address)
         if reached.outcome is Outcome.SERVES:
             name = reached.address.host
@@ -156,7 +155,7 @@ class Checkup:
         return ""
 
     def _reach(self, address: Address) -> Reached:
-        """Once for each address."""
+        """Connect to an address once; return the earlier result afterwards."""
         found = self._reached.get(address)
         if found is None:
             found = self._reached[address] = reach(address, self._network, self._timeout_ms)

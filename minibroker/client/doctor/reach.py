@@ -1,4 +1,4 @@
-"""Whether a broker can be reached at an address from here, and if not, at which step it ends."""
+"""Check whether a broker can be reached at an address from here, and which step fails."""
 
 from __future__ import annotations
 
@@ -16,47 +16,47 @@ from minibroker.schemas import k03_metadata
 
 
 class Outcome(Enum):
-    """How far it went."""
+    """The step that failed, or success."""
 
     SERVES = "serves"
     UNKNOWN_NAME = "unknown name"
-    REFUSED = "refused"  #: nobody listens there
-    SILENT = "silent"  #: no answer at all, or no way there
-    NOT_KAFKA = "not kafka"  #: somebody listens, and does not answer in Kafka's protocol without TLS and SASL
+    REFUSED = "refused"  #: no process listens there
+    SILENT = "silent"  #: no answer, or no route
+    NOT_KAFKA = "not kafka"  #: a process listens, but does not answer in Kafka's protocol without TLS and SASL
     FAILS = "fails"  #: a broker answers with an error
 
 
 class Reached(NamedTuple):
-    """What was found at an address; the connection stays open for more questions where it serves."""
+    """The result for an address. If a broker answers, its connection stays open for more requests."""
 
     address: Address
     outcome: Outcome
-    ip_addresses: tuple[str, ...] = ()  #: what the name stands for
-    words: str = ""  #: of the failure
+    ip_addresses: tuple[str, ...] = ()  #: the resolved addresses
+    words: str = ""  #: the error message
     connection: Connection | None = None
-    metadata: k03_metadata.Response | None = None  #: brokers alone, no topics
+    metadata: k03_metadata.Response | None = None  #: only brokers, no topics
 
     @property
     def cluster_id(self) -> str | None:
-        """Of the cluster that answered."""
+        """The id of the cluster that answered."""
         return None if self.metadata is None else self.metadata.cluster_id
 
 
 class Network(NamedTuple):
-    """What a check-up stands on; tests put their own in its place."""
+    """The network of a check-up; tests replace it."""
 
-    resolve: Callable[[str], tuple[str, ...]]  #: OSError for a name that is unknown
+    resolve: Callable[[str], tuple[str, ...]]  #: raises OSError for an unknown name
     connect: Connect = connect
-    is_container: bool = False  #: whether it runs in a container itself
+    is_container: bool = False  #: whether this process runs in a container
 
 
 def resolve(host: str) -> tuple[str, ...]:
-    """The addresses that a name stands for."""
+    """Return the addresses of a name."""
     return tuple(dict.fromkeys(str(each[4][0]) for each in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)))
 
 
 def reach(address: Address, network: Network, timeout_ms: int) -> Reached:
-    """Go there as a client does: name, connection, versions, metadata."""
+    """Connect as a client does: resolve, connect, ApiVersions, Metadata."""
     try:
         ip_addresses = network.resolve(address.host)
     except (OSError, UnicodeError) as error:
@@ -85,5 +85,5 @@ def _outcome(error: Exception, *, is_connected: bool) -> Outcome:
     if isinstance(error, TimedOut) or isinstance(cause, OSError):
         return Outcome.SILENT
     if isinstance(error, BrokerUnreachable) and cause is not None:
-        return Outcome.NOT_KAFKA  # it was connected, and the connection ended at the first question
+        return Outcome.NOT_KAFKA  # the connection was made, and closed at the first request
     return Outcome.SILENT

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 
 from minibroker.client.client import Client
 from minibroker.client.errors import check
-from minibroker.client.topic_ids import topic_id_of
-from minibroker.client.topics import create_topics, describe_configs
+from minibroker.client.topics import create_topics, describe_configs, topic_id_of
 from minibroker.errors import KafkaError, TopicAlreadyExists, UnknownTopicOrPartition
 from minibroker.spark.errors import ReplayError
 

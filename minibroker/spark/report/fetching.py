@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from minibroker.client.aborted_transactions import AbortedInFetch
 from minibroker.client.client import Client
 from minibroker.client.connection import Connection
+from minibroker.client.consumer import AbortedInFetch
 from minibroker.client.deadline import Deadline
 from minibroker.client.errors import BrokerUnreachable, check, refusal
 from minibroker.client.offsets import ISOLATION_LEVELS, READ_COMMITTED
-from minibroker.client.topic_ids import check_topic_id
+from minibroker.client.topics import check_topic_id
 from minibroker.errors import KafkaError, OffsetOutOfRange
 from minibroker.records.batch import TRANSACTIONAL_FLAG, read_batch
 from minibroker.schemas import k01_fetch, k03_metadata

@@ -15,7 +15,7 @@ from minibroker.client.leaders import TopicPartition
 from minibroker.client.offsets import EARLIEST as EARLIEST_TIME
 from minibroker.client.offsets import ISOLATION_LEVELS, READ_UNCOMMITTED, list_offsets
 from minibroker.client.offsets import LATEST as LATEST_TIME
-from minibroker.client.topic_ids import topic_id_of
+from minibroker.client.topics import topic_id_of
 from minibroker.errors import KafkaError, UnknownTopicOrPartition
 from minibroker.schemas import k03_metadata
 from minibroker.spark.errors import SourceError

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from minibroker.client.address import Address
+from minibroker.client.doctor import NOTE, OK, PROBLEM
 from minibroker.client.doctor.advertised import Advertised, instead, judge, judge_other
-from minibroker.client.doctor.finding import NOTE, OK, PROBLEM
 from minibroker.client.doctor.reach import Outcome, Reached
 from minibroker.schemas.k03_metadata import Response
 

@@ -12,9 +12,8 @@ import pytest
 from minibroker.client.address import Address
 from minibroker.client.connection import Connection
 from minibroker.client.deadline import Deadline
-from minibroker.client.doctor import checks
+from minibroker.client.doctor import NOTE, OK, PROBLEM, WARNING, Finding, checks
 from minibroker.client.doctor.checkup import Checkup
-from minibroker.client.doctor.finding import NOTE, OK, PROBLEM, WARNING, Finding
 from minibroker.client.doctor.reach import Network, Outcome, reach, resolve
 from minibroker.client.errors import BrokerUnreachable
 from minibroker.schemas import k03_metadata as k03

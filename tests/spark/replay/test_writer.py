@@ -21,8 +21,7 @@ from minibroker.client.connection import Connect, Connection
 from minibroker.client.deadline import Deadline
 from minibroker.client.errors import BrokerUnreachable, TopicReplaced
 from minibroker.client.group_offsets import delete_offsets
-from minibroker.client.topic_ids import topic_id_of
-from minibroker.client.topics import alter_configs
+from minibroker.client.topics import alter_configs, topic_id_of
 from minibroker.errors import MessageTooLarge
 from minibroker.records.compression import Compression
 from minibroker.schemas import k57_update_features
@@ -297,7 +296,7 @@ def test_a_topic_created_anew_gets_nothing() -> None:
     replaying = Cluster().replaying()
     with replaying.client() as client:
         writer = PartitionWriter(client, replaying.settings(), replaying.target._replace(topic_id="another"))
-        with pytest.raises(TopicReplaced, match="topic again-it-0 was deleted and created anew"):
+        with pytest.raises(TopicReplaced, match="topic again-it-0 was deleted and created again"):
             writer.add(next(batches()))
 
 

@@ -108,7 +108,7 @@ def test_a_topic_that_is_made_anew_meanwhile(broker: BrokerInMemory) -> None:
     )
     topic = k19_create_topics.Topic(name="orders", num_partitions=1, replication_factor=1, assignments=[], configs=[])
     broker.ask(k19_create_topics.Request(topics=[topic], timeout_ms=1000))
-    with pytest.raises(TopicReplaced, match="orders was deleted and created anew"):
+    with pytest.raises(TopicReplaced, match="orders was deleted and created again"):
         counted(wanted, connector(broker))
 
 
