@@ -19,8 +19,8 @@ from minibroker.dispatch.flush_queue import FlushQueue
 
 if TYPE_CHECKING:
     from minibroker.coordinator.group.coordinator import GroupCoordinator
-    from minibroker.coordinator.share.persister import Persister
-    from minibroker.coordinator.share.share_partitions import SharePartitions
+    from minibroker.coordinator.share_partition.share_partitions import SharePartitions
+    from minibroker.coordinator.share_state.persister import Persister
     from minibroker.coordinator.transaction.coordinator import TransactionCoordinator
 
 
@@ -53,7 +53,7 @@ class Coordinators:
     def share_persister(self) -> Persister:
         """The share coordinator: the states of all share partitions."""
         if self._share_persister is None:
-            from minibroker.coordinator.share.persister import Persister  # noqa: PLC0415  a start does without
+            from minibroker.coordinator.share_state.persister import Persister  # noqa: PLC0415  a start does without
 
             self._share_persister = Persister(self._cluster, self._config, self._clock, self._flush_queue.flush)
             self._share_persister.start()
@@ -63,7 +63,7 @@ class Coordinators:
     def share_partitions(self) -> SharePartitions:
         """Who of a share group has which records."""
         if self._share_partitions is None:
-            from minibroker.coordinator.share.share_partitions import SharePartitions  # noqa: PLC0415  a start does without
+            from minibroker.coordinator.share_partition.share_partitions import SharePartitions  # noqa: PLC0415  a start does without
 
             self._share_partitions = SharePartitions(self._cluster, self._config, self._clock, self.share_persister)
             self._share_partitions.start()

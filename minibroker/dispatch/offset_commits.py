@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from minibroker.cluster.partition import Partition
-from minibroker.coordinator.group.commits import NewOffset
+from minibroker.coordinator.group.offsets import NewOffset
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import when_done
 from minibroker.dispatch.flush_queue import Failures

@@ -16,8 +16,8 @@ from minibroker.dispatch.context import RequestContext
 from minibroker.errors import CoordinatorNotAvailable, InvalidRequest, KafkaError, UnknownTopicId, UnknownTopicOrPartition
 
 if TYPE_CHECKING:
-    from minibroker.coordinator.share.acknowledging import Acknowledgement
-    from minibroker.coordinator.share.sessions import MemberKey, TopicPartition
+    from minibroker.coordinator.share_partition.acknowledging import Acknowledgement
+    from minibroker.coordinator.share_partition.sessions import MemberKey, TopicPartition
     from minibroker.log.partition_log import PartitionLog
 
 RENEW_SINCE: Final = 2
@@ -97,7 +97,7 @@ def _problem(ctx: RequestContext, partition: tuple[UUID, int], batches: Sequence
 
 
 def _acknowledgements(batches: Sequence[Any]) -> Sequence[Acknowledgement]:
-    from minibroker.coordinator.share.acknowledging import Acknowledgement  # noqa: PLC0415  a start does without
+    from minibroker.coordinator.share_partition.acknowledging import Acknowledgement  # noqa: PLC0415  a start does without
 
     return [Acknowledgement(each.first_offset, each.last_offset, each.acknowledge_types) for each in batches]
 

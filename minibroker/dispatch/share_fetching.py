@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from minibroker.coordinator.share.acquiring import Wanted
-from minibroker.coordinator.share.sessions import FINAL_EPOCH, MemberKey, ShareSession, TopicPartition
+from minibroker.coordinator.share_partition.acquiring import Wanted
+from minibroker.coordinator.share_partition.sessions import FINAL_EPOCH, MemberKey, ShareSession, TopicPartition
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Delayed, when_done
 from minibroker.dispatch.flush_queue import Failures

@@ -12,7 +12,7 @@ from minibroker.dispatch.context import RequestContext
 from minibroker.errors import FencedLeaderEpoch, KafkaError, NotLeaderOrFollower
 
 if TYPE_CHECKING:
-    from minibroker.coordinator.share.sessions import TopicPartition
+    from minibroker.coordinator.share_partition.sessions import TopicPartition
 
 _CODES = frozenset({NotLeaderOrFollower.code, FencedLeaderEpoch.code})
 

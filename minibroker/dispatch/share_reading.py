@@ -22,9 +22,9 @@ from minibroker.records.record import decode_records
 from minibroker.wire.schema import Buffer
 
 if TYPE_CHECKING:
-    from minibroker.coordinator.share.acquiring import Acquired, Extent, Wanted
-    from minibroker.coordinator.share.sessions import TopicPartition
-    from minibroker.coordinator.share.share_partition import SharePartition
+    from minibroker.coordinator.share_partition.acquiring import Acquired, Extent, Wanted
+    from minibroker.coordinator.share_partition.sessions import TopicPartition
+    from minibroker.coordinator.share_partition.share_partition import SharePartition
     from minibroker.dispatch.purgatory import Watchable
 
 _READ_BYTES: Final = 256 * 1024  #: at one time
@@ -144,7 +144,7 @@ class ShareReading:
         return read._replace(batches=batches)
 
     def _acquire(self, read: _Read, left: int, isolation: IsolationLevel) -> Given:
-        from minibroker.coordinator.share.acquiring import Extent  # noqa: PLC0415  a start does without
+        from minibroker.coordinator.share_partition.acquiring import Extent  # noqa: PLC0415  a start does without
 
         if not read.batches or left <= 0:
             return Given()
@@ -164,7 +164,7 @@ class ShareReading:
 
 def _aborted(read: _Read) -> list[Extent]:
     """The batches of aborted transactions among those that were read."""
-    from minibroker.coordinator.share.acquiring import Extent  # noqa: PLC0415  a start does without
+    from minibroker.coordinator.share_partition.acquiring import Extent  # noqa: PLC0415  a start does without
 
     log = read.partition.online_log
     if log is None:

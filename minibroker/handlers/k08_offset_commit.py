@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from minibroker.cluster.partition import Partition
-from minibroker.coordinator.group.commits import Membership, NewOffset
+from minibroker.coordinator.group.offsets import Membership, NewOffset
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.offset_commits import OFFSETS_AT_ONCE, Committed, OffsetCommits
 from minibroker.dispatch.pieces import Pieces

@@ -99,7 +99,7 @@ def _transaction_partition(ctx: RequestContext, transactional_id: str) -> Partit
 
 
 def _share_partition(ctx: RequestContext, coordinator_key: str) -> Partition:
-    from minibroker.coordinator.share.values import StateKey  # noqa: PLC0415  a start does without
+    from minibroker.coordinator.share_state.records import StateKey  # noqa: PLC0415  a start does without
 
     try:
         StateKey.parse(coordinator_key)

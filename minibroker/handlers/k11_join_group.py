@@ -17,7 +17,7 @@ from minibroker.errors import InconsistentGroupProtocol
 from minibroker.schemas import k11_join_group as schema
 
 if TYPE_CHECKING:
-    from minibroker.coordinator.group.classic.answers import JoinAnswer
+    from minibroker.coordinator.group.classic.requests import JoinAnswer
 
 REBALANCE_TIMEOUT_SINCE: Final = 1
 KNOWN_MEMBER_ID_SINCE: Final = 4
@@ -30,7 +30,7 @@ _PROTOCOLS_MAX: Final = 1000  #: that a member may speak; clients have a handful
 @handles(schema)
 def join_group(ctx: RequestContext, request: schema.Request) -> Any:
     """Response, or Delayed until the generation begins."""
-    from minibroker.coordinator.group.classic.answers import Join, Protocol  # noqa: PLC0415  a start does without
+    from minibroker.coordinator.group.classic.requests import Join, Protocol  # noqa: PLC0415  a start does without
 
     if len(request.protocols) > _PROTOCOLS_MAX:
         raise InconsistentGroupProtocol

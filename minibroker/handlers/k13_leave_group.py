@@ -21,7 +21,7 @@ SEVERAL_MEMBERS_SINCE: Final = 3
 @handles(schema, Pieces("members", "members"))
 def leave_group(ctx: RequestContext, request: schema.Request) -> Any:
     """Response, or Delayed where the log is to be synced first."""
-    from minibroker.coordinator.group.classic.answers import Leave  # noqa: PLC0415  a start does without
+    from minibroker.coordinator.group.classic.requests import Leave  # noqa: PLC0415  a start does without
 
     leaving = [Leave(each.member_id, each.group_instance_id) for each in request.members]
     if ctx.api_version < SEVERAL_MEMBERS_SINCE:

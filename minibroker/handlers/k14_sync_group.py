@@ -19,7 +19,7 @@ from minibroker.schemas import k14_sync_group as schema
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from minibroker.coordinator.group.classic.answers import Sync, SyncAnswer
+    from minibroker.coordinator.group.classic.requests import Sync, SyncAnswer
 
 PROTOCOL_SINCE: Final = 5
 
@@ -29,7 +29,7 @@ _ASSIGNMENTS_MAX: Final = 20_000
 @handles(schema)
 def sync_group(ctx: RequestContext, request: schema.Request) -> Any:
     """Response, or Delayed until the assignment is there."""
-    from minibroker.coordinator.group.classic.answers import Sync  # noqa: PLC0415  a start does without
+    from minibroker.coordinator.group.classic.requests import Sync  # noqa: PLC0415  a start does without
 
     if ctx.api_version >= PROTOCOL_SINCE and (request.protocol_type is None or request.protocol_name is None):
         raise InconsistentGroupProtocol

@@ -58,7 +58,7 @@ def _filters(ctx: RequestContext, request: schema.Request) -> list[Passes]:
         begun_before_ms = ctx.broker.clock.now_ms() - request.duration_filter
         filters.append(lambda each: each.start_timestamp_ms < begun_before_ms)
     if request.transactional_id_pattern:
-        from minibroker.coordinator.regular_expression import Regex  # noqa: PLC0415  a start does not need it
+        from minibroker.regular_expression import Regex  # noqa: PLC0415  a start does not need it
 
         pattern = Regex(request.transactional_id_pattern)
         filters.append(lambda each: pattern.matches(each.transactional_id))

@@ -30,8 +30,8 @@ OWN_ID_SINCE: Final = 1
 @handles(schema, limit=ElementLimit(HEARTBEAT_ELEMENTS_MAX))
 def consumer_group_heartbeat(ctx: RequestContext, request: schema.Request) -> Any:
     """Response, or Delayed where the log is to be synced first."""
-    from minibroker.coordinator.group.assignment import frozen  # noqa: PLC0415  a start does without
     from minibroker.coordinator.group.consumer.requests import Heartbeat  # noqa: PLC0415  likewise
+    from minibroker.coordinator.group.modern import frozen  # noqa: PLC0415  a start does without
 
     check_served(ctx)
     names, owned = request.subscribed_topic_names, request.topic_partitions

@@ -1,6 +1,6 @@
 """ShareAcknowledge (key 79): a member of a share group says what became of records that it acquired.
 
-Versions: 1 and 2, flexible; 2 renews locks. A session of the member's must be open (coordinator/share/sessions.py); epoch -1 ends it, and
+Versions: 1 and 2, flexible; 2 renews locks. A session of the member's must be open (share_partition/sessions.py); epoch -1 ends it, and
 what it had besides is released. Who is no member of the group, but has a session, is as good as any other, as with Kafka.
 Answered when everything is in the log of the share coordinator, and synced where that is asked for. Partitions are answered in the order
 of the request.
@@ -22,14 +22,14 @@ from minibroker.errors import InvalidRequest, InvalidShareSessionEpoch, KafkaErr
 from minibroker.schemas import k79_share_acknowledge as schema
 
 if TYPE_CHECKING:
-    from minibroker.coordinator.share.sessions import MemberKey, TopicPartition
+    from minibroker.coordinator.share_partition.sessions import MemberKey, TopicPartition
     from minibroker.dispatch.share_acknowledgements import Outcome
 
 
 @handles(schema, limit=ElementLimit(SHARE_ELEMENTS_MAX))
 def share_acknowledge(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
     """The session first, then each partition."""
-    from minibroker.coordinator.share.sessions import FINAL_EPOCH, FIRST_EPOCH  # noqa: PLC0415  a start does without
+    from minibroker.coordinator.share_partition.sessions import FINAL_EPOCH, FIRST_EPOCH  # noqa: PLC0415  a start does without
 
     check_served(ctx)
     if request.group_id is None:
@@ -47,7 +47,7 @@ def share_acknowledge(ctx: RequestContext, request: schema.Request) -> schema.Re
 
 def _acknowledge(ctx: RequestContext, request: schema.Request, member: MemberKey) -> Steps:
     """Do what the request says once its session is known, with pauses."""
-    from minibroker.coordinator.share.sessions import FINAL_EPOCH  # noqa: PLC0415  a start does without
+    from minibroker.coordinator.share_partition.sessions import FINAL_EPOCH  # noqa: PLC0415  a start does without
     from minibroker.dispatch.share_acknowledgements import acknowledge, unsafe  # noqa: PLC0415  a start does without
 
     outcomes, logs = yield from acknowledge(ctx, member, request)

@@ -17,7 +17,7 @@ from minibroker.schemas import k83_initialize_share_group_state as schema
 @handles(schema, Pieces("topics.partitions", "results.partitions"))
 def initialize_share_group_state(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
     """Each partition by itself."""
-    from minibroker.coordinator.share.values import InitialState  # noqa: PLC0415  a start does without
+    from minibroker.coordinator.share_state.records import InitialState  # noqa: PLC0415  a start does without
     from minibroker.dispatch.share_states import each_partition  # noqa: PLC0415  a start does without
 
     persister = ctx.broker.coordinators.share_persister

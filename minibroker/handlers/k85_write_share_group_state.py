@@ -17,8 +17,8 @@ from minibroker.schemas import k85_write_share_group_state as schema
 @handles(schema, Pieces("topics.partitions", "results.partitions", beside=("state_batches",)))
 def write_share_group_state(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
     """Each partition by itself."""
-    from minibroker.coordinator.share.state_batches import StateBatch  # noqa: PLC0415  a start does without
-    from minibroker.coordinator.share.values import StateKey, StateUpdate  # noqa: PLC0415  a start does without
+    from minibroker.coordinator.share_state.records import StateKey, StateUpdate  # noqa: PLC0415  a start does without
+    from minibroker.coordinator.share_state.state_batches import StateBatch  # noqa: PLC0415  a start does without
     from minibroker.dispatch.share_states import each_partition  # noqa: PLC0415  a start does without
 
     persister = ctx.broker.coordinators.share_persister

@@ -22,8 +22,7 @@ from minibroker.errors import KafkaError
 from minibroker.schemas import k88_streams_group_heartbeat as schema
 
 if TYPE_CHECKING:
-    from minibroker.coordinator.group.streams.endpoints import Located, Partitions
-    from minibroker.coordinator.group.streams.requests import HeartbeatAnswer
+    from minibroker.coordinator.group.streams.requests import HeartbeatAnswer, Located, Partitions
 
 
 @handles(schema, limit=ElementLimit(HEARTBEAT_ELEMENTS_MAX))

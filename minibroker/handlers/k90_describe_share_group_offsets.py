@@ -19,7 +19,7 @@ from minibroker.schemas import k90_describe_share_group_offsets as schema
 from minibroker.wire.schema import NIL_UUID
 
 if TYPE_CHECKING:
-    from minibroker.coordinator.group.share_memberships import ShareOffset
+    from minibroker.coordinator.group.share.service import ShareOffset
 
 
 @handles(schema, Pieces("groups.topics.partitions", "groups.topics.partitions"))

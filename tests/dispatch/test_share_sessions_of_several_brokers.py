@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from minibroker.coordinator.share.values import InitialState
+from minibroker.coordinator.share_state.records import InitialState
 from minibroker.errors import NotLeaderOrFollower, ShareSessionNotFound
 from minibroker.schemas import k78_share_fetch as schema
 from tests.support.broker_in_memory import Pending, records

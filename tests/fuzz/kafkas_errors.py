@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from minibroker.coordinator.group.consumer.classic_protocol import read_subscription
+from minibroker.coordinator.group.classic.consumer_protocol import read_subscription
 from minibroker.errors import WireError
 from tests.fuzz.excluded import decoded
 

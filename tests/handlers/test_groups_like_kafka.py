@@ -6,7 +6,7 @@ from typing import Any
 
 from minibroker.config.broker_properties import LIKE_KAFKA
 from minibroker.coordinator.group.share.group import INITIALIZATION_MS
-from minibroker.coordinator.group.streams.kind import CREATION_MS
+from minibroker.coordinator.group.streams.service import CREATION_MS
 from minibroker.schemas import k88_streams_group_heartbeat as k88
 from tests.golden.share_scenario import A
 from tests.golden.share_scenario import beat as share_beat

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from minibroker.coordinator import log_pieces
+from minibroker.coordinator import stored_topic
 from minibroker.schemas import k12_heartbeat as schema
 from tests.support.broker_in_memory import BrokerInMemory
 from tests.support.committed_offsets import broker_with_groups, commit
@@ -65,7 +65,7 @@ def test_while_the_group_is_being_read_every_heartbeat_is_fine(monkeypatch: pyte
     for offset in range(30):
         commit(broker, {("a", 0): offset}, metadata="x" * 1000)
     joined = enter(broker, group="members")
-    monkeypatch.setattr(log_pieces, "READ_BYTES", 4_000)
+    monkeypatch.setattr(stored_topic, "READ_BYTES", 4_000)
     again = broker.restart()
     assert heartbeat(again, joined, group="members") == 0
     again.clock.advance(1)

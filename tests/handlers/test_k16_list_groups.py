@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from minibroker.coordinator import log_pieces
+from minibroker.coordinator import stored_topic
 from minibroker.schemas import k16_list_groups as schema
 from tests.support.broker_in_memory import BrokerInMemory
 from tests.support.committed_offsets import broker_with_groups, commit
@@ -67,7 +67,7 @@ def test_no_groups(version: int) -> None:
 def test_while_a_log_is_being_read(broker: BrokerInMemory, monkeypatch: pytest.MonkeyPatch) -> None:
     for offset in range(30):
         commit(broker, {("a", 0): offset}, group="simple", metadata="x" * 1000)
-    monkeypatch.setattr(log_pieces, "READ_BYTES", 4_000)
+    monkeypatch.setattr(stored_topic, "READ_BYTES", 4_000)
     again = broker.restart()
     assert again.ask(schema.Request(), 5).error_code == 14
     again.clock.advance(1)

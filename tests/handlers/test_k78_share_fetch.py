@@ -8,8 +8,8 @@ from uuid import UUID
 import pytest
 
 from minibroker.client.configs import TYPES
-from minibroker.coordinator.share import sessions
-from minibroker.coordinator.share.values import InitialState
+from minibroker.coordinator.share_partition import sessions
+from minibroker.coordinator.share_state.records import InitialState
 from minibroker.errors import ShareSessionNotFound
 from minibroker.records.batch import split_batches
 from minibroker.records.builder import build_batch

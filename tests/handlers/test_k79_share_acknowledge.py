@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from minibroker.coordinator.share.values import InitialState
+from minibroker.coordinator.share_state.records import InitialState
 from minibroker.errors import KafkaStorageError, ShareSessionNotFound, UnsupportedVersion
 from minibroker.schemas import k78_share_fetch as k78
 from minibroker.schemas import k79_share_acknowledge as k79

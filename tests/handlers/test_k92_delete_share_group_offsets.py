@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from minibroker.coordinator.share.values import StateSummary
+from minibroker.coordinator.share_state.records import StateSummary
 from tests.golden.share_scenario import A, alter, beat, delete, forget, listed, offsets
 from tests.support.broker_in_memory import records
 from tests.support.share_groups import known, share_broker, told

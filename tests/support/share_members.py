@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from minibroker.coordinator.share.values import InitialState
+from minibroker.coordinator.share_state.records import InitialState
 from minibroker.schemas import k78_share_fetch as k78
 from minibroker.schemas import k79_share_acknowledge as k79
 from tests.support.broker_in_memory import BrokerInMemory, Pending, records

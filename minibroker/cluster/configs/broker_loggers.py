@@ -24,7 +24,7 @@ LEVELS: Final[Mapping[str, int]] = {
     "FATAL": logging.CRITICAL,
 }
 #: rooms that are imported when they are first needed: their levels can be set before
-LAZY_ROOMS: Final = tuple(f"minibroker.coordinator.{room}" for room in ("group", "share", "transaction"))
+LAZY_ROOMS: Final = tuple(f"minibroker.coordinator.{room}" for room in ("group", "share_partition", "share_state", "transaction"))
 _SET, _DELETE, _APPEND = 0, 1, 2
 _OPERATIONS: Final = ("SET", "DELETE", "APPEND", "SUBTRACT")
 

@@ -21,12 +21,11 @@ from minibroker.cluster.cluster import Cluster
 from minibroker.cluster.topic import CONSUMER_OFFSETS_TOPIC
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.coordinator.group.classic.group import ClassicGroup
-from minibroker.coordinator.group.commits import Commit, Membership, NewOffset
-from minibroker.coordinator.group.kinds import CheckCommit, GroupType, LiveGroup, may_commit_all
+from minibroker.coordinator.group.classic.service import Memberships
+from minibroker.coordinator.group.kind import CheckCommit, GroupType, LiveGroup, may_commit_all
 from minibroker.coordinator.group.live_groups import SyncLogs
-from minibroker.coordinator.group.memberships import Memberships
-from minibroker.coordinator.group.offsets import NO_TIMESTAMP, CommittedOffset, Offsets, TopicPartition
-from minibroker.coordinator.group.records import offset_record, offset_tombstone
+from minibroker.coordinator.group.offset_records import offset_record, offset_tombstone
+from minibroker.coordinator.group.offsets import NO_TIMESTAMP, Commit, CommittedOffset, Membership, NewOffset, Offsets, TopicPartition
 from minibroker.coordinator.group.retention import expired
 from minibroker.coordinator.group.shard import Group
 from minibroker.coordinator.group.store import StoredShard
@@ -48,10 +47,10 @@ from minibroker.errors import (
 from minibroker.log.partition_log import PartitionLog
 
 if TYPE_CHECKING:
-    from minibroker.coordinator.group.consumer_memberships import ConsumerMemberships
-    from minibroker.coordinator.group.share_memberships import ShareMemberships
-    from minibroker.coordinator.group.streams_memberships import StreamsMemberships
-    from minibroker.coordinator.share.persister import Persister
+    from minibroker.coordinator.group.consumer.service import ConsumerMemberships
+    from minibroker.coordinator.group.share.service import ShareMemberships
+    from minibroker.coordinator.group.streams.service import StreamsMemberships
+    from minibroker.coordinator.share_state.persister import Persister
 
 _MINUTE_MS = 60_000
 _INT64_MIDDLE = 1 << 63
@@ -103,7 +102,7 @@ class GroupCoordinator(Memberships):
     def consumer(self) -> ConsumerMemberships:
         """Members of groups of KIP-848."""
         if self._consumer is None:
-            from minibroker.coordinator.group.consumer_memberships import ConsumerMemberships  # noqa: PLC0415  many brokers have none
+            from minibroker.coordinator.group.consumer.service import ConsumerMemberships  # noqa: PLC0415  many brokers have none
 
             self._consumer = ConsumerMemberships(self)
         return self._consumer
@@ -112,7 +111,7 @@ class GroupCoordinator(Memberships):
     def share(self) -> ShareMemberships:
         """Members and offsets of share groups."""
         if self._share is None:
-            from minibroker.coordinator.group.share_memberships import ShareMemberships  # noqa: PLC0415  many brokers have none
+            from minibroker.coordinator.group.share.service import ShareMemberships  # noqa: PLC0415  many brokers have none
 
             self._share = ShareMemberships(self)
         return self._share
@@ -121,7 +120,7 @@ class GroupCoordinator(Memberships):
     def streams(self) -> StreamsMemberships:
         """Members of streams groups."""
         if self._streams is None:
-            from minibroker.coordinator.group.streams_memberships import StreamsMemberships  # noqa: PLC0415  many brokers have none
+            from minibroker.coordinator.group.streams.service import StreamsMemberships  # noqa: PLC0415  many brokers have none
 
             self._streams = StreamsMemberships(self)
         return self._streams

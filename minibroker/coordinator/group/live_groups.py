@@ -25,13 +25,13 @@ from minibroker.coordinator.group.classic.group import ClassicGroup
 from minibroker.coordinator.group.classic.members import Members
 from minibroker.coordinator.group.classic.rebalance import Limits
 from minibroker.coordinator.group.classic.records import never_stored
-from minibroker.coordinator.group.cluster_topics import ClusterTopics
-from minibroker.coordinator.group.kinds import GroupType, LiveGroup, Persist, load_kind
-from minibroker.coordinator.group.member_memory import MemberMemory
+from minibroker.coordinator.group.classic.requests import MemberMemory
+from minibroker.coordinator.group.kind import GroupType, LiveGroup, Persist, load_kind
 from minibroker.coordinator.group.membership_log import telling
-from minibroker.coordinator.group.records import group_record
+from minibroker.coordinator.group.offset_records import group_record
 from minibroker.coordinator.group.shard import Group
 from minibroker.coordinator.group.store import GroupStore, StoredShard
+from minibroker.coordinator.group.topics import ClusterTopics
 from minibroker.coordinator.placement import partition_of
 from minibroker.coordinator.record_frame import CoordinatorRecord
 from minibroker.errors import GroupIdNotFound, KafkaError, KafkaStorageError, NotCoordinator, RebalanceInProgress
@@ -39,7 +39,7 @@ from minibroker.log.partition_log import PartitionLog
 from minibroker.schemas.internal.offset_records import GroupMetadataValue
 
 if TYPE_CHECKING:
-    from minibroker.coordinator.share.persister import Persister
+    from minibroker.coordinator.share_state.persister import Persister
 
 GROUPS_A_TURN: Final = 200  #: that are given their machines when a log is read: 10 ms
 

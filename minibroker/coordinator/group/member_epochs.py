@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol, TypeVar
 
-from minibroker.coordinator.group.commits import Membership
+from minibroker.coordinator.group.offsets import Membership
 from minibroker.errors import FencedMemberEpoch, KafkaError, StaleMemberEpoch, UnknownMemberId
 
 JOINS: Final = 0  #: the member epoch of who joins

@@ -4,14 +4,17 @@ Their records say who is a member (member metadata), what each shall have (targe
 epochs those are. An image is what they say: nothing but `replay` writes it. A step writes the records of one request or time-out.
 
 Source: ModernGroup, GroupMetadataManager.replay of Apache Kafka 4.3.1.
+
+Partitions by topic: what a member shall have, has, or must give up.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from copy import copy
-from typing import Any, ClassVar, Final, Generic, Self, TypeVar
+from typing import Any, ClassVar, Final, Generic, NamedTuple, Self, TypeVar
+from uuid import UUID
 
 from minibroker.coordinator.record_frame import CoordinatorRecord
 
@@ -90,3 +93,28 @@ class ModernStep(Generic[Image]):
         for record in written:
             self.image.replay(record)
         self.records += written
+
+
+Assignment = Mapping[UUID, frozenset[int]]  #: never changed, no topic without partitions
+Epochs = Mapping[UUID, Mapping[int, int]]  #: likewise, with the member epoch at which each partition became the member's
+
+NOTHING: Final[Assignment] = {}
+NO_EPOCHS: Final[Epochs] = {}
+
+
+class MemberSpec(NamedTuple):
+    """What an assignor knows of a member."""
+
+    topics: frozenset[UUID]  #: that it subscribed to and that are there
+    assignment: Assignment = NOTHING  #: what it shall have at the moment
+    instance_id: str | None = None
+
+
+def frozen(partitions: Mapping[UUID, Iterable[int]]) -> Assignment:
+    """Of sets or lists that may be empty."""
+    return {topic_id: frozenset(indexes) for topic_id, indexes in partitions.items() if indexes}
+
+
+def without_epochs(epochs: Epochs) -> Assignment:
+    """Which partitions these are."""
+    return {topic_id: frozenset(partitions) for topic_id, partitions in epochs.items()}

@@ -17,9 +17,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from minibroker.coordinator.group.kinds import LiveGroup
+from minibroker.coordinator.group.kind import LiveGroup
+from minibroker.coordinator.group.offset_records import group_tombstone, offset_tombstone
 from minibroker.coordinator.group.offsets import NO_TIMESTAMP, CommittedOffset
-from minibroker.coordinator.group.records import group_tombstone, offset_tombstone
 from minibroker.coordinator.group.shard import Group, Shard
 from minibroker.coordinator.record_frame import CoordinatorRecord
 

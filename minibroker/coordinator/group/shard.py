@@ -7,11 +7,39 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from minibroker.coordinator.group.kinds import GroupType, is_of_group, load_kind, type_of_key
+from minibroker.coordinator.group.kind import GroupType, load_kind
+from minibroker.coordinator.group.offset_records import committed_offset
 from minibroker.coordinator.group.offsets import NO_PRODUCER_ID, CommittedOffset, Offsets, TopicPartition
-from minibroker.coordinator.group.records import committed_offset
 from minibroker.coordinator.record_frame import CoordinatorRecord
+from minibroker.schemas.internal.consumer_group_records import ConsumerGroupMetadataKey
+from minibroker.schemas.internal.coordinator_records import OFFSET_RECORD_TYPES
 from minibroker.schemas.internal.offset_records import GroupMetadataKey, GroupMetadataValue, LegacyOffsetCommitKey, OffsetCommitKey
+from minibroker.schemas.internal.share_group_records import ShareGroupMetadataKey
+from minibroker.schemas.internal.streams_group_records import StreamsGroupMetadataKey
+
+#: the record that has the epoch of a group, by kind
+_OF_GROUPS: Final = {
+    GroupType.CONSUMER: ConsumerGroupMetadataKey,
+    GroupType.SHARE: ShareGroupMetadataKey,
+    GroupType.STREAMS: StreamsGroupMetadataKey,
+}
+_TYPES: Final[dict[type, GroupType]] = {
+    each.key: group_type
+    for each in OFFSET_RECORD_TYPES
+    for group_type in _OF_GROUPS
+    if each.key.__name__.startswith(f"{group_type.name.capitalize()}Group")
+}
+_ENDS: Final = frozenset(_OF_GROUPS.values())
+
+
+def type_of_key(key: object) -> GroupType | None:
+    """Of which newer kind a record is; None of classic groups and offsets."""
+    return _TYPES.get(type(key))
+
+
+def is_of_group(key: object) -> bool:
+    """Whether this is the record that has the group's epoch, whose tombstone is the end of the group."""
+    return type(key) in _ENDS
 
 
 class Group(NamedTuple):

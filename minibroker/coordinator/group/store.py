@@ -18,10 +18,9 @@ from minibroker.cluster.cluster import Cluster
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.topic import CONSUMER_OFFSETS_TOPIC
 from minibroker.config.broker_config import BrokerConfig
-from minibroker.coordinator.group.commits import NewOffset
-from minibroker.coordinator.group.kinds import LiveGroup
-from minibroker.coordinator.group.offsets import NO_TIMESTAMP, CommittedOffset
-from minibroker.coordinator.group.records import encode_commit, offset_tombstone
+from minibroker.coordinator.group.kind import LiveGroup
+from minibroker.coordinator.group.offset_records import encode_commit, offset_tombstone
+from minibroker.coordinator.group.offsets import NO_TIMESTAMP, CommittedOffset, NewOffset
 from minibroker.coordinator.group.shard import Shard
 from minibroker.coordinator.record_frame import CONSUMER_OFFSETS, CoordinatorRecord
 from minibroker.coordinator.stored_topic import StoredPartition, StoredTopic, batch_of_encoded

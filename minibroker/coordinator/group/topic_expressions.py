@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
 from minibroker.clock import Clock
-from minibroker.coordinator.regular_expression import STEPS_A_SLICE, Regex
+from minibroker.regular_expression import STEPS_A_SLICE, Regex
 
 MAX_EXPRESSIONS: Final = 256
 MAX_NAMES: Final = 1_000_000  #: about 40 MB

@@ -21,7 +21,7 @@ from minibroker.clock import Clock, Timer
 from minibroker.cluster.cluster import Cluster
 from minibroker.cluster.topic import TRANSACTION_STATE_TOPIC, Topic
 from minibroker.config.broker_config import BrokerConfig
-from minibroker.coordinator.transaction import states, timeouts
+from minibroker.coordinator.transaction import states
 from minibroker.coordinator.transaction.marking import MARKERS_A_TURN, Sync
 from minibroker.coordinator.transaction.metadata import EPOCH_BUMP_VERSION, ProducerIdAndEpoch, TopicPartition, TransactionMetadata
 from minibroker.coordinator.transaction.orphans import Orphan, find_orphans
@@ -256,7 +256,7 @@ class TransactionCoordinator:
         now_ms = self._clock.now_ms()
         self._in_turns(
             "time-outs",
-            [(kept, each) for kept in self._store.usable() for each in timeouts.timed_out(kept.transactions.all_settled(), now_ms=now_ms)],
+            [(kept, each) for kept in self._store.usable() for each in states.timed_out(kept.transactions.all_settled(), now_ms=now_ms)],
             lambda each: self._time_out(each, now_ms),
         )
         self._later("time-outs", self._config.transaction_abort_timed_out_transaction_cleanup_interval_ms, self._look_for_timed_out)
@@ -285,7 +285,7 @@ class TransactionCoordinator:
             [
                 (kept, each)
                 for kept in self._store.usable()
-                for each in timeouts.expired(kept.transactions.all_settled(), now_ms=now_ms, expiration_ms=expiration_ms)
+                for each in states.expired(kept.transactions.all_settled(), now_ms=now_ms, expiration_ms=expiration_ms)
             ],
             states.expire,
         )

@@ -33,11 +33,18 @@ InitProducerId, which gets its answer again here; and it takes an EndTxn v2 with
 sent with the present epoch, so that a zombie is told its successor's epoch, which is PRODUCER_FENCED here.
 
 Sources: KIP-98, KIP-360, KIP-447, KIP-588, KIP-890; TransactionMetadata, TransactionState, TransactionCoordinator of Kafka 4.3.1.
+
+What time does to transactional ids: an open transaction is aborted, an id that nobody uses is forgotten.
+
+Kafka looks every 10 s (transaction.abort.timed.out.transaction.cleanup.interval.ms) and every hour
+(transaction.remove.expired.transaction.cleanup.interval.ms): so do those who call this, by a timer of their clock.
+
+Source: TransactionStateManager.timedOutTransactions, shouldExpire of Apache Kafka 4.3.1.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, NoReturn
 
 from minibroker.coordinator.transaction.metadata import (
@@ -364,3 +371,16 @@ def expire(current: TransactionMetadata) -> TransactionMetadata:
 
 def _impossible(current: TransactionMetadata) -> NoReturn:
     raise UnknownServerError(f"transactional id {current.transactional_id} is in state {current.state.kafka_name}")
+
+
+_ONGOING = TransactionState.ONGOING
+
+
+def timed_out(metadata: Iterable[TransactionMetadata], *, now_ms: int) -> Iterator[TransactionMetadata]:
+    """Those whose transaction is open for longer than its time-out: `states.fence` them."""
+    return (each for each in metadata if each.state is _ONGOING and each.start_timestamp_ms + each.timeout_ms < now_ms)
+
+
+def expired(metadata: Iterable[TransactionMetadata], *, now_ms: int, expiration_ms: int) -> Iterator[TransactionMetadata]:
+    """Those with nothing open that took no step for transactional.id.expiration.ms: `states.expire` them."""
+    return (each for each in metadata if each.state.is_idle and each.last_update_timestamp_ms <= now_ms - expiration_ms)

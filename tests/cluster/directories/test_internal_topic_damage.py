@@ -24,8 +24,8 @@ from crc32c import crc32c
 
 from minibroker.coordinator.placement import partition_of
 from minibroker.coordinator.record_frame import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE, RecordFrame
-from minibroker.coordinator.share.state_batches import StateBatch
-from minibroker.coordinator.share.values import InitialState, StateKey, StateUpdate
+from minibroker.coordinator.share_state.records import InitialState, StateKey, StateUpdate
+from minibroker.coordinator.share_state.state_batches import StateBatch
 from minibroker.errors import InvalidRequest, NotCoordinator
 from minibroker.records.batch import ATTRIBUTES_POSITION, CRC_POSITION, HEADER_SIZE, split_batches
 from minibroker.records.record import decode_records

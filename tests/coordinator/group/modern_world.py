@@ -7,10 +7,9 @@ from typing import Any, Generic, TypeVar
 from uuid import UUID
 
 from minibroker.clock import ManualClock
-from minibroker.coordinator.group.cluster_topics import REFRESH_INTERVAL_MS
 from minibroker.coordinator.group.modern import ModernImage
 from minibroker.coordinator.group.topic_expressions import MatchingTopics, TopicExpressions
-from minibroker.coordinator.group.topics import KnownTopic
+from minibroker.coordinator.group.topics import REFRESH_INTERVAL_MS, KnownTopic
 from minibroker.coordinator.record_frame import CONSUMER_OFFSETS, CoordinatorRecord
 from minibroker.errors import KafkaError, NotCoordinator
 from minibroker.records.batch import split_batches

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from minibroker.coordinator.group.consumer.records import group_tombstones
-from minibroker.coordinator.group.records import offset_tombstone
+from minibroker.coordinator.group.offset_records import offset_tombstone
 from minibroker.coordinator.record_frame import CONSUMER_OFFSETS, CoordinatorRecord
 from minibroker.records.batch import split_batches
 from minibroker.records.record import decode_records

@@ -7,8 +7,7 @@ import logging
 import pytest
 
 from minibroker.coordinator.group import membership_log
-from minibroker.coordinator.group.consumer.image import GroupImage
-from minibroker.coordinator.group.consumer.members import Member
+from minibroker.coordinator.group.consumer.members import GroupImage, Member
 from tests.support.broker_in_memory import BrokerInMemory
 from tests.support.committed_offsets import broker_with_groups
 from tests.support.consumer_members import broker_with_consumers, join, leave, two_members

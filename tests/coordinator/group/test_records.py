@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minibroker.coordinator.group.commits import NewOffset
-from minibroker.coordinator.group.offsets import NO_TIMESTAMP, CommittedOffset
-from minibroker.coordinator.group.records import committed_offset, encode_commit, group_tombstone, offset_record, offset_tombstone
+from minibroker.coordinator.group.offset_records import committed_offset, encode_commit, group_tombstone, offset_record, offset_tombstone
+from minibroker.coordinator.group.offsets import NO_TIMESTAMP, CommittedOffset, NewOffset
 from minibroker.coordinator.record_frame import CONSUMER_OFFSETS, CoordinatorRecord
 from minibroker.coordinator.stored_topic import batch_of
 from minibroker.coordinator.transaction.metadata import NO_IDS, ProducerIdAndEpoch

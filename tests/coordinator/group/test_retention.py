@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from minibroker.coordinator.group import coordinator
-from minibroker.coordinator.group.commits import Membership, NewOffset
-from minibroker.coordinator.group.offsets import CommittedOffset
-from minibroker.coordinator.group.records import group_tombstone, offset_record, offset_tombstone
+from minibroker.coordinator.group.offset_records import group_tombstone, offset_record, offset_tombstone
+from minibroker.coordinator.group.offsets import CommittedOffset, Membership, NewOffset
 from minibroker.coordinator.group.retention import expired
 from minibroker.coordinator.group.shard import Shard
 from minibroker.coordinator.record_frame import CONSUMER_OFFSETS, CoordinatorRecord

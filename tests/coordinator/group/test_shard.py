@@ -7,13 +7,12 @@ from uuid import UUID
 
 import pytest
 
-from minibroker.coordinator.group import kinds
-from minibroker.coordinator.group.consumer.image import GroupImage
-from minibroker.coordinator.group.consumer.members import Member
+from minibroker.coordinator.group import shard
+from minibroker.coordinator.group.consumer.members import GroupImage, Member
 from minibroker.coordinator.group.consumer.records import epoch_record, group_tombstones, member_record, member_tombstones, target_record
-from minibroker.coordinator.group.kinds import GroupType
+from minibroker.coordinator.group.kind import GroupType
+from minibroker.coordinator.group.offset_records import group_record, group_tombstone, offset_record
 from minibroker.coordinator.group.offsets import CommittedOffset
-from minibroker.coordinator.group.records import group_record, group_tombstone, offset_record
 from minibroker.coordinator.group.shard import SIMPLE, Shard
 from minibroker.coordinator.record_frame import CONSUMER_OFFSETS, CoordinatorRecord
 from minibroker.records.batch import split_batches
@@ -108,5 +107,5 @@ def test_a_group_that_begins_keeps_the_image_of_its_machine() -> None:
 
 
 def test_every_record_of_a_newer_kind_has_its_kind() -> None:
-    of_none = {each.key for each in OFFSET_RECORD_TYPES} - kinds._TYPES.keys()
+    of_none = {each.key for each in OFFSET_RECORD_TYPES} - shard._TYPES.keys()
     assert {each.__name__ for each in of_none} == {"LegacyOffsetCommitKey", "OffsetCommitKey", "GroupMetadataKey"}

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from minibroker.cluster.partition import Partition
-from minibroker.coordinator import log_pieces, stored_topic
+from minibroker.coordinator import stored_topic
 from minibroker.coordinator.group.coordinator import GroupCoordinator
 from minibroker.coordinator.group.offsets import Offsets
 from minibroker.coordinator.placement import partition_of
@@ -77,7 +77,7 @@ def test_a_large_log_is_loaded_over_many_turns(monkeypatch: pytest.MonkeyPatch) 
     large_log(broker, 20)
     ids = init_producer(broker)
     commit_in_transaction(broker, ids, {("a", 0): 99})
-    monkeypatch.setattr(log_pieces, "READ_BYTES", 4_000)
+    monkeypatch.setattr(stored_topic, "READ_BYTES", 4_000)
     again = broker.restart()
     groups = groups_of(again)
 
@@ -96,7 +96,7 @@ def test_a_large_log_is_loaded_over_many_turns(monkeypatch: pytest.MonkeyPatch) 
 def test_loading_ends_with_the_coordinator(monkeypatch: pytest.MonkeyPatch) -> None:
     broker = broker_with_groups({"a": 1})
     large_log(broker, 20)
-    monkeypatch.setattr(log_pieces, "READ_BYTES", 4_000)
+    monkeypatch.setattr(stored_topic, "READ_BYTES", 4_000)
     again = broker.restart()
     assert fetch(again) == {("error", 14): None}
     again.services.coordinators.stop()

@@ -9,7 +9,7 @@ import pytest
 from minibroker.clock import ManualClock, ManualTimer
 from minibroker.coordinator.group import topic_expressions
 from minibroker.coordinator.group.topic_expressions import MatchingTopics, TopicExpressions
-from minibroker.coordinator.regular_expression import STEPS_A_SLICE, Regex
+from minibroker.regular_expression import STEPS_A_SLICE, Regex
 
 LARGE = r"(\b?[a-z]?){400}[0-9]+"  #: about 400,000 steps for a name of 249 letters
 LONG = "a" * 245

@@ -17,7 +17,7 @@ import pytest
 from minibroker.background import InlineBackground
 from minibroker.clock import ManualClock
 from minibroker.cluster.topic import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
-from minibroker.coordinator import log_pieces
+from minibroker.coordinator import stored_topic
 from minibroker.coordinator.transaction import coordinator, marking, store
 from minibroker.coordinator.transaction.metadata import ProducerIdAndEpoch
 from minibroker.errors import KafkaStorageError
@@ -233,7 +233,7 @@ def test_whenever_it_comes(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(coordinator, "IDS_A_TURN", random.choice([1, 50]))
     monkeypatch.setattr(store, "BYTES_AT_START", random.choice([1, 300, 1 << 19]))
     read_bytes = random.choice([100, 1 << 16])
-    monkeypatch.setattr(log_pieces, "READ_BYTES", read_bytes)
+    monkeypatch.setattr(stored_topic, "READ_BYTES", read_bytes)
     monkeypatch.setattr(store, "BYTES_A_TURN", read_bytes)
     monkeypatch.setattr(store, "DECODED_AT_ONCE", 2)
     world = World(random)

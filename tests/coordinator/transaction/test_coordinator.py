@@ -529,7 +529,7 @@ def test_ids_while_the_topic_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     begin(broker, init_producer(broker), ("a", 0))
     monkeypatch.setattr("minibroker.coordinator.transaction.store.BYTES_AT_START", 1)
     monkeypatch.setattr("minibroker.coordinator.transaction.store.BYTES_A_TURN", 1)
-    monkeypatch.setattr("minibroker.coordinator.log_pieces.READ_BYTES", 1)
+    monkeypatch.setattr("minibroker.coordinator.stored_topic.READ_BYTES", 1)
 
     broker = broker.restart()
 

@@ -20,9 +20,18 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from minibroker.clock import ManualClock
 from minibroker.coordinator.transaction.metadata import MAX_EPOCH, NO_IDS, ProducerIdAndEpoch, TransactionMetadata, TransactionState
 from minibroker.coordinator.transaction.records import encode, replay
-from minibroker.coordinator.transaction.states import Decision, add_partitions, complete, end_transaction, expire, fence, init_producer_id
-from minibroker.coordinator.transaction.timeouts import expired, timed_out
-from minibroker.coordinator.transaction.transactions import Transactions
+from minibroker.coordinator.transaction.states import (
+    Decision,
+    add_partitions,
+    complete,
+    end_transaction,
+    expire,
+    expired,
+    fence,
+    init_producer_id,
+    timed_out,
+)
+from minibroker.coordinator.transaction.store import Transactions
 from minibroker.errors import ConcurrentTransactions, InvalidProducerIdMapping, InvalidTxnState, KafkaError, ProducerFenced
 
 NAME = "payments"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from minibroker.coordinator.transaction.metadata import TransactionMetadata, TransactionState
-from minibroker.coordinator.transaction.timeouts import expired, timed_out
+from minibroker.coordinator.transaction.states import expired, timed_out
 
 
 def metadata(state: TransactionState) -> TransactionMetadata:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from minibroker.coordinator.transaction.metadata import TransactionMetadata, TransactionState
-from minibroker.coordinator.transaction.transactions import Transactions
+from minibroker.coordinator.transaction.store import Transactions
 from minibroker.errors import ConcurrentTransactions
 
 EMPTY = TransactionMetadata("payments", 7, 5, 1_000, TransactionState.EMPTY, 700)

@@ -39,14 +39,14 @@ from typing import Final
 from uuid import uuid4
 
 from minibroker.clock import Clock
-from minibroker.coordinator.group.classic.answers import UNKNOWN_MEMBER_ID, Join, JoinAnswer, Joined, Leave, Sync, SyncAnswer, Synced
+from minibroker.coordinator.group.classic.consumer_protocol import CONSUMER, topics_of
 from minibroker.coordinator.group.classic.members import Member, Members, names
 from minibroker.coordinator.group.classic.rebalance import NEW_MEMBER_JOIN_TIMEOUT_MS, GroupState, Limits, Persist, Rebalance
 from minibroker.coordinator.group.classic.records import SIMPLE_TYPE, value_of
-from minibroker.coordinator.group.classic.subscription import CONSUMER, topics_of
-from minibroker.coordinator.group.commits import Membership
-from minibroker.coordinator.group.kinds import CheckCommit, GroupType, may_commit_all
-from minibroker.coordinator.group.records import group_tombstone
+from minibroker.coordinator.group.classic.requests import UNKNOWN_MEMBER_ID, Join, JoinAnswer, Joined, Leave, Sync, SyncAnswer, Synced
+from minibroker.coordinator.group.kind import CheckCommit, GroupType, may_commit_all
+from minibroker.coordinator.group.offset_records import group_tombstone
+from minibroker.coordinator.group.offsets import Membership
 from minibroker.coordinator.record_frame import CoordinatorRecord
 from minibroker.errors import (
     FencedInstanceId,

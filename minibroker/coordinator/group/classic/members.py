@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 
 from minibroker.clock import Timer
-from minibroker.coordinator.group.classic.answers import Join, JoinAnswer, Joined, Protocol, SyncAnswer, Synced
+from minibroker.coordinator.group.classic.requests import Join, JoinAnswer, Joined, Protocol, SyncAnswer, Synced
 from minibroker.errors import FencedInstanceId, RebalanceInProgress, UnknownMemberId
 
 

@@ -34,9 +34,9 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from minibroker.clock import Clock, Timer
-from minibroker.coordinator.group.classic.answers import UNKNOWN_MEMBER_ID, JoinAnswer, JoinedMember, SyncAnswer
 from minibroker.coordinator.group.classic.members import Member, Members
 from minibroker.coordinator.group.classic.records import members_of, value_of
+from minibroker.coordinator.group.classic.requests import UNKNOWN_MEMBER_ID, JoinAnswer, JoinedMember, SyncAnswer
 from minibroker.coordinator.group.membership_log import is_told, tell
 from minibroker.errors import KafkaError, NotCoordinator, RebalanceInProgress, UnknownMemberId
 from minibroker.schemas.internal.offset_records import GroupMetadataValue

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from minibroker.coordinator.group.classic.answers import Join, Protocol
 from minibroker.coordinator.group.classic.members import Member, Members
+from minibroker.coordinator.group.classic.requests import Join, Protocol
 from minibroker.schemas.internal.offset_records import GroupMetadataValue, MemberMetadata
 
 if TYPE_CHECKING:

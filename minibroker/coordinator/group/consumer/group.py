@@ -47,17 +47,13 @@ from typing import Final, NamedTuple
 from uuid import UUID, uuid4
 
 from minibroker.clock import Clock
-from minibroker.coordinator.group.assignment import without_epochs
-from minibroker.coordinator.group.commits import Membership
 from minibroker.coordinator.group.consumer.assignors import ASSIGNORS, preferred
-from minibroker.coordinator.group.consumer.image import GroupImage
-from minibroker.coordinator.group.consumer.members import Member, MemberState
+from minibroker.coordinator.group.consumer.members import GroupImage, Member, MemberState
 from minibroker.coordinator.group.consumer.reconciliation import is_part_of
 from minibroker.coordinator.group.consumer.records import group_tombstones
 from minibroker.coordinator.group.consumer.requests import NOT_SAID, Heartbeat, HeartbeatAnswer, check_heartbeat
 from minibroker.coordinator.group.consumer.step import Step
-from minibroker.coordinator.group.consumer.subscriptions import names_of
-from minibroker.coordinator.group.kinds import CheckCommit, GroupType, Persist, may_commit_all
+from minibroker.coordinator.group.kind import CheckCommit, GroupType, Persist, may_commit_all
 from minibroker.coordinator.group.member_epochs import (
     JOINS,
     LEAVES_FOR_A_WHILE,
@@ -70,6 +66,8 @@ from minibroker.coordinator.group.member_epochs import (
     who_fetches,
 )
 from minibroker.coordinator.group.member_timeouts import MemberTimeouts
+from minibroker.coordinator.group.modern import without_epochs
+from minibroker.coordinator.group.offsets import Membership
 from minibroker.coordinator.group.topics import Topics
 from minibroker.coordinator.record_frame import CoordinatorRecord
 from minibroker.errors import (
@@ -350,7 +348,7 @@ class ConsumerGroup:
 
     def is_subscribed(self, topic: str) -> bool:
         """Whether a member reads it: then its offsets stay."""
-        return any(topic in names_of(member, self.image.regexes) for member in self.image.members.values())
+        return any(topic in self.image.topic_names_of(member) for member in self.image.members.values())
 
 
 def _stale(member: Member) -> type[KafkaError]:

@@ -26,16 +26,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from minibroker.coordinator.group.assignment import NOTHING, Assignment
 from minibroker.coordinator.group.classic import members as classic
-from minibroker.coordinator.group.classic.answers import Join, Protocol
+from minibroker.coordinator.group.classic.consumer_protocol import (
+    CONSUMER,
+    partitions_of,
+    read_assignment,
+    read_subscription,
+    write_assignment,
+)
 from minibroker.coordinator.group.classic.group import ClassicGroup
-from minibroker.coordinator.group.classic.subscription import CONSUMER
+from minibroker.coordinator.group.classic.requests import Join, Protocol
 from minibroker.coordinator.group.consumer import records
-from minibroker.coordinator.group.consumer.classic_protocol import partitions_of, read_assignment, read_subscription, write_assignment
-from minibroker.coordinator.group.consumer.image import GroupImage
-from minibroker.coordinator.group.consumer.members import Member
-from minibroker.coordinator.group.modern import NEVER
+from minibroker.coordinator.group.consumer.members import GroupImage, Member
+from minibroker.coordinator.group.modern import NEVER, NOTHING, Assignment
 from minibroker.coordinator.group.topics import Topics, metadata_hash
 from minibroker.coordinator.record_frame import CoordinatorRecord
 from minibroker.errors import GroupIdNotFound, WireError

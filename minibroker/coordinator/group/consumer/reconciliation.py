@@ -27,8 +27,8 @@ from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 from uuid import UUID
 
-from minibroker.coordinator.group.assignment import NO_EPOCHS, NOTHING, Assignment, Epochs
 from minibroker.coordinator.group.consumer.members import Member, MemberState
+from minibroker.coordinator.group.modern import NO_EPOCHS, NOTHING, Assignment, Epochs
 from minibroker.errors import FencedMemberEpoch
 
 Owners = Mapping[tuple[UUID, int], str]  #: member ids, of partitions that somebody has or must give up

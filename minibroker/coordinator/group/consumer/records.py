@@ -15,9 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from minibroker.coordinator.group.assignment import Assignment, Epochs
-from minibroker.coordinator.group.consumer.members import Member
-from minibroker.coordinator.group.consumer.subscriptions import ResolvedRegex
+from minibroker.coordinator.group.consumer.members import Member, ResolvedRegex
+from minibroker.coordinator.group.modern import Assignment, Epochs
 from minibroker.coordinator.record_frame import CoordinatorRecord
 from minibroker.schemas.internal.consumer_group_records import (
     AssignedPartitions,

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from minibroker.coordinator.group.assignment import Assignment
 from minibroker.coordinator.group.consumer.assignors import ASSIGNORS, check_assignor
-from minibroker.coordinator.group.consumer.subscriptions import check_regex
 from minibroker.coordinator.group.member_epochs import JOINS, LEAVES, LEAVES_FOR_A_WHILE
-from minibroker.errors import InvalidRequest
+from minibroker.coordinator.group.modern import Assignment
+from minibroker.coordinator.group.topic_expressions import check_topic_expression
+from minibroker.errors import InvalidRegularExpression, InvalidRequest
 
 NOT_SAID: Final = -1
 
@@ -63,7 +63,15 @@ def check_heartbeat(group_id: str, asked: Heartbeat, assignors: Sequence[str] = 
     elif asked.member_epoch < LEAVES_FOR_A_WHILE:
         raise InvalidRequest("MemberEpoch is invalid.")
     check_assignor(asked.server_assignor, assignors)
-    check_regex(asked.topic_regex)
+    _check_regex(asked.topic_regex)
+
+
+def _check_regex(pattern: str | None) -> None:
+    if pattern:
+        try:
+            check_topic_expression(pattern)
+        except InvalidRegularExpression as error:
+            raise InvalidRegularExpression(f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {error}.") from None
 
 
 def _check_join(asked: Heartbeat) -> None:

@@ -11,21 +11,15 @@ Source: GroupMetadataManager, TargetAssignmentBuilder of Apache Kafka 4.3.1; KIP
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from uuid import UUID
 
-from minibroker.coordinator.group.assignment import NOTHING, Assignment, Epochs, MemberSpec
 from minibroker.coordinator.group.consumer import records
 from minibroker.coordinator.group.consumer.assignors import assign, preferred
-from minibroker.coordinator.group.consumer.image import GroupImage
-from minibroker.coordinator.group.consumer.members import Member
+from minibroker.coordinator.group.consumer.members import GroupImage, Member, ResolvedRegex
 from minibroker.coordinator.group.consumer.reconciliation import Goal, reconcile
-from minibroker.coordinator.group.consumer.subscriptions import (
-    found,
-    names_of,
-    resolve,
-)
 from minibroker.coordinator.group.member_epochs import JOINS, LEAVES_FOR_A_WHILE
-from minibroker.coordinator.group.modern import ModernStep
+from minibroker.coordinator.group.modern import NOTHING, Assignment, Epochs, MemberSpec, ModernStep
 from minibroker.coordinator.group.topics import Topics, metadata_hash
 from minibroker.coordinator.record_frame import CoordinatorRecord
 
@@ -92,11 +86,12 @@ class Step(ModernStep[GroupImage]):
             before = known.get(pattern)
             if before is not None and not self._is_stale(before.version, before.timestamp_ms):
                 continue
-            resolved = resolve(pattern, self._topics, self._now_ms)
+            matching = self._topics.matching(pattern)
             oldest = before.version + 1 if before is not None else self._asked.setdefault(pattern, self._topics.version)
-            if resolved is None or resolved.version < oldest:
+            if matching is None or matching.version < oldest:
                 continue  # the work goes on, be it on an older result of another group: a later heartbeat finds the result
             self._asked.pop(pattern, None)
+            resolved = ResolvedRegex(matching.names, matching.version, self._now_ms)
             self._write(records.regex_record(self._group_id, pattern, resolved))
             has_changed = has_changed or before is None or before.topics != resolved.topics
         return has_changed
@@ -106,12 +101,17 @@ class Step(ModernStep[GroupImage]):
 
     def follow_subscriptions(self, *, has_changed: bool) -> None:
         """A new epoch when subscriptions changed, or topics that somebody is subscribed to."""
-        names = {name for member in self.image.members.values() for name in names_of(member, self.image.regexes)}
+        names = {name for member in self.image.members.values() for name in self.image.topic_names_of(member)}
         now = metadata_hash(names, self._topics)
         if has_changed or now != self.image.metadata_hash:
             self._write(records.epoch_record(self._group_id, self.image.epoch + 1, now))
 
     # Assignments
+
+    def _find(self, names: Iterable[str]) -> dict[UUID, int]:
+        """Return the ids of those topics that exist, with their partition counts."""
+        known = (self._topics.find(name) for name in names)
+        return {topic.topic_id: topic.partition_count for topic in known if topic is not None}
 
     def assign(self, interval_ms: int, assignors: Sequence[str]) -> None:
         """Make the target assignment of this epoch, unless there is one, or the last one is younger than the interval."""
@@ -120,7 +120,7 @@ class Step(ModernStep[GroupImage]):
         if image.assignment_epoch >= image.epoch or not is_due:
             return
         one_of_each = {each.subscription: each for each in image.members.values()}  # of a thousand members most want the same
-        wanted = {subscription: found(names_of(each, image.regexes), self._topics) for subscription, each in one_of_each.items()}
+        wanted = {subscription: self._find(image.topic_names_of(each)) for subscription, each in one_of_each.items()}
         topics = {subscription: frozenset(each) for subscription, each in wanted.items()}
         specs = {
             member_id: MemberSpec(topics[each.subscription], image.targets.get(member_id, NOTHING), each.instance_id)
@@ -142,7 +142,7 @@ class Step(ModernStep[GroupImage]):
         goal = Goal(
             epoch=image.assignment_epoch,
             target=image.targets.get(member_id, NOTHING),
-            subscribed=found(names_of(member, image.regexes), self._topics).keys(),
+            subscribed=self._find(image.topic_names_of(member)).keys(),
             owners=image.owners,
         )
         moved = reconcile(member, goal, owned)

@@ -19,7 +19,7 @@ from math import ceil
 from typing import Final
 from uuid import UUID
 
-from minibroker.coordinator.group.assignment import Assignment, MemberSpec, frozen
+from minibroker.coordinator.group.modern import Assignment, MemberSpec, frozen
 
 SIMPLE: Final = "simple"  #: its name
 

@@ -31,17 +31,15 @@ from enum import Enum
 from typing import Final, NamedTuple, NoReturn
 
 from minibroker.clock import Clock, Timer
-from minibroker.coordinator.group.commits import Membership
-from minibroker.coordinator.group.kinds import GroupType, Persist
+from minibroker.coordinator.group.kind import GroupType, Persist
 from minibroker.coordinator.group.member_epochs import JOINS, LEAVES, unknown_member
 from minibroker.coordinator.group.member_timeouts import MemberTimeouts
-from minibroker.coordinator.group.share.image import GroupImage
-from minibroker.coordinator.group.share.members import Member
-from minibroker.coordinator.group.share.offsets import ShareOffsets
+from minibroker.coordinator.group.offsets import Membership
+from minibroker.coordinator.group.share.members import GroupImage, Member
+from minibroker.coordinator.group.share.offsets import ShareOffsets, States
 from minibroker.coordinator.group.share.records import group_tombstones
 from minibroker.coordinator.group.share.requests import Heartbeat, HeartbeatAnswer, check_heartbeat
 from minibroker.coordinator.group.share.state_partitions import NamedAssignment
-from minibroker.coordinator.group.share.states import States
 from minibroker.coordinator.group.share.step import Step
 from minibroker.coordinator.group.topics import Topics
 from minibroker.coordinator.record_frame import CoordinatorRecord

@@ -10,24 +10,25 @@ Each is stored before the share coordinator is asked, and what came of it afterw
 cannot, the same is asked for again. Offsets are altered and deleted only while the group is empty: that is the caller's to see to.
 
 Source: GroupMetadataManager, GroupCoordinatorService of Apache Kafka 4.3.1.
+
+What a share group wants of the share coordinator (coordinator/share/persister.py): a state for each partition that members may fetch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 from uuid import UUID
 
 from minibroker.clock import Clock
-from minibroker.coordinator.group.assignment import Assignment
-from minibroker.coordinator.group.kinds import Persist
-from minibroker.coordinator.group.share.image import GroupImage
+from minibroker.coordinator.group.kind import Persist
+from minibroker.coordinator.group.modern import Assignment
+from minibroker.coordinator.group.share.members import GroupImage
 from minibroker.coordinator.group.share.state_partitions import NamedAssignment, StatePartitions, named
-from minibroker.coordinator.group.share.states import States
 from minibroker.coordinator.group.share.step import Step
 from minibroker.coordinator.group.topics import KnownTopic, Topics
-from minibroker.coordinator.share.state_batches import NO_OFFSET
-from minibroker.coordinator.share.values import InitialState, StateSummary
+from minibroker.coordinator.share_state.records import InitialState, StateSummary
+from minibroker.coordinator.share_state.state_batches import NO_OFFSET
 from minibroker.errors import KafkaError, UnknownTopicOrPartition
 
 TopicIdPartition = tuple[UUID, int]
@@ -160,3 +161,19 @@ class ShareOffsets:
         failed = {topic_id: error for (topic_id, _), error in zip(asked, errors, strict=True) if error is not None}
         self._store(self._image.state_partitions.end_deletion(partitions.keys() - failed.keys()))
         return failed
+
+
+class States(Protocol):
+    """The states of all partitions. Errors of single ones are returned, in the order asked; CoordinatorLoadInProgress is raised."""
+
+    def ensure_topic(self) -> None:
+        """There is a place to keep them from now on; KafkaError."""
+
+    def initialize(self, group_id: str, states: Sequence[InitialState]) -> list[KafkaError | None]:
+        """Make these states, or set them anew with the epoch they had or a newer one."""
+
+    def read_summary(self, group_id: str, partitions: Sequence[tuple[UUID, int]]) -> list[StateSummary | KafkaError]:
+        """What is known of these; the default of StateSummary where nothing is."""
+
+    def delete(self, group_id: str, partitions: Sequence[tuple[UUID, int]]) -> list[KafkaError | None]:
+        """Forget these, if there are any."""

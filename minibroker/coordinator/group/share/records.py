@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from minibroker.coordinator.group.assignment import Assignment
+from minibroker.coordinator.group.modern import Assignment
 from minibroker.coordinator.group.share.members import Member
 from minibroker.coordinator.group.share.state_partitions import NamedAssignment, StatePartitions
 from minibroker.coordinator.record_frame import CoordinatorRecord

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from minibroker.coordinator.group.assignment import Assignment
 from minibroker.coordinator.group.member_epochs import JOINS, LEAVES
+from minibroker.coordinator.group.modern import Assignment
 from minibroker.errors import InvalidRequest
 
 

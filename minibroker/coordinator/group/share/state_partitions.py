@@ -21,7 +21,7 @@ from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from minibroker.coordinator.group.assignment import Assignment
+from minibroker.coordinator.group.modern import Assignment
 
 
 class NamedPartitions(NamedTuple):

@@ -14,12 +14,10 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from minibroker.coordinator.group.assignment import NOTHING, Assignment, MemberSpec, frozen
-from minibroker.coordinator.group.modern import ModernStep
+from minibroker.coordinator.group.modern import NOTHING, Assignment, MemberSpec, ModernStep, frozen
 from minibroker.coordinator.group.share import records
 from minibroker.coordinator.group.share.assignor import assign_simple
-from minibroker.coordinator.group.share.image import GroupImage
-from minibroker.coordinator.group.share.members import Member
+from minibroker.coordinator.group.share.members import GroupImage, Member
 from minibroker.coordinator.group.share.state_partitions import NamedAssignment, StatePartitions, named
 from minibroker.coordinator.group.topics import KnownTopic, Topics, metadata_hash
 

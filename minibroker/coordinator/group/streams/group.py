@@ -48,8 +48,7 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from minibroker.clock import Clock, Timer
-from minibroker.coordinator.group.commits import Membership
-from minibroker.coordinator.group.kinds import CheckCommit, GroupType, Persist, may_commit_all
+from minibroker.coordinator.group.kind import CheckCommit, GroupType, Persist, may_commit_all
 from minibroker.coordinator.group.member_epochs import (
     JOINS,
     check_epoch,
@@ -61,13 +60,11 @@ from minibroker.coordinator.group.member_epochs import (
 )
 from minibroker.coordinator.group.member_timeouts import MemberTimeouts
 from minibroker.coordinator.group.modern import FIRST_EPOCH
-from minibroker.coordinator.group.streams.configuring import Configuring, MakeTopic
-from minibroker.coordinator.group.streams.endpoints import Located, locate
-from minibroker.coordinator.group.streams.image import GroupImage
-from minibroker.coordinator.group.streams.internal_topics import ConfiguredTopology, Status, StatusCode
-from minibroker.coordinator.group.streams.members import Member, MemberState
+from minibroker.coordinator.group.offsets import Membership
+from minibroker.coordinator.group.streams.internal_topics import ConfiguredTopology, Configuring, MakeTopic, Status, StatusCode
+from minibroker.coordinator.group.streams.members import GroupImage, Member, MemberState
 from minibroker.coordinator.group.streams.records import group_tombstones
-from minibroker.coordinator.group.streams.requests import NOT_SAID, Heartbeat, HeartbeatAnswer
+from minibroker.coordinator.group.streams.requests import NOT_SAID, Heartbeat, HeartbeatAnswer, Located, locate
 from minibroker.coordinator.group.streams.step import Step
 from minibroker.coordinator.group.streams.tasks import Tasks, is_part_of
 from minibroker.coordinator.group.topics import Topics

@@ -1,20 +1,26 @@
 """What members ask of a streams group, what they are told, and what is wrong with a request whatever the group.
 
 Source: GroupCoordinatorService.throwIfStreamsGroupHeartbeatRequestIs... and KafkaApis of Apache Kafka 4.3.1, whose words the messages are.
+
+Where which partitions are worked at, for interactive queries: an instance that says its endpoint is told all endpoints.
+
+Source: EndpointToPartitionsManager of Apache Kafka 4.3.1, which fails where the topology is not ready, and cuts partitions short wrongly
+where topics of a subtopology have different numbers of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from minibroker.cluster.topic import INTERNAL_TOPICS
 from minibroker.cluster.topic_rules import check_name
 from minibroker.coordinator.group.member_epochs import JOINS, LEAVES_FOR_A_WHILE
-from minibroker.coordinator.group.streams.endpoints import Located
-from minibroker.coordinator.group.streams.internal_topics import Status
+from minibroker.coordinator.group.streams.internal_topics import ConfiguredSubtopology, Status
+from minibroker.coordinator.group.streams.members import Member
 from minibroker.coordinator.group.streams.tasks import Tasks, TaskSets, frozen
 from minibroker.coordinator.group.streams.topology import Topology, topics_named_by, topology_of
+from minibroker.coordinator.group.topics import Topics
 from minibroker.errors import InvalidRequest, InvalidTopicException, StreamsInvalidTopology
 from minibroker.schemas import k88_streams_group_heartbeat as k88
 
@@ -134,3 +140,38 @@ def _check_join(asked: k88.Request) -> None:
             raise InvalidRequest(f"{name} must be empty when (re-)joining.")
     if asked.topology is None:
         raise InvalidRequest("Topology must be non-null when (re-)joining.")
+
+
+Partitions = tuple[tuple[str, tuple[int, ...]], ...]  #: topics with their partitions
+
+
+class Located(NamedTuple):
+    """What is at one endpoint."""
+
+    endpoint: tuple[str, int]  #: host and port
+    active: Partitions
+    standby: Partitions
+
+
+def locate(members: Iterable[Member], subtopologies: Mapping[str, ConfiguredSubtopology], topics: Topics) -> tuple[Located, ...]:
+    """Of all members that say their endpoint."""
+    return tuple(
+        Located(
+            member.user_endpoint,
+            _partitions(member.assigned.tasks.active, subtopologies, topics),
+            _partitions(member.assigned.standby, subtopologies, topics),
+        )
+        for member in members
+        if member.user_endpoint is not None
+    )
+
+
+def _partitions(tasks: TaskSets, subtopologies: Mapping[str, ConfiguredSubtopology], topics: Topics) -> Partitions:
+    found = []
+    for each in sorted(tasks.keys() & subtopologies.keys()):
+        read = {*subtopologies[each].source_topics, *subtopologies[each].repartition_source_topics}
+        for name in sorted(read):
+            topic = topics.find(name)
+            count = 0 if topic is None else topic.partition_count
+            found.append((name, tuple(sorted(partition for partition in tasks[each] if partition < count))))
+    return tuple(found)

@@ -17,11 +17,10 @@ from typing import Final
 
 from minibroker.coordinator.group.modern import NEVER, ModernStep
 from minibroker.coordinator.group.streams import records
-from minibroker.coordinator.group.streams.image import NOT_VALIDATED, GroupImage
+from minibroker.coordinator.group.streams.assignor import MemberSpec, assign_sticky
 from minibroker.coordinator.group.streams.internal_topics import ConfiguredTopology
-from minibroker.coordinator.group.streams.members import Member
+from minibroker.coordinator.group.streams.members import NOT_VALIDATED, GroupImage, Member
 from minibroker.coordinator.group.streams.reconciliation import Goal, Owners, reconcile
-from minibroker.coordinator.group.streams.sticky import MemberSpec, assign_sticky
 from minibroker.coordinator.group.streams.tasks import NO_TASKS, Tasks
 from minibroker.coordinator.group.streams.topology import Topology
 from minibroker.errors import InvalidRequest

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from minibroker.coordinator.group.classic.answers import Join, JoinedMember, Leave, Protocol
 from minibroker.coordinator.group.classic.group import new_member_id
 from minibroker.coordinator.group.classic.rebalance import Limits
+from minibroker.coordinator.group.classic.requests import Join, JoinedMember, Leave, Protocol
 from minibroker.errors import (
     FencedInstanceId,
     GroupMaxSizeReached,

@@ -12,8 +12,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minibroker.coordinator.group.classic.answers import JoinAnswer, Protocol, SyncAnswer
 from minibroker.coordinator.group.classic.rebalance import GroupState, Limits
+from minibroker.coordinator.group.classic.requests import JoinAnswer, Protocol, SyncAnswer
 from minibroker.errors import MemberIdRequired, NotCoordinator, RebalanceInProgress
 from tests.coordinator.group.classic.world import SESSION_MS, STABLE, World
 

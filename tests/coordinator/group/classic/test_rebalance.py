@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from minibroker.clock import ManualClock
-from minibroker.coordinator.group.classic.answers import Protocol
 from minibroker.coordinator.group.classic.rebalance import NEW_MEMBER_JOIN_TIMEOUT_MS, Limits
+from minibroker.coordinator.group.classic.requests import Protocol
 from minibroker.errors import NotCoordinator, UnknownMemberId
 from tests.coordinator.group.classic.world import (
     COMPLETING,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from minibroker.clock import ManualClock
-from minibroker.coordinator.group.classic.answers import Join, JoinAnswer, Joined, Leave, Protocol, Sync, SyncAnswer, Synced
 from minibroker.coordinator.group.classic.group import ClassicGroup
 from minibroker.coordinator.group.classic.rebalance import GroupState, Limits
-from minibroker.coordinator.group.commits import Membership
+from minibroker.coordinator.group.classic.requests import Join, JoinAnswer, Joined, Leave, Protocol, Sync, SyncAnswer, Synced
+from minibroker.coordinator.group.offsets import Membership
 from minibroker.errors import KafkaError, NotCoordinator
 from minibroker.schemas.internal.offset_records import GroupMetadataValue
 

@@ -7,8 +7,8 @@ from random import Random
 from typing import NamedTuple
 from uuid import UUID
 
-from minibroker.coordinator.group.assignment import Assignment, MemberSpec, frozen
 from minibroker.coordinator.group.consumer.assignors import ASSIGNORS, assign
+from minibroker.coordinator.group.modern import Assignment, MemberSpec, frozen
 
 TOPICS = 9
 STEPS = 8

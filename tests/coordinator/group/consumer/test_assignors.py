@@ -7,8 +7,8 @@ from uuid import UUID
 
 import pytest
 
-from minibroker.coordinator.group.assignment import MemberSpec
 from minibroker.coordinator.group.consumer.assignors import RANGE, UNIFORM, assign, check_assignor, preferred
+from minibroker.coordinator.group.modern import MemberSpec
 from minibroker.errors import UnsupportedAssignor
 from tests.coordinator.group.consumer.cases import case_of, drawn, line_of, told
 from tests.coordinator.group.consumer.observe_assignors import KEPT

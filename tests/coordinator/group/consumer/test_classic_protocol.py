@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from minibroker.coordinator.group.assignment import MemberSpec
+from minibroker.coordinator.group.classic.consumer_protocol import partitions_of
 from minibroker.coordinator.group.consumer.assignors import UNIFORM, assign
-from minibroker.coordinator.group.consumer.classic_protocol import partitions_of
+from minibroker.coordinator.group.modern import MemberSpec
 from minibroker.schemas.internal.consumer_protocol import TopicPartitions
 from tests.coordinator.group.modern_world import KnownTopics
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from minibroker.coordinator.group.commits import Membership
 from minibroker.coordinator.group.consumer.group import Limits
+from minibroker.coordinator.group.offsets import Membership
 from minibroker.errors import NotCoordinator, StaleMemberEpoch, UnknownMemberId, UnsupportedVersion
 from tests.coordinator.group.consumer.world import REBALANCE_MS, World
 from tests.coordinator.group.modern_world import SESSION_MS, KnownTopics

@@ -8,11 +8,11 @@ from uuid import UUID
 
 import pytest
 
-from minibroker.coordinator.group.classic.answers import Join, JoinAnswer, Leave, Protocol, Sync, SyncAnswer
-from minibroker.coordinator.group.commits import Membership
-from minibroker.coordinator.group.consumer.classic_protocol import read_assignment
-from minibroker.coordinator.group.consumer.mixed_group import MixedGroup
+from minibroker.coordinator.group.classic.consumer_protocol import read_assignment
+from minibroker.coordinator.group.classic.requests import Join, JoinAnswer, Leave, Protocol, Sync, SyncAnswer
+from minibroker.coordinator.group.consumer.classic_members import MixedGroup
 from minibroker.coordinator.group.consumer.requests import Heartbeat, HeartbeatAnswer
+from minibroker.coordinator.group.offsets import Membership
 from minibroker.errors import IllegalGeneration, KafkaError, NotCoordinator, RebalanceInProgress, UnknownMemberId
 from minibroker.records.batch import split_batches
 from minibroker.schemas import k37_create_partitions as k37

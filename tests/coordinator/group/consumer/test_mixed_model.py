@@ -15,11 +15,11 @@ from uuid import UUID
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minibroker.coordinator.group.classic.answers import Join, JoinAnswer, Leave, Protocol, Sync, SyncAnswer
+from minibroker.coordinator.group.classic.consumer_protocol import read_assignment, read_subscription
 from minibroker.coordinator.group.classic.group import ClassicGroup
-from minibroker.coordinator.group.consumer.classic_protocol import read_assignment, read_subscription
+from minibroker.coordinator.group.classic.requests import Join, JoinAnswer, Leave, Protocol, Sync, SyncAnswer
+from minibroker.coordinator.group.consumer.classic_members import MixedGroup
 from minibroker.coordinator.group.consumer.group import ConsumerGroup
-from minibroker.coordinator.group.consumer.mixed_group import MixedGroup
 from minibroker.coordinator.group.consumer.requests import Heartbeat, HeartbeatAnswer
 from minibroker.errors import (
     FencedInstanceId,

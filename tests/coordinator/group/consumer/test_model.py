@@ -14,9 +14,9 @@ from uuid import UUID
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minibroker.coordinator.group.assignment import Assignment
 from minibroker.coordinator.group.consumer.group import Limits
 from minibroker.coordinator.group.consumer.requests import Heartbeat
+from minibroker.coordinator.group.modern import Assignment
 from minibroker.errors import FencedInstanceId, FencedMemberEpoch, NotCoordinator, UnknownMemberId, UnreleasedInstanceId
 from tests.coordinator.group.consumer.world import World
 from tests.coordinator.group.modern_world import KnownTopics, facts

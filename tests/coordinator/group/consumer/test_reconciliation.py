@@ -6,9 +6,9 @@ from uuid import UUID
 
 import pytest
 
-from minibroker.coordinator.group.assignment import NOTHING, Assignment, Epochs
 from minibroker.coordinator.group.consumer.members import Member, MemberState
 from minibroker.coordinator.group.consumer.reconciliation import Goal, Owners, is_part_of, reconcile
+from minibroker.coordinator.group.modern import NOTHING, Assignment, Epochs
 from minibroker.errors import FencedMemberEpoch
 
 STABLE, UNREVOKED, UNRELEASED, UNKNOWN = MemberState

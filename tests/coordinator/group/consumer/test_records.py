@@ -10,11 +10,9 @@ import pytest
 
 from minibroker.coordinator.group.consumer import records as of_group
 from minibroker.coordinator.group.consumer.group import Limits
-from minibroker.coordinator.group.consumer.image import GroupImage
-from minibroker.coordinator.group.consumer.members import Member, MemberState
+from minibroker.coordinator.group.consumer.members import GroupImage, Member, MemberState, ResolvedRegex
 from minibroker.coordinator.group.consumer.records import group_tombstones, regex_record, regex_tombstone, target_record
 from minibroker.coordinator.group.consumer.requests import Heartbeat
-from minibroker.coordinator.group.consumer.subscriptions import ResolvedRegex
 from minibroker.coordinator.group.modern import FIRST_EPOCH
 from minibroker.coordinator.record_frame import CoordinatorRecord
 from minibroker.schemas.internal.consumer_group_records import (

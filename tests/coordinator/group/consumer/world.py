@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from minibroker.coordinator.group.assignment import Assignment, frozen
 from minibroker.coordinator.group.consumer.group import ConsumerGroup, Limits
-from minibroker.coordinator.group.consumer.image import GroupImage
+from minibroker.coordinator.group.consumer.members import GroupImage
 from minibroker.coordinator.group.consumer.requests import Heartbeat, HeartbeatAnswer
+from minibroker.coordinator.group.modern import Assignment, frozen
 from tests.coordinator.group.modern_world import KnownTopics, ModernWorld
 
 REBALANCE_MS = 60_000

@@ -7,7 +7,7 @@ from random import Random
 from typing import NamedTuple
 from uuid import UUID
 
-from minibroker.coordinator.group.assignment import Assignment, MemberSpec, frozen
+from minibroker.coordinator.group.modern import Assignment, MemberSpec, frozen
 from minibroker.coordinator.group.share.assignor import assign_simple
 from tests.coordinator.group.consumer.cases import told
 

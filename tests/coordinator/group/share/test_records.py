@@ -9,8 +9,7 @@ import pytest
 
 from minibroker.coordinator.group.modern import FIRST_EPOCH
 from minibroker.coordinator.group.share import records as of_group
-from minibroker.coordinator.group.share.image import GroupImage
-from minibroker.coordinator.group.share.members import Member
+from minibroker.coordinator.group.share.members import GroupImage, Member
 from minibroker.coordinator.group.share.state_partitions import StatePartitions, named
 from minibroker.coordinator.record_frame import CoordinatorRecord
 from minibroker.schemas.internal.share_group_records import (

@@ -7,9 +7,9 @@ from typing import Any
 from uuid import UUID
 
 from minibroker.coordinator.group.share.group import Limits, ShareGroup
-from minibroker.coordinator.group.share.image import GroupImage
+from minibroker.coordinator.group.share.members import GroupImage
 from minibroker.coordinator.group.share.requests import Heartbeat, HeartbeatAnswer
-from minibroker.coordinator.share.values import InitialState, StateSummary
+from minibroker.coordinator.share_state.records import InitialState, StateSummary
 from minibroker.errors import CoordinatorLoadInProgress, KafkaError, UnknownServerError
 from tests.coordinator.group.modern_world import KnownTopics, ModernWorld
 

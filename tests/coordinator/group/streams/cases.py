@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from random import Random
 from typing import NamedTuple
 
+from minibroker.coordinator.group.streams.assignor import MemberSpec, assign_sticky
 from minibroker.coordinator.group.streams.internal_topics import ConfiguredSubtopology, InternalTopic
-from minibroker.coordinator.group.streams.sticky import MemberSpec, assign_sticky
 from minibroker.coordinator.group.streams.tasks import NO_TASKS, Tasks, TaskSets, frozen
 
 IDS = "abcdefghijkl"  #: of members and processes; longer tables of Kafka's would take them in another order

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from minibroker.coordinator.group.commits import Membership
+from minibroker.coordinator.group.offsets import Membership
 from minibroker.coordinator.group.streams.group import Limits
 from minibroker.errors import NonEmptyGroup, NotCoordinator, StaleMemberEpoch, UnknownMemberId, UnsupportedVersion
 from minibroker.schemas import k88_streams_group_heartbeat as k88

@@ -6,9 +6,10 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 
-from minibroker.coordinator.group.kinds import GroupType, type_of_key
+from minibroker.coordinator.group.kind import GroupType
+from minibroker.coordinator.group.shard import type_of_key
 from minibroker.coordinator.group.streams import records
-from minibroker.coordinator.group.streams.image import GroupImage
+from minibroker.coordinator.group.streams.members import GroupImage
 from minibroker.coordinator.record_frame import CONSUMER_OFFSETS, CoordinatorRecord
 from minibroker.records.batch import split_batches
 from minibroker.records.record import decode_records

@@ -7,8 +7,7 @@ from collections import Counter
 
 import pytest
 
-from minibroker.coordinator.group.streams.queue import LeastFirst
-from minibroker.coordinator.group.streams.sticky import MemberSpec, assign_sticky
+from minibroker.coordinator.group.streams.assignor import LeastFirst, MemberSpec, assign_sticky
 from tests.coordinator.group.streams.cases import Case, case_of, drawn, line_of, subtopology, told
 from tests.coordinator.group.streams.observe_assignor import KEPT
 

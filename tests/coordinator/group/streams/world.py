@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from minibroker.coordinator.group.streams.group import Limits, StreamsGroup
-from minibroker.coordinator.group.streams.image import GroupImage
 from minibroker.coordinator.group.streams.internal_topics import InternalTopic
+from minibroker.coordinator.group.streams.members import GroupImage
 from minibroker.coordinator.group.streams.requests import Heartbeat, HeartbeatAnswer, heartbeat_of
 from minibroker.coordinator.group.streams.tasks import Tasks, TaskSets, frozen
 from minibroker.errors import InvalidConfig

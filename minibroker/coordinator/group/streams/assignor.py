@@ -1,0 +1,309 @@
+"""The assignor `sticky`: members keep what they have, as far as that is even; standbys are in other instances than the active task.
+
+    1. an active task stays with its member while that has not more than its share
+    2. one that had a standby goes there, likewise
+    3. the others go to the instances with the least load, and there to the members with the fewest tasks
+    4. a standby goes to who had the task, active or as a standby, while that has not more than its share of all tasks
+    5. the others go to the instances with the least load that have not the task in any role; where there is none they are left out
+
+A share is the number of tasks by that of members, rounded up; who has reached it counts no more, and the share of the rest is looked at
+anew. Only subtopologies that keep something have standbys. Source: StickyTaskAssignor of Apache Kafka 4.3.1, whose hash tables take members
+and instances in an order of their own; here they come in the order in which they are given.
+
+An instance of the application while tasks are given out: its members, and what they have so far.
+
+Source: ProcessState of Apache Kafka 4.3.1.
+
+A queue that gives out the least first, and of equals those that Java's PriorityQueue would give: a binary heap in an array.
+
+Which of equals comes next decides who is given a task, so that it must be the same here and there. (heapq moves its elements otherwise.)
+Source: java.util.PriorityQueue, whose order of equals is no promise, but what the assignors of Apache Kafka 4.3.1 work with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Generic, NamedTuple, TypeVar
+
+from minibroker.coordinator.group.streams.internal_topics import ConfiguredSubtopology
+from minibroker.coordinator.group.streams.tasks import NO_TASKS, Tasks, TaskSets
+
+
+class MemberSpec(NamedTuple):
+    """What the assignor knows of a member."""
+
+    process_id: str
+    tasks: Tasks = NO_TASKS  #: what it shall have at the moment
+
+
+class _Holder(NamedTuple):
+    """Who had a task."""
+
+    process: Process
+    member_id: str
+
+    @property
+    def task_count(self) -> int:
+        return self.process.task_counts[self.member_id]
+
+
+def assign_sticky(
+    members: Mapping[str, MemberSpec], subtopologies: Mapping[str, ConfiguredSubtopology], standby_count: int
+) -> dict[str, Tasks]:
+    """What each member shall have. Subtopologies by their ids."""
+    if not members:
+        return {}
+    assigning = _Assigning(members, subtopologies, standby_count)
+    assigning.assign_active()
+    assigning.assign_standbys()
+    return assigning.result()
+
+
+class _Shares:
+    """How many tasks a member may have for it to come out even."""
+
+    def __init__(self, task_count: int, member_count: int) -> None:
+        self._task_count = task_count
+        self._member_count = member_count
+        self.share = -(-task_count // member_count)
+
+    def member_has(self, task_count: int) -> None:
+        """Who has its share takes no more part."""
+        if task_count == self.share:
+            self._member_count -= 1
+            self._task_count -= task_count
+            self.share = -(-self._task_count // self._member_count) if self._member_count else 0
+
+
+class _Assigning:
+    """Who has which task so far."""
+
+    def __init__(self, members: Mapping[str, MemberSpec], subtopologies: Mapping[str, ConfiguredSubtopology], standby_count: int) -> None:
+        self._members = members
+        self._standby_count = standby_count
+        self._active_tasks = [TaskId(each, partition) for each in subtopologies for partition in range(subtopologies[each].task_count)]
+        self._stateful_tasks = [task for task in self._active_tasks if subtopologies[task.subtopology_id].is_stateful]
+        self._active_shares = _Shares(len(self._active_tasks), len(members))
+        self._shares = _Shares(len(self._active_tasks) + len(self._stateful_tasks) * standby_count, len(members))
+        self._processes: dict[str, Process] = {}
+        self._had_active: dict[TaskId, _Holder] = {}
+        self._had_standby: dict[TaskId, list[_Holder]] = {}
+        for member_id, spec in members.items():
+            process = self._processes.setdefault(spec.process_id, Process())
+            process.add_member(member_id)
+            holder = _Holder(process, member_id)
+            self._had_active |= dict.fromkeys(_ids(spec.tasks.active), holder)
+            for task in _ids(spec.tasks.standby):
+                self._had_standby.setdefault(task, []).append(holder)
+
+    # Active tasks
+
+    def assign_active(self) -> None:
+        """Each to one member."""
+        waiting = sorted(self._active_tasks, key=_by_partition)
+        waiting = [task for task in waiting if not self._stays(task, self._had_active.get(task))]
+        waiting = [task for task in waiting if not self._stays(task, _least_loaded(self._had_standby.get(task, [])))]
+        by_load = self._by_load()
+        for task in sorted(waiting):
+            process = by_load.take()
+            self._count_active(process.give_to_least(task, is_active=True))
+            by_load.add(process)
+
+    def _stays(self, task: TaskId, holder: _Holder | None) -> bool:
+        if holder is None or holder.task_count >= self._active_shares.share:
+            return False
+        self._count_active(holder.process.give(holder.member_id, task, is_active=True))
+        return True
+
+    def _count_active(self, task_count: int) -> None:
+        self._active_shares.member_has(task_count)
+        self._shares.member_has(task_count)
+
+    # Standbys
+
+    def assign_standbys(self) -> None:
+        """As many of each task as there shall be, or as many as there is room for."""
+        if self._standby_count == 0:
+            return
+        waiting: list[tuple[TaskId, int]] = []
+        for task in sorted(self._stateful_tasks, key=_by_partition, reverse=True):
+            missing = next((self._standby_count - done for done in range(self._standby_count) if not self._stands_by_again(task)), 0)
+            if missing:
+                waiting.append((task, missing))
+        by_load = self._by_load()
+        for task, missing in sorted(waiting, key=lambda each: each[0], reverse=True):
+            for _ in range(missing):
+                if not self._stands_by(task, by_load):
+                    break
+
+    def _stands_by_again(self, task: TaskId) -> bool:
+        """Whether it went to who had the task before."""
+        active = self._had_active.get(task)
+        if active is not None and not active.process.has(task) and active.task_count < self._shares.share:
+            self._shares.member_has(active.process.give(active.member_id, task, is_active=False))
+            return True
+        standby = _least_loaded_without(task, self._had_standby.get(task, []))
+        if standby is not None and standby.task_count < self._shares.share:
+            self._shares.member_has(standby.process.give(standby.member_id, task, is_active=False))
+            return True
+        return False
+
+    def _stands_by(self, task: TaskId, by_load: LeastFirst[Process]) -> bool:
+        """Whether an instance has room for it: one that has not the task."""
+        passed = []
+        has_found = False
+        while by_load and not has_found:
+            process = by_load.take()
+            passed.append(process)
+            has_found = not process.has(task)
+        if has_found:
+            self._shares.member_has(passed[-1].give_to_least(task, is_active=False))
+        for process in reversed(passed):
+            by_load.add(process)
+        return has_found
+
+    def _by_load(self) -> LeastFirst[Process]:
+        return LeastFirst(lambda process: process.load, self._processes.values())
+
+    def result(self) -> dict[str, Tasks]:
+        """What each member has in the end."""
+        found = {}
+        for member_id, spec in self._members.items():
+            process = self._processes[spec.process_id]
+            found[member_id] = Tasks(_sets(process.active.get(member_id, ())), _sets(process.standby.get(member_id, ())))
+        return found
+
+
+def _by_partition(task: TaskId) -> tuple[int, str]:
+    return task.partition, task.subtopology_id
+
+
+def _ids(tasks: TaskSets) -> Iterable[TaskId]:
+    return (TaskId(subtopology_id, partition) for subtopology_id, partitions in tasks.items() for partition in partitions)
+
+
+def _sets(tasks: Iterable[TaskId]) -> TaskSets:
+    found: dict[str, set[int]] = {}
+    for subtopology_id, partition in tasks:
+        found.setdefault(subtopology_id, set()).add(partition)
+    return {subtopology_id: frozenset(partitions) for subtopology_id, partitions in found.items()}
+
+
+def _least_loaded(holders: Sequence[_Holder]) -> _Holder | None:
+    """The one whose instance has less load and that has fewer tasks itself than those before it."""
+    return _least(holders, lambda _: True)
+
+
+def _least_loaded_without(task: TaskId, holders: Sequence[_Holder]) -> _Holder | None:
+    """Likewise, of those in instances that have not the task; None also where the first one's has it."""
+    if holders and holders[0].process.has(task):
+        return None
+    return _least(holders, lambda holder: not holder.process.has(task))
+
+
+def _least(holders: Sequence[_Holder], may_be: Callable[[_Holder], bool]) -> _Holder | None:
+    if not holders:
+        return None
+    least = holders[0]
+    for holder in holders[1:]:
+        if holder.process.load < least.process.load and may_be(holder) and holder.task_count < least.task_count:
+            least = holder
+    return least
+
+
+class TaskId(NamedTuple):
+    """A task."""
+
+    subtopology_id: str
+    partition: int
+
+
+class Process:
+    """One instance. Its load is how many tasks it has a member."""
+
+    def __init__(self) -> None:
+        self.task_counts: dict[str, int] = {}  #: of its members
+        self.active: dict[str, set[TaskId]] = {}
+        self.standby: dict[str, set[TaskId]] = {}
+        self._tasks: set[TaskId] = set()
+        self._task_count = 0
+        self._by_load: LeastFirst[str] | None = None
+
+    @property
+    def load(self) -> float:
+        """How many tasks it has a member."""
+        return self._task_count / len(self.task_counts)
+
+    def add_member(self, member_id: str) -> None:
+        """One that has nothing yet."""
+        self.task_counts[member_id] = 0
+
+    def has(self, task: TaskId) -> bool:
+        """Whether a member of it has the task, active or not."""
+        return task in self._tasks
+
+    def give(self, member_id: str, task: TaskId, *, is_active: bool) -> int:
+        """To that member; how many it has now."""
+        self._by_load = None
+        return self._give(member_id, task, is_active)
+
+    def give_to_least(self, task: TaskId, *, is_active: bool) -> int:
+        """To the member that has the fewest; how many it has now."""
+        if self._by_load is None:
+            self._by_load = LeastFirst(self.task_counts.__getitem__, self.task_counts)
+        member_id = self._by_load.take()
+        count = self._give(member_id, task, is_active)
+        self._by_load.add(member_id)
+        return count
+
+    def _give(self, member_id: str, task: TaskId, is_active: bool) -> int:
+        self._task_count += 1
+        self._tasks.add(task)
+        (self.active if is_active else self.standby).setdefault(member_id, set()).add(task)
+        self.task_counts[member_id] += 1
+        return self.task_counts[member_id]
+
+
+T = TypeVar("T")
+
+
+class LeastFirst(Generic[T]):
+    """A queue by `size`, which must not change while an element is in it."""
+
+    def __init__(self, size: Callable[[T], float], elements: Iterable[T]) -> None:
+        self._size = size
+        self._heap: list[T] = []
+        for element in elements:
+            self.add(element)
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def add(self, element: T) -> None:
+        """Put it in: it rises while who is above it is larger."""
+        heap, size, index = self._heap, self._size(element), len(self._heap)
+        heap.append(element)
+        while index > 0:
+            above = (index - 1) // 2
+            if size >= self._size(heap[above]):
+                break
+            heap[index] = heap[above]
+            index = above
+        heap[index] = element
+
+    def take(self) -> T:
+        """Take the least out; IndexError of an empty one. The last one takes its place, and sinks while who is below it is smaller."""
+        heap = self._heap
+        least, last = heap[0], heap.pop()
+        if not heap:
+            return least
+        size, index = self._size(last), 0
+        while (below := 2 * index + 1) < len(heap):
+            if below + 1 < len(heap) and self._size(heap[below]) > self._size(heap[below + 1]):
+                below += 1
+            if size <= self._size(heap[below]):
+                break
+            heap[index] = heap[below]
+            index = below
+        heap[index] = last
+        return least

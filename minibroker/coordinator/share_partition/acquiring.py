@@ -1,0 +1,200 @@
+"""Who wants records gets some: which offsets of what was read from the log a member acquires.
+
+Offsets that are available again come first, then new ones, up to `max_records`, and up to so many in flight as the group may have. A
+limit is soft: it is reached by a whole batch of the log, or by a whole range that was delivered together before; unless the member wants
+no record more than it asked for (share_acquire_mode 1). New ones are given in ranges of `batch_size` offsets or more that end where a
+batch of the log does.
+
+Records that were delivered often may be what their readers die of. From half of the limit of deliveries on (from 2 on at least) a range
+is delivered alone, and of it only half, a quarter, ... of its size at its first delivery; and each record alone at its last delivery.
+
+    deliveries of a range of 500, of at most 5     1    2    3    4 (250 of them, alone)    5 (one by one)
+
+Source: SharePartition.acquire and ShareFetchUtils of Apache Kafka 4.3.1. (With share_acquire_mode 1 what it does not give of a batch it has
+in flight nevertheless.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from minibroker.coordinator.share_partition.in_flight import InFlightBatch, InFlightRecords, Run
+from minibroker.coordinator.share_state.state_batches import RecordState
+
+MIN_THROTTLE_LIMIT: Final = 2  #: deliveries; also where last deliveries are not worth to be made alone
+
+
+class Extent(NamedTuple):
+    """Offsets, both inclusive: of a batch of the log."""
+
+    first_offset: int
+    last_offset: int
+
+
+class Acquired(NamedTuple):
+    """Offsets that are the member's now."""
+
+    first_offset: int
+    last_offset: int
+    delivery_count: int
+
+
+class Wanted(NamedTuple):
+    """What a member asks for."""
+
+    member_id: str
+    max_records: int
+    batch_size: int
+    is_strict: bool  #: max_records is no soft limit
+
+
+class Limits(NamedTuple):
+    """What a group may have."""
+
+    delivery_count_limit: int
+    max_in_flight: int  #: offsets of one share partition
+
+    @property
+    def throttle_limit(self) -> int:
+        """Deliveries from which on records are given a few at a time."""
+        return max(MIN_THROTTLE_LIMIT, (self.delivery_count_limit + 1) // 2)
+
+
+class Acquisition:
+    """One answer to one member, from one share partition."""
+
+    def __init__(
+        self, records: InFlightRecords, extents: Sequence[Extent], wanted: Wanted, limits: Limits, *, lock_expires_ms: int
+    ) -> None:
+        """`extents` are the batches that were read, in order; at least one."""
+        self._records = records
+        self._extents = extents
+        self._wanted = wanted
+        self._limits = limits
+        self._lock_expires_ms = lock_expires_ms
+        self._left = 0
+        self._acquired: list[Acquired] = []
+
+    def take(self, fetch_offset: int) -> list[Acquired]:
+        """Acquire what there is, `fetch_offset` being where the log was read."""
+        records = self._records
+        first_offset, last_offset = self._extents[0].first_offset, self._extents[-1].last_offset
+        if last_offset < records.start_offset:
+            return []
+        self._left = min(self._wanted.max_records, self._limits.max_in_flight - records.record_count)
+        if self._left <= 0 and fetch_offset < records.next_offset:  # no new ones, but old ones
+            self._left = min(self._wanted.max_records, records.next_offset - fetch_offset)
+            last_offset = min(last_offset, records.next_offset - 1)
+        if self._left <= 0:
+            return []
+        if fetch_offset < first_offset:
+            records.archive(fetch_offset, first_offset - 1, RecordState.AVAILABLE)  # compaction has taken them
+            records.advance()
+        for batch in records.overlapping(first_offset, last_offset):
+            if self._left <= 0:
+                break
+            if batch.is_new:
+                self._take_part(batch, max(first_offset, batch.first_offset), min(last_offset, batch.last_offset))
+            else:
+                self._take_again(batch, first_offset, last_offset)
+        if self._left > 0 and records.next_offset <= last_offset:
+            records.add(self._new(max(first_offset, records.next_offset), last_offset))
+        return self._acquired
+
+    def _take_part(self, batch: InFlightBatch, first_offset: int, last_offset: int) -> None:
+        """Of a batch that nobody knows to have been delivered."""
+        taken = self._new(first_offset, last_offset)
+        parts = list(taken)
+        if batch.first_offset < first_offset:
+            parts.insert(0, InFlightBatch(Run(batch.first_offset, first_offset - 1, RecordState.AVAILABLE, 0), is_new=True))
+        if parts[-1].last_offset < batch.last_offset:
+            parts.append(InFlightBatch(Run(parts[-1].last_offset + 1, batch.last_offset, RecordState.AVAILABLE, 0), is_new=True))
+        self._records.replace(batch, parts)
+
+    def _new(self, first_offset: int, last_offset: int) -> list[InFlightBatch]:
+        """Offsets that are delivered for the first time, as far as anybody knows."""
+        wanted_offset = first_offset + self._left - 1
+        if wanted_offset < last_offset:
+            last_offset = wanted_offset if self._wanted.is_strict else min(last_offset, self._end_of_batch(wanted_offset))
+        self._left -= last_offset - first_offset + 1
+        batches = []
+        for first, last in self._divided(first_offset, last_offset):
+            run = Run(first, last, RecordState.AVAILABLE, 0)
+            self._give(run)
+            batches.append(InFlightBatch(run))
+            self._acquired.append(Acquired(first, last, run.delivery_count))
+        return batches
+
+    def _end_of_batch(self, offset: int) -> int:
+        """Where the batch of the log ends that has `offset`; `offset` itself where none has it."""
+        return next((each.last_offset for each in self._extents if each.first_offset <= offset <= each.last_offset), offset)
+
+    def _divided(self, first_offset: int, last_offset: int) -> Iterator[Extent]:
+        if not self._wanted.is_strict and last_offset - first_offset + 1 > self._wanted.batch_size:
+            for each in self._extents:
+                if each.first_offset > last_offset:
+                    break
+                if each.first_offset - first_offset >= self._wanted.batch_size:
+                    yield Extent(first_offset, each.first_offset - 1)
+                    first_offset = each.first_offset
+        yield Extent(first_offset, last_offset)
+
+    def _take_again(self, batch: InFlightBatch, first_offset: int, last_offset: int) -> None:
+        """What is available again of a batch."""
+        throttle_limit = self._limits.throttle_limit
+        counts = [
+            run.delivery_count
+            for run in batch.runs
+            if run.state is RecordState.AVAILABLE and run.last_offset >= first_offset and run.first_offset <= last_offset
+        ]
+        if not counts:
+            return
+        is_throttled = max(counts) >= throttle_limit
+        if is_throttled and self._acquired:
+            self._left = 0
+            return
+        is_part = batch.first_offset < first_offset or batch.last_offset > last_offset
+        taken = self._take_some(batch, batch.within(first_offset, last_offset))
+        batch.is_divided |= is_part or is_throttled or len(batch.runs) > 1
+        batch.join_runs()
+        self._left = 0 if is_throttled else self._left - taken
+
+    def _take_some(self, batch: InFlightBatch, runs: Iterator[Run]) -> int:
+        """Of these runs of a batch, as many offsets as may be; their count."""
+        limits = self._limits
+        taken, most = 0, self._left if self._wanted.is_strict else batch.record_count
+        before = len(self._acquired)
+        for run in runs:
+            if run.state is not RecordState.AVAILABLE:
+                continue
+            is_last = run.delivery_count == limits.delivery_count_limit - 1 >= MIN_THROTTLE_LIMIT
+            if is_last:
+                most = min(most, 1)
+            elif run.delivery_count >= limits.throttle_limit:
+                most = min(most, max(1, batch.record_count >> (run.delivery_count - limits.throttle_limit + 1)))
+            count = min(run.record_count, most - taken)
+            if count <= 0:
+                break
+            if count < run.record_count:
+                batch.divide(run, run.first_offset + count)
+            self._give(run)
+            self._tell(run, before)
+            taken += count
+            if is_last:
+                break
+        return taken
+
+    def _give(self, run: Run) -> None:
+        run.state = RecordState.ACQUIRED
+        run.delivery_count += 1
+        run.member_id = self._wanted.member_id
+        run.lock_expires_ms = self._lock_expires_ms
+
+    def _tell(self, run: Run, before: int) -> None:
+        """Neighbours of one batch that were delivered equally often are told as one; `before` is how many there were before the batch."""
+        previous = self._acquired[-1] if len(self._acquired) > before else None
+        if previous is not None and (previous.last_offset + 1, previous.delivery_count) == (run.first_offset, run.delivery_count):
+            self._acquired[-1] = previous._replace(last_offset=run.last_offset)
+        else:
+            self._acquired.append(Acquired(run.first_offset, run.last_offset, run.delivery_count))

@@ -1,0 +1,267 @@
+"""Records in flight: batches of offsets that were delivered together, divided into runs that one thing became of.
+
+    batch 10..19    |--acknowledged 10..12--|--acquired by a 13..17--|--available 18..19--|
+
+A batch is what an acquisition took at once, or what a state in the log named; it lives until all of it is below the start offset. Runs of a
+batch are in order, without gaps. Between batches there may be: those offsets are not in the log (compaction, or a transaction's marker
+alone), and nobody waits for them.
+
+All records of a share partition that are in flight: between the start offset, below which everything is done with, and the next one.
+
+    ... done ...|start_offset   batch  batch    batch |next_offset   ... never delivered ...
+
+Invariant: batches are in order and do not overlap; start_offset is the first offset of the first of them, which is not terminal, unless
+records were archived in memory alone (compacted away, aborted): what they were is found out again after a restart.
+Invariant: without batches, start_offset and next_offset are one.
+
+Source: SharePartition.cachedState of Apache Kafka 4.3.1, whose window of read gaps is batches that are new here.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from minibroker.coordinator.share_state.state_batches import RecordState, StateBatch
+from minibroker.errors import UnknownServerError
+
+NOBODY: Final = ""  #: has it; member ids are never empty
+NO_LOCK: Final = 0  #: of records that nobody has
+
+
+class Run:
+    """Offsets of one batch that have the same state."""
+
+    __slots__ = ("delivery_count", "first_offset", "last_offset", "lock_expires_ms", "member_id", "state")
+
+    def __init__(
+        self,
+        first_offset: int,
+        last_offset: int,
+        state: RecordState,
+        delivery_count: int,
+        *,
+        member_id: str = NOBODY,
+        lock_expires_ms: int = NO_LOCK,
+    ) -> None:
+        self.first_offset = first_offset
+        self.last_offset = last_offset  #: inclusive
+        self.state = state
+        self.delivery_count = delivery_count
+        self.member_id = member_id  #: who has acquired it
+        self.lock_expires_ms = lock_expires_ms
+
+    @property
+    def record_count(self) -> int:
+        """Offsets, those that no record has among them."""
+        return self.last_offset - self.first_offset + 1
+
+    def become(self, state: RecordState) -> None:
+        """Nobody has it any more."""
+        self.state = state
+        self.member_id = NOBODY
+        self.lock_expires_ms = NO_LOCK
+
+    def as_state(self, state: RecordState) -> StateBatch:
+        """For the log: in another state than it is still in."""
+        return StateBatch(self.first_offset, self.last_offset, state, self.delivery_count)
+
+    def is_like(self, other: Run) -> bool:
+        """Whether the two could be one run."""
+        return (self.state, self.delivery_count, self.member_id, self.lock_expires_ms) == (
+            other.state,
+            other.delivery_count,
+            other.member_id,
+            other.lock_expires_ms,
+        )
+
+    def cut(self, offset: int) -> Run:
+        """The part from `offset` on, which this run gives up."""
+        rest = Run(
+            offset, self.last_offset, self.state, self.delivery_count, member_id=self.member_id, lock_expires_ms=self.lock_expires_ms
+        )
+        self.last_offset = offset - 1
+        return rest
+
+
+class InFlightBatch:
+    """Offsets that were delivered together."""
+
+    __slots__ = ("is_divided", "is_new", "record_count", "runs")
+
+    def __init__(self, run: Run, *, is_new: bool = False) -> None:
+        self.runs = [run]  #: in order, without gaps
+        self.record_count = run.record_count  #: offsets as they were delivered: with those that are below the start offset since
+        self.is_new = is_new  #: nobody knows of a delivery: it was in flight when the broker died, or between states that the log names
+        self.is_divided = False  #: offsets were looked at one by one; decides the words of a refusal
+
+    @property
+    def first_offset(self) -> int:
+        """Of its first run."""
+        return self.runs[0].first_offset
+
+    @property
+    def last_offset(self) -> int:
+        """Of its last run, inclusive."""
+        return self.runs[-1].last_offset
+
+    def within(self, first_offset: int, last_offset: int) -> Iterator[Run]:
+        """The runs of a range of offsets, cut at its ends where it must be."""
+        first = self._cut_at(first_offset)
+        end = self._cut_at(last_offset + 1)
+        yield from self.runs[first:end]
+
+    def drop_below(self, offset: int) -> None:
+        """Forget offsets below `offset`, which is not above the last one."""
+        del self.runs[: self._cut_at(offset)]
+
+    def join_runs(self) -> None:
+        """Make one of neighbours that say the same."""
+        joined = self.runs[:1]
+        for run in self.runs[1:]:
+            if joined[-1].is_like(run):
+                joined[-1].last_offset = run.last_offset
+            else:
+                joined.append(run)
+        self.runs = joined
+
+    def divide(self, run: Run, offset: int) -> None:
+        """Make two runs of one of its, the second from `offset` on."""
+        self.runs.insert(self.runs.index(run) + 1, run.cut(offset))
+
+    def _cut_at(self, offset: int) -> int:
+        """The index of the first run at or behind `offset`, which begins there if any offset of the batch is below."""
+        index = bisect_left(self.runs, offset, key=_first_offset)
+        if index and offset <= self.runs[index - 1].last_offset:
+            self.runs.insert(index, self.runs[index - 1].cut(offset))
+        return index
+
+
+def _first_offset(each: Run | InFlightBatch) -> int:
+    return each.first_offset
+
+
+class InFlightRecords:
+    """Where a share partition is, and what became of what was delivered."""
+
+    __slots__ = ("_is_any_available", "batches", "next_offset", "start_offset")
+
+    def __init__(self, start_offset: int) -> None:
+        self.start_offset = start_offset
+        self.next_offset = start_offset  #: the first that was never delivered
+        self.batches: list[InFlightBatch] = []
+        self._is_any_available = False  #: False is certain; True means to look
+
+    @classmethod
+    def from_states(cls, start_offset: int, states: Iterable[StateBatch]) -> InFlightRecords:
+        """As the log says. Between what it names there were records that somebody had when the broker died: they are new.
+
+        Raises UnknownServerError where that cannot be, as Kafka does.
+        """
+        records = cls(start_offset)
+        for each in states:
+            if each.first_offset < records.next_offset or each.last_offset < each.first_offset:
+                raise UnknownServerError(f"the state of a share partition names {each.first_offset} to {each.last_offset} out of order")
+            if each.first_offset > records.next_offset:
+                gap = Run(records.next_offset, each.first_offset - 1, RecordState.AVAILABLE, 0)
+                records.batches.append(InFlightBatch(gap, is_new=True))
+            try:
+                state = RecordState(each.delivery_state)
+            except ValueError:
+                raise UnknownServerError(f"the state of a share partition names the state {each.delivery_state}") from None
+            records.batches.append(InFlightBatch(Run(each.first_offset, each.last_offset, state, each.delivery_count)))
+            records.next_offset = each.last_offset + 1
+        records._is_any_available = True
+        records.advance()
+        return records
+
+    # What there is
+
+    @property
+    def record_count(self) -> int:
+        """Offsets in flight."""
+        return self.next_offset - self.start_offset
+
+    @property
+    def delivery_complete_count(self) -> int:
+        """Offsets in flight that nobody gets any more."""
+        return sum(run.record_count for run in self.runs() if run.state.is_terminal)
+
+    def next_fetch_offset(self) -> int:
+        """Where somebody who wants records is to read: the first that is available again, or was never delivered."""
+        if self._is_any_available:
+            for run in self.runs():
+                if run.state is RecordState.AVAILABLE:
+                    return run.first_offset
+            self._is_any_available = False
+        return self.next_offset
+
+    def runs(self) -> Iterator[Run]:
+        """All of them, in order."""
+        return (run for batch in self.batches for run in batch.runs)
+
+    def overlapping(self, first_offset: int, last_offset: int) -> list[InFlightBatch]:
+        """Batches that have some of these offsets."""
+        index = self._floor(first_offset)
+        if index < 0 or self.batches[index].last_offset < first_offset:
+            index += 1
+        end = self._floor(last_offset) + 1
+        return self.batches[index:end]
+
+    # What becomes of it
+
+    def add(self, batches: Iterable[InFlightBatch]) -> None:
+        """Enter batches where there are none."""
+        for batch in batches:
+            index = self._floor(batch.first_offset) + 1
+            self.batches.insert(index, batch)
+            if index == 0:
+                self.start_offset = batch.first_offset
+            self.next_offset = max(self.next_offset, batch.last_offset + 1)
+
+    def replace(self, batch: InFlightBatch, others: Iterable[InFlightBatch]) -> None:
+        """Put `others`, which are its parts, in the place of `batch`."""
+        index = self._floor(batch.first_offset)
+        self.batches[index : index + 1] = others
+
+    def release(self, run: Run, state: RecordState) -> None:
+        """Nobody has it any more."""
+        run.become(state)
+        self._is_any_available |= state is RecordState.AVAILABLE
+
+    def archive(self, first_offset: int, last_offset: int, state: RecordState) -> None:
+        """Those of these offsets that are in `state` are nobody's any more: in memory alone."""
+        for batch in self.overlapping(first_offset, last_offset):
+            if any(run.state is state for run in batch.runs):
+                for run in batch.within(first_offset, last_offset):
+                    if run.state is state:
+                        run.become(RecordState.ARCHIVED)
+                batch.is_divided |= len(batch.runs) > 1
+
+    def advance(self) -> bool:
+        """Move the start offset over what is done with; whether it moved."""
+        before = self.start_offset
+        done = 0
+        for batch in self.batches:
+            left = next((run for run in batch.runs if not run.state.is_terminal), None)
+            if left is not None:
+                batch.drop_below(left.first_offset)
+                break
+            done += 1
+        del self.batches[:done]
+        self.start_offset = self.batches[0].first_offset if self.batches else self.next_offset
+        return self.start_offset != before
+
+    def begin_at(self, offset: int) -> None:
+        """Forget everything below `offset`: the log does not have it any more."""
+        self.batches = self.overlapping(offset, self.next_offset)
+        if self.batches and self.batches[0].first_offset < offset:
+            self.batches[0].drop_below(offset)
+        self.next_offset = max(self.next_offset, offset)
+        self.start_offset = offset
+        self.advance()
+
+    def _floor(self, offset: int) -> int:
+        """The index of the last batch that does not begin behind `offset`; -1 when there is none."""
+        return bisect_right(self.batches, offset, key=_first_offset) - 1

@@ -1,0 +1,222 @@
+"""The share coordinator: keeps the states of share partitions, for whoever serves their records and for whoever looks after their groups.
+
+Every call is one synchronous run that ends with its record in the log. What has to be synced before anybody is told is `take_unsynced`'s;
+what nobody takes is synced at the end of the turn. Of what is asked for several partitions at once each is answered alone.
+
+    share.coordinator.state.topic.prune.interval.ms         what later snapshots say again is cut off the logs
+    share.coordinator.cold.partition.snapshot.interval.ms   what was not written for long is said again, so that it does not hold that up
+
+`on_changed` is told each share partition whose state was made anew or deleted: what is known of it elsewhere is void.
+
+Source: ShareCoordinatorService of Apache Kafka 4.3.1.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Container, Iterable, Sequence
+from typing import TypeVar
+from uuid import UUID
+
+from minibroker.clock import Clock, Timer
+from minibroker.cluster.cluster import Cluster
+from minibroker.cluster.topic import SHARE_GROUP_STATE_TOPIC
+from minibroker.config.broker_config import BrokerConfig
+from minibroker.coordinator.placement import partition_of
+from minibroker.coordinator.record_frame import CoordinatorRecord
+from minibroker.coordinator.share_state.records import InitialState, ShareState, StateKey, StateSummary, StateUpdate
+from minibroker.coordinator.share_state.store import StateStore, StoredStates
+from minibroker.errors import KafkaError
+from minibroker.log.partition_log import PartitionLog
+
+T = TypeVar("T")
+SyncLogs = Callable[[Sequence[PartitionLog], Callable[[Container[PartitionLog]], None]], None]
+
+_LOG = logging.getLogger(__name__)
+
+
+class Persister:
+    """Of all share partitions: one node coordinates every one."""
+
+    def __init__(self, cluster: Cluster, config: BrokerConfig, clock: Clock, sync: SyncLogs) -> None:
+        self._cluster = cluster
+        self._config = config
+        self._clock = clock
+        self._sync = sync
+        self._store = StateStore(cluster, config, clock)
+        self._timers: dict[str, Timer] = {}  #: by what they do
+        self._unsynced: dict[PartitionLog, None] = {}  #: an ordered set
+        self.on_changed: list[Callable[[StateKey], None]] = []
+
+    # Life
+
+    def start(self) -> None:
+        """Hear of deleted topics, and look for what can be pruned, from now on."""
+        self._cluster.on_topic_deleted.append(self._delete_orphans)
+        self._schedule("prune", self._config.share_coordinator_state_topic_prune_interval_ms, self._prune)
+        self._schedule("snapshot", self._config.share_coordinator_cold_partition_snapshot_interval_ms, self._snapshot)
+
+    def stop(self) -> None:
+        """Write nothing more."""
+        self._cluster.on_topic_deleted.remove(self._delete_orphans)
+        for timer in self._timers.values():
+            timer.cancel()
+        self._store.stop()
+
+    def ensure_topic(self) -> None:
+        """Create `__share_group_state` if there is none; KafkaError. Until somebody does, everything here is NotCoordinator."""
+        self._store.ensure_topic()
+
+    def topic_partition(self, coordinator_key: str) -> tuple[str, int]:
+        """Where the state of a share partition lives, or will; see StateKey.coordinator_key."""
+        return SHARE_GROUP_STATE_TOPIC, partition_of(coordinator_key, self._store.partition_count)
+
+    # States. All of them raise CoordinatorLoadInProgress and NotCoordinator, the plural ones as a whole only.
+
+    def initialize(self, group_id: str, states: Sequence[InitialState]) -> list[KafkaError | None]:
+        """Begin share partitions, or begin them anew at another offset; FencedStateEpoch, UnknownTopicOrPartition, InvalidRequest."""
+        self.ensure_topic()
+        self._check_all(group_id, [(each.topic_id, each.partition) for each in states])
+
+        now_ms = self._clock.now_ms()
+        by_key = {StateKey(group_id, each.topic_id, each.partition): each for each in states}
+        failed = self._change(by_key, lambda stored, key: stored.states.initialize(group_id, by_key[key], now_ms))
+        return [failed.get(StateKey(group_id, each.topic_id, each.partition)) for each in states]
+
+    def read_summary(self, group_id: str, partitions: Sequence[tuple[UUID, int]]) -> list[StateSummary | KafkaError]:
+        """How far the group is; of what is not known an empty summary. UnknownTopicOrPartition, InvalidRequest."""
+        self._check_all(group_id, partitions)
+
+        def summary(partition: tuple[UUID, int]) -> StateSummary:
+            key = StateKey(group_id, *partition)
+            return self._stored(key).states.summary(key)
+
+        return [_value(summary, each) for each in partitions]
+
+    def delete(self, group_id: str, partitions: Sequence[tuple[UUID, int]]) -> list[KafkaError | None]:
+        """Forget share partitions, known or not; UnknownTopicOrPartition, InvalidRequest."""
+        self.ensure_topic()
+        self._check_all(group_id, partitions)
+
+        keys = [StateKey(group_id, *each) for each in partitions]
+        failed = self._change(dict.fromkeys(keys), lambda stored, key: stored.states.delete(key))
+        return [failed.get(key) for key in keys]
+
+    def read(self, key: StateKey, leader_epoch: int) -> ShareState:
+        """All that is known, for the leader of the partition; what States.read raises."""
+        stored = self._stored(key)
+        state, record = stored.states.read(key, leader_epoch, self._clock.now_ms())
+        if record is not None:
+            self._append(stored, record)
+        return state
+
+    def write(self, key: StateKey, update: StateUpdate) -> None:
+        """Keep what became of records; what States.write raises."""
+        stored = self._stored(key)
+        self._append(stored, stored.states.write(key, update, self._clock.now_ms()))
+
+    # Syncing
+
+    def take_unsynced(self) -> list[PartitionLog]:
+        """The logs that must be synced before anybody is told what was appended in this turn; whoever takes them sees to it."""
+        taken, self._unsynced = list(self._unsynced), {}
+        return taken
+
+    def _change(
+        self, keys: Iterable[StateKey], decide: Callable[[StoredStates, StateKey], CoordinatorRecord | None]
+    ) -> dict[StateKey, KafkaError]:
+        """Append what is decided of each, all of one log together; the errors of those that stay as they were."""
+        failed: dict[StateKey, KafkaError] = {}
+        decided: dict[StoredStates, dict[StateKey, CoordinatorRecord]] = {}
+        for key in keys:
+            try:
+                stored = self._stored(key)
+                record = decide(stored, key)
+            except KafkaError as error:
+                failed[key] = error
+                continue
+            if record is not None:
+                decided.setdefault(stored, {})[key] = record
+        for stored, records in decided.items():
+            try:
+                self._append(stored, *records.values())
+            except KafkaError as error:
+                failed |= dict.fromkeys(records, error)
+                continue
+            for key in records:
+                self._changed(key)
+        return failed
+
+    def _append(self, stored: StoredStates, *records: CoordinatorRecord) -> None:
+        unsynced = stored.append_all(records, self._clock.now_ms())
+        if unsynced is not None:
+            if not self._unsynced:
+                self._clock.call_later_ms(0, self._sync_rest)
+            self._unsynced[unsynced] = None
+
+    def _sync_rest(self) -> None:
+        logs = self.take_unsynced()
+        if logs:
+            self._sync(logs, lambda _: None)
+
+    # From time to time
+
+    def _schedule(self, what: str, interval_ms: int, work: Callable[[], None]) -> None:
+        def run() -> None:
+            self._schedule(what, interval_ms, work)
+            work()
+
+        self._timers[what] = self._clock.call_later_ms(interval_ms, run)
+
+    def _prune(self) -> None:
+        """What says it again must be safe first: the power may go behind the cut."""
+        found = {stored: stored.first_needed_offset() for stored in self._store.usable()}
+        logs = {
+            stored.partition.log: (stored, offset) for stored, offset in found.items() if offset > stored.partition.log.log_start_offset
+        }
+
+        def cut(failures: Container[PartitionLog]) -> None:
+            for log, (stored, offset) in logs.items():
+                if log not in failures and stored.is_usable:
+                    self._cut(stored, offset)
+
+        if logs:
+            self._sync([*logs], cut)
+
+    def _cut(self, stored: StoredStates, offset: int) -> None:
+        try:
+            stored.partition.advance_log_start_offset(offset)
+        except KafkaError as error:
+            _LOG.warning("%s-%d could not be pruned: %s", SHARE_GROUP_STATE_TOPIC, stored.partition.index, error)
+
+    def _snapshot(self) -> None:
+        interval_ms = self._config.share_coordinator_cold_partition_snapshot_interval_ms
+        for stored in self._store.usable():
+            now_ms = self._clock.now_ms()
+            try:
+                stored.append_all(stored.states.cold_snapshots(now_ms, interval_ms), now_ms)
+            except KafkaError as error:
+                _LOG.warning("%s-%d has no new snapshots: %s", SHARE_GROUP_STATE_TOPIC, stored.partition.index, error)
+
+    def _delete_orphans(self, _topic: str) -> None:
+        for stored in self._store.usable():
+            self._store.delete_orphans(stored)
+
+    def _check_all(self, group_id: str, partitions: Sequence[tuple[UUID, int]]) -> None:
+        """Nothing is done before everything can be: CoordinatorLoadInProgress, NotCoordinator."""
+        for each in partitions:
+            self._stored(StateKey(group_id, *each))
+
+    def _stored(self, key: StateKey) -> StoredStates:
+        return self._store.at(partition_of(key.coordinator_key, self._store.partition_count))
+
+    def _changed(self, key: StateKey) -> None:
+        for hear in self.on_changed:
+            hear(key)
+
+
+def _value(work: Callable[[T], StateSummary], asked: T) -> StateSummary | KafkaError:
+    try:
+        return work(asked)
+    except KafkaError as error:
+        return error

@@ -1,0 +1,155 @@
+"""What is said about a share partition, which is a partition of a topic as one share group reads it.
+
+Share partitions as records of `__share_group_state`, and back; what they look like is schemas/internal/share_state_records.py.
+
+The end of one is a tombstone of its snapshot. Source: ShareCoordinatorRecordHelpers of Apache Kafka 4.3.1.
+"""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple, Self
+from uuid import UUID
+
+from minibroker.coordinator.record_frame import CoordinatorRecord
+from minibroker.coordinator.share_state.state_batches import NO_OFFSET, StateBatch
+from minibroker.schemas.internal import share_state_records as schema
+from minibroker.schemas.internal.share_state_records import ShareSnapshotKey, ShareUpdateKey
+
+NO_EPOCH: Final = -1  #: asks for no check
+NO_COUNT: Final = -1  #: not known
+_MAX_ID_LENGTH: Final = 24  #: of a topic id as text
+
+
+class StateKey(NamedTuple):
+    """Which share partition."""
+
+    group_id: str
+    topic_id: UUID
+    partition: int
+
+    @classmethod
+    def of(cls, key: ShareSnapshotKey | ShareUpdateKey) -> Self:
+        """The key of a record."""
+        return cls(key.group_id, key.topic_id, key.partition)
+
+    @classmethod
+    def parse(cls, coordinator_key: str) -> Self:
+        """The other way; ValueError. A group id may have colons."""
+        group_id, topic_id, partition = coordinator_key.rsplit(":", 2)
+        if not group_id.strip() or len(topic_id) > _MAX_ID_LENGTH:
+            raise ValueError(f"no share partition: {coordinator_key}")
+        return cls(group_id, UUID(bytes=urlsafe_b64decode(topic_id + "=" * (-len(topic_id) % 4))), int(partition))
+
+    @property
+    def coordinator_key(self) -> str:
+        """What says where its state lives, and what FindCoordinator is asked for."""
+        return f"{self.group_id}:{urlsafe_b64encode(self.topic_id.bytes).rstrip(b'=').decode()}:{self.partition}"
+
+
+class ShareState(NamedTuple):
+    """All that the log says of a share partition."""
+
+    snapshot_epoch: int  #: how many snapshots there were before
+    state_epoch: int  #: of the group when it was initialized
+    leader_epoch: int  #: of the partition, when it was read last
+    start_offset: int  #: NO_OFFSET: where share.auto.offset.reset says
+    delivery_complete_count: int  #: offsets from start_offset on that nobody gets any more
+    batches: Sequence[StateBatch]  #: in order, without overlaps
+    create_timestamp_ms: int
+    write_timestamp_ms: int  #: differs from create_timestamp_ms when the snapshot only repeats an older one
+
+
+class InitialState(NamedTuple):
+    """A share partition that begins, or begins anew elsewhere."""
+
+    topic_id: UUID
+    partition: int
+    state_epoch: int
+    start_offset: int  #: NO_OFFSET: where share.auto.offset.reset says, when it is fetched for the first time
+
+
+class StateUpdate(NamedTuple):
+    """What became of records of a share partition."""
+
+    state_epoch: int
+    leader_epoch: int
+    start_offset: int  #: NO_OFFSET: as before
+    delivery_complete_count: int
+    batches: Sequence[StateBatch]
+
+
+class StateSummary(NamedTuple):
+    """How far a group is in a partition; by default, what is told of one that is not known."""
+
+    state_epoch: int = 0
+    leader_epoch: int = 0
+    start_offset: int = NO_OFFSET
+    delivery_complete_count: int = NO_COUNT
+
+
+_VERSION = 0
+_TOMBSTONE = -1
+
+
+def snapshot_record(key: StateKey, state: ShareState) -> CoordinatorRecord:
+    """All that is known."""
+    value = schema.ShareSnapshotValue(
+        snapshot_epoch=state.snapshot_epoch,
+        state_epoch=state.state_epoch,
+        leader_epoch=state.leader_epoch,
+        start_offset=state.start_offset,
+        delivery_complete_count=state.delivery_complete_count,
+        create_timestamp=state.create_timestamp_ms,
+        write_timestamp=state.write_timestamp_ms,
+        state_batches=_batches(state.batches),
+    )
+    return CoordinatorRecord(_snapshot_key(key), value, _VERSION)
+
+
+def update_record(
+    key: StateKey, snapshot_epoch: int, leader_epoch: int, update: StateUpdate, batches: Iterable[StateBatch]
+) -> CoordinatorRecord:
+    """What is new since the snapshot of that epoch; `batches` are those of `update`, without overlaps."""
+    value = schema.ShareUpdateValue(
+        snapshot_epoch=snapshot_epoch,
+        leader_epoch=leader_epoch,
+        start_offset=update.start_offset,
+        delivery_complete_count=update.delivery_complete_count,
+        state_batches=_batches(batches),
+    )
+    update_key = schema.ShareUpdateKey(group_id=key.group_id, topic_id=key.topic_id, partition=key.partition)
+    return CoordinatorRecord(update_key, value, _VERSION)
+
+
+def state_tombstone(key: StateKey) -> CoordinatorRecord:
+    """The share partition is gone."""
+    return CoordinatorRecord(_snapshot_key(key), None, _TOMBSTONE)
+
+
+def snapshot_of(value: schema.ShareSnapshotValue) -> ShareState:
+    """What a snapshot says."""
+    return ShareState(
+        snapshot_epoch=value.snapshot_epoch,
+        state_epoch=value.state_epoch,
+        leader_epoch=value.leader_epoch,
+        start_offset=value.start_offset,
+        delivery_complete_count=value.delivery_complete_count,
+        batches=tuple(batches_of(value)),
+        create_timestamp_ms=value.create_timestamp,
+        write_timestamp_ms=value.write_timestamp,
+    )
+
+
+def batches_of(value: schema.ShareSnapshotValue | schema.ShareUpdateValue) -> list[StateBatch]:
+    """The ranges of offsets in a record."""
+    return [StateBatch(each.first_offset, each.last_offset, each.delivery_state, each.delivery_count) for each in value.state_batches]
+
+
+def _snapshot_key(key: StateKey) -> schema.ShareSnapshotKey:
+    return schema.ShareSnapshotKey(group_id=key.group_id, topic_id=key.topic_id, partition=key.partition)
+
+
+def _batches(batches: Iterable[StateBatch]) -> list[schema.StateBatch]:
+    return [schema.StateBatch(**each._asdict()) for each in batches]

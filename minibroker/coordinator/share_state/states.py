@@ -1,0 +1,223 @@
+"""What one partition of `__share_group_state` says: the state of share partitions, as records of snapshots and updates.
+
+A share partition is a partition of a topic as one share group reads it. Each request that changes something is one record, which says
+it all again (a snapshot) or what is new (an update):
+
+    request      record                                            INVALID_REQUEST    FENCED_...
+    initialize   snapshot, of the next epoch (the first is 0)                         STATE_EPOCH, if it is lower
+    write        update; after `updates_per_snapshot` a snapshot   not initialized    LEADER_EPOCH, STATE_EPOCH, if they are lower
+    read         update if the leader epoch is higher, else none   not initialized    LEADER_EPOCH, if it is lower
+    summary      none; of an unknown one: nothing is known
+    delete       tombstone of the snapshot; of an unknown one none
+
+All of them: UNKNOWN_TOPIC_OR_PARTITION where there is no such partition, INVALID_REQUEST for a negative one. An epoch of -1 asks for no
+check.
+
+Invariant: this is pure. A record that is returned has no effect before it is replayed, behind its append.
+
+Source: ShareCoordinatorShard, ShareGroupOffset, ShareCoordinatorOffsetsManager of Apache Kafka 4.3.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from uuid import UUID
+
+from minibroker.coordinator.record_frame import CoordinatorRecord
+from minibroker.coordinator.share_state.records import (
+    NO_COUNT,
+    NO_EPOCH,
+    InitialState,
+    ShareState,
+    StateKey,
+    StateSummary,
+    StateUpdate,
+    batches_of,
+    snapshot_of,
+    snapshot_record,
+    state_tombstone,
+    update_record,
+)
+from minibroker.coordinator.share_state.state_batches import NO_OFFSET, combine
+from minibroker.errors import (
+    FencedLeaderEpoch,
+    FencedStateEpoch,
+    InvalidRequest,
+    UnknownTopicOrPartition,
+)
+from minibroker.schemas.internal.share_state_records import ShareSnapshotKey, ShareUpdateKey, ShareUpdateValue
+
+
+class _Kept:
+    """One share partition. Written by States.replay."""
+
+    __slots__ = ("leader_epoch", "snapshot_offset", "state", "state_epoch", "update_count")
+
+    def __init__(self, state: ShareState) -> None:
+        self.state = state
+        self.leader_epoch = state.leader_epoch  #: the highest that was seen
+        self.state_epoch = state.state_epoch  #: the highest that was seen
+        self.update_count = 0  #: since the last snapshot
+        self.snapshot_offset = NO_OFFSET  #: of the record of the last snapshot
+
+
+class States:
+    """The share partitions of one partition of the topic. `exists` says whether a topic has a partition, by id and index."""
+
+    def __init__(self, exists: Callable[[UUID, int], bool], updates_per_snapshot: Callable[[], int]) -> None:
+        self._exists = exists
+        self._updates_per_snapshot = updates_per_snapshot
+        self._kept: dict[StateKey, _Kept] = {}
+
+    # What is asked
+
+    def initialize(self, group_id: str, initial: InitialState, now_ms: int) -> CoordinatorRecord:
+        """The snapshot with which it begins; FencedStateEpoch and what all raise."""
+        key = StateKey(group_id, initial.topic_id, initial.partition)
+        _check_index(key)
+        kept = self._kept.get(key)
+        if kept is not None and NO_EPOCH != initial.state_epoch < kept.state_epoch:
+            raise FencedStateEpoch
+        self._check_topic(key)
+        state = ShareState(
+            snapshot_epoch=0 if kept is None else kept.state.snapshot_epoch + 1,
+            state_epoch=initial.state_epoch,
+            leader_epoch=0,
+            start_offset=initial.start_offset,
+            delivery_complete_count=NO_COUNT if initial.start_offset == NO_OFFSET else 0,
+            batches=(),
+            create_timestamp_ms=now_ms,
+            write_timestamp_ms=now_ms,
+        )
+        return snapshot_record(key, state)
+
+    def write(self, key: StateKey, update: StateUpdate, now_ms: int) -> CoordinatorRecord:
+        """The record of a change; InvalidRequest, FencedLeaderEpoch, FencedStateEpoch and what all raise."""
+        _check_index(key)
+        kept = self._kept.get(key)
+        if kept is None:
+            raise InvalidRequest("Write operation on uninitialized share partition not allowed.")
+        if NO_EPOCH != update.leader_epoch < kept.leader_epoch:
+            raise FencedLeaderEpoch
+        if NO_EPOCH != update.state_epoch < kept.state_epoch:
+            raise FencedStateEpoch
+        self._check_topic(key)
+        return self._record(key, kept, update, now_ms, leader_epoch=kept.state.leader_epoch)
+
+    def read(self, key: StateKey, leader_epoch: int, now_ms: int) -> tuple[ShareState, CoordinatorRecord | None]:
+        """What is known, and the record that says who asks; InvalidRequest, FencedLeaderEpoch and what all raise."""
+        _check_index(key)
+        kept = self._kept.get(key)
+        if kept is None:
+            raise InvalidRequest("Read operation on uninitialized share partition not allowed.")
+        if NO_EPOCH != leader_epoch < kept.leader_epoch:
+            raise FencedLeaderEpoch
+        self._check_topic(key)
+        state = kept.state
+        if leader_epoch in {NO_EPOCH, kept.leader_epoch}:
+            return state, None
+        update = StateUpdate(state.state_epoch, leader_epoch, state.start_offset, state.delivery_complete_count, ())
+        return state, self._record(key, kept, update, now_ms, leader_epoch=leader_epoch)
+
+    def summary(self, key: StateKey) -> StateSummary:
+        """How far the group is; what all raise."""
+        _check_index(key)
+        self._check_topic(key)
+        kept = self._kept.get(key)
+        if kept is None:
+            return StateSummary()
+        state = kept.state
+        return StateSummary(state.state_epoch, state.leader_epoch, state.start_offset, state.delivery_complete_count)
+
+    def delete(self, key: StateKey) -> CoordinatorRecord | None:
+        """The tombstone; None for one that is not known. What all raise."""
+        _check_index(key)
+        self._check_topic(key)
+        return state_tombstone(key) if key in self._kept else None
+
+    # What is done from time to time
+
+    def orphans(self) -> Iterator[CoordinatorRecord]:
+        """Tombstones of those whose partition is gone."""
+        return (state_tombstone(key) for key in self._kept if not self._exists(key.topic_id, key.partition))
+
+    def cold_snapshots(self, now_ms: int, interval_ms: int) -> list[CoordinatorRecord]:
+        """Snapshots of those that had none for `interval_ms`, so that what is older can be pruned; none when each did so already."""
+        states = {key: kept.state for key, kept in self._kept.items()}
+        if all(each.create_timestamp_ms != each.write_timestamp_ms for each in states.values()):
+            return []
+        return [
+            snapshot_record(key, each._replace(snapshot_epoch=each.snapshot_epoch + 1, write_timestamp_ms=now_ms))
+            for key, each in states.items()
+            if now_ms - each.write_timestamp_ms >= interval_ms
+        ]
+
+    def first_needed_offset(self) -> int | None:
+        """Of the log: what lies below is said again further on. None when nothing is needed."""
+        return min((each.snapshot_offset for each in self._kept.values()), default=None)
+
+    # What the log says
+
+    def replay(self, record: CoordinatorRecord, record_offset: int) -> None:
+        """Take one record, in the order of the log."""
+        if isinstance(record.key, ShareSnapshotKey):
+            self._replay_snapshot(record, record_offset)
+        elif isinstance(record.key, ShareUpdateKey):
+            self._replay_update(StateKey.of(record.key), record.value)
+
+    def _replay_snapshot(self, record: CoordinatorRecord, record_offset: int) -> None:
+        key = StateKey.of(record.key)
+        if record.value is None:
+            self._kept.pop(key, None)
+            return
+        state = snapshot_of(record.value)
+        kept = self._kept.get(key)
+        if kept is None:
+            kept = self._kept[key] = _Kept(state)
+        kept.state = state
+        kept.leader_epoch = max(kept.leader_epoch, state.leader_epoch)
+        kept.state_epoch = max(kept.state_epoch, state.state_epoch)
+        kept.snapshot_offset = record_offset
+        if kept.update_count >= self._updates_per_snapshot():
+            kept.update_count = 0
+
+    def _replay_update(self, key: StateKey, value: ShareUpdateValue | None) -> None:
+        kept = self._kept.get(key)
+        if kept is None or value is None:
+            return  # of what was deleted, or pruned: there is no update without its snapshot
+        state = kept.state
+        start_offset = state.start_offset if value.start_offset == NO_OFFSET else value.start_offset
+        kept.state = state._replace(
+            leader_epoch=state.leader_epoch if value.leader_epoch == NO_EPOCH else value.leader_epoch,
+            start_offset=start_offset,
+            delivery_complete_count=value.delivery_complete_count,
+            batches=tuple(combine(state.batches, batches_of(value), start_offset)),
+        )
+        kept.leader_epoch = max(kept.leader_epoch, value.leader_epoch)
+        kept.update_count += 1
+
+    def _record(self, key: StateKey, kept: _Kept, update: StateUpdate, now_ms: int, *, leader_epoch: int) -> CoordinatorRecord:
+        state = kept.state
+        if kept.update_count < self._updates_per_snapshot():
+            return update_record(key, state.snapshot_epoch, leader_epoch, update, combine((), update.batches, update.start_offset))
+        start_offset = state.start_offset if update.start_offset == NO_OFFSET else update.start_offset
+        snapshot = ShareState(
+            snapshot_epoch=state.snapshot_epoch + 1,
+            state_epoch=state.state_epoch,
+            leader_epoch=leader_epoch,
+            start_offset=start_offset,
+            delivery_complete_count=update.delivery_complete_count,
+            batches=tuple(combine(state.batches, update.batches, start_offset)),
+            create_timestamp_ms=now_ms,
+            write_timestamp_ms=now_ms,
+        )
+        return snapshot_record(key, snapshot)
+
+    def _check_topic(self, key: StateKey) -> None:
+        if not self._exists(key.topic_id, key.partition):
+            raise UnknownTopicOrPartition
+
+
+def _check_index(key: StateKey) -> None:
+    if key.partition < 0:
+        raise InvalidRequest("The partition id cannot be a negative number.")
