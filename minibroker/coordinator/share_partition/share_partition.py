@@ -30,8 +30,8 @@ from minibroker.cluster.partition import Subscribers
 from minibroker.coordinator.share_partition.acknowledging import Acknowledgement, Acknowledging, Change, released_state
 from minibroker.coordinator.share_partition.acquiring import Acquired, Acquisition, Extent, Limits, Wanted
 from minibroker.coordinator.share_partition.in_flight import InFlightRecords
-from minibroker.coordinator.share_state.state_batches import RecordState
 from minibroker.coordinator.share_state.records import ShareState, StateKey, StateUpdate
+from minibroker.coordinator.share_state.state_batches import RecordState
 from minibroker.errors import KafkaError
 
 Persist = Callable[[StateUpdate], None]  #: KafkaError when it is not in the log
