@@ -34,11 +34,10 @@ from minibroker.records.batch import (
     split_batches,
 )
 from minibroker.records.builder import frame_batch
-from minibroker.records.compression import MAX_DECOMPRESSED_BYTES, Compression, compress, decompress
+from minibroker.records.compression import MAX_DECOMPRESSED_BYTES, Compression, compress, decompress, decompressed_pieces
 from minibroker.records.legacy import LegacyBatch, Message, base_offset_of, message_of, messages_in, packed_messages, timestamp_of
 from minibroker.records.legacy_builder import build_message_set, write_message
 from minibroker.records.long_batch import Steps
-from minibroker.records.pieces import decompressed_pieces
 from minibroker.records.record import Record, decode_record, decode_records, encode_record, read_varint
 from minibroker.records.validate import INT64_MAX, ProduceRules, RecordJudge, too_large
 

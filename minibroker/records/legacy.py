@@ -15,7 +15,7 @@ All numbers are big-endian and signed, crc excepted. There are no headers, produ
 A message with a codec in its attributes is a set: no key, and its value are messages of the same layout end to end, compressed together,
 none of which is compressed in turn. Their offsets are absolute in v0; in v1 they count from 0 (gaps stay), and the set's own
 offset is the last one's: base = offset - last inner offset. A set with offset 0, as librdkafka sends it, counts from 0 as well. A v0 set in
-lz4 has the header checksum that the first Java clients computed wrongly (lz4_header.py); readers pass over it.
+lz4 has the header checksum that the first Java clients computed wrongly (codecs/lz4_header.py); readers pass over it.
 
 So `LegacyBatch` is one message or one set: a RecordBatch whose format cannot say most things. base_offset, last_offset_delta and
 record_count of a compressed set are known only after it was decompressed, which the first question for one of them does.
@@ -44,6 +44,7 @@ from minibroker.records.batch import (
     NO_TIMESTAMP,
     RecordBatch,
 )
+from minibroker.records.codecs.lz4_header import with_right_checksum
 from minibroker.records.compression import MAX_DECOMPRESSED_BYTES, Compression, decompress
 from minibroker.records.record import Record
 
@@ -225,8 +226,6 @@ def packed_messages(batch: LegacyBatch) -> tuple[Compression, Buffer]:
         raise InvalidRecord(f"zstd in message format v{batch.magic}, which has no such codec")
     payload: Buffer = batch.payload
     if kind is Compression.LZ4 and batch.magic == MAGIC_V0:
-        from minibroker.records.lz4_header import with_right_checksum  # noqa: PLC0415  hardly ever needed
-
         payload = with_right_checksum(payload)
     return kind, payload
 

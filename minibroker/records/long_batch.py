@@ -20,9 +20,8 @@ from itertools import islice
 from typing import Any, Final, TypeVar
 
 from minibroker.records.batch import COMPRESSION_MASK, HEADER_SIZE, RecordBatch
-from minibroker.records.compression import Compression, compress
+from minibroker.records.compression import Compression, compress, decompressed_pieces
 from minibroker.records.long_walk import Judge, LongWalk
-from minibroker.records.pieces import decompressed_pieces
 from minibroker.records.validate import (
     DEEP_RECORD_COUNT,
     V2_SINCE_PRODUCE,

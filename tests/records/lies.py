@@ -18,7 +18,8 @@ import zstandard
 
 from minibroker.records.batch import HEADER_SIZE
 from minibroker.records.builder import build_batch, sum_batch
-from minibroker.records.compression import XERIAL_HEADER, Compression
+from minibroker.records.codecs.snappy import XERIAL_HEADER
+from minibroker.records.compression import Compression
 from minibroker.records.record import Record, write_varint
 
 HOUR_MS = 3_600_000

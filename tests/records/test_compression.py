@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minibroker.errors import InvalidRecord, UnsupportedCompressionType
-from minibroker.records.compression import XERIAL_HEADER, Compression, compress, decompress
+from minibroker.records.codecs.snappy import XERIAL_HEADER
+from minibroker.records.compression import Compression, compress, decompress
 
 CODECS = [codec for codec in Compression if codec]
 TEXT = b"".join(b"%d: the quick brown fox\n" % number for number in range(4_000))

@@ -11,4 +11,4 @@ def test_codecs_are_imported_at_their_first_use() -> None:
 
     assert "minibroker.records.checksum" in modules
     assert not {"lz4", "lz4.frame", "zstandard", "cramjam", "importlib.metadata", "crc32c"} & {*modules}
-    assert "minibroker.records.zstd_frame" not in modules
+    assert "minibroker.records.codecs.zstd" not in modules

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from minibroker.errors import CorruptMessage, InvalidRecord, KafkaError, UnsupportedCompressionType, UnsupportedForMessageFormat
 from minibroker.records.batch import RecordBatch, TimestampType, read_batch, split_batches
 from minibroker.records.builder import build_batch
+from minibroker.records.codecs.lz4_header import with_old_checksum, with_right_checksum
 from minibroker.records.compression import Compression, decompress
 from minibroker.records.legacy import LegacyBatch, messages_of
 from minibroker.records.legacy_builder import build_message_set, write_message
-from minibroker.records.lz4_header import with_old_checksum, with_right_checksum
 from minibroker.records.record import Record, decode_records
 from tests.golden.capture_legacy import legacy_golden
 

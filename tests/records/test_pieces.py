@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minibroker.errors import InvalidRecord
-from minibroker.records.compression import AT_ONCE_BYTES, Compression, compress, decompress, parts_max
-from minibroker.records.pieces import PIECE_BYTES, decompressed_pieces, joined
+from minibroker.records.codecs.limits import AT_ONCE_BYTES, PIECE_BYTES, parts_max
+from minibroker.records.compression import Compression, compress, decompress, decompressed_pieces
 from tests.support.opcodes import count_opcodes
 from tests.support.payload_attacks import MANY_PARTS, gzip_of_large_names, zeros
 
@@ -134,7 +134,7 @@ def test_pieces_and_the_whole_agree_on_damage(kind: Compression, data: st.DataOb
         payload[data.draw(st.integers(0, len(payload) - 1))] = data.draw(st.integers(0, 255))
     del payload[data.draw(st.integers(1, len(payload))) :]
     outcomes: list[bytes | None] = []
-    for read in (decompress, lambda *given, max_bytes: joined(decompressed_pieces(*given, max_bytes=max_bytes))):
+    for read in (decompress, lambda *given, max_bytes: b"".join(decompressed_pieces(*given, max_bytes=max_bytes))):
         try:
             outcomes.append(read(kind, payload, max_bytes=50_000))
         except InvalidRecord:

@@ -10,7 +10,8 @@ import lz4.frame
 import zstandard
 from cramjam import snappy
 
-from minibroker.records.compression import XERIAL_HEADER, Compression, compress
+from minibroker.records.codecs.snappy import XERIAL_HEADER
+from minibroker.records.compression import Compression, compress
 from minibroker.records.record import Record, encode_record
 
 EMPTY_GZIP_MEMBER = gzip.compress(b"", mtime=0)

@@ -1,4 +1,4 @@
-"""Where a zstd frame ends and how large it can become, told from its block headers before a byte is decompressed.
+"""zstd: RFC 8878; several frames and skippable frames are read as one payload.
 
     Frame             magic 28 B5 2F FD, header (2..14 bytes), blocks, 4 bytes of checksum when the header says so
     Block             3 bytes, little-endian: bit 0 last, bits 1-2 type, bits 3-23 size; then the content
@@ -6,14 +6,25 @@
                       block's maximum when decompressed   3 reserved
     Skippable frame   magic 5x 2A 4D 18, little-endian uint32 size, so many bytes that mean nothing
 
-A block's maximum is 128 KiB, or the window where that is smaller. This module exists because the library's one-shot call needs a size
-where the header has none (the Java client's frames have none), its streams do not tell an early end from a good one, and headers lie.
+A block's maximum is 128 KiB, or the window where that is smaller. `measure_frame` finds from the block headers where a frame ends and how
+large its content can be, before anything is decompressed. The library cannot do that: its one-shot call needs a size where the header has
+none (frames of the Java client have none), its streams do not report a truncated frame, and a size in a header may be wrong.
 Source: RFC 8878, sections 3.1.1 and 3.1.2.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+import zstandard
+
+from minibroker.records.codecs.limits import PIECE_BYTES, broken, parts_max, too_large, too_many_parts
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+_DEFAULT_LEVEL = 3
 
 FRAME_MAGIC = b"\x28\xb5\x2f\xfd"
 SKIPPABLE_MAGIC_TAIL = b"\x2a\x4d\x18"
@@ -24,9 +35,55 @@ DICTIONARY_ID_BYTES = (0, 1, 2, 4)
 
 RAW, RLE, COMPRESSED = 0, 1, 2
 
+#: Decompressors that are not in use: creating one costs 8 us, and two threads must not share one. One that failed is dropped.
+_idle: list[zstandard.ZstdDecompressor] = []
+
+
+def compress(data: Buffer, level: int | None) -> bytes:
+    """Compress into one frame; `level` is -131072 to 22, None for Kafka's default."""
+    return zstandard.ZstdCompressor(level=_DEFAULT_LEVEL if level is None else level).compress(memoryview(data))
+
+
+def decompress_at_once(data: memoryview, max_bytes: int) -> bytes | None:
+    """Return the content of one frame; None if `pieces` has to decompress several. Raises InvalidRecord."""
+    decompressor = _idle.pop() if _idle else zstandard.ZstdDecompressor()
+    try:
+        end, size_bound, is_exact, _ = measure_frame(data, 0, parts_max(len(data)))
+        if end < len(data):
+            return None
+        if is_exact and size_bound > max_bytes:
+            raise too_large("zstd", max_bytes)
+        # The library relies on a size in the header and fails above `max_output_size` if there is no size.
+        content = decompressor.decompress(data, max_output_size=min(size_bound, max_bytes)) if size_bound else b""
+    except (ValueError, IndexError, zstandard.ZstdError) as error:
+        raise broken("zstd", f"{error}, with a bound of {max_bytes} bytes") from None
+    _idle.append(decompressor)
+    return content
+
+
+def pieces(data: memoryview, max_bytes: int) -> Iterator[bytes]:
+    """Yield the content of all frames. Raises InvalidRecord."""
+    decompressor = zstandard.ZstdDecompressor(max_window_size=MAX_WINDOW_BYTES)  # not an idle one: it would keep a large window
+    position, parts = 0, parts_max(len(data))
+    while position < len(data):
+        try:
+            frame = measure_frame(data, position, parts)
+            parts -= frame.part_count
+            if frame.is_exact and frame.size_bound > max_bytes:
+                raise too_large("zstd", max_bytes)  # before there is a window of that size
+            if frame.size_bound:
+                with decompressor.stream_reader(data[position : frame.end]) as reader:
+                    while piece := reader.read(PIECE_BYTES):
+                        yield piece
+        except (ValueError, IndexError, zstandard.ZstdError) as error:
+            raise broken("zstd", error) from None
+        position = frame.end
+        if parts <= 0 and position < len(data):
+            raise too_many_parts("zstd", len(data))
+
 
 class ZstdFrame(NamedTuple):
-    """One frame inside a payload: it ends before `end`, and becomes `size_bound` bytes, or at most so many unless `is_exact`."""
+    """One frame in a payload: it ends before `end`; its content has `size_bound` bytes if `is_exact`, else at most so many."""
 
     end: int
     size_bound: int
@@ -35,7 +92,7 @@ class ZstdFrame(NamedTuple):
 
 
 def measure_frame(data: memoryview, position: int, max_parts: int) -> ZstdFrame:
-    """The frame at `position`. A skippable one holds 0 bytes.
+    """Return the frame at `position`. The content of a skippable one has 0 bytes.
 
     Raises ValueError or IndexError when it is broken, ends early, or has more than `max_parts` parts.
     """
@@ -70,7 +127,7 @@ def measure_frame(data: memoryview, position: int, max_parts: int) -> ZstdFrame:
 
 
 def _walk_blocks(data: memoryview, position: int, max_block_bytes: int, max_count: int) -> tuple[int, int, int]:
-    """Where the last block ends, how much all of them can hold, and how many there are."""
+    """Return the end of the last block, the largest size of all contents, and the number of blocks."""
     size_bound = 0
     for count in range(1, max_count + 1):
         header = _little(data, position, 3)
