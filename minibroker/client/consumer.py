@@ -19,9 +19,10 @@ from minibroker.client.errors import BrokerUnreachable, check, refusal
 from minibroker.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED, FoundOffset, list_offsets
 from minibroker.client.topics import check_topic_id, topic_id_of
 from minibroker.errors import CorruptMessage, KafkaError, OffsetOutOfRange, UnknownTopicOrPartition
-from minibroker.records.batch import RecordBatch, TimestampType, split_batches
+from minibroker.records.any_format import decode_records, split_batches
+from minibroker.records.batch import RecordBatch, TimestampType
 from minibroker.records.control import ControlType, parse_control_key
-from minibroker.records.record import Record, decode_records
+from minibroker.records.record import Record
 from minibroker.schemas import k01_fetch, k03_metadata
 from minibroker.wire.schema import NIL_UUID
 

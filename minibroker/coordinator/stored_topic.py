@@ -44,9 +44,10 @@ from minibroker.errors import (
     WireError,
 )
 from minibroker.log.partition_log import PartitionLog
-from minibroker.records.batch import RecordBatch, split_batches
+from minibroker.records.any_format import decode_records, split_batches
+from minibroker.records.batch import RecordBatch
 from minibroker.records.builder import build_batch
-from minibroker.records.record import Record, decode_records
+from minibroker.records.record import Record
 
 READS_AT_ONCE: Final = 4  #: by the request that asks first
 RECORDS_A_BATCH: Final = 1_000  #: of those that need not be in one

@@ -1,4 +1,4 @@
-"""Steps of records (records/long_batch.py) as slices of a request: what may be done elsewhere is done in a worker thread.
+"""Steps of records (records/steps.py) as slices of a request: what may be done elsewhere is done in a worker thread.
 
 At most ACTIVE_MAX long batches are worked on at the same time, and the others wait in their order: a window of zstd, or a payload that is
 compressed again, may take 100 MB each.
@@ -15,7 +15,7 @@ from minibroker.dispatch.delayed import Delayed
 
 if TYPE_CHECKING:
     from minibroker.background import Background
-    from minibroker.records.long_batch import Steps
+    from minibroker.records.steps import Steps
 
 ACTIVE_MAX: Final = 1  #: long batches of all clients that are worked on
 

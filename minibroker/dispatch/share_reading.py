@@ -16,9 +16,9 @@ from minibroker.cluster.partition import Partition
 from minibroker.dispatch.context import RequestContext
 from minibroker.errors import KafkaError, KafkaStorageError
 from minibroker.log.results import IsolationLevel
-from minibroker.records.batch import RecordBatch, split_batches
+from minibroker.records.any_format import decode_records, split_batches
+from minibroker.records.batch import RecordBatch
 from minibroker.records.control import ControlType, parse_control_key
-from minibroker.records.record import decode_records
 from minibroker.wire.schema import Buffer
 
 if TYPE_CHECKING:

@@ -44,7 +44,7 @@ from minibroker.errors import (
 )
 from minibroker.log.partition_log import PartitionLog
 from minibroker.records.batch import HEADER_SIZE, MAGIC_V2
-from minibroker.records.validate import LongBatch
+from minibroker.records.steps import LongBatch
 from minibroker.schemas import k00_produce as schema
 from minibroker.wire.schema import Buffer, constructor
 

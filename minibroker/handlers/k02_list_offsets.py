@@ -33,7 +33,7 @@ from minibroker.errors import InvalidRequest, KafkaError, UnknownServerError, Un
 from minibroker.log.old_readers import offsets_before
 from minibroker.log.partition_log import PartitionLog
 from minibroker.log.results import IsolationLevel
-from minibroker.records.validate import LongBatch
+from minibroker.records.steps import LongBatch
 from minibroker.schemas import k02_list_offsets as schema
 from minibroker.wire.schema import constructor
 
@@ -88,7 +88,7 @@ def list_offsets(ctx: RequestContext, request: schema.Request) -> schema.Respons
 
 
 def _list_in_slices(ctx: RequestContext, request: schema.Request, doubled: frozenset[tuple[str, int]]) -> Steps:
-    """One partition after the other: logs that were never used are opened, and long batches (records/long_batch.py) walked in slices."""
+    """One partition after the other: logs that were never used are opened, and long batches (records/steps.py) walked in slices."""
     topics: list[schema.TopicResult] = []
     for topic in request.topics:
         results: list[schema.PartitionResult] = []

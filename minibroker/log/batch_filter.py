@@ -26,6 +26,7 @@ from minibroker.errors import CorruptMessage
 from minibroker.log.cleaned_transactions import CleanedTransactions
 from minibroker.log.log_config import LONG_MAX
 from minibroker.log.offset_map import OffsetMap
+from minibroker.records.any_format import decode_records
 from minibroker.records.batch import (
     COMPRESSION_MASK,
     CONTROL_FLAG,
@@ -42,7 +43,6 @@ from minibroker.records.builder import build_batch, sum_batch
 from minibroker.records.compression import compress
 from minibroker.records.control import ControlType, parse_control_key
 from minibroker.records.key_walk import Span, join_spans, map_key, shift_timestamps, spans_at, spans_without, timestamp_deltas, walk_keys
-from minibroker.records.record import decode_records
 from minibroker.storage.raw_batches import RawBatch
 
 _TRANSACTION_FLAGS: Final = TRANSACTIONAL_FLAG | CONTROL_FLAG

@@ -29,8 +29,8 @@ from minibroker.log.offset_map import OffsetMap
 from minibroker.log.producer_state import Producer
 from minibroker.log.segments import Segments
 from minibroker.log.swapping import remove_cleaned
+from minibroker.records.any_format import decode_records
 from minibroker.records.batch import CONTROL_FLAG, MAGIC_V2, TRANSACTIONAL_FLAG
-from minibroker.records.record import decode_records
 from minibroker.storage.files import READ_ONLY, Files
 from minibroker.storage.log_file_names import LOG, OFFSET_INDEX, TIME_INDEX, file_name
 from minibroker.storage.raw_batches import RawBatch, read_raw

@@ -17,10 +17,11 @@ from __future__ import annotations
 from minibroker.errors import CorruptMessage, InvalidRecord, KafkaError
 from minibroker.log.partition_log import PartitionLog
 from minibroker.log.results import IsolationLevel
-from minibroker.records.batch import RecordBatch, split_batches
+from minibroker.records.any_format import split_batches
+from minibroker.records.batch import RecordBatch
 from minibroker.records.compression import Compression
-from minibroker.records.long_batch import Steps
-from minibroker.records.validate import AT_ONCE_CONTENT, LongBatch
+from minibroker.records.steps import LongBatch, Steps
+from minibroker.records.validate import AT_ONCE_CONTENT
 from minibroker.wire.schema import Buffer
 
 CONVERTED_COUNT = 1000

@@ -43,7 +43,8 @@ from minibroker.log.transactions import OpenTransaction
 from minibroker.log.write_times import WriteTimes
 from minibroker.records.batch import NO_TIMESTAMP, RecordBatch, assign_offsets, stamp_log_append_time
 from minibroker.records.control import EndTransactionMarker, build_end_transaction_batch
-from minibroker.records.long_batch import Steps, validate_in_steps
+from minibroker.records.long_batch import validate_in_steps
+from minibroker.records.steps import Steps
 from minibroker.records.validate import validate_at_once
 from minibroker.storage.files import Files
 from minibroker.storage.log_file_names import delete_folder_name

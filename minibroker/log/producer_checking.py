@@ -13,9 +13,9 @@ from typing import NamedTuple
 from minibroker.errors import CorruptLogError, KafkaError
 from minibroker.log.findings import ERROR, WARNING, Findings
 from minibroker.log.producer_state import ProducerState
+from minibroker.records.any_format import decode_records
 from minibroker.records.batch import CONTROL_FLAG, TRANSACTIONAL_FLAG, RecordBatch
 from minibroker.records.control import ControlType, parse_control_key
-from minibroker.records.record import decode_records
 from minibroker.storage import producer_snapshot, transaction_index
 from minibroker.storage.files import Files, read_all
 from minibroker.storage.log_file_names import LOG, SNAPSHOT, TRANSACTION_INDEX, file_name

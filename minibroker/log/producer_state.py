@@ -39,9 +39,9 @@ from minibroker.errors import (
     UnknownProducerId,
 )
 from minibroker.log.transactions import CompletedTransaction, OpenTransactions
+from minibroker.records.any_format import decode_records
 from minibroker.records.batch import CONTROL_FLAG, INT32_MAX, NO_PRODUCER_EPOCH, NO_SEQUENCE, TRANSACTIONAL_FLAG, RecordBatch
 from minibroker.records.control import ControlType, EndTransactionMarker
-from minibroker.records.record import decode_records
 from minibroker.storage.producer_snapshot import ProducerEntry
 from minibroker.storage.transaction_index import AbortedTxn
 

@@ -11,7 +11,7 @@ from minibroker.log.aborted_transactions import AbortedTransactions
 from minibroker.log.loading import LoadedLog
 from minibroker.log.log_failures import LogFailures
 from minibroker.log.results import AbortedTransaction, EpochEndOffset, IsolationLevel, TimestampOffset
-from minibroker.records.long_batch import Steps
+from minibroker.records.steps import Steps
 from minibroker.storage.file_slice import FileSlice
 from minibroker.storage.segment import Segment
 
@@ -122,7 +122,7 @@ class ReadableLog(LogFailures):
             raise self._failed(error) from error
 
     def finding_timestamp(self, timestamp_ms: int) -> Steps[TimestampOffset | None]:
-        """Find in steps (records/long_batch.py) what `offset_for_timestamp` returns."""
+        """Find in steps (records/steps.py) what `offset_for_timestamp` returns."""
         start_offset = self.log_start_offset
         while True:
             try:

@@ -13,8 +13,9 @@ from minibroker.errors import CorruptMessage, KafkaError
 from minibroker.log.findings import ERROR, WARNING, Finding, Findings
 from minibroker.log.index_checking import OffsetIndexCheck, TimeIndexCheck
 from minibroker.log.producer_checking import ProducerCheck
-from minibroker.records.batch import LOG_OVERHEAD, RecordBatch, read_batch
-from minibroker.records.record import Record, decode_records
+from minibroker.records.any_format import decode_records, read_batch
+from minibroker.records.batch import LOG_OVERHEAD, RecordBatch
+from minibroker.records.record import Record
 from minibroker.storage.files import READ_ONLY, Files
 from minibroker.storage.log_file_names import LOG, OFFSET_INDEX, TIME_INDEX, file_name
 from minibroker.storage.segment import MAX_RELATIVE_OFFSET

@@ -17,10 +17,9 @@ from minibroker.errors import InvalidRecord
 from minibroker.log.results import TimestampOffset
 from minibroker.log.segments import Segments
 from minibroker.records import time_walk
+from minibroker.records.any_format import decode_records
 from minibroker.records.batch import MAGIC_POSITION, MAGIC_V2
-from minibroker.records.long_batch import Steps, finished
-from minibroker.records.record import decode_records
-from minibroker.records.validate import LongBatch
+from minibroker.records.steps import LongBatch, Steps, finished
 from minibroker.storage.batch_scan import BatchHeader
 from minibroker.storage.segment import Segment
 

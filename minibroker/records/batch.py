@@ -20,7 +20,7 @@
 All numbers are big-endian and signed, crc excepted. Sources: KIP-98, org.apache.kafka.common.record.DefaultRecordBatch.
 
 Formats v0 and v1 share the first 17 bytes but for what lies at 12. `RecordBatch` refuses a batch of theirs with
-UnsupportedForMessageFormat, never with CorruptMessage; `read_batch` and `split_batches` see it as a `LegacyBatch` (legacy.py).
+UnsupportedForMessageFormat, never with CorruptMessage; any_format.py reads it as a `LegacyBatch`.
 
 What owns the bytes: the view keeps a memoryview and never copies. `assign_offsets` and `stamp_log_append_time` write into it;
 a view made before them shows what was there before.
@@ -28,7 +28,6 @@ a view made before them shows what was there before.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from enum import IntEnum
 from struct import Struct
 from typing import TYPE_CHECKING
@@ -239,42 +238,6 @@ def _unreadable(view: memoryview, position: int) -> CorruptMessage | Unsupported
     if size > remaining:
         return CorruptMessage(f"torn record batch at position {position}: {remaining} of {size} bytes")
     return UnsupportedForMessageFormat(f"message format v{magic} at position {position}")
-
-
-def read_batch(data: Buffer, position: int = 0) -> RecordBatch:
-    """The batch at `position`, of whatever format: CorruptMessage when there is no whole one."""
-    view = memoryview(data)
-    if len(view) > position + MAGIC_POSITION and view[position + MAGIC_POSITION] < MAGIC_V2:
-        from minibroker.records.legacy import LegacyBatch  # noqa: PLC0415  it imports this module, and is seldom needed
-
-        return LegacyBatch(view, position)
-    return RecordBatch(view, position)
-
-
-def split_batches(data: Buffer, *, allow_partial: bool = False) -> Iterator[RecordBatch]:
-    """Yield the batches that lie end to end in `data`, of whatever format, CRC unchecked.
-
-    Raises CorruptMessage at the first position without a whole batch. With `allow_partial` a batch that `data` cuts off at its end
-    finishes the iteration instead, as in a Fetch response or a read of so many bytes from a segment; impossible lengths still raise.
-    """
-    view = memoryview(data)
-    position, end = 0, len(view)
-    while position < end:
-        if allow_partial and _is_cut_off(view, position, end - position):
-            return
-        batch = read_batch(view, position)
-        yield batch
-        position += batch.size
-
-
-def _is_cut_off(view: memoryview, position: int, remaining: int) -> bool:
-    """Whether the bytes that remain may be the beginning of a batch that goes on behind them."""
-    if remaining < LOG_OVERHEAD:
-        return True
-    batch_length: int = _unpack_length(view, position + 8)[0]
-    may_be_legacy = remaining <= MAGIC_POSITION or view[position + MAGIC_POSITION] < MAGIC_V2
-    least = MIN_LEGACY_SIZE if may_be_legacy else HEADER_SIZE
-    return batch_length >= least - LOG_OVERHEAD and remaining < LOG_OVERHEAD + batch_length
 
 
 def assign_offsets(data: memoryview, base_offset: int, partition_leader_epoch: int) -> None:

@@ -22,6 +22,7 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from minibroker.errors import CorruptMessage, InvalidRecord, InvalidTimestamp, MessageTooLarge, UnsupportedCompressionType
+from minibroker.records.any_format import decode_records, split_batches
 from minibroker.records.batch import (
     HEADER_SIZE,
     LOG_APPEND_TIME_FLAG,
@@ -31,14 +32,13 @@ from minibroker.records.batch import (
     NO_SEQUENCE,
     NO_TIMESTAMP,
     RecordBatch,
-    split_batches,
 )
 from minibroker.records.builder import frame_batch
 from minibroker.records.compression import MAX_DECOMPRESSED_BYTES, Compression, compress, decompress, decompressed_pieces
 from minibroker.records.legacy import LegacyBatch, Message, base_offset_of, message_of, messages_in, packed_messages, timestamp_of
 from minibroker.records.legacy_builder import build_message_set, write_message
-from minibroker.records.long_batch import Steps
-from minibroker.records.record import Record, decode_record, decode_records, encode_record, read_varint
+from minibroker.records.record import Record, decode_record, encode_record, read_varint
+from minibroker.records.steps import Steps
 from minibroker.records.validate import INT64_MAX, ProduceRules, RecordJudge, too_large
 
 if TYPE_CHECKING:

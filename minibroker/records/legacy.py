@@ -111,10 +111,10 @@ class LegacyBatch(RecordBatch):
     if not TYPE_CHECKING:  # it would make every misspelt attribute an int
 
         def __getattr__(self, name: str) -> Any:
-            """What only the records of a compressed set tell; InvalidRecord and CorruptMessage as `decode_legacy`."""
+            """What only the records of a compressed set tell; InvalidRecord and CorruptMessage as `LegacyBatch.decode`."""
             if name not in _COMPUTED:
                 raise AttributeError(name)
-            records = list(decode_legacy(self))
+            records = list(self.decode())
             self.last_offset_delta = records[-1].offset - records[0].offset
             self.base_offset = self.offset - self.last_offset_delta  # also in v0, where a damaged offset shows by that
             self.record_count = len(records)
@@ -138,20 +138,24 @@ class LegacyBatch(RecordBatch):
         """The offset after this batch."""
         return self.offset + 1
 
+    def decode(self, *, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> Iterator[Record]:
+        """Yield the records with absolute offsets and effective timestamps.
+
+        Args:
+            max_bytes: bounds the decompression.
+
+        Raises:
+            InvalidRecord: something does not add up.
+            CorruptMessage: the CRC of a message inside a set is wrong.
+        """
+        yield from records_of(self, messages_of(self, max_bytes=max_bytes))
+
     def check_crc(self) -> bool:
         """Whether the bytes from magic to the end are those that the writer summed."""
         return crc32(self.data[MAGIC_POSITION:]) == self.crc
 
     def __repr__(self) -> str:
         return f"LegacyBatch(offset={self.offset}, size={self.size}, magic={self.magic}, attributes={self.attributes:#x})"
-
-
-def decode_legacy(batch: LegacyBatch, *, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> Iterator[Record]:
-    """Yield the records of `batch`, with absolute offsets and the timestamps that hold.
-
-    Raises InvalidRecord for what does not add up, CorruptMessage for a wrong CRC inside; `max_bytes` bounds the decompression.
-    """
-    yield from records_of(batch, messages_of(batch, max_bytes=max_bytes))
 
 
 def records_of(batch: LegacyBatch, messages: list[Message]) -> Iterator[Record]:
@@ -176,7 +180,7 @@ def timestamp_of(batch: LegacyBatch, message: Message) -> int:
 
 
 def messages_of(batch: LegacyBatch, *, max_bytes: int = MAX_DECOMPRESSED_BYTES, may_be_torn: bool = True) -> list[Message]:
-    """Return the messages inside a compressed set, at least one, or the one that `batch` is itself; errors as `decode_legacy`.
+    """Return the messages inside a compressed set, at least one, or the one that `batch` is itself; errors as `LegacyBatch.decode`.
 
     `may_be_torn`: a partial message after the whole ones is passed over, as Kafka's readers do, else InvalidRecord.
     """

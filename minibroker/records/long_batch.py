@@ -13,15 +13,16 @@ Memory besides the batch: two megabytes; where the topic recompresses, the conte
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from io import BytesIO
 from itertools import islice
-from typing import Any, Final, TypeVar
+from typing import Final
 
 from minibroker.records.batch import COMPRESSION_MASK, HEADER_SIZE, RecordBatch
 from minibroker.records.compression import Compression, compress, decompressed_pieces
 from minibroker.records.long_walk import Judge, LongWalk
+from minibroker.records.steps import Steps
 from minibroker.records.validate import (
     DEEP_RECORD_COUNT,
     V2_SINCE_PRODUCE,
@@ -39,23 +40,6 @@ SMALL_CONTENT: Final = 16 * 1024 * 1024  #: what a compressed payload of any siz
 MAX_RATIO: Final = 1040  #: how many times its size a payload may become beyond that: gzip reaches 1032
 _PIECES_ELSEWHERE: Final = 4  #: pieces that are decompressed in one go
 
-T = TypeVar("T")
-
-#: Yields None to pause, or a function that is to be called elsewhere, whose result is sent; returns the outcome.
-Steps = Generator[Callable[[], Any] | None, Any, T]
-
-
-def finished(steps: Steps[T]) -> T:
-    """Do all of the steps here and now."""
-    sent: Any = None
-    while True:
-        try:
-            work = steps.send(sent)
-        except StopIteration as end:
-            outcome: T = end.value
-            return outcome
-        sent = None if work is None else work()
-
 
 def content_max(payload_size: int, rules: ProduceRules) -> int:
     """Bytes that a compressed payload of so many may become."""
@@ -67,7 +51,7 @@ def validate_in_steps(
 ) -> Steps[RecordBatch]:
     """Validate as `validate_at_once` a batch of any length, or a message set of format v0 or v1. Raises KafkaError."""
     if produce_version is not None and produce_version < V2_SINCE_PRODUCE and is_legacy(data):
-        from minibroker.records.convert import upgrade_in_steps  # noqa: PLC0415  seldom needed
+        from minibroker.records.convert import upgrade_in_steps  # noqa: PLC0415  only clients older than Kafka 0.11 need it
 
         return (yield from upgrade_in_steps(data, rules, now_ms=now_ms))
     batch = only_batch(data, produce_version)

@@ -11,14 +11,9 @@ Source: KIP-98, org.apache.kafka.common.record.DefaultRecord.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import NamedTuple
 
 from minibroker.errors import InvalidRecord
-from minibroker.records.compression import MAX_DECOMPRESSED_BYTES, Compression, decompress
-
-if TYPE_CHECKING:
-    from minibroker.records.batch import RecordBatch
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
@@ -35,39 +30,6 @@ class Record(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: Headers = ()
-
-
-def decode_records(batch: RecordBatch, *, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> Iterator[Record]:
-    """Yield the records of `batch`, strictly: what does not add up raises InvalidRecord when the iteration reaches it.
-
-    Batches of formats v0 and v1 are read as legacy.py says. Of those of v2 the payload is decompressed at the start, to `max_bytes` at
-    most. Checked are each record's length, its offset against the batch's and against the one before, lengths and header counts against
-    the bytes that remain, the record count, leftover bytes.
-    """
-    if batch.magic < MAGIC_V2:
-        from minibroker.records import legacy  # noqa: PLC0415  it imports this module, and is seldom needed
-
-        yield from legacy.decode_legacy(cast("legacy.LegacyBatch", batch), max_bytes=max_bytes)
-        return
-    kind = batch.compression
-    payload = bytes(batch.payload) if kind is Compression.NONE else decompress(kind, batch.payload, max_bytes=max_bytes)
-    log_append_time = batch.max_timestamp if batch.timestamp_type else None
-    base_offset, base_timestamp, last_offset_delta = batch.base_offset, batch.base_timestamp, batch.last_offset_delta
-    position, previous_delta = 0, -1
-    if batch.record_count < 0:
-        raise InvalidRecord(f"a batch of {batch.record_count} records")
-    for index in range(batch.record_count):
-        try:
-            offset_delta, timestamp_delta, key, value, headers, position = decode_record(payload, position)
-        except IndexError:
-            raise InvalidRecord(f"record {index} of {batch.record_count} goes on behind the end of its batch") from None
-        if not previous_delta < offset_delta <= last_offset_delta:
-            raise InvalidRecord(f"record {index}: offset delta {offset_delta} after {previous_delta}, last is {last_offset_delta}")
-        previous_delta = offset_delta
-        timestamp = base_timestamp + timestamp_delta if log_append_time is None else log_append_time
-        yield Record(base_offset + offset_delta, timestamp, key, value, headers)
-    if position != len(payload):
-        raise InvalidRecord(f"{len(payload) - position} bytes are left over after {batch.record_count} records")
 
 
 def decode_record(data: bytes, position: int) -> tuple[int, int, bytes | None, bytes | None, Headers, int]:

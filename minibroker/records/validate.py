@@ -39,6 +39,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from minibroker.errors import CorruptMessage, InvalidRecord, InvalidTimestamp, KafkaError, MessageTooLarge, UnsupportedCompressionType
+from minibroker.records.any_format import decode_records
 from minibroker.records.batch import (
     ATTRIBUTES_POSITION,
     COMPRESSION_MASK,
@@ -57,7 +58,8 @@ from minibroker.records.batch import (
 )
 from minibroker.records.checksum import crc32c
 from minibroker.records.compression import MAX_DECOMPRESSED_BYTES, Compression, compress, decompress
-from minibroker.records.record import Record, decode_records
+from minibroker.records.record import Record
+from minibroker.records.steps import LongBatch
 from minibroker.records.walk import walk_records
 
 DEEP_RECORD_COUNT = 32  #: batches of up to so many records are walked deeply, whatever the rules say
@@ -93,20 +95,6 @@ class ProduceRules(NamedTuple):
     deep: bool = False  #: look into every record, not only into those of small batches
 
 
-class LongBatch(Exception):  # noqa: N818  not an error: what to do next
-    """Validating the batch takes more than a few milliseconds: `long_batch.validate_in_steps` does it."""
-
-
-def validate_produced(data: memoryview, rules: ProduceRules, *, now_ms: int, produce_version: int | None = None) -> RecordBatch:
-    """Validate a batch of any length in one go; as `validate_at_once` otherwise."""
-    try:
-        return validate_at_once(data, rules, now_ms=now_ms, produce_version=produce_version)
-    except LongBatch:
-        from minibroker.records.long_batch import finished, validate_in_steps  # noqa: PLC0415  it imports this module
-
-        return finished(validate_in_steps(data, rules, now_ms=lambda: now_ms, produce_version=produce_version))
-
-
 def validate_at_once(data: memoryview, rules: ProduceRules, *, now_ms: int, produce_version: int | None = None) -> RecordBatch:
     """Return the one batch of `data`, ready for its offsets.
 
@@ -115,7 +103,7 @@ def validate_at_once(data: memoryview, rules: ProduceRules, *, now_ms: int, prod
 
     Raises:
         KafkaError: it is refused; with `record_errors` where records are at fault.
-        LongBatch: it is too much to be validated at once.
+        LongBatch: `long_batch.validate_in_steps` has to validate it.
     """
     if produce_version is not None and produce_version < V2_SINCE_PRODUCE and is_legacy(data):
         raise LongBatch

@@ -11,6 +11,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from minibroker.errors import CorruptMessage
+from minibroker.records.any_format import read_batch
 from minibroker.records.batch import (
     CONTROL_FLAG,
     HEADER_SIZE,
@@ -21,7 +22,6 @@ from minibroker.records.batch import (
     NO_TIMESTAMP,
     TRANSACTIONAL_FLAG,
     RecordBatch,
-    read_batch,
 )
 from minibroker.storage.files import FileHandle, Files
 

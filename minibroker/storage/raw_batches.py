@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from minibroker.errors import CorruptMessage
+from minibroker.records.any_format import read_batch
 from minibroker.records.batch import (
     ATTRIBUTES_POSITION,
     COMPRESSION_MASK,
@@ -19,7 +20,6 @@ from minibroker.records.batch import (
     MAGIC_V2,
     MIN_LEGACY_SIZE,
     RecordBatch,
-    read_batch,
 )
 from minibroker.records.checksum import crc32c
 from minibroker.records.compression import Compression, decompress

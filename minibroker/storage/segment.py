@@ -17,7 +17,8 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 
 from minibroker.errors import CorruptMessage
-from minibroker.records.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC_V2, MIN_LEGACY_SIZE, RecordBatch, read_batch
+from minibroker.records.any_format import read_batch
+from minibroker.records.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC_V2, MIN_LEGACY_SIZE, RecordBatch
 from minibroker.storage.batch_scan import (
     FIRST_CHUNK,
     HEAD_SIZE,

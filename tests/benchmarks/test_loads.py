@@ -11,9 +11,9 @@ from loads.common import Measured, tail_latencies
 from loads.declaration import AT, SYNCED, SYNCED_PROPERTIES, curve
 from loads.figures import FIGURES, Better, better
 
+from minibroker.records.any_format import decode_records
 from minibroker.records.batch import RecordBatch
 from minibroker.records.compression import Compression, compress
-from minibroker.records.record import decode_records
 from minibroker.schemas import k01_fetch
 from minibroker.wire.compiled import decode_all
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from minibroker.records.batch import read_batch
+from minibroker.records.any_format import read_batch
 from minibroker.records.builder import build_batch
 from minibroker.records.legacy_builder import build_message_set, write_message
 from minibroker.records.record import Record

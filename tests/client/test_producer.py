@@ -11,9 +11,10 @@ from minibroker.client.client import Client
 from minibroker.client.errors import TimedOut, TopicReplaced
 from minibroker.client.producer import Acknowledged, Producer
 from minibroker.errors import InvalidRecord, MessageTooLarge, UnknownTopicOrPartition
+from minibroker.records.any_format import decode_records
 from minibroker.records.batch import RecordBatch
 from minibroker.records.compression import Compression
-from minibroker.records.record import Record, decode_records
+from minibroker.records.record import Record
 from minibroker.schemas import k00_produce, k03_metadata, k22_init_producer_id
 from tests.client.fake_broker import ConnectionLost, FakeBroker
 

@@ -15,8 +15,8 @@ import pytest
 from minibroker.clock import ManualClock
 from minibroker.log.log_config import LogConfig
 from minibroker.log.partition_log import PartitionLog
-from minibroker.records.batch import split_batches
-from minibroker.records.record import Record, decode_records
+from minibroker.records.any_format import decode_records, split_batches
+from minibroker.records.record import Record
 from minibroker.storage.files import RealFiles
 from minibroker.storage.transaction_index import TransactionIndex
 from tests.support import java

@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 
 import pytest
 
-from minibroker.records.batch import split_batches
+from minibroker.records.any_format import split_batches
 from tests.clients.test_interchange import check_files, wait_for
 from tests.support.broker_process import BrokerProcess
 from tests.support.dump_log import dump

@@ -20,7 +20,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from minibroker.cluster.directories.storage_checking import StorageCheck
 from minibroker.log.findings import ERROR, Finding
 from minibroker.log.segment_checking import check_segment
-from minibroker.records.batch import RecordBatch, split_batches
+from minibroker.records.any_format import split_batches
+from minibroker.records.batch import RecordBatch
 from minibroker.storage.files import RealFiles
 from tests.support.kafka_process import KafkaProcess
 

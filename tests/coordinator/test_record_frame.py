@@ -11,8 +11,8 @@ import pytest
 
 from minibroker.coordinator.record_frame import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE, RecordFrame
 from minibroker.errors import WireError
-from minibroker.records.batch import split_batches
-from minibroker.records.record import Record, decode_records
+from minibroker.records.any_format import decode_records, split_batches
+from minibroker.records.record import Record
 from minibroker.schemas.internal.coordinator_records import ALL_RECORD_TYPES
 from minibroker.schemas.internal.offset_records import OffsetCommitKey, OffsetCommitValue
 from minibroker.schemas.internal.transaction_records import TransactionLogKey, TransactionLogValue

@@ -19,8 +19,7 @@ from minibroker.client.errors import BrokerUnreachable
 from minibroker.client.exchange import decode_response, encode_request
 from minibroker.client.transport import SocketTransport
 from minibroker.errors import KafkaError
-from minibroker.records.batch import split_batches
-from minibroker.records.record import decode_records
+from minibroker.records.any_format import decode_records, split_batches
 from minibroker.schemas import k18_api_versions
 from minibroker.wire.api import api_of
 from minibroker.wire.schema import NIL_UUID, Struct, fields_of

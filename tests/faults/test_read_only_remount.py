@@ -17,9 +17,9 @@ from pathlib import Path
 import pytest
 
 from minibroker.client.client import Client
-from minibroker.records.batch import split_batches
+from minibroker.records.any_format import decode_records, split_batches
 from minibroker.records.builder import build_batch
-from minibroker.records.record import Record, decode_records
+from minibroker.records.record import Record
 from minibroker.schemas import k00_produce, k01_fetch, k19_create_topics
 from tests.support.becoming import becomes
 from tests.support.broker_process import BrokerProcess

@@ -19,9 +19,9 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from minibroker.records.batch import split_batches
+from minibroker.records.any_format import decode_records, split_batches
 from minibroker.records.builder import build_batch
-from minibroker.records.record import Record, decode_records
+from minibroker.records.record import Record
 from minibroker.schemas import k00_produce, k01_fetch
 from minibroker.wire import compiled
 from minibroker.wire.api import api_of

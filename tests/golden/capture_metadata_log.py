@@ -11,8 +11,8 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from minibroker.records.batch import RecordBatch, split_batches
-from minibroker.records.record import decode_records
+from minibroker.records.any_format import decode_records, split_batches
+from minibroker.records.batch import RecordBatch
 
 FILE = Path(__file__).parent / "metadata_log_kafka_4.3.1.json"
 TIMES = 3

@@ -11,8 +11,7 @@ from typing import Any, Final
 
 from minibroker.cli.dump_json import coordinator_record_to_json
 from minibroker.coordinator.record_frame import CONSUMER_OFFSETS
-from minibroker.records.batch import split_batches
-from minibroker.records.record import decode_records
+from minibroker.records.any_format import decode_records, split_batches
 from minibroker.wire.schema import Buffer
 
 _OF_OFFSETS: Final = frozenset({"0", "1"})

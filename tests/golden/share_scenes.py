@@ -13,7 +13,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from minibroker.errors import BY_CODE
-from minibroker.records.batch import split_batches
+from minibroker.records.any_format import split_batches
 from minibroker.records.builder import build_batch
 from minibroker.records.record import Record
 from minibroker.schemas import k00_produce as k00

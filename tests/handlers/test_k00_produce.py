@@ -24,7 +24,7 @@ from minibroker.errors import (
     UnsupportedCompressionType,
     WireError,
 )
-from minibroker.records.batch import split_batches
+from minibroker.records.any_format import split_batches
 from minibroker.records.compression import Compression
 from minibroker.records.legacy_builder import build_message_set
 from minibroker.records.record import Record

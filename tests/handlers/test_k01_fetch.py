@@ -18,7 +18,7 @@ from minibroker.errors import (
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
-from minibroker.records.batch import split_batches
+from minibroker.records.any_format import split_batches
 from minibroker.records.builder import build_batch
 from minibroker.records.record import Record
 from minibroker.schemas import k01_fetch as schema

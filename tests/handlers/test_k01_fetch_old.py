@@ -8,11 +8,12 @@ from collections.abc import Iterator
 import pytest
 
 from minibroker.errors import KafkaStorageError, NotLeaderOrFollower, OffsetOutOfRange, UnknownTopicOrPartition, UnsupportedCompressionType
-from minibroker.records.batch import RecordBatch, split_batches
+from minibroker.records.any_format import decode_records, split_batches
+from minibroker.records.batch import RecordBatch
 from minibroker.records.compression import Compression
 from minibroker.records.control import ControlType, EndTransactionMarker, build_end_transaction_batch
 from minibroker.records.legacy_builder import build_message_set
-from minibroker.records.record import Record, decode_records
+from minibroker.records.record import Record
 from minibroker.schemas import k00_produce
 from minibroker.schemas import k01_fetch as schema
 from tests.handlers.test_k01_fetch import fetch, partition, request, results

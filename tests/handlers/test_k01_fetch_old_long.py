@@ -10,11 +10,11 @@ import pytest
 
 from minibroker.errors import CorruptMessage, KafkaError, OffsetOutOfRange
 from minibroker.log.old_readers import CONVERTED_BYTES, CONVERTED_COUNT
-from minibroker.records.batch import split_batches
+from minibroker.records.any_format import decode_records, split_batches
 from minibroker.records.builder import build_batch
 from minibroker.records.compression import Compression
-from minibroker.records.long_batch import finished
-from minibroker.records.record import Record, decode_records
+from minibroker.records.record import Record
+from minibroker.records.steps import finished
 from minibroker.schemas import k01_fetch as schema
 from tests.support.broker_in_memory import BrokerInMemory, Pending
 from tests.support.slice_turns import SliceTurns

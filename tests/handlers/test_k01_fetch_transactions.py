@@ -8,7 +8,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from minibroker.records.batch import split_batches
+from minibroker.records.any_format import split_batches
 from minibroker.records.builder import build_batch
 from minibroker.records.control import ControlType, EndTransactionMarker
 from minibroker.records.record import Record

@@ -11,8 +11,8 @@ from minibroker.errors import KafkaError, UnknownTopicOrPartition
 from minibroker.records import compression, time_walk
 from minibroker.records.builder import build_batch
 from minibroker.records.compression import Compression
-from minibroker.records.long_batch import finished
 from minibroker.records.record import Record
+from minibroker.records.steps import finished
 from minibroker.records.time_walk import first_in_steps, largest_in_steps
 from minibroker.records.validate import AT_ONCE_CONTENT, AT_ONCE_RECORDS
 from minibroker.schemas import k02_list_offsets as schema

@@ -15,9 +15,8 @@ from minibroker.cluster.metadata.metadata_reader import FOLDER
 from minibroker.cluster.metadata.quorum_state import NAME as QUORUM_STATE
 from minibroker.cluster.metadata.quorum_state import write_quorum_state
 from minibroker.errors import KafkaStorageError
-from minibroker.records.batch import split_batches
+from minibroker.records.any_format import decode_records, split_batches
 from minibroker.records.control import ControlType, control_key
-from minibroker.records.record import decode_records
 from minibroker.schemas import k18_api_versions as k18
 from minibroker.schemas import k57_update_features as schema
 from minibroker.schemas.internal.setting_records import ConfigRecord, FeatureLevelRecord

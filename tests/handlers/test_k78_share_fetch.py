@@ -11,7 +11,7 @@ from minibroker.client.configs import TYPES
 from minibroker.coordinator.share_partition import sessions
 from minibroker.coordinator.share_state.records import InitialState
 from minibroker.errors import ShareSessionNotFound
-from minibroker.records.batch import split_batches
+from minibroker.records.any_format import split_batches
 from minibroker.records.builder import build_batch
 from minibroker.records.record import Record
 from minibroker.schemas import k44_incremental_alter_configs as k44

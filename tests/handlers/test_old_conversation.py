@@ -10,8 +10,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from minibroker.records.batch import RecordBatch, split_batches
-from minibroker.records.record import Record, decode_records
+from minibroker.records.any_format import decode_records, split_batches
+from minibroker.records.batch import RecordBatch
+from minibroker.records.record import Record
 from minibroker.schemas import k00_produce, k01_fetch, k02_list_offsets
 from minibroker.wire.codec import decode
 from minibroker.wire.schema import Buffer

@@ -14,11 +14,12 @@ from minibroker.errors import CorruptMessage
 from minibroker.log.log_config import DAY_MS, LogConfig
 from minibroker.log.offset_map import BYTES_A_KEY
 from minibroker.log.partition_log import PartitionLog
+from minibroker.records.any_format import decode_records
 from minibroker.records.batch import CRC_POSITION, NO_TIMESTAMP, RecordBatch, TimestampType
 from minibroker.records.builder import build_batch
 from minibroker.records.compression import Compression
 from minibroker.records.control import ControlType
-from minibroker.records.record import Record, decode_records
+from minibroker.records.record import Record
 from minibroker.storage.files import RealFiles
 from minibroker.storage.log_file_names import TRANSACTION_INDEX, file_name
 from minibroker.storage.transaction_index import TransactionIndex

@@ -16,7 +16,7 @@ from minibroker.errors import KafkaStorageError
 from minibroker.log.log_config import LogConfig
 from minibroker.log.partition_log import PartitionLog
 from minibroker.log.results import IsolationLevel
-from minibroker.records.batch import split_batches
+from minibroker.records.any_format import split_batches
 from minibroker.storage.file_slice import LEAST_SIZE, FileSlice
 from minibroker.storage.files import RealFiles
 from tests.log.conftest import OpenLog

@@ -10,10 +10,10 @@ import pytest
 from minibroker.clock import ManualClock
 from minibroker.log.log_config import LONG_MAX, LogConfig
 from minibroker.log.partition_log import PartitionLog
-from minibroker.records.batch import ATTRIBUTES_POSITION, LOG_APPEND_TIME_FLAG, MAX_TIMESTAMP_POSITION, RecordBatch, split_batches
+from minibroker.records.any_format import decode_records, split_batches
+from minibroker.records.batch import ATTRIBUTES_POSITION, LOG_APPEND_TIME_FLAG, MAX_TIMESTAMP_POSITION, RecordBatch
 from minibroker.records.builder import sum_batch
 from minibroker.records.control import EndTransactionMarker
-from minibroker.records.record import decode_records
 from minibroker.storage.files import RealFiles
 from tests.support.golden_storage import golden_folder, restore_golden_folder
 from tests.support.log_batches import read_batches

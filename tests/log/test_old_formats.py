@@ -15,12 +15,12 @@ from minibroker.errors import OffsetOutOfRange
 from minibroker.log.partition_log import PartitionLog
 from minibroker.log.results import IsolationLevel, TimestampOffset
 from minibroker.log.segment_checking import SegmentTask, check_segment
-from minibroker.records.batch import split_batches
+from minibroker.records.any_format import decode_records, split_batches
 from minibroker.records.builder import build_batch
 from minibroker.records.compression import Compression
 from minibroker.records.legacy_builder import build_message_set, write_message
-from minibroker.records.long_batch import finished
-from minibroker.records.record import Record, decode_records
+from minibroker.records.record import Record
+from minibroker.records.steps import finished
 from minibroker.storage.files import RealFiles
 from tests.golden.capture_legacy import legacy_golden
 from tests.log.conftest import OpenLog

@@ -14,13 +14,14 @@ from minibroker.log.log_config import LogConfig
 from minibroker.log.old_readers import CONVERTED_BYTES, CONVERTED_COUNT, LongConversion, read_messages
 from minibroker.log.partition_log import PartitionLog
 from minibroker.log.results import IsolationLevel
-from minibroker.records.batch import RecordBatch, split_batches
+from minibroker.records.any_format import decode_records, split_batches
+from minibroker.records.batch import RecordBatch
 from minibroker.records.builder import build_batch
 from minibroker.records.compression import Compression
 from minibroker.records.control import ControlType, EndTransactionMarker, build_end_transaction_batch
 from minibroker.records.legacy_builder import build_message_set
-from minibroker.records.long_batch import finished
-from minibroker.records.record import Record, decode_records
+from minibroker.records.record import Record
+from minibroker.records.steps import finished
 from minibroker.storage.files import RealFiles
 from minibroker.wire.schema import Buffer
 from tests.log.conftest import OpenLog

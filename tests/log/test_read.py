@@ -10,7 +10,8 @@ from minibroker.clock import ManualClock
 from minibroker.errors import CorruptMessage, OffsetOutOfRange
 from minibroker.log.partition_log import PartitionLog
 from minibroker.log.results import AbortedTransaction, IsolationLevel, TimestampOffset
-from minibroker.records.batch import RecordBatch, split_batches
+from minibroker.records.any_format import split_batches
+from minibroker.records.batch import RecordBatch
 from minibroker.records.compression import Compression
 from minibroker.storage.transaction_index import AbortedTxn
 from minibroker.testing.simulation.held_watermarks import HeldLog

@@ -9,7 +9,8 @@ import pytest
 
 from minibroker.log.producer_state import ProducerState
 from minibroker.log.segment_recovery import SegmentRecovery
-from minibroker.records.batch import assign_offsets, split_batches
+from minibroker.records.any_format import split_batches
+from minibroker.records.batch import assign_offsets
 from minibroker.records.control import ControlType, EndTransactionMarker, build_end_transaction_batch
 from minibroker.storage.files import RealFiles
 from minibroker.storage.leader_epoch_checkpoint import LeaderEpochCheckpoint

@@ -13,9 +13,10 @@ from minibroker.clock import ManualClock
 from minibroker.log.log_config import LogConfig
 from minibroker.log.partition_log import PartitionLog
 from minibroker.log.results import TimestampOffset
+from minibroker.records.any_format import decode_records
 from minibroker.records.builder import build_batch
 from minibroker.records.compression import Compression
-from minibroker.records.record import Record, decode_records
+from minibroker.records.record import Record
 from minibroker.storage.files import RealFiles
 from tests.log.conftest import OpenLog
 from tests.support.compacting import COMPACT, compact

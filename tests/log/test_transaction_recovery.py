@@ -13,9 +13,9 @@ import pytest
 from minibroker.clock import ManualClock
 from minibroker.log.log_config import LogConfig
 from minibroker.log.partition_log import PartitionLog
+from minibroker.records.any_format import decode_records
 from minibroker.records.batch import RecordBatch
 from minibroker.records.control import ControlType, EndTransactionMarker
-from minibroker.records.record import decode_records
 from minibroker.storage.files import Files, RealFiles
 from minibroker.storage.transaction_index import AbortedTxn
 from tests.log.conftest import OpenLog

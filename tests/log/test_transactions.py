@@ -8,9 +8,9 @@ from minibroker.clock import ManualClock
 from minibroker.errors import InvalidProducerEpoch, InvalidRecord, InvalidTxnState, OutOfOrderSequenceNumber, TransactionCoordinatorFenced
 from minibroker.log.partition_log import PartitionLog
 from minibroker.log.results import IsolationLevel
-from minibroker.records.batch import TimestampType, split_batches
+from minibroker.records.any_format import decode_records, split_batches
+from minibroker.records.batch import TimestampType
 from minibroker.records.control import ControlType, EndTransactionMarker
-from minibroker.records.record import decode_records
 from minibroker.testing.simulation.held_watermarks import HeldLog
 from tests.log.conftest import OpenLog
 from tests.support.log_batches import NOW_MS, batch_of, idempotent_batch, read_batches

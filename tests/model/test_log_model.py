@@ -17,8 +17,7 @@ from minibroker.errors import OffsetOutOfRange, OutOfOrderSequenceNumber
 from minibroker.log.log_config import LogConfig
 from minibroker.log.partition_log import PartitionLog
 from minibroker.log.results import IsolationLevel, TimestampOffset
-from minibroker.records.batch import split_batches
-from minibroker.records.record import decode_records
+from minibroker.records.any_format import decode_records, split_batches
 from minibroker.storage.files import RealFiles
 from tests.support.log_batches import NOW_MS, batch_of, idempotent_batch, read_values
 

@@ -22,10 +22,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from minibroker.clock import ManualClock
 from minibroker.coordinator.transaction.metadata import ProducerIdAndEpoch
-from minibroker.records.batch import split_batches
+from minibroker.records.any_format import decode_records, split_batches
 from minibroker.records.builder import build_batch
 from minibroker.records.control import ControlType, parse_control_key
-from minibroker.records.record import Record, decode_records
+from minibroker.records.record import Record
 from minibroker.schemas import k00_produce as k00
 from minibroker.schemas import k01_fetch as k01
 from minibroker.schemas import k02_list_offsets as k02

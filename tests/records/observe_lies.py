@@ -11,7 +11,8 @@ import struct
 import sys
 import time
 
-from minibroker.records.batch import RecordBatch, split_batches
+from minibroker.records.any_format import split_batches
+from minibroker.records.batch import RecordBatch
 from tests.records.lies import KINDS, LIES
 
 

@@ -5,18 +5,11 @@ import struct
 import pytest
 
 from minibroker.errors import CorruptMessage, UnsupportedCompressionType, UnsupportedForMessageFormat
-from minibroker.records.batch import (
-    HEADER_SIZE,
-    RecordBatch,
-    TimestampType,
-    assign_offsets,
-    increment_sequence,
-    split_batches,
-    stamp_log_append_time,
-)
+from minibroker.records.any_format import decode_records, split_batches
+from minibroker.records.batch import HEADER_SIZE, RecordBatch, TimestampType, assign_offsets, increment_sequence, stamp_log_append_time
 from minibroker.records.builder import build_batch
 from minibroker.records.compression import Compression
-from minibroker.records.record import Record, decode_records
+from minibroker.records.record import Record
 
 RECORDS = [Record(0, 1_000, b"key", b"value"), Record(0, 3_000, None, b""), Record(0, 2_000, b"", None, (("trace", b"1"), ("", None)))]
 

@@ -3,9 +3,10 @@ from __future__ import annotations
 import pytest
 
 from minibroker.errors import InvalidRecord
+from minibroker.records.any_format import decode_records
 from minibroker.records.batch import RecordBatch
 from minibroker.records.control import ControlType, EndTransactionMarker, build_end_transaction_batch, control_key, parse_control_key
-from minibroker.records.record import Record, decode_records
+from minibroker.records.record import Record
 
 
 @pytest.mark.parametrize("control_type", [ControlType.ABORT, ControlType.COMMIT])

@@ -20,16 +20,18 @@ from minibroker.errors import (
     UnsupportedCompressionType,
 )
 from minibroker.records import convert
-from minibroker.records.batch import RecordBatch, TimestampType, assign_offsets, split_batches
+from minibroker.records.any_format import decode_records, split_batches
+from minibroker.records.batch import RecordBatch, TimestampType, assign_offsets
 from minibroker.records.builder import build_batch
 from minibroker.records.compression import Compression
 from minibroker.records.convert import downgrade
 from minibroker.records.legacy_builder import build_message_set, write_message
-from minibroker.records.record import Record, decode_records
-from minibroker.records.validate import ProduceRules, validate_produced
+from minibroker.records.record import Record
+from minibroker.records.validate import ProduceRules
 from tests.golden import capture_upgrades
 from tests.golden.capture_legacy import legacy_golden
 from tests.records.lies import HOUR_MS
+from tests.records.produced import validate_produced
 from tests.records.test_legacy import NOW_MS, OLD_CODECS, decoded, records_in, some
 
 DOWN = [entry for entry in legacy_golden() if entry["kind"] == "down"]

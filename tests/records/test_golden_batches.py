@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 
 from minibroker.errors import CorruptMessage, InvalidRecord, KafkaError
-from minibroker.records.batch import RecordBatch, assign_offsets, split_batches
+from minibroker.records.any_format import decode_records, split_batches
+from minibroker.records.batch import RecordBatch, assign_offsets
 from minibroker.records.builder import build_batch
 from minibroker.records.compression import Compression
 from minibroker.records.control import ControlType, EndTransactionMarker, build_end_transaction_batch
-from minibroker.records.record import Record, decode_records
-from minibroker.records.validate import ProduceRules, validate_produced
+from minibroker.records.record import Record
+from minibroker.records.validate import ProduceRules
+from tests.records.produced import validate_produced
 
 CLIENTS = ("kafka_python", "aiokafka", "librdkafka", "librdkafka_transactions", "java_console", "java_performance")
 NAMES = [f"{client}_{codec.name.lower()}" for client in CLIENTS for codec in Compression]

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minibroker.errors import InvalidRecord
+from minibroker.records.any_format import decode_records
 from minibroker.records.batch import HEADER_SIZE, RecordBatch
 from minibroker.records.builder import build_batch
 from minibroker.records.key_walk import (
@@ -21,7 +22,7 @@ from minibroker.records.key_walk import (
     timestamp_deltas,
     walk_keys,
 )
-from minibroker.records.record import Record, decode_records
+from minibroker.records.record import Record
 
 BASE_OFFSET = 7_000_000_000
 KEYS = st.one_of(st.none(), st.binary(max_size=3), st.sampled_from([b"k" * 46, b"k" * 47, b"k" * 48, b"k" * 70, b"k" * 9000]))

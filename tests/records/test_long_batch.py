@@ -14,19 +14,20 @@ from hypothesis import strategies as st
 
 from minibroker.errors import BY_CODE, InvalidRecord, InvalidTimestamp, KafkaError, MessageTooLarge
 from minibroker.records import long_walk
+from minibroker.records.any_format import decode_records
 from minibroker.records.batch import RecordBatch, TimestampType
 from minibroker.records.builder import build_batch, frame_batch
 from minibroker.records.compression import Compression, compress
 from minibroker.records.legacy_builder import build_message_set
-from minibroker.records.long_batch import MAX_RATIO, SMALL_CONTENT, content_max, finished, validate_in_steps
+from minibroker.records.long_batch import MAX_RATIO, SMALL_CONTENT, content_max, validate_in_steps
 from minibroker.records.long_walk import STEP_RECORDS, LongWalk
-from minibroker.records.record import Record, decode_records, encode_record
+from minibroker.records.record import Record, encode_record
+from minibroker.records.steps import LongBatch, finished
 from minibroker.records.validate import (
     AT_ONCE_COMPRESSED,
     AT_ONCE_CONTENT,
     AT_ONCE_RECORDS,
     MAX_RECORD_ERRORS,
-    LongBatch,
     ProduceRules,
     validate_at_once,
 )

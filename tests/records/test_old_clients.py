@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from minibroker.records.batch import RecordBatch, split_batches
+from minibroker.records.any_format import decode_records, split_batches
+from minibroker.records.batch import RecordBatch
 from minibroker.records.compression import Compression
 from minibroker.records.convert import downgrade
 from minibroker.records.legacy import LegacyBatch
-from minibroker.records.record import Record, decode_records
-from minibroker.records.validate import ProduceRules, validate_produced
+from minibroker.records.record import Record
+from minibroker.records.validate import ProduceRules
 from minibroker.schemas import k00_produce, k01_fetch
 from tests.golden import all_golden, golden
+from tests.records.produced import validate_produced
 
 START_MS = 1_700_000_000_000
 CODECS = (Compression.NONE, Compression.GZIP, Compression.SNAPPY, Compression.LZ4)

@@ -12,11 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.record import default_records as kafka_python
 
+from minibroker.records.any_format import decode_records
 from minibroker.records.batch import RecordBatch
 from minibroker.records.builder import build_batch
 from minibroker.records.compression import Compression
-from minibroker.records.record import Record, decode_records
-from minibroker.records.validate import ProduceRules, validate_produced
+from minibroker.records.record import Record
+from minibroker.records.validate import ProduceRules
+from tests.records.produced import validate_produced
 from tests.records.strategies import PRODUCERS, RECORDS, numbered
 
 OTHERS = {

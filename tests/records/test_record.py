@@ -7,9 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minibroker.errors import InvalidRecord, KafkaError
+from minibroker.records.any_format import decode_records
 from minibroker.records.batch import RecordBatch
 from minibroker.records.builder import build_batch, sum_batch
-from minibroker.records.record import MAX_VARLONG_BITS, Record, decode_records, encode_record, read_varint, write_varint
+from minibroker.records.record import MAX_VARLONG_BITS, Record, encode_record, read_varint, write_varint
 from minibroker.records.walk import walk_records
 from tests.records.lies import LIES
 from tests.records.strategies import RECORDS

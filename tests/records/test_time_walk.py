@@ -7,10 +7,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from minibroker.errors import InvalidRecord
+from minibroker.records.any_format import decode_records
 from minibroker.records.batch import HEADER_SIZE, RecordBatch, TimestampType
 from minibroker.records.builder import build_batch
 from minibroker.records.compression import Compression
-from minibroker.records.record import Record, decode_records
+from minibroker.records.record import Record
 from minibroker.records.time_walk import first_at_or_after
 
 BASE_MS, BASE_OFFSET = 1_700_000_000_000, 5_000_000_000

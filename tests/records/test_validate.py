@@ -6,13 +6,15 @@ from pathlib import Path
 import pytest
 
 from minibroker.errors import BY_CODE, CorruptMessage, InvalidRecord, InvalidTimestamp, KafkaError, MessageTooLarge
+from minibroker.records.any_format import decode_records
 from minibroker.records.batch import RecordBatch, TimestampType
 from minibroker.records.builder import build_batch
 from minibroker.records.compression import Compression
-from minibroker.records.record import Record, decode_records
-from minibroker.records.validate import DEEP_RECORD_COUNT, ProduceRules, validate_produced
+from minibroker.records.record import Record
+from minibroker.records.validate import DEEP_RECORD_COUNT, ProduceRules
 from tests.records import lies
 from tests.records.lies import HOUR_MS, LIES, honest
+from tests.records.produced import validate_produced
 
 NOW_MS = 1_700_000_000_000
 GOLDEN = Path(__file__).parents[1] / "golden" / "records" / "lies_kafka_4.3.1.tsv"

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from minibroker.errors import CorruptMessage
-from minibroker.records.batch import assign_offsets, split_batches
+from minibroker.records.any_format import split_batches
+from minibroker.records.batch import assign_offsets
 from minibroker.records.builder import build_batch
 from minibroker.records.compression import Compression
 from minibroker.records.control import ControlType, EndTransactionMarker, build_end_transaction_batch

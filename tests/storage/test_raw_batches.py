@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from minibroker.errors import CorruptMessage
-from minibroker.records.batch import split_batches
+from minibroker.records.any_format import decode_records, split_batches
 from minibroker.records.builder import build_batch
 from minibroker.records.compression import Compression
-from minibroker.records.record import Record, decode_records
+from minibroker.records.record import Record
 from minibroker.storage import raw_batches
 from minibroker.storage.files import READ_ONLY, RealFiles
 from minibroker.storage.raw_batches import RawBatch, read_raw

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from minibroker.errors import CorruptMessage
-from minibroker.records.batch import assign_offsets, split_batches
+from minibroker.records.any_format import split_batches
+from minibroker.records.batch import assign_offsets
 from minibroker.storage.batch_scan import read_batches
 from minibroker.storage.verified_scan import read_verified
 from tests.storage.test_batch_scan import files, log_of, old_log, some_batches

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from minibroker.records.batch import RecordBatch, split_batches
+from minibroker.records.any_format import decode_records, split_batches
+from minibroker.records.batch import RecordBatch
 from minibroker.records.control import ControlType, EndTransactionMarker
-from minibroker.records.record import decode_records
 from minibroker.schemas import k01_fetch as schema
 from tests.support.broker_in_memory import BrokerInMemory
 

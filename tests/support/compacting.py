@@ -9,9 +9,10 @@ from typing import Any, TypeVar
 from minibroker.clock import ManualClock
 from minibroker.log.compaction import Compacted
 from minibroker.log.partition_log import PartitionLog
+from minibroker.records.any_format import decode_records
 from minibroker.records.builder import build_batch
 from minibroker.records.control import ControlType, EndTransactionMarker
-from minibroker.records.record import Record, decode_records
+from minibroker.records.record import Record
 from minibroker.storage.files import Files, RealFiles
 from tests.support.log_batches import read_batches
 

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple, Protocol
 from minibroker.client.client import Client
 from minibroker.client.configs import SET, Change, alter_configs
 from minibroker.client.group_offsets import Committed, committed_offsets
-from minibroker.records.batch import split_batches
+from minibroker.records.any_format import split_batches
 from minibroker.testing import TEMPORARY, BrokerProcess
 from minibroker.testing.request_log import NOT_ANSWERED, WAITING
 from tests.clients.transactional import Place

@@ -7,9 +7,10 @@ from typing import Any
 from minibroker.clock import ManualClock
 from minibroker.log.partition_log import PartitionLog
 from minibroker.log.results import IsolationLevel
-from minibroker.records.batch import RecordBatch, split_batches
+from minibroker.records.any_format import decode_records, split_batches
+from minibroker.records.batch import RecordBatch
 from minibroker.records.builder import build_batch
-from minibroker.records.record import Record, decode_records
+from minibroker.records.record import Record
 
 NOW_MS = ManualClock().now_ms()
 

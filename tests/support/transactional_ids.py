@@ -9,10 +9,11 @@ from minibroker.coordinator.placement import partition_of
 from minibroker.coordinator.transaction.coordinator import TransactionCoordinator
 from minibroker.coordinator.transaction.metadata import ProducerIdAndEpoch, TransactionMetadata, TransactionState
 from minibroker.coordinator.transaction.records import decode, encode
-from minibroker.records.batch import RecordBatch, split_batches
+from minibroker.records.any_format import decode_records, split_batches
+from minibroker.records.batch import RecordBatch
 from minibroker.records.builder import build_batch
 from minibroker.records.control import ControlType, EndTransactionMarker
-from minibroker.records.record import Record, decode_records
+from minibroker.records.record import Record
 from minibroker.schemas import k22_init_producer_id as k22
 from tests.support.broker_in_memory import BrokerInMemory, records
 

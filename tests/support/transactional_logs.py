@@ -7,9 +7,8 @@ import random
 from minibroker.log.partition_log import PartitionLog
 from minibroker.log.producer_state import read_marker
 from minibroker.log.results import IsolationLevel
-from minibroker.records.batch import split_batches
+from minibroker.records.any_format import decode_records, split_batches
 from minibroker.records.control import ControlType
-from minibroker.records.record import decode_records
 from tests.support.compacting import end_transaction
 from tests.support.log_batches import batch_of, idempotent_batch
 

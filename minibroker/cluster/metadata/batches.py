@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 from minibroker.cluster.metadata.frame import decode_frame
 from minibroker.errors import ConfigurationError, KafkaError, WireError
+from minibroker.records.any_format import decode_records
 from minibroker.records.batch import HEADER_SIZE, RecordBatch
-from minibroker.records.record import Record, decode_records
+from minibroker.records.record import Record
 
 BATCH_BYTES_MAX = 8 * 1024 * 1024  #: decompression bound of a batch of Kafka's (KafkaRaftClient.MAX_BATCH_SIZE_BYTES)
 

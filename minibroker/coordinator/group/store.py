@@ -27,9 +27,10 @@ from minibroker.coordinator.stored_topic import StoredPartition, StoredTopic, ba
 from minibroker.coordinator.transaction.metadata import ProducerIdAndEpoch
 from minibroker.errors import KafkaError
 from minibroker.log.partition_log import PartitionLog
+from minibroker.records.any_format import decode_records
 from minibroker.records.batch import RecordBatch
 from minibroker.records.control import ControlType, EndTransactionMarker, parse_control_key
-from minibroker.records.record import Record, decode_records
+from minibroker.records.record import Record
 from minibroker.wire.schema import NIL_UUID
 
 _ENDS: Final = frozenset({ControlType.COMMIT, ControlType.ABORT})

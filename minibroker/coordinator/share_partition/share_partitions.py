@@ -40,7 +40,7 @@ from minibroker.errors import (
     UnknownTopicOrPartition,
 )
 from minibroker.log.partition_log import PartitionLog
-from minibroker.records.long_batch import finished
+from minibroker.records.steps import finished
 
 _LOG = logging.getLogger(__name__)
 

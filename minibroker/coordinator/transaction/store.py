@@ -40,8 +40,9 @@ from minibroker.coordinator.transaction import records
 from minibroker.coordinator.transaction.metadata import TransactionMetadata, TransactionState
 from minibroker.errors import ConcurrentTransactions, CoordinatorLoadInProgress, KafkaError, NotCoordinator, WireError
 from minibroker.log.partition_log import PartitionLog
+from minibroker.records.any_format import decode_records
 from minibroker.records.builder import build_batch
-from minibroker.records.record import Record, decode_records
+from minibroker.records.record import Record
 
 BYTES_A_TURN: Final = READ_BYTES  #: some 5 ms
 DECODED_AT_ONCE: Final = 500  #: ids

@@ -14,8 +14,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 from minibroker.errors import CorruptLogError, CorruptMessage, KafkaError
-from minibroker.records.batch import HEADER_SIZE, read_batch
-from minibroker.records.record import decode_records
+from minibroker.records.any_format import decode_records, read_batch
+from minibroker.records.batch import HEADER_SIZE
 from minibroker.spark.kafka_log.frames import find_batch, read_head, skim
 from minibroker.spark.kafka_log.ranges import AbortedRange
 from minibroker.storage.batch_scan import HEAD_SIZE, BatchHeader, read_headers

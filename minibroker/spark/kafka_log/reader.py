@@ -9,18 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from minibroker.errors import CorruptLogError, CorruptMessage, KafkaError
-from minibroker.records.batch import (
-    ATTRIBUTES_POSITION,
-    COMPRESSION_MASK,
-    CONTROL_FLAG,
-    HEADER_SIZE,
-    LOG_OVERHEAD,
-    MAGIC_V2,
-    RecordBatch,
-    read_batch,
-)
+from minibroker.records.any_format import decode_records, read_batch
+from minibroker.records.batch import ATTRIBUTES_POSITION, COMPRESSION_MASK, CONTROL_FLAG, HEADER_SIZE, LOG_OVERHEAD, MAGIC_V2, RecordBatch
 from minibroker.records.checksum import crc32c
-from minibroker.records.record import Record, decode_records
+from minibroker.records.record import Record
 from minibroker.spark.kafka_log.columns import NO_TIMESTAMP_TYPE, TableBuilder, timestamp_array
 from minibroker.spark.kafka_log.decoder import DECODER, MAX_TIMESTAMP, Group
 from minibroker.spark.kafka_log.fields import MalformedBatchError

@@ -5,9 +5,8 @@ from __future__ import annotations
 import logging
 
 from minibroker.errors import CorruptLogError, CorruptMessage, KafkaError
-from minibroker.records.batch import read_batch
+from minibroker.records.any_format import decode_records, read_batch
 from minibroker.records.control import ControlType, parse_control_key
-from minibroker.records.record import decode_records
 from minibroker.spark.kafka_log.folder import PartitionFolder, SegmentFile, TransactionScan
 from minibroker.spark.kafka_log.ranges import AbortedRange
 from minibroker.storage import producer_snapshot

@@ -13,8 +13,9 @@ from typing import TypeVar
 from minibroker.client.leaders import TopicPartition
 from minibroker.client.offsets import MAX_TIMESTAMP, Bounds
 from minibroker.errors import CorruptLogError, KafkaError, WireError
-from minibroker.records.batch import NO_PRODUCER_ID, NO_SEQUENCE, RecordBatch, read_batch
-from minibroker.records.record import Record, decode_records
+from minibroker.records.any_format import decode_records, read_batch
+from minibroker.records.batch import NO_PRODUCER_ID, NO_SEQUENCE, RecordBatch
+from minibroker.records.record import Record
 from minibroker.spark.errors import OptionError
 from minibroker.spark.kafka_log.directory import open_folders
 from minibroker.spark.kafka_log.folder import PartitionFolder, SegmentFile

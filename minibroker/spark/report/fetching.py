@@ -15,7 +15,8 @@ from minibroker.client.errors import BrokerUnreachable, check, refusal
 from minibroker.client.offsets import ISOLATION_LEVELS, READ_COMMITTED
 from minibroker.client.topics import check_topic_id
 from minibroker.errors import KafkaError, OffsetOutOfRange
-from minibroker.records.batch import TRANSACTIONAL_FLAG, read_batch
+from minibroker.records.any_format import read_batch
+from minibroker.records.batch import TRANSACTIONAL_FLAG
 from minibroker.schemas import k01_fetch, k03_metadata
 from minibroker.spark.errors import SourceError
 from minibroker.spark.report.counting import Piece

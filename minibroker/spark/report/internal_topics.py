@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 
 from minibroker.client.leaders import TopicPartition
 from minibroker.errors import KafkaError, WireError
+from minibroker.records.any_format import decode_records
 from minibroker.records.batch import NO_PRODUCER_ID, RecordBatch
 from minibroker.records.control import ControlType, EndTransactionMarker
-from minibroker.records.record import Record, decode_records
+from minibroker.records.record import Record
 from minibroker.schemas.internal.consumer_group_records import ConsumerGroupMetadataKey
 from minibroker.schemas.internal.coordinator_records import OFFSET_RECORD_TYPES, TRANSACTION_RECORD_TYPES, CoordinatorRecordType
 from minibroker.schemas.internal.offset_records import GroupMetadataKey, LegacyOffsetCommitKey, OffsetCommitKey

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from minibroker.errors import CorruptLogError, KafkaError
+from minibroker.records.any_format import decode_records, read_batch
 from minibroker.records.batch import (
     ATTRIBUTES_POSITION,
     COMPRESSION_MASK,
@@ -16,11 +17,10 @@ from minibroker.records.batch import (
     LOG_APPEND_TIME_FLAG,
     LOG_OVERHEAD,
     MAGIC_V2,
-    read_batch,
 )
 from minibroker.records.checksum import crc32c
 from minibroker.records.compression import Compression, decompress
-from minibroker.records.record import Record, decode_records
+from minibroker.records.record import Record
 from minibroker.spark.kafka_log.fields import PADDING, Fields, MalformedBatchError, Payloads, read_fields
 from minibroker.spark.kafka_log.frames import frame_positions, read_frame_headers, read_head
 from minibroker.spark.report.counting import Piece, Records

@@ -12,8 +12,7 @@ from minibroker.cluster.metadata.operation import run
 from minibroker.cluster.topic import Topic
 from minibroker.errors import KafkaStorageError
 from minibroker.log.compaction import Compacted, Compaction
-from minibroker.records.batch import split_batches
-from minibroker.records.record import decode_records
+from minibroker.records.any_format import decode_records, split_batches
 from minibroker.schemas import k44_incremental_alter_configs as k44
 from tests.cluster.directories.test_storage_checking import check
 from tests.support.broker_in_memory import BrokerInMemory, records

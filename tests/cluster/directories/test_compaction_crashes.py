@@ -19,9 +19,10 @@ import pytest
 
 from minibroker.cluster.cluster import Cluster
 from minibroker.log.partition_log import PartitionLog
+from minibroker.records.any_format import decode_records
 from minibroker.records.builder import build_batch
 from minibroker.records.compression import Compression
-from minibroker.records.record import Record, decode_records
+from minibroker.records.record import Record
 from minibroker.storage.files import RealFiles
 from tests.cluster.crashing import Died, DoomedFiles, MortalFiles, bury, start
 from tests.support.log_batches import read_batches

@@ -27,10 +27,10 @@ from minibroker.config.broker_config import BrokerConfig
 from minibroker.errors import ConfigurationError, KafkaError
 from minibroker.log.partition_log import PartitionLog
 from minibroker.log.results import IsolationLevel
-from minibroker.records.batch import split_batches
+from minibroker.records.any_format import decode_records, split_batches
 from minibroker.records.compression import Compression
 from minibroker.records.legacy_builder import build_message_set
-from minibroker.records.record import Record, decode_records
+from minibroker.records.record import Record
 from minibroker.storage.clean_shutdown import NAME as CLEAN_SHUTDOWN
 from minibroker.storage.files import RealFiles
 from minibroker.storage.offset_checkpoint import LOG_START_OFFSET

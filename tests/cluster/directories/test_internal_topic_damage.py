@@ -27,8 +27,8 @@ from minibroker.coordinator.record_frame import CONSUMER_OFFSETS, SHARE_GROUP_ST
 from minibroker.coordinator.share_state.records import InitialState, StateKey, StateUpdate
 from minibroker.coordinator.share_state.state_batches import StateBatch
 from minibroker.errors import InvalidRequest, NotCoordinator
-from minibroker.records.batch import ATTRIBUTES_POSITION, CRC_POSITION, HEADER_SIZE, split_batches
-from minibroker.records.record import decode_records
+from minibroker.records.any_format import decode_records, split_batches
+from minibroker.records.batch import ATTRIBUTES_POSITION, CRC_POSITION, HEADER_SIZE
 from minibroker.schemas import k69_consumer_group_describe as k69
 from minibroker.schemas import k76_share_group_heartbeat as k76
 from minibroker.schemas import k77_share_group_describe as k77

@@ -15,7 +15,8 @@ import pytest
 from minibroker.cluster.directories.storage_checking import StorageCheck
 from minibroker.log.findings import ERROR, REPEATED_MAX, WARNING, Finding
 from minibroker.log.segment_checking import check_segment
-from minibroker.records.batch import assign_offsets, split_batches
+from minibroker.records.any_format import split_batches
+from minibroker.records.batch import assign_offsets
 from minibroker.records.builder import sum_batch
 from minibroker.records.control import ControlType, EndTransactionMarker, build_end_transaction_batch
 from minibroker.storage.files import READ_ONLY, RealFiles

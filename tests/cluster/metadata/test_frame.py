@@ -11,9 +11,10 @@ import pytest
 from minibroker.cluster.metadata.frame import decode_frame, encode_frame, record_version
 from minibroker.cluster.metadata.quorum import leader_change
 from minibroker.errors import WireError
+from minibroker.records.any_format import decode_records
 from minibroker.records.batch import RecordBatch, assign_offsets
 from minibroker.records.builder import build_batch
-from minibroker.records.record import Record, decode_records
+from minibroker.records.record import Record
 from minibroker.schemas.internal.broker_records import BrokerRegistrationChangeRecord, RegisterBrokerRecord
 from minibroker.schemas.internal.setting_records import ConfigRecord, FeatureLevelRecord, ProducerIdsRecord
 from minibroker.schemas.internal.topic_records import PartitionRecord, RemoveTopicRecord, TopicRecord

@@ -17,8 +17,8 @@ from minibroker.cluster.metadata.frame import decode_frame
 from minibroker.cluster.metadata.metadata_log import METADATA_TOPIC_ID, MetadataLog
 from minibroker.cluster.metadata.metadata_reader import MetadataReader
 from minibroker.errors import ConfigurationError, KafkaStorageError
-from minibroker.records.batch import RecordBatch, assign_offsets, split_batches
-from minibroker.records.record import decode_records
+from minibroker.records.any_format import decode_records, split_batches
+from minibroker.records.batch import RecordBatch, assign_offsets
 from minibroker.schemas.internal.log_records import AbortTransactionRecord, BeginTransactionRecord
 from minibroker.schemas.internal.setting_records import FeatureLevelRecord, ProducerIdsRecord
 from minibroker.storage.files import RealFiles

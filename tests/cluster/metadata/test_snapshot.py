@@ -22,7 +22,7 @@ from minibroker.cluster.metadata.snapshot import BATCH_BYTES, Snapshot, Snapshot
 from minibroker.cluster.metadata.trimming import TrimmingLimits
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.errors import ConfigurationError, UnknownTopicOrPartition
-from minibroker.records.batch import split_batches
+from minibroker.records.any_format import split_batches
 from minibroker.schemas.internal import broker_records, security_records, setting_records, topic_records
 from minibroker.schemas.internal.setting_records import ConfigRecord, FeatureLevelRecord, ProducerIdsRecord
 from minibroker.schemas.internal.topic_records import PartitionChangeRecord, PartitionRecord, RemoveTopicRecord, TopicRecord

@@ -12,8 +12,7 @@ from minibroker.coordinator.group.topic_expressions import MatchingTopics, Topic
 from minibroker.coordinator.group.topics import REFRESH_INTERVAL_MS, KnownTopic
 from minibroker.coordinator.record_frame import CONSUMER_OFFSETS, CoordinatorRecord
 from minibroker.errors import KafkaError, NotCoordinator
-from minibroker.records.batch import split_batches
-from minibroker.records.record import decode_records
+from minibroker.records.any_format import decode_records, split_batches
 
 SESSION_MS = 45_000
 

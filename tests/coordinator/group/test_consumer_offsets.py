@@ -10,8 +10,7 @@ import pytest
 from minibroker.coordinator.group.consumer.records import group_tombstones
 from minibroker.coordinator.group.offset_records import offset_tombstone
 from minibroker.coordinator.record_frame import CONSUMER_OFFSETS, CoordinatorRecord
-from minibroker.records.batch import split_batches
-from minibroker.records.record import decode_records
+from minibroker.records.any_format import decode_records, split_batches
 from minibroker.schemas import k09_offset_fetch as k09
 from minibroker.schemas import k42_delete_groups as k42
 from minibroker.schemas import k47_offset_delete as k47

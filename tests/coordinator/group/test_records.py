@@ -17,8 +17,8 @@ from minibroker.coordinator.group.offsets import NO_TIMESTAMP, CommittedOffset, 
 from minibroker.coordinator.record_frame import CONSUMER_OFFSETS, CoordinatorRecord
 from minibroker.coordinator.stored_topic import batch_of
 from minibroker.coordinator.transaction.metadata import NO_IDS, ProducerIdAndEpoch
-from minibroker.records.batch import CRC_POSITION, RecordBatch, split_batches
-from minibroker.records.record import decode_records
+from minibroker.records.any_format import decode_records, split_batches
+from minibroker.records.batch import CRC_POSITION, RecordBatch
 from minibroker.schemas.internal.offset_records import LegacyOffsetCommitKey, LegacyOffsetCommitValue, OffsetCommitKey
 from tests.golden import FRAMES
 from tests.support.broker_in_memory import BrokerInMemory

@@ -13,8 +13,7 @@ from minibroker.coordinator.group.retention import expired
 from minibroker.coordinator.group.shard import Shard
 from minibroker.coordinator.record_frame import CONSUMER_OFFSETS, CoordinatorRecord
 from minibroker.coordinator.stored_topic import batch_of
-from minibroker.records.batch import split_batches
-from minibroker.records.record import decode_records
+from minibroker.records.any_format import decode_records, split_batches
 from minibroker.schemas import k26_end_txn as k26
 from minibroker.schemas.internal.consumer_group_records import ConsumerGroupMetadataKey, ConsumerGroupMetadataValue
 from minibroker.schemas.internal.offset_records import GroupMetadataKey, GroupMetadataValue, MemberMetadata

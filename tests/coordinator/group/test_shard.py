@@ -15,8 +15,7 @@ from minibroker.coordinator.group.offset_records import group_record, group_tomb
 from minibroker.coordinator.group.offsets import CommittedOffset
 from minibroker.coordinator.group.shard import SIMPLE, Shard
 from minibroker.coordinator.record_frame import CONSUMER_OFFSETS, CoordinatorRecord
-from minibroker.records.batch import split_batches
-from minibroker.records.record import decode_records
+from minibroker.records.any_format import decode_records, split_batches
 from minibroker.schemas.internal.coordinator_records import OFFSET_RECORD_TYPES
 from minibroker.schemas.internal.offset_records import GroupMetadataValue
 from tests.golden import FRAMES, golden

@@ -11,8 +11,7 @@ import pytest
 
 from minibroker.cluster.topic import SHARE_GROUP_STATE_TOPIC
 from minibroker.coordinator.record_frame import SHARE_GROUP_STATE
-from minibroker.records.batch import split_batches
-from minibroker.records.record import decode_records
+from minibroker.records.any_format import decode_records, split_batches
 from minibroker.schemas.internal.share_state_records import ShareSnapshotValue
 from minibroker.wire.schema import Buffer, replace
 from tests.golden.capture_share_scenes import GOLDEN, LOGS

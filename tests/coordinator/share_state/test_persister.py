@@ -13,8 +13,7 @@ from minibroker.coordinator.share_state.persister import Persister
 from minibroker.coordinator.share_state.records import InitialState, StateKey, StateSummary, StateUpdate
 from minibroker.coordinator.share_state.state_batches import NO_OFFSET, StateBatch
 from minibroker.errors import FencedLeaderEpoch, FencedStateEpoch, InvalidRequest, NotCoordinator, UnknownTopicOrPartition
-from minibroker.records.batch import split_batches
-from minibroker.records.record import decode_records
+from minibroker.records.any_format import decode_records, split_batches
 from tests.support.broker_in_memory import BrokerInMemory
 from tests.support.losing_files import LosingFiles, Loss
 

@@ -13,9 +13,9 @@ from typing import Any
 
 from minibroker.coordinator.transaction.metadata import ProducerIdAndEpoch, TransactionMetadata
 from minibroker.coordinator.transaction.records import encode, replay
-from minibroker.records.batch import split_batches
+from minibroker.records.any_format import decode_records, split_batches
 from minibroker.records.builder import build_batch
-from minibroker.records.record import Record, decode_records
+from minibroker.records.record import Record
 from minibroker.schemas import k00_produce as k00
 from minibroker.schemas import k01_fetch as k01
 from minibroker.schemas import k02_list_offsets as k02

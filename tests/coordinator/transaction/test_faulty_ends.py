@@ -13,9 +13,8 @@ import pytest
 
 from minibroker.coordinator.transaction.metadata import ProducerIdAndEpoch
 from minibroker.errors import KafkaError, KafkaStorageError
-from minibroker.records.batch import split_batches
+from minibroker.records.any_format import decode_records, split_batches
 from minibroker.records.control import ControlType, EndTransactionMarker
-from minibroker.records.record import decode_records
 from minibroker.schemas import k22_init_producer_id as k22
 from minibroker.schemas import k26_end_txn as k26
 from tests.support.broker_in_memory import BrokerInMemory

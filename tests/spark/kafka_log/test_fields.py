@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 pytest.importorskip("pyarrow")
 
 from minibroker.errors import InvalidRecord
+from minibroker.records.any_format import decode_records
 from minibroker.records.batch import RecordBatch, TimestampType
 from minibroker.records.builder import build_batch
-from minibroker.records.record import Record, decode_records
+from minibroker.records.record import Record
 from minibroker.spark.kafka_log.columns import FieldColumns, RecordColumns, TableBuilder
 from minibroker.spark.kafka_log.decoder import MAX_TIMESTAMP, Decode, Decoder, Group, compiled_decode, decode_with_numpy
 from minibroker.spark.kafka_log.fields import PADDING, MalformedBatchError

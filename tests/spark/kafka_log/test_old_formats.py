@@ -13,11 +13,12 @@ from minibroker.clock import ManualClock
 from minibroker.errors import CorruptLogError
 from minibroker.log.log_config import LogConfig
 from minibroker.log.partition_log import PartitionLog
-from minibroker.records.batch import TimestampType, assign_offsets, split_batches
+from minibroker.records.any_format import decode_records, split_batches
+from minibroker.records.batch import TimestampType, assign_offsets
 from minibroker.records.builder import build_batch
 from minibroker.records.compression import Compression
 from minibroker.records.legacy_builder import build_message_set
-from minibroker.records.record import Record, decode_records
+from minibroker.records.record import Record
 from minibroker.storage.files import RealFiles
 from tests.spark.kafka_log.reading import rows_of, values_of
 from tests.support.golden_storage import restore_golden_folder

@@ -14,10 +14,11 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from minibroker.records.any_format import decode_records
 from minibroker.records.batch import RecordBatch
 from minibroker.records.builder import build_batch
 from minibroker.records.compression import Compression
-from minibroker.records.record import Record, decode_records
+from minibroker.records.record import Record
 from minibroker.spark.errors import ReplayError, SourceError
 from minibroker.spark.replay.encode import Columns, Varints, encode_payload, joined_varints, narrow
 from minibroker.spark.replay.ledger import OffsetRun, joined, runs_of

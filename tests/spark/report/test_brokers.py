@@ -14,7 +14,7 @@ import pytest
 
 pytest.importorskip("pyarrow")
 
-from minibroker.records.batch import split_batches
+from minibroker.records.any_format import split_batches
 from minibroker.spark.errors import SourceError
 from minibroker.spark.report import OffsetReport, PartitionInfo, report
 from minibroker.spark.report.results import bucket_text

@@ -14,7 +14,7 @@ from minibroker.coordinator.group.consumer.classic_members import MixedGroup
 from minibroker.coordinator.group.consumer.requests import Heartbeat, HeartbeatAnswer
 from minibroker.coordinator.group.offsets import Membership
 from minibroker.errors import IllegalGeneration, KafkaError, NotCoordinator, RebalanceInProgress, UnknownMemberId
-from minibroker.records.batch import split_batches
+from minibroker.records.any_format import split_batches
 from minibroker.schemas import k37_create_partitions as k37
 from minibroker.schemas.internal.consumer_protocol import ConsumerProtocolSubscription
 from minibroker.wire.codec import encode

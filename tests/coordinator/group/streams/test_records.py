@@ -11,8 +11,7 @@ from minibroker.coordinator.group.shard import type_of_key
 from minibroker.coordinator.group.streams import records
 from minibroker.coordinator.group.streams.members import GroupImage
 from minibroker.coordinator.record_frame import CONSUMER_OFFSETS, CoordinatorRecord
-from minibroker.records.batch import split_batches
-from minibroker.records.record import decode_records
+from minibroker.records.any_format import decode_records, split_batches
 from minibroker.schemas.internal import streams_group_records as stored
 from tests.coordinator.group.modern_world import facts
 from tests.golden.capture_streams import LOGS
