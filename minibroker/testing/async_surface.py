@@ -1,21 +1,39 @@
-"""A broker under test for tests that await: what `Surface` does, without holding up the test's own event loop, where its clients live."""
+"""A broker under test for tests that await: the methods of `Surface`, which do not block the event loop of the test and its clients."""
 
 from __future__ import annotations
 
 import asyncio
+import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine
+from datetime import timedelta
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from minibroker.testing.data import Snapshot
-from minibroker.testing.options import Setting
+from minibroker.testing.lab.handles import AsyncFaults, AsyncHold, AsyncLeaders, AsyncNodes, Awaited, hold_awaited
 from minibroker.testing.request_log import RequestLog
 from minibroker.testing.surface import Surface
-from minibroker.testing.wire import TIMEOUT_S, Assignment, FoundRecord, Value, Wire, name_as_users_do
+from minibroker.testing.wire import TIMEOUT_S, Assignment, Wire, name_as_users_do
 
-if TYPE_CHECKING:
-    from minibroker.testing.lab.async_handles import AsyncFaults, AsyncHold, AsyncLeaders, AsyncNodes, Awaited
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def in_thread(method: Callable[Concatenate[Wire, P], R]) -> Callable[Concatenate[AsyncWire, P], Coroutine[Any, Any, R]]:
+    """A method of Wire as one that is awaited: it blocks a thread, not the loop."""
+    signature = inspect.signature(method)
+
+    @wraps(method)
+    def call(self: AsyncWire, /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
+        try:
+            signature.bind(None, *args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"broker.{method.__name__}() {error}") from None
+        return asyncio.to_thread(method, self._wire, *args, **kwargs)
+
+    return call
 
 
 class AsyncWire:
@@ -29,50 +47,12 @@ class AsyncWire:
         """HOST:PORT for any client's bootstrap.servers."""
         return self._wire.bootstrap_servers
 
-    async def create_topic(self, name: str, *, partitions: int = 1, **config: Setting) -> str:
-        """Create a topic, and return its name; see Wire."""
-        return await asyncio.to_thread(self._wire.create_topic, name, partitions=partitions, **config)
-
-    async def delete_topic(self, name: str) -> None:
-        """Delete a topic; UnknownTopicOrPartition when there is none."""
-        await asyncio.to_thread(self._wire.delete_topic, name)
-
-    async def topics(self) -> list[str]:
-        """Names of all topics but Kafka's own, sorted."""
-        return await asyncio.to_thread(self._wire.topics)
-
-    async def produce(
-        self,
-        topic: str,
-        *values: Value,
-        key: Value = None,
-        partition: int | None = None,
-        headers: Mapping[str, Value] | None = None,
-        timestamp_ms: int | None = None,
-    ) -> None:
-        """Write a record for each value; see Wire."""
-        await asyncio.to_thread(
-            self._wire.produce, topic, *values, key=key, partition=partition, headers=headers, timestamp_ms=timestamp_ms
-        )
-
-    async def records(
-        self,
-        topic: str,
-        *,
-        count: int | None = None,
-        partition: int | None = None,
-        isolation: str = "read_committed",
-        timeout_s: float = TIMEOUT_S,
-        timeout: float | None = None,  # noqa: ASYNC109  as Wire has it
-    ) -> list[FoundRecord]:
-        """All records of a topic, or of one partition; with `count` it waits for so many. See Wire."""
-        return await asyncio.to_thread(
-            self._wire.records, topic, count=count, partition=partition, isolation=isolation, timeout_s=timeout_s, timeout=timeout
-        )
-
-    async def groups(self) -> list[str]:
-        """Names of all groups, of any kind, sorted."""
-        return await asyncio.to_thread(self._wire.groups)
+    create_topic = in_thread(Wire.create_topic)
+    delete_topic = in_thread(Wire.delete_topic)
+    topics = in_thread(Wire.topics)
+    produce = in_thread(Wire.produce)
+    records = in_thread(Wire.records)
+    groups = in_thread(Wire.groups)
 
     async def wait_assigned(
         self,
@@ -82,7 +62,10 @@ class AsyncWire:
         timeout_s: float = TIMEOUT_S,
         timeout: float | None = None,  # noqa: ASYNC109  as Wire has it
     ) -> Assignment:
-        """Wait until a group is stable with at least so many members; the partitions of each, by member id. See Wire."""
+        """Wait until a group is stable with at least so many members; the partitions of each, by member id. See Wire.
+
+        There is no `poll`: a consumer that joins only while it is polled would block the loop.
+        """
         return await asyncio.to_thread(self._wire.wait_assigned, group, members=members, timeout_s=timeout_s, timeout=timeout)
 
 
@@ -90,38 +73,38 @@ name_as_users_do(AsyncWire)
 
 
 class AsyncLab(AsyncWire, ABC):
-    """Faults and what else a lab does, awaited."""
+    """The operations of the lab, awaited."""
 
     @abstractmethod
-    async def _execute(self, command: str, arguments: dict[str, Any], /) -> Any:
-        """Do a command of the lab (lab/commands.py)."""
+    async def _execute(self, name: str, arguments: dict[str, Any], /) -> Any:
+        """Execute an operation of the lab (lab/operations.py)."""
+
+    async def reset(self) -> None:
+        """Forget everything; see Surface."""
+        await self._execute("reset", {})
+
+    async def advance(self, **time: float) -> None:
+        """Advance the broker's time; see Surface."""
+        await self._execute("advance", {"ms": timedelta(**time) / timedelta(milliseconds=1)})
 
     @property
     def faults(self) -> AsyncFaults:
-        """What goes wrong; see Surface."""
-        from minibroker.testing.lab.async_handles import AsyncFaults  # noqa: PLC0415  what most tests do without
-
+        """Faults of requests and of the storage; see Surface."""
         return AsyncFaults(self._execute)
 
     @property
     def leaders(self) -> AsyncLeaders:
-        """Who leads partitions; see Surface."""
-        from minibroker.testing.lab.async_handles import AsyncLeaders  # noqa: PLC0415  as above
-
+        """Leaders of partitions; see Surface."""
         return AsyncLeaders(self._execute)
 
     @property
     def nodes(self) -> AsyncNodes:
-        """The brokers that clients are told of; see Surface."""
-        from minibroker.testing.lab.async_handles import AsyncNodes  # noqa: PLC0415  as above
-
+        """The brokers that clients see; see Surface."""
         return AsyncNodes(self._execute)
 
     def hold_high_watermark(self, topic: str, partition: int) -> Awaited[AsyncHold]:
         """Hold a partition's high watermark back; see Surface."""
-        from minibroker.testing.lab.async_handles import hold  # noqa: PLC0415  as above
-
-        return hold(self._execute, topic, partition)
+        return hold_awaited(self._execute, topic, partition)
 
 
 class AsyncSurface(AsyncLab):
@@ -133,34 +116,34 @@ class AsyncSurface(AsyncLab):
 
     @property
     def is_running(self) -> bool:
-        """Whether it serves; not, where it was stopped or killed."""
+        """Whether the broker serves; false once it was stopped, was killed, or died."""
         return self.sync.is_running
 
     @property
     def data_dir(self) -> Path | None:
-        """Where the data are; None: in memory."""
+        """The folder of the data; None: in memory."""
         return self.sync.data_dir
 
     @property
     def request_log(self) -> RequestLog:
-        """What clients asked since the start or the last `reset`."""
+        """The last 10,000 requests of clients since the start or the last `reset`."""
         return self.sync.request_log
 
     async def reset(self) -> None:
         """Forget everything; see Surface."""
-        await asyncio.to_thread(self.sync.reset)
-
-    async def snapshot(self) -> Snapshot:
-        """Keep what there is now; see Surface."""
-        return await asyncio.to_thread(self.sync.snapshot)
+        await asyncio.to_thread(self.sync.reset)  # a given cluster has its own way
 
     async def advance(self, **time: float) -> None:
-        """Let time go by for the broker; see Surface."""
+        """Advance the broker's time; see Surface."""
         await asyncio.to_thread(self.sync.advance, **time)
 
+    async def snapshot(self) -> Snapshot:
+        """Keep the data; see Surface."""
+        return await asyncio.to_thread(self.sync.snapshot)
+
     async def restore(self, snapshot: Snapshot) -> None:
-        """Be as when the snapshot was taken; see Surface."""
+        """Put the data of a snapshot back; see Surface."""
         await asyncio.to_thread(self.sync.restore, snapshot)
 
-    async def _execute(self, command: str, arguments: dict[str, Any], /) -> Any:
-        return await asyncio.to_thread(self.sync._execute, command, arguments)  # noqa: SLF001  of one kind
+    async def _execute(self, name: str, arguments: dict[str, Any], /) -> Any:
+        return await asyncio.to_thread(self.sync._execute, name, arguments)  # noqa: SLF001  of one kind

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -91,21 +90,13 @@ class Broker(AsyncLab):
         """What clients asked since the start or the last `reset`."""
         return self._hosted.request_log
 
-    async def reset(self) -> None:
-        """Forget everything; see Surface."""
-        self._hosted.reset()
-
     async def snapshot(self) -> Snapshot:
         """Keep what there is now; see Surface."""
         return self._hosted.snapshot()
-
-    async def advance(self, **time: float) -> None:
-        """Let time go by for the broker; see Surface."""
-        await self._hosted.advance(timedelta(**time))
 
     async def restore(self, snapshot: Snapshot) -> None:
         """Be as when the snapshot was taken; see Surface."""
         self._hosted.restore(snapshot)
 
-    async def _execute(self, command: str, arguments: dict[str, Any], /) -> Any:
-        return await self._hosted.lab.execute(command, arguments)
+    async def _execute(self, name: str, arguments: dict[str, Any], /) -> Any:
+        return await self._hosted.lab.execute(name, arguments)

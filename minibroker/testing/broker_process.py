@@ -10,7 +10,6 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterable, Mapping
-from datetime import timedelta
 from pathlib import Path
 from typing import IO, Any, Final, Self
 
@@ -152,10 +151,6 @@ class BrokerProcess(Surface):
             self._said.close()
             self._said = None
 
-    def reset(self) -> None:
-        """See Surface."""
-        self._execute("reset", {})
-
     def snapshot(self) -> Snapshot:
         """See Surface."""
         return Snapshot(str(self._execute("snapshot", {})["snapshot"]), self._running())
@@ -166,12 +161,8 @@ class BrokerProcess(Surface):
             raise BrokerError("restore: this snapshot is of another broker, or of a process that is gone: take one of this broker")
         self._execute("restore", {"name": snapshot.copy})
 
-    def advance(self, **time: float) -> None:
-        """See Surface."""
-        self._execute("advance", {"ms": timedelta(**time) / timedelta(milliseconds=1)})
-
-    def _execute(self, command: str, arguments: dict[str, Any], /) -> Any:
-        return self._ask("execute", command=command, arguments=arguments)["result"]
+    def _execute(self, name: str, arguments: dict[str, Any], /) -> Any:
+        return self._ask("execute", command=name, arguments=arguments)["result"]
 
     # -- inside -----------------------------------------------------------------------------------------------------
 

@@ -6,7 +6,6 @@ import asyncio
 import os
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final, Self, TypeVar
 
@@ -106,10 +105,6 @@ class BrokerThread(Surface):
         self.stop()
         self._hosted.remove_data()
 
-    def reset(self) -> None:
-        """See Surface."""
-        self._call(self._hosted.reset)
-
     def snapshot(self) -> Snapshot:
         """See Surface."""
         return self._call(self._hosted.snapshot)
@@ -118,12 +113,8 @@ class BrokerThread(Surface):
         """See Surface."""
         self._call(lambda: self._hosted.restore(snapshot))
 
-    def advance(self, **time: float) -> None:
-        """See Surface."""
-        self._await(self._hosted.advance(timedelta(**time)))
-
-    def _execute(self, command: str, arguments: dict[str, Any], /) -> Any:
-        return self._await(self._hosted.lab.execute(command, arguments))
+    def _execute(self, name: str, arguments: dict[str, Any], /) -> Any:
+        return self._await(self._hosted.lab.execute(name, arguments))
 
     # -- inside -----------------------------------------------------------------------------------------------------
 

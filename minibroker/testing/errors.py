@@ -1,4 +1,4 @@
-"""What a broker under test cannot do, in one line: what, where, what to do. Answers of Kafka itself are `minibroker.errors.KafkaError`."""
+"""Errors of a broker under test, in one line: what failed, where, and what to do. Kafka's own errors are `minibroker.errors.KafkaError`."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from minibroker.errors import ConfigurationError, KafkaError
 
 
 class BrokerError(Exception):
-    """The broker did not start, is not running, or what was waited for did not come."""
+    """The broker did not start, is not running, or did not do in time what a test waited for."""
 
 
 class Unsupported(BrokerError):  # noqa: N818  named for what happened
-    """Only a broker of ours can do that: this is a given cluster (`--minibroker-bootstrap`)."""
+    """Only minibroker can do it, and this is a given cluster (`--minibroker-bootstrap`)."""
 
 
 @contextmanager
-def told(what: str) -> Iterator[None]:
-    """Say in one line what was to be done, and why it was not; BrokerErrors say so themselves."""
+def one_line_error(what: str) -> Iterator[None]:
+    """Raise errors of Kafka, of the configuration and of the file system as a BrokerError of one line that starts with `what`."""
     try:
         yield
     except KafkaError as error:
         text = str(error)
         raise BrokerError(f"{what}: {type(error).name}{f': {text}' if text else ''}") from error
-    except (ConfigurationError, OSError) as error:  # of data that cannot be emptied, copied or opened
+    except (ConfigurationError, OSError) as error:  # data that cannot be emptied, copied or opened
         raise BrokerError(f"{what}: {error}") from error

@@ -120,8 +120,8 @@ class GivenCluster(Surface):
         """Unsupported."""
         self._unsupported("advance() needs a minibroker: a given cluster has the time that it is")
 
-    def _execute(self, command: str, arguments: dict[str, Any], /) -> Any:  # noqa: ARG002  nobody can do it
-        self._unsupported(f"{command} needs a minibroker: a given cluster does not fail when it is told to")
+    def _execute(self, name: str, arguments: dict[str, Any], /) -> Any:  # noqa: ARG002  nobody can do it
+        self._unsupported(f"{name} needs a minibroker: a given cluster does not fail when it is told to")
 
 
 def _read(baseline: Path | None) -> dict[str, list[str]] | None:

@@ -19,12 +19,10 @@ from minibroker.errors import ConfigurationError, KafkaError
 from minibroker.server.broker import Broker
 from minibroker.storage.files import Files
 from minibroker.testing.data import Data, FolderData, Snapshot, data_of
-from minibroker.testing.errors import BrokerError, told
-from minibroker.testing.faults.faults import Faults
-from minibroker.testing.lab.commands import Lab
-from minibroker.testing.leaders import Leaders
+from minibroker.testing.errors import BrokerError, one_line_error
+from minibroker.testing.faults.faults import RequestFaults
+from minibroker.testing.lab.lab import Lab
 from minibroker.testing.moving_clock import MovingClock
-from minibroker.testing.node_control import NodeControl
 from minibroker.testing.options import HOST, BrokerOptions
 from minibroker.testing.recording import RecordingDispatcher
 from minibroker.testing.request_log import RequestLog
@@ -45,13 +43,9 @@ class HostedBroker:
         self._dispatcher: RecordingDispatcher | None = None
         self._cluster_id: str | None = None
         self._has_topics = False
-        self.faults = Faults(self._serve_anew, lambda _ctx, rule: self._noted.append(str(rule)), self._answer_parked)  #: of requests
+        self.faults = RequestFaults(self._serve_anew, lambda _ctx, rule: self._noted.append(str(rule)), self._answer_parked)  #: of requests
         self._noted: list[str] = []  #: which of them hit the request that is being served; the dispatcher takes them
         self.lab = Lab(self, self.faults)
-        self.leaders = Leaders(lambda: self.broker)
-        self.nodes = NodeControl(lambda: self.broker)
-        for name, command in (self.leaders.commands() | self.nodes.commands()).items():
-            self.lab.table.add(name, command)
         self.ports = options.ports  #: of each broker that clients see: those in use, once it was started
         self.bootstrap_servers = ""
 
@@ -99,7 +93,7 @@ class HostedBroker:
             raise BrokerError(f"the broker does not start: {error}") from error
         self._broker = broker
         self._cluster_id = broker.cluster.cluster_id
-        self.bootstrap_servers = ",".join(self.nodes.addresses.values())
+        self.bootstrap_servers = ",".join(self.lab.nodes.addresses.values())
         self.ports = [node.listeners[0].port for node in broker.nodes]
         if not self._has_topics:
             try:
@@ -176,14 +170,14 @@ class HostedBroker:
     def reset(self) -> None:
         """Begin with nothing, and with the topics of the options."""
         broker, data = self._running()
-        with told("reset"):
+        with one_line_error("reset"):
             self._exchange(broker, data, data.clear)
         self._create_topics(broker)
 
     def snapshot(self) -> Snapshot:
         """What there is now."""
         broker, data = self._running()
-        with told("snapshot"):
+        with one_line_error("snapshot"):
             if self.data_dir is not None:
                 broker.cluster.finish_opening()  # `restore` opens all logs: with their folders in the snapshot it finds them there
             return data.copy()
@@ -192,10 +186,10 @@ class HostedBroker:
         """Go back."""
         broker, data = self._running()
         data.check(snapshot)
-        with told("restore"):
+        with one_line_error("restore"):
             self._exchange(broker, data, lambda: data.take(snapshot))
 
-    def open_anew(self) -> None:
+    def reopen_logs(self) -> None:
         """Open all logs again, as behind a crash: directories that failed are back, what they lost is cut off."""
         broker, data = self._running()
         broker.exchange_data(lambda: self.lab.storage.over(data.files()))

@@ -73,7 +73,7 @@ class Wire(ABC):
 
     # -- topics -----------------------------------------------------------------------------------------------------
 
-    def create_topic(self, name: str, *, partitions: int = 1, **config: Setting) -> str:
+    def create_topic(self, /, name: str, *, partitions: int = 1, **config: Setting) -> str:
         """Create a topic, and return its name. `config` are its properties: `cleanup_policy="compact"`, `retention_ms=1000`.
 
         Raises:

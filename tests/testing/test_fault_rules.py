@@ -28,7 +28,7 @@ from minibroker.schemas import (
     k24_add_partitions_to_txn,
 )
 from minibroker.testing.errors import BrokerError
-from minibroker.testing.faults.faults import Faults
+from minibroker.testing.faults.faults import RequestFaults
 from minibroker.testing.faults.rule import rule_of
 from minibroker.testing.wire import CLIENT_ID
 from minibroker.wire.codec import decode
@@ -46,7 +46,7 @@ class Faulty(BrokerInMemory):
         super().__init__(topics={"orders": 2, "other": 1})
         self.noted: list[str] = []
         self.parked: list[Pending] = []
-        self.faults = Faults(self.look_up_anew, lambda _, rule: self.noted.append(str(rule)), self.answer_parked)
+        self.faults = RequestFaults(self.look_up_anew, lambda _, rule: self.noted.append(str(rule)), self.answer_parked)
         self.services.registry = self.faults.make_registry()
         self.look_up_anew()
 

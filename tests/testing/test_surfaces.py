@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from minibroker.testing import AsyncSurface, Broker, BrokerError, BrokerProcess, BrokerThread, GivenCluster, Surface
-from minibroker.testing.lab import async_handles, handles
+from minibroker.testing.lab import handles, operations
 
 LIFE = {"start", "stop", "close"}
 OF_A_PROCESS = {"pid", "kill", "output"}
@@ -35,11 +35,11 @@ def signature(kind: type, name: str) -> Any:
         (Surface, GivenCluster, set()),
         (Surface, Broker, set()),
         (AsyncSurface, Broker, LIFE),
-        (handles.Fault, async_handles.AsyncFault, set()),
-        (handles.Hold, async_handles.AsyncHold, set()),
-        (handles.Faults, async_handles.AsyncFaults, set()),
-        (handles.Leaders, async_handles.AsyncLeaders, set()),
-        (handles.Nodes, async_handles.AsyncNodes, set()),
+        (handles.Fault, handles.AsyncFault, set()),
+        (handles.Hold, handles.AsyncHold, set()),
+        (handles.Faults, handles.AsyncFaults, set()),
+        (operations.Leaders, handles.AsyncLeaders, set()),
+        (operations.Nodes, handles.AsyncNodes, set()),
     ],
 )
 def test_what_one_has_the_other_has(one: type, other: type, more: set[str]) -> None:
@@ -59,7 +59,7 @@ def test_what_is_awaited_is_awaited_in_each() -> None:
     for name in public(AsyncSurface) & public(Broker):
         found = [inspect.iscoroutinefunction(inspect.getattr_static(kind, name)) for kind in (AsyncSurface, Broker)]
         assert found[0] == found[1], name
-    for kind in (async_handles.AsyncLeaders, async_handles.AsyncNodes):
+    for kind in (handles.AsyncLeaders, handles.AsyncNodes):
         methods = [inspect.getattr_static(kind, name) for name in public(kind)]
         assert all(inspect.iscoroutinefunction(each.fget if isinstance(each, property) else each) for each in methods)
 

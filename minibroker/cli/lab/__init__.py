@@ -1,14 +1,12 @@
-"""`minibroker lab`: what tests do to a broker that was started with `serve --lab-port`, over its HTTP (testing/lab/http_server.py)."""
+"""`minibroker lab`: the operations of a broker that was started with `serve --lab-port`, over HTTP (testing/lab/http_server.py)."""
 
 from __future__ import annotations
 
 import click
 
-from minibroker.cli.lab.asking import Lab
-from minibroker.cli.lab.broker import advance, do, hold, info, release, reset, restore, snapshot
+from minibroker.cli.lab.broker import advance, do, hold, info, leaders, nodes, release, requests, reset, restore, snapshot
+from minibroker.cli.lab.calling import HttpLab
 from minibroker.cli.lab.faults import faults
-from minibroker.cli.lab.places import leaders, nodes
-from minibroker.cli.lab.requests import requests
 
 DEFAULT_URL = "http://127.0.0.1:9099"
 
@@ -38,7 +36,7 @@ def lab(ctx: click.Context, lab_url: str) -> None:
 
     The broker must have been started with 'serve --lab-port'. docs/lab.md says what each does.
     """
-    ctx.obj = Lab(lab_url)
+    ctx.obj = HttpLab(lab_url)
 
 
 for _command in (advance, do, faults, hold, info, leaders, nodes, release, requests, reset, restore, snapshot):

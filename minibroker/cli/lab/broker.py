@@ -1,100 +1,156 @@
-"""Commands on the broker as a whole: its time, its data, high watermarks."""
+"""Commands on the broker, its leaders and nodes. Most are made from an operation; the others show or combine several."""
 
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
 from datetime import timedelta
+from typing import Final
 
 import click
 
-from minibroker.cli.lab.asking import Lab, lab_command, partition_arguments
+from minibroker.cli.lab.calling import HttpLab, derived, pass_lab
 from minibroker.cli.options import output_option
 from minibroker.cli.output import FORMATS, emit
+from minibroker.testing.lab.operations import BrokerOperations, HighWatermarks, Leaders, Nodes
+from minibroker.testing.request_log import WAITING, LoggedRequest, from_json
+
+_PAUSE_S: Final = 0.2
+
+reset = derived(BrokerOperations.reset)
+snapshot = derived(BrokerOperations.snapshot, required={"name"})
+restore = derived(BrokerOperations.restore)
+hold = derived(HighWatermarks.hold, prints="Prints the number of the hold.", text=lambda result: result["id"])
+release = derived(HighWatermarks.release, leave_out={"id"}, prints="Prints how many holds there were.")
 
 
-@click.command(short_help="Let time go by for the broker, at once.")
+@click.command(short_help="Advance the broker's time at once.")
 @click.option("--days", type=float, default=0.0)
 @click.option("--hours", type=float, default=0.0)
 @click.option("--minutes", type=float, default=0.0)
 @click.option("--seconds", type=float, default=0.0)
 @click.option("--ms", type=float, default=0.0, help="Milliseconds; all of them are added.")
-@lab_command
-def advance(lab: Lab, *, days: float, hours: float, minutes: float, seconds: float, ms: float) -> None:
-    """Let time go by for the broker, at once: retention, time-outs of members and transactions, LogAppendTime follow."""
+@pass_lab
+def advance(lab: HttpLab, *, days: float, hours: float, minutes: float, seconds: float, ms: float) -> None:
+    """Advance the broker's time at once.
+
+    Retention, timeouts of members and transactions, and LogAppendTime follow.
+    """
     delta = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds, milliseconds=ms)
     if not delta:
         raise click.UsageError("say how long: --hours 2")
-    lab("advance", ms=delta / timedelta(milliseconds=1))
-
-
-@click.command(short_help="Forget everything: topics, groups, transactions, faults.")
-@lab_command
-def reset(lab: Lab) -> None:
-    """Forget everything: topics, groups, transactions, altered configs, faults and holds. Clients stay connected."""
-    lab("reset")
-
-
-@click.command(short_help="Keep the broker's data under a name.")
-@click.argument("name")
-@lab_command
-def snapshot(lab: Lab, name: str) -> None:
-    """Keep what there is now under NAME, until the broker stops; an earlier snapshot of that name is replaced."""
-    lab("snapshot", name=name)
-
-
-@click.command(short_help="Put the data of a snapshot back.")
-@click.argument("name")
-@lab_command
-def restore(lab: Lab, name: str) -> None:
-    """Be as when the snapshot NAME was taken. Faults and holds end."""
-    lab("restore", name=name)
-
-
-@click.command(short_help="Hold a partition's high watermark back.")
-@partition_arguments
-@lab_command
-def hold(lab: Lab, topic: str, partition: int) -> None:
-    """Hold the high watermark of a partition back: what is written from now on nobody reads, and acks=all waits.
-
-    Prints the number of the hold.
-    """
-    click.echo(lab("high_watermark.hold", topic=topic, partition=partition)["id"])
-
-
-@click.command(short_help="Let high watermarks go again.")
-@click.argument("topic", required=False)
-@click.argument("partition", type=click.IntRange(0), required=False)
-@lab_command
-def release(lab: Lab, topic: str | None, partition: int | None) -> None:
-    """Release what is held: of a partition, of a topic, or all. Prints how many holds there were."""
-    click.echo(lab("high_watermark.release", topic=topic, partition=partition))
+    lab.broker.advance(delta / timedelta(milliseconds=1))
 
 
 @click.command(short_help="Show the broker's address, time and state.")
 @output_option(*FORMATS[:-1])
-@lab_command
-def info(lab: Lab, *, output: str) -> None:
+@pass_lab
+def info(lab: HttpLab, *, output: str) -> None:
     """Show where the broker listens, its time, whether its log directories are online, snapshots and holds."""
-    found = lab("info") | {"snapshots": lab("snapshots"), "held": [_held(each) for each in lab("high_watermark.list")]}
+    held = [f"{each['topic']}-{each['partition']}" for each in lab.high_watermarks.list()]
+    found = lab.broker.info() | {"snapshots": lab.broker.snapshots(), "held": held}
     if output == "table":
         found["log_dirs"] = [f"{path} ({'online' if is_online else 'offline'})" for path, is_online in found["log_dirs"].items()]
     emit([found], output, columns=("bootstrap_servers", "now_ms", "log_dirs", "snapshots", "held"))
 
 
-def _held(row: dict[str, object]) -> str:
-    return f"{row['topic']}-{row['partition']}"
-
-
-@click.command(short_help="Do any command of the lab.")
+@click.command(short_help="Execute any operation of the lab.")
 @click.argument("command")
 @click.argument("arguments", default="{}", metavar="[JSON]")
-@lab_command
-def do(lab: Lab, command: str, arguments: str) -> None:
-    """Do any command of the lab with its arguments as a JSON object, and print what it answers as JSON; GET / of the lab tells them."""
+@pass_lab
+def do(lab: HttpLab, command: str, arguments: str) -> None:
+    """Execute any operation of the lab with its arguments as a JSON object, and print its result as JSON.
+
+    GET / of the lab lists the operations.
+    """
     try:
         given = json.loads(arguments)
     except ValueError as error:
         raise click.UsageError(f"{arguments!r} is no JSON: {error}") from error
     if not isinstance(given, dict):
         raise click.UsageError(f"{arguments!r} is no JSON object")
-    click.echo(json.dumps(lab(command, **given)))
+    click.echo(json.dumps(lab.execute(command, {name: value for name, value in given.items() if value is not None})))
+
+
+# -- requests -----------------------------------------------------------------------------------------------------------
+
+
+@click.command(short_help="Show requests of clients.")
+@click.option("-f", "--follow", is_flag=True, help="Continue, and show each request when it is answered.")
+@output_option("text", "jsonl")
+@pass_lab
+def requests(lab: HttpLab, *, follow: bool, output: str) -> None:
+    """Show the last 10,000 requests of clients since the start or the last reset: client, API, topics, and what the broker answered."""
+    for request in _following(lab) if follow else _read(lab, 0)[2]:
+        click.echo(json.dumps(asdict(request)) if output == "jsonl" else str(request))
+
+
+def _read(lab: HttpLab, since: int) -> tuple[int, int, list[LoggedRequest]]:
+    """(number of the first request, number of the next one to come, requests)."""
+    found = lab.broker.requests(since)
+    return found["first"], found["next"], [*from_json(found["rows"])]
+
+
+def _following(lab: HttpLab) -> Iterator[LoggedRequest]:
+    """Requests in the order of their answers; those that wait are read again."""
+    since, seen = 0, set[int]()
+    while True:
+        first, next_number, found = _read(lab, since)
+        if next_number < since:  # another broker
+            since, seen = 0, set()
+            continue
+        waiting = []
+        for number, request in enumerate(found, first):
+            if request.outcome == WAITING:
+                waiting.append(number)
+            elif number not in seen:
+                seen.add(number)
+                yield request
+        since = min(waiting, default=next_number)
+        seen = {number for number in seen if number >= since}
+        time.sleep(_PAUSE_S)
+
+
+# -- leaders and brokers ------------------------------------------------------------------------------------------------
+
+
+@click.group()
+def leaders() -> None:
+    """Change who leads partitions."""
+
+
+@leaders.command(short_help="Show who leads a partition.")
+@click.argument("topic")
+@click.argument("partition", type=click.IntRange(0))
+@output_option(*FORMATS[:-1])
+@pass_lab
+def describe(lab: HttpLab, topic: str, partition: int, *, output: str) -> None:
+    """Show who leads a partition, in which epoch, its replicas and those in sync."""
+    row = {"topic": topic, "partition": partition} | lab.leaders.describe(topic, partition)
+    emit([row], output, columns=tuple(row))
+
+
+for _operation in (Leaders.take_away, Leaders.give_back, Leaders.move, Leaders.bump_epoch, Leaders.elect):
+    leaders.add_command(derived(_operation))
+
+
+@click.group()
+def nodes() -> None:
+    """Stop and start single brokers of 'serve --brokers 3'."""
+
+
+@nodes.command("list", short_help="Show the brokers.")
+@output_option(*FORMATS)
+@pass_lab
+def list_(lab: HttpLab, *, output: str) -> None:
+    """Show the brokers: their addresses, and whether they are up."""
+    alive = set(lab.nodes.alive)
+    addresses = lab.nodes.addresses
+    rows = [{"id": node, "address": addresses.get(node), "alive": node in alive} for node in sorted(addresses.keys() | alive)]
+    emit(rows, output, columns=("id", "address", "alive"), name="id")
+
+
+nodes.add_command(derived(Nodes.stop))
+nodes.add_command(derived(Nodes.start))

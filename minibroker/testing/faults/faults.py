@@ -50,7 +50,7 @@ class _Fault:
             silent.end()
 
 
-class Faults:
+class RequestFaults:
     """Faults of requests.
 
     Args:

@@ -1,18 +1,25 @@
-"""What a test holds in its hand. Each thing is done by a command of the lab, whichever way the broker runs; see `Surface`."""
+"""The objects that a test gets for faults, holds, leaders and nodes, whichever way its broker runs: see `Surface` and `AsyncSurface`.
+
+`Leaders` and `Nodes` of operations.py are handles as they are (`declaration.remote`). The asynchronous ones name each operation once, so
+that mypy and editors follow them; tests/testing/test_surfaces.py asserts that none is missing.
+
+    fault = await broker.faults.inject("Produce", "NOT_LEADER_OR_FOLLOWER").once()
+    async with broker.hold_high_watermark("orders", 0): ...
+    assert await fault.hits == 1
+"""
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Awaitable, Callable, Generator
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Generic, Protocol, Self, TypeVar
 
+from minibroker.testing.lab.declaration import Execute, asked, awaited
+from minibroker.testing.lab.operations import FaultOperations, HighWatermarks, Leaders, Nodes
 from minibroker.testing.lab.phrases import FaultPhrases
 
-
-class Execute(Protocol):
-    """Does a command of the lab, and returns what it answers."""
-
-    def __call__(self, command: str, arguments: dict[str, Any], /) -> Any:
-        """BrokerError says in one line why not."""
+H = TypeVar("H", bound="_AsyncHandle")
 
 
 class _Handle:
@@ -33,116 +40,201 @@ class _Handle:
 
 
 class Fault(_Handle):
-    """A fault in force; as a context manager it is removed in the end."""
+    """A fault in force; the end of a `with` block removes it."""
+
+    _state = asked(FaultOperations.state)
+    _remove = asked(FaultOperations.remove)
 
     @property
     def calls(self) -> int:
         """How many requests (for the storage: calls of the file system) it was for."""
-        return int(self._execute("faults.state", {"id": self.id})["calls"])
+        return self._state(self.id)["calls"]
 
     @property
     def hits(self) -> int:
         """How many of them it hit."""
-        return int(self._execute("faults.state", {"id": self.id})["hits"])
+        return self._state(self.id)["hits"]
 
     def remove(self) -> None:
-        """Let it happen no more; harmless when it is gone."""
-        self._execute("faults.remove", {"id": self.id})
+        """Remove it; does nothing if it is gone."""
+        self._remove(self.id)
 
     def _end(self) -> None:
         self.remove()
 
 
 class Hold(_Handle):
-    """A high watermark that is held back, until `release` or the end of the block."""
+    """A high watermark that is held back until `release` or the end of a `with` block."""
+
+    _release = asked(HighWatermarks.release)
 
     def release(self) -> None:
-        """Show readers all that there is; harmless when it was released."""
-        self._execute("high_watermark.release", {"id": self.id})
+        """Let readers see everything again; does nothing if it was released."""
+        self._release(id=self.id)
 
     def _end(self) -> None:
         self.release()
 
 
 class Faults(FaultPhrases[Fault]):
-    """Of a broker."""
+    """Faults of a broker."""
 
     def __init__(self, execute: Execute) -> None:
         self._execute = execute
 
-    def _made(self, command: str, arguments: dict[str, Any]) -> Fault:
-        return Fault(self._execute, self._execute(command, arguments))
+    def _made(self, name: str, arguments: dict[str, Any]) -> Fault:
+        return Fault(self._execute, self._execute(name, arguments))
 
-    def list(self) -> list[dict[str, Any]]:
-        """All faults, as what they were asked for, with `id`, `calls` and `hits`."""
-        found: list[dict[str, Any]] = self._execute("faults.list", {})
-        return found
-
-    def clear(self) -> None:
-        """Remove all; what is offline stays so until `heal`."""
-        self._execute("faults.clear", {})
-
-    def heal(self) -> None:
-        """Remove the faults of the storage, and open the logs anew, as a start behind a crash does."""
-        self._execute("faults.heal", {})
+    list = asked(FaultOperations.list)
+    clear = asked(FaultOperations.clear)
+    heal = asked(FaultOperations.heal)
 
 
-class Leaders:
-    """Who leads partitions."""
+# -- awaited ------------------------------------------------------------------------------------------------------------
 
-    def __init__(self, execute: Execute) -> None:
+
+class AsyncExecute(Protocol):
+    """Executes an operation of a broker by name, and returns its result."""
+
+    async def __call__(self, name: str, arguments: dict[str, Any], /) -> Any:
+        """BrokerError says in one line why it failed."""
+
+
+class _AsyncHandle:
+    def __init__(self, execute: AsyncExecute, made: dict[str, Any]) -> None:
         self._execute = execute
+        self.id = made["id"]
 
-    def _do(self, what: str, topic: str, partition: int, **more: Any) -> Any:
-        given = {name: value for name, value in more.items() if value is not None}
-        return self._execute(f"leaders.{what}", {"topic": topic, "partition": partition} | given)
+    async def _end(self) -> None:
+        raise NotImplementedError
 
-    def take_away(self, topic: str, partition: int) -> None:
-        """Leave a partition without a leader: LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER."""
-        self._do("take_away", topic, partition)
+    async def __aenter__(self) -> Self:
+        return self
 
-    def give_back(self, topic: str, partition: int) -> None:
-        """Let it have one again."""
-        self._do("give_back", topic, partition)
-
-    def move(self, topic: str, partition: int, *, to: int) -> None:
-        """Let another node lead it."""
-        self._do("move", topic, partition, to=to)
-
-    def bump_epoch(self, topic: str, partition: int) -> int:
-        """Let it have the next leader epoch, with the same leader; the epoch."""
-        return int(self._do("bump_epoch", topic, partition))
-
-    def elect(self, topic: str, partition: int, *, unclean: bool = False) -> None:
-        """Let the preferred replica lead it; `unclean`: anybody who is alive, where nobody leads."""
-        self._do("elect", topic, partition, unclean=unclean or None)
-
-    def describe(self, topic: str, partition: int) -> dict[str, Any]:
-        """`leader` (None: nobody), `leader_epoch`, `replicas`, `in_sync`, `offline`."""
-        found: dict[str, Any] = self._do("describe", topic, partition)
-        return found
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self._end()
 
 
-class Nodes:
-    """The brokers that clients are told of."""
+class Awaited(Generic[H]):
+    """A handle that is made when it is awaited, or by `async with`; if neither happens, a warning says so."""
 
-    def __init__(self, execute: Execute) -> None:
-        self._execute = execute
+    def __init__(self, what: str, make: Callable[[], Awaitable[H]]) -> None:
+        self._what = what
+        self._make = make
+        self._is_begun = False
+        self._handle: H | None = None
 
-    def stop(self, node: int) -> None:
-        """Close a node's listeners and connections; its partitions find other leaders, or have none."""
-        self._execute("nodes.stop", {"node": node})
+    def __del__(self) -> None:
+        if not self._is_begun:
+            warnings.warn(f"{self._what} was never awaited: nothing was done", stacklevel=2)
 
-    def start(self, node: int) -> None:
-        """Let it serve again."""
-        self._execute("nodes.start", {"node": node})
+    def __await__(self) -> Generator[Any, None, H]:
+        self._is_begun = True
+        return self._make().__await__()
+
+    async def __aenter__(self) -> H:
+        self._is_begun = True
+        self._handle = await self._make()
+        return self._handle
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._handle is not None:
+            await self._handle.__aexit__(kind, error, trace)
+
+
+class AsyncFault(_AsyncHandle):
+    """See Fault."""
+
+    _state = awaited(FaultOperations.state)
+    _remove = awaited(FaultOperations.remove)
 
     @property
-    def alive(self) -> list[int]:
-        """Ids of those that clients can reach."""
-        return [int(each) for each in self._execute("nodes.alive", {})]
+    async def calls(self) -> int:
+        """How many requests it was for: `await fault.calls`."""
+        return (await self._state(self.id))["calls"]
 
     @property
-    def addresses(self) -> dict[int, str]:
-        """HOST:PORT of each, by id."""
-        return {int(node): address for node, address in self._execute("nodes.addresses", {}).items()}
+    async def hits(self) -> int:
+        """How many of them it hit: `await fault.hits`."""
+        return (await self._state(self.id))["hits"]
+
+    async def remove(self) -> None:
+        """Remove it; does nothing if it is gone."""
+        await self._remove(self.id)
+
+    async def _end(self) -> None:
+        await self.remove()
+
+
+class AsyncHold(_AsyncHandle):
+    """See Hold."""
+
+    _release = awaited(HighWatermarks.release)
+
+    async def release(self) -> None:
+        """Let readers see everything again; does nothing if it was released."""
+        await self._release(id=self.id)
+
+    async def _end(self) -> None:
+        await self.release()
+
+
+class AsyncFaults(FaultPhrases[Awaited[AsyncFault]]):
+    """See Faults."""
+
+    def __init__(self, execute: AsyncExecute) -> None:
+        self._execute = execute
+
+    def _made(self, name: str, arguments: dict[str, Any]) -> Awaited[AsyncFault]:
+        async def make() -> AsyncFault:
+            return AsyncFault(self._execute, await self._execute(name, arguments))
+
+        return Awaited(name, make)
+
+    list = awaited(FaultOperations.list)
+    clear = awaited(FaultOperations.clear)
+    heal = awaited(FaultOperations.heal)
+
+
+class AsyncLeaders:
+    """See Leaders."""
+
+    def __init__(self, execute: AsyncExecute) -> None:
+        self._execute = execute
+
+    take_away = awaited(Leaders.take_away)
+    give_back = awaited(Leaders.give_back)
+    move = awaited(Leaders.move)
+    bump_epoch = awaited(Leaders.bump_epoch)
+    elect = awaited(Leaders.elect)
+    describe = awaited(Leaders.describe)
+
+
+class AsyncNodes:
+    """See Nodes."""
+
+    def __init__(self, execute: AsyncExecute) -> None:
+        self._execute = execute
+
+    stop = awaited(Nodes.stop)
+    start = awaited(Nodes.start)
+
+    @property
+    async def alive(self) -> list[int]:
+        """Ids of the brokers that clients can reach: `await broker.nodes.alive`."""
+        alive: list[int] = await self._execute("nodes.alive", {})
+        return alive
+
+    @property
+    async def addresses(self) -> dict[int, str]:
+        """HOST:PORT of each broker by its id: `await broker.nodes.addresses`."""
+        return {int(node): address for node, address in (await self._execute("nodes.addresses", {})).items()}
+
+
+def hold_awaited(execute: AsyncExecute, topic: str, partition: int) -> Awaited[AsyncHold]:
+    """`hold_high_watermark` of a broker whose methods are awaited."""
+
+    async def make() -> AsyncHold:
+        return AsyncHold(execute, await execute("high_watermark.hold", {"topic": topic, "partition": partition}))
+
+    return Awaited("hold_high_watermark", make)

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, Final
 import minibroker
 from minibroker.errors import ConfigurationError
 from minibroker.testing.errors import BrokerError
-from minibroker.testing.lab.command_table import UnknownCommandError
-from minibroker.testing.lab.commands import Lab
+from minibroker.testing.lab.declaration import UnknownOperationError
+from minibroker.testing.lab.lab import Lab
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -31,9 +31,6 @@ _LOCALHOST: Final = "localhost"
 _PRIVATE: Final = (".internal", ".local", ".localhost", ".test")  #: nobody gets a name in these: RFC 6761, 6762, and ICANN for .internal
 _BODY_MAX: Final = 1 << 20
 _SHUTDOWN_S: Final = 0.5
-
-#: commands that change nothing
-_READING: Final = frozenset({"info", "snapshots", "requests", "faults.list", "high_watermark.list", "nodes.alive", "nodes.addresses"})
 
 
 class HttpServer:
@@ -90,10 +87,10 @@ class HttpServer:
         if refusal is not None:
             return refusal
         try:
-            self._lab.table.require(command)
-        except UnknownCommandError as error:
+            operation = self._lab.table.find(command)
+        except UnknownOperationError as error:
             return _json(404, {"error": f"{error}; GET / tells those that there are"})
-        if request.method not in {"GET", "POST"} or (request.method == "GET" and command not in _READING):
+        if request.method not in {"GET", "POST"} or (request.method == "GET" and not operation.is_gettable):
             return _json(405, {"error": f"{command}: POST its arguments as JSON"})
         arguments: Any = {}
         if request.query_string:

@@ -1,20 +1,26 @@
-"""What a test says of faults, word by word: `inject("Produce", "NOT_LEADER_OR_FOLLOWER", topic="orders").times(3)`.
+"""The words with which a test injects a fault: `inject("Produce", "NOT_LEADER_OR_FOLLOWER", topic="orders").times(3)`.
 
-The words before the last one only say what; the last one (once, times, on_call, probability, always) says how often, and does it.
-`Made` is what comes of it: a Fault, or one that is awaited.
+The first word says what happens and to which requests. The last one (once, times, on_call, probability, always) says how often, and puts
+the fault into force. `Made` is the handle that it returns: a Fault, or one that is awaited. Each first word is a command of `minibroker lab
+faults`.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
+
+from minibroker.testing.lab.declaration import Option
 
 Made = TypeVar("Made")
 
+_When = Annotated[str, Option("Before or after the work is done.", choices=("before", "after"))]
+_Partition = Annotated[int | None, Option("One partition of it.", "N", minimum=0)]
+
 
 class Phrase(Generic[Made]):
-    """A fault that lacks how often it happens; until that is said nothing happens, and a warning tells who forgets it."""
+    """A fault that lacks how often it happens. It is not in force until a method is called; without one, a warning names the omission."""
 
     def __init__(self, make: Callable[[dict[str, Any]], Made]) -> None:
         self._make = make
@@ -31,69 +37,107 @@ class Phrase(Generic[Made]):
         return self._make(often)
 
     def once(self) -> Made:
-        """The first call."""
+        """Hit the first call."""
         return self.times(1)
 
     def times(self, count: int) -> Made:
-        """The first `count` calls."""
+        """Hit the first `count` calls."""
         return self._how_often({"times": count})
 
     def on_call(self, number: int) -> Made:
-        """Call `number` alone, counted from 1."""
+        """Hit call `number` alone, counted from 1."""
         return self._how_often({"call": number})
 
     def probability(self, probability: float, *, seed: int = 1) -> Made:
-        """Each call with a probability from 0 to 1; the same calls with the same seed."""
+        """Hit each call with a probability from 0 to 1; the same calls with the same seed."""
         return self._how_often({"probability": probability, "seed": seed})
 
     def always(self) -> Made:
-        """Every call, until it is removed."""
+        """Hit every call until the fault is removed."""
         return self._how_often({})
 
 
 class FaultPhrases(Generic[Made]):
-    """The kinds of faults. `api` is Kafka's name, "Produce"; a fault is for all requests of it, unless other arguments choose some.
+    """The kinds of faults. `api` is Kafka's name, "Produce". A fault is for all requests of it unless `scope` chooses some.
 
-    topic, partition, client_id, group, transactional_id: what the request is about; of several partitions only the one is refused
-    node: the broker that is asked, of several.
+    topic, partition, client_id, group, transactional_id: what the request is about; of several partitions only the chosen one is refused
+    node: the broker that the request was sent to, of several.
     """
 
-    def _made(self, command: str, arguments: dict[str, Any]) -> Made:
-        """Do a command that makes a fault."""
+    def _made(self, name: str, arguments: dict[str, Any]) -> Made:
+        """Execute an operation that injects a fault."""
         raise NotImplementedError
 
     def _phrase(self, kind: str, api: str, scope: dict[str, Any], **more: Any) -> Phrase[Made]:
         rule = {"kind": kind, "api": api} | {name: value for name, value in (more | scope).items() if value is not None}
         return Phrase(lambda often: self._made("faults.inject", {"rule": rule | {"often": often}}))
 
-    def inject(self, api: str, error: str, *, after: bool = False, **scope: str | int | None) -> Phrase[Made]:
-        """Answer with an error, by Kafka's name of it; nothing is done, or with `after` all is and the answer says that it failed."""
+    def inject(
+        self,
+        api: str,
+        error: str,
+        *,
+        after: Annotated[bool, Option("Do the work all the same, and answer that it failed.")] = False,
+        **scope: str | int | None,
+    ) -> Phrase[Made]:
+        """Answer requests with an error.
+
+        Both have Kafka's names: Produce, Fetch, ... and NOT_LEADER_OR_FOLLOWER, ...
+        """
         return self._phrase("error", api, scope, error=error, after=after or None)
 
-    def delay(self, api: str, ms: int, *, when: str = "after", **scope: str | int | None) -> Phrase[Made]:
-        """Answer `ms` milliseconds later by the broker's clock; `when="before"`: do the work later, too."""
+    def delay(
+        self,
+        api: str,
+        ms: Annotated[int, Option("Milliseconds by the broker's clock.", minimum=0)],
+        *,
+        when: _When = "after",
+        **scope: str | int | None,
+    ) -> Phrase[Made]:
+        """Answer requests later."""
         return self._phrase("delay", api, scope, ms=ms, when=when)
 
-    def throttle(self, api: str, ms: int, **scope: str | int | None) -> Phrase[Made]:
-        """Tell the client in throttle_time_ms to wait, and read nothing of it for that time, as Kafka does above a quota."""
+    def throttle(
+        self, api: str, ms: Annotated[int, Option("throttle_time_ms of the answer.", minimum=0)], **scope: str | int | None
+    ) -> Phrase[Made]:
+        """Tell clients to slow down.
+
+        They find the time in throttle_time_ms. The broker reads nothing from them for that time, as Kafka does above a quota.
+        """
         return self._phrase("throttle", api, scope, ms=ms)
 
-    def disconnect(self, api: str, *, when: str = "before", **scope: str | int | None) -> Phrase[Made]:
-        """Cut the connection instead of answering, "before" or "after" the work is done."""
+    def disconnect(self, api: str, *, when: _When = "before", **scope: str | int | None) -> Phrase[Made]:
+        """Cut connections instead of answering."""
         return self._phrase("disconnect", api, scope, when=when)
 
-    def tear(self, api: str, *, size: int, **scope: str | int | None) -> Phrase[Made]:
-        """Send `size` bytes of the answer and cut the connection."""
+    def tear(
+        self,
+        api: str,
+        *,
+        size: Annotated[int, Option("Of the answer, its own size of 4 bytes among them.", "BYTES", minimum=0)],
+        **scope: str | int | None,
+    ) -> Phrase[Made]:
+        """Send a part of the answer, and cut the connection."""
         return self._phrase("tear", api, scope, size=size)
 
-    def silence(self, api: str, *, when: str = "before", **scope: str | int | None) -> Phrase[Made]:
-        """Never answer, "before" or "after" the work is done; the connection stays."""
+    def silence(self, api: str, *, when: _When = "before", **scope: str | int | None) -> Phrase[Made]:
+        """Never answer.
+
+        The connection stays open.
+        """
         return self._phrase("silence", api, scope, when=when)
 
-    def storage(self, topic: str | None = None, partition: int | None = None, *, on: str, error: str) -> Phrase[Made]:
-        """Let calls of the file system on a partition's files fail, on "write", "read", "sync" or "open", with "ENOSPC", "EIO", ...
+    def storage(
+        self,
+        topic: Annotated[str | None, Option("Files of this topic.  [default: all files]", "NAME")] = None,
+        partition: _Partition = None,
+        *,
+        on: Annotated[str, Option("Which calls of the file system.", choices=("write", "read", "sync", "open"))],
+        error: Annotated[str, Option("ENOSPC, EIO, EROFS, ...", "NAME")],
+    ) -> Phrase[Made]:
+        """Let the file system fail.
 
-        What a failing disk says takes the log directory offline, with all that is in it, until the broker is started again or `heal`.
+        Errors of a failing disk take the log directory offline, with all its partitions, until 'faults heal' or a restart.
         """
         asked = {"topic": topic, "partition": partition, "on": on, "error": error}
         known = {name: value for name, value in asked.items() if value is not None}

@@ -1,69 +1,233 @@
-"""Which calls of the file system fail: a list that is put into force on the files that the broker has now."""
+"""Calls of the file system that fail as a test says: a `Files` over the broker's own, in memory and on a disk alike.
+
+The failure is real to the broker: an append is cut off, a log directory goes offline, clients get KAFKA_STORAGE_ERROR.
+Without faults, reads and writes are the methods of the file system beneath, without a frame between.
+
+A file belongs to the partition whose folder it is in. Work in other processes (compaction) uses the file system beneath.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import errno
+import os
+from collections.abc import Callable, Mapping
 from itertools import count
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from minibroker.storage.files import Files
-from minibroker.testing.lab.failing_files import FailingFiles, StorageFault
+from minibroker.storage.files import Files, HandlePool
+from minibroker.storage.log_file_names import parse_folder_name
+from minibroker.testing.errors import BrokerError
 from minibroker.testing.often import Often
 
-PREFIX: Final = "storage-"  #: of ids, which tells them from those of other faults
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+OPERATIONS: Final = ("write", "read", "sync", "open")
+PREFIX: Final = "storage-"  #: of ids, which distinguishes them from those of other faults
+
+
+class StorageFault:
+    """Calls that fail. `topic` None: of all files; `partition` None: of all partitions of the topic."""
+
+    def __init__(self, *, topic: str | None, partition: int | None, on: str, error: str, often: Often) -> None:
+        if on not in OPERATIONS:
+            raise BrokerError(f"storage: on={on!r} is none of {', '.join(OPERATIONS)}")
+        code = getattr(errno, error, None)
+        if not isinstance(code, int):
+            raise BrokerError(f"storage: {error!r} is no error of a file system: ENOSPC, EIO, EMFILE, EROFS are some")
+        if partition is not None and topic is None:
+            raise BrokerError("storage: a partition is one of a topic: say which")
+        self.topic = topic
+        self.partition = partition
+        self.on = on
+        self.error = error
+        self.code = code
+        self.often = often
+
+    def is_for(self, operation: str, path: str) -> bool:
+        """Whether a call is one that may fail."""
+        if operation != self.on:
+            return False
+        if self.topic is None:
+            return True
+        name = path.rpartition("/")[0].rpartition("/")[2]
+        try:
+            topic, partition = parse_folder_name(name)
+        except ValueError:
+            return False
+        return topic == self.topic and self.partition in {None, partition}
+
+    def to_json(self) -> dict[str, Any]:
+        """The arguments, with calls and hits."""
+        return {
+            "kind": "storage",
+            "topic": self.topic,
+            "partition": self.partition,
+            "on": self.on,
+            "error": self.error,
+            "often": self.often.said,
+            "calls": self.often.calls,
+            "hits": self.often.hits,
+        }
 
 
 class StorageFaults:
-    """Of one broker."""
+    """The storage faults of one broker, put into force on the files that it has now."""
 
     def __init__(self, open_logs: Callable[[], None]) -> None:
-        """`open_logs` gives new partitions their files, which they otherwise get when they are used."""
+        """`open_logs` creates the files of new partitions, which are otherwise created at first use."""
         self._open_logs = open_logs
         self._faults: dict[str, StorageFault] = {}
         self._numbers = count(1)
         self._files: FailingFiles | None = None
 
     def over(self, files: Files) -> Files:
-        """The file system for a broker that starts: nothing of it fails yet."""
+        """The file system for a broker that starts, without any fault."""
         self._faults.clear()
         self._files = FailingFiles(files)
         return self._files.as_files()
 
-    def add(
-        self,
-        on: str,
-        error: str,
-        topic: str | None = None,
-        partition: int | None = None,
-        often: dict[str, Any] | None = None,
-    ) -> dict[str, Any]:
-        """Let calls of the file system fail: on write, read, sync or open, with ENOSPC, EIO, ... The log directory goes offline."""
-        fault = StorageFault(topic=topic, partition=partition, on=on, error=error, often=Often(often or {}))
+    def add(self, on: str, error: str, topic: str | None, partition: int | None, often: Mapping[str, Any]) -> str:
+        """Put a fault into force and return its id; BrokerError says what is wrong with the arguments."""
+        fault = StorageFault(topic=topic, partition=partition, on=on, error=error, often=Often(often))
         if on != "open":
-            self._open_logs()  # what fails is to be an append, not the folder of a topic that was just created
+            self._open_logs()  # an append should fail, not the creation of the folder of a new topic
         name = f"{PREFIX}{next(self._numbers)}"
         self._faults[name] = fault
         self._put_into_force()
-        return {"id": name}
+        return name
 
     def _put_into_force(self) -> None:
         if self._files is not None:
             self._files.fail(tuple(self._faults.values()))
 
     def list(self) -> list[dict[str, Any]]:
-        """All of them, with what they did."""
+        """All faults with `id`, `calls` and `hits`."""
         return [{"id": name} | fault.to_json() for name, fault in self._faults.items()]
 
-    def find(self, name: str) -> StorageFault | None:
-        """By id."""
-        return self._faults.get(name)
+    def state(self, name: str) -> dict[str, int]:
+        """`calls` and `hits` of a fault."""
+        fault = self._faults.get(name)
+        if fault is None:
+            raise BrokerError(f"faults: there is no fault {name}: it was removed, or ended with a reset")
+        return {"calls": fault.often.calls, "hits": fault.often.hits}
 
     def remove(self, name: str) -> None:
-        """Let it fail no more; harmless when there is none."""
+        """Remove a fault; does nothing if there is none."""
         self._faults.pop(name, None)
         self._put_into_force()
 
     def clear(self) -> None:
-        """Let nothing fail; what is offline stays offline until it is healed."""
+        """Remove all faults. Log directories that are offline stay offline."""
         self._faults.clear()
         self._put_into_force()
+
+
+class FailingFiles:
+    """A `Files` over another one; `as_files` gives it that type."""
+
+    def __init__(self, beneath: Files) -> None:
+        self.is_shared: Final = beneath.is_shared
+        self._beneath = beneath
+        self._paths: dict[int, str] = {}  #: of open descriptors
+        self._faults: tuple[StorageFault, ...] = ()
+        self.handles = HandlePool(cast("Files", self), beneath.handles.capacity)
+        self.lock = beneath.lock
+        self.next_data = beneath.next_data
+        self.size = beneath.size
+        self.identity = beneath.identity
+        self.modified_ms = beneath.modified_ms
+        self.set_modified_ms = beneath.set_modified_ms
+        self.names = beneath.names
+        self.exists = beneath.exists
+        self.remove = beneath.remove
+        self.remove_directory = beneath.remove_directory
+        self.volume = beneath.volume
+        self.read_at: Callable[[int, int, int], bytes]
+        self.write: Callable[[int, Buffer], int]
+        self.send: Callable[[int, int, int, int], int]
+        self.fail(())
+
+    def __reduce__(self) -> tuple[Callable[[Files], Files], tuple[Files]]:
+        # Another process gets the file system beneath.
+        return _itself, (self._beneath,)
+
+    def as_files(self) -> Files:
+        """This object as a `Files`: mypy does not take attributes for methods."""
+        return cast("Files", self)
+
+    def fail(self, faults: tuple[StorageFault, ...]) -> None:
+        """Put these faults into force, in place of the earlier ones."""
+        self._faults = faults
+        self.read_at = self._read_at if faults else self._beneath.read_at
+        self.write = self._write if faults else self._beneath.write
+        self.send = self._send if faults else self._beneath.send
+
+    def _raise_if_hit(self, operation: str, path: str | None) -> None:
+        for fault in self._faults:
+            if path is not None and fault.is_for(operation, path) and fault.often.hits_now():
+                raise OSError(fault.code, f"{os.strerror(fault.code)} (a fault of the test)", path)
+
+    # -- descriptors ------------------------------------------------------------------------------------------------
+
+    def open(self, path: str, flags: int) -> int:
+        """Open, or fail."""
+        self._raise_if_hit("open", path)
+        descriptor = self._beneath.open(path, flags)
+        self._paths[descriptor] = path
+        return descriptor
+
+    def close(self, descriptor: int) -> None:
+        """Close."""
+        self._paths.pop(descriptor, None)
+        self._beneath.close(descriptor)
+
+    def duplicate(self, descriptor: int) -> int:
+        """Duplicate a descriptor."""
+        other = self._beneath.duplicate(descriptor)
+        path = self._paths.get(descriptor)
+        if path is not None:
+            self._paths[other] = path
+        return other
+
+    def _read_at(self, descriptor: int, size: int, position: int, /) -> bytes:
+        self._raise_if_hit("read", self._paths.get(descriptor))
+        return self._beneath.read_at(descriptor, size, position)
+
+    def _send(self, socket_descriptor: int, descriptor: int, position: int, size: int, /) -> int:
+        self._raise_if_hit("read", self._paths.get(descriptor))
+        return self._beneath.send(socket_descriptor, descriptor, position, size)
+
+    def _write(self, descriptor: int, data: Buffer, /) -> int:
+        self._raise_if_hit("write", self._paths.get(descriptor))
+        return self._beneath.write(descriptor, data)
+
+    def truncate(self, descriptor: int, size: int) -> None:
+        """Truncate; a full disk allows that."""
+        self._beneath.truncate(descriptor, size)
+
+    def sync(self, descriptor: int) -> None:
+        """Sync, or fail."""
+        self._raise_if_hit("sync", self._paths.get(descriptor))
+        self._beneath.sync(descriptor)
+
+    # -- names ------------------------------------------------------------------------------------------------------
+
+    def sync_directory(self, path: str) -> None:
+        """Sync a directory, or fail as a sync of its files does."""
+        self._raise_if_hit("sync", f"{path}/")
+        self._beneath.sync_directory(path)
+
+    def make_directory(self, path: str) -> None:
+        """Create a directory, or fail as a write."""
+        self._raise_if_hit("write", f"{path}/")
+        self._beneath.make_directory(path)
+
+    def rename(self, source: str, target: str) -> None:
+        """Rename a file, or fail as a write."""
+        self._raise_if_hit("write", target)
+        self._beneath.rename(source, target)
+
+
+def _itself(files: Files) -> Files:
+    return files

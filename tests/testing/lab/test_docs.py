@@ -14,6 +14,7 @@ import pytest
 
 from minibroker.testing import BrokerThread
 from tests.support.broker_process import BrokerProcess
+from tests.testing.lab.reference_page import with_table
 
 PAGE = (Path(__file__).parents[3] / "docs" / "lab.md").read_text()
 PYTHON = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
@@ -33,6 +34,7 @@ def test_the_table_has_all_commands() -> None:
     with BrokerThread() as broker:
         commands = {each["command"] for each in broker._hosted.lab.table.describe()}
     assert table == commands
+    assert with_table(PAGE) == PAGE, "run: python -m tests.testing.lab.reference_page"
 
 
 def test_programs_in_other_languages(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from minibroker.testing import BrokerError
-from minibroker.testing.lab.command_table import CommandTable
+from minibroker.testing.lab.declaration import OperationTable
 
 
 def move(topic: str, partition: int, to: int | None = None, share: float = 1.0, rule: dict[str, Any] | None = None) -> list[Any]:
@@ -19,13 +19,13 @@ def move(topic: str, partition: int, to: int | None = None, share: float = 1.0, 
 
 
 @pytest.fixture
-def table() -> CommandTable:
-    table = CommandTable()
+def table() -> OperationTable:
+    table = OperationTable()
     table.add("leaders.move", move)
     return table
 
 
-def test_a_command_is_called_with_what_was_said(table: CommandTable) -> None:
+def test_a_command_is_called_with_what_was_said(table: OperationTable) -> None:
     assert table.call("leaders.move", {"topic": "orders", "partition": 0, "to": 2}) == ["orders", 0, 2, 1.0, None]
     assert table.call("leaders.move", {"topic": "orders", "partition": 0, "share": 1, "rule": {"api": "Fetch"}})[3:] == [
         1,
@@ -52,12 +52,12 @@ def test_a_command_is_called_with_what_was_said(table: CommandTable) -> None:
         ("leaders.move", {"topic": "orders", "partition": 0, "rule": []}, r"^leaders.move: rule=\[\] must be dict"),
     ],
 )
-def test_what_is_wrong_is_one_line(table: CommandTable, name: str, arguments: dict[str, Any], message: str) -> None:
+def test_what_is_wrong_is_one_line(table: OperationTable, name: str, arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(BrokerError, match=message):
         table.call(name, arguments)
 
 
-def test_commands_tell_what_they_are_for(table: CommandTable) -> None:
+def test_commands_tell_what_they_are_for(table: OperationTable) -> None:
     (found,) = table.describe()
     assert found["command"] == "leaders.move"
     assert found["purpose"] == "Move a partition."

@@ -13,7 +13,7 @@ import pytest
 
 from minibroker.storage.files import APPEND, Files, RealFiles, read_all, write_all
 from minibroker.testing import BrokerError
-from minibroker.testing.lab.failing_files import FailingFiles, StorageFault
+from minibroker.testing.lab.storage_faults import FailingFiles, StorageFault
 from minibroker.testing.memory_files import MemoryFiles
 from minibroker.testing.often import Often
 

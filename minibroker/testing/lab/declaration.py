@@ -1,0 +1,268 @@
+"""The declaration of an operation of the lab: a typed method under `@operation` in a group. Every other form is made from it.
+
+    class Leaders(OperationGroup, prefix="leaders"):
+        @operation
+        def move(self, topic: str, partition: int, *, to: Annotated[int, Option("The broker.")]) -> None:
+            '''Let another broker lead a partition.'''
+
+    by name, with JSON arguments    OperationTable.call("leaders.move", {...}): HTTP and the process of BrokerProcess
+    synchronous handles             remote(Leaders, execute), an object of the same type
+    asynchronous handles            move = awaited(Leaders.move), a line for each, which mypy and editors can follow
+    `minibroker lab`                cli/lab/derived.py: a parameter with an `Option` is an option, any other an argument
+    docs/lab.md                     tests/testing/lab/reference_page.py
+
+The first line of the docstring is the purpose in `GET /`, in docs/lab.md and in the list of commands of the shell.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Callable, Coroutine, Mapping
+from difflib import get_close_matches
+from functools import cache, cached_property, wraps
+from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar, Union, cast, get_args, get_origin, get_type_hints, overload
+
+from minibroker.testing.errors import BrokerError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+G = TypeVar("G", bound="OperationGroup")
+
+
+class Execute(Protocol):
+    """Executes an operation of a broker by name, and returns its result."""
+
+    def __call__(self, name: str, arguments: dict[str, Any], /) -> Any:
+        """BrokerError says in one line why it failed."""
+
+
+class UnknownOperationError(BrokerError):
+    """There is no operation of that name."""
+
+
+class Option(NamedTuple):
+    """What `minibroker lab` shows of a parameter that is an option there."""
+
+    help: str
+    metavar: str | None = None
+    choices: tuple[str, ...] = ()
+    minimum: int | None = None
+
+
+class Operation:
+    """Name, parameters and result of a function, read from its signature when they are first needed."""
+
+    def __init__(self, name: str, function: Callable[..., Any], *, is_reading: bool = False) -> None:
+        """`is_reading`: it changes nothing."""
+        self.name = name
+        self.function = function
+        self.is_reading = is_reading
+
+    @property
+    def purpose(self) -> str:
+        """The first line of the docstring."""
+        return self.doc.partition("\n")[0]
+
+    @property
+    def doc(self) -> str:
+        """The whole docstring."""
+        return inspect.getdoc(self.function) or ""
+
+    @cached_property
+    def parameters(self) -> dict[str, inspect.Parameter]:
+        """By name, without `self`."""
+        return {name: each for name, each in inspect.signature(self.function).parameters.items() if name != "self"}
+
+    @cached_property
+    def hints(self) -> dict[str, Any]:
+        """Types of the parameters, and of "return"."""
+        return get_type_hints(self.function)
+
+    @cached_property
+    def options(self) -> dict[str, Option]:
+        """Those of the parameters that have one."""
+        hints = get_type_hints(self.function, include_extras=True)
+        return {name: more for name, hint in hints.items() for more in getattr(hint, "__metadata__", ()) if isinstance(more, Option)}
+
+    @property
+    def is_gettable(self) -> bool:
+        """Whether HTTP's GET may ask for it: it changes nothing and needs no argument."""
+        return self.is_reading and all(each.default is not each.empty for each in self.parameters.values())
+
+    def describe(self) -> dict[str, Any]:
+        """Name, purpose and arguments as JSON."""
+        arguments = {}
+        for name, each in self.parameters.items():
+            kind = _type_name(self.hints[name])
+            arguments[name] = kind if each.default is each.empty else f"{kind} = {each.default!r}"
+        return {"command": self.name, "purpose": self.purpose, "arguments": arguments}
+
+    def check(self, arguments: Mapping[str, Any]) -> None:
+        """Raise BrokerError if an argument is unknown, missing or of another type."""
+        for given in arguments:
+            if given not in self.parameters:
+                known = ", ".join(self.parameters) or "none"
+                raise BrokerError(f"{self.name}: there is no argument {given!r}; there are: {known}")
+        for each in self.parameters.values():
+            if each.default is each.empty and each.name not in arguments:
+                raise BrokerError(f"{self.name}: argument {each.name!r} is missing")
+        for given, value in arguments.items():
+            if not _is_of(value, self.hints[given]):
+                raise BrokerError(f"{self.name}: {given}={value!r} must be {_type_name(self.hints[given])}")
+
+    def arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """The arguments of a Python call by name; TypeError as Python raises it."""
+        try:
+            bound = inspect.signature(self.function).bind(None, *args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"broker.{self.name}() {error}") from None
+        return {name: value for name, value in bound.arguments.items() if name != "self"}
+
+    def result(self, value: Any) -> Any:
+        """What JSON made of a result as the declared type: its objects have no integers as keys."""
+        hint = self.hints.get("return")
+        return {int(key): each for key, each in value.items()} if get_origin(hint) is dict and get_args(hint)[0] is int else value
+
+
+def _type_name(hint: Any) -> str:
+    return str(hint).replace("typing.", "") if get_args(hint) else getattr(hint, "__name__", str(hint))
+
+
+def _is_of(value: Any, hint: Any) -> bool:
+    if hint is Any:
+        return True
+    if hint is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    origin = get_origin(hint)
+    if origin in {types.UnionType, Union}:
+        return any(_is_of(value, each) for each in get_args(hint))
+    kind = origin or hint
+    return isinstance(value, kind) and not (kind is int and isinstance(value, bool))
+
+
+# -- declaring ----------------------------------------------------------------------------------------------------------
+
+
+class OperationGroup:
+    """Operations that belong together. `prefix` starts the name of each: "leaders" for `leaders.move`."""
+
+    def __init_subclass__(cls, prefix: str = "", **more: Any) -> None:
+        super().__init_subclass__(**more)
+        for member in vars(cls).values():
+            declared = operation_of(member)
+            if declared is not None and prefix:
+                declared.name = f"{prefix}.{declared.function.__name__}"
+
+
+@overload
+def operation(function: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, R]: ...
+@overload
+def operation(function: Callable[P, R]) -> Callable[P, R]: ...
+def operation(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Declare a method as an operation. Its type is what handles show: what an asynchronous one returns once it was awaited."""
+    function._operation = Operation(function.__name__, function)  # type: ignore[attr-defined]  # noqa: SLF001  read below
+    return function
+
+
+def reading(function: Callable[P, R]) -> Callable[P, R]:
+    """Declare a method as an operation that changes nothing."""
+    function._operation = Operation(function.__name__, function, is_reading=True)  # type: ignore[attr-defined]  # noqa: SLF001
+    return function
+
+
+def operation_of(member: object) -> Operation | None:
+    """The declaration of a method or property of a group; None if it is not an operation."""
+    found = getattr(member.fget if isinstance(member, property) else member, "_operation", None)
+    return found if isinstance(found, Operation) else None
+
+
+def operations_of(group: type[OperationGroup]) -> list[Operation]:
+    """All of a group, in the order in which they are declared."""
+    return [found for member in vars(group).values() if (found := operation_of(member)) is not None]
+
+
+def _declared(method: object) -> Operation:
+    found = operation_of(method)
+    if found is None:
+        raise TypeError(f"{method!r} is not under @operation")
+    return found
+
+
+# -- handles ------------------------------------------------------------------------------------------------------------
+
+
+def asked(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
+    """The same method for a class whose `_execute` asks a broker."""
+    declared = _declared(method)
+
+    @wraps(method)
+    def ask(self: Any, /, *args: Any, **kwargs: Any) -> Any:
+        return declared.result(self._execute(declared.name, declared.arguments(args, kwargs)))
+
+    return ask
+
+
+def awaited(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, R]]:
+    """The same method as a coroutine, for a class whose `_execute` is awaited."""
+    declared = _declared(method)
+
+    @wraps(method)
+    async def ask(self: Any, /, *args: Any, **kwargs: Any) -> Any:
+        return declared.result(await self._execute(declared.name, declared.arguments(args, kwargs)))
+
+    return ask
+
+
+def remote(group: type[G], execute: Execute) -> G:
+    """A group whose broker runs elsewhere: its operations are those of the class, and each asks by `execute`."""
+    handle: G = object.__new__(_remote_type(cast("Any", group)))
+    handle._execute = execute  # type: ignore[attr-defined]  # noqa: SLF001  `asked` reads it
+    return handle
+
+
+@cache
+def _remote_type(group: Any) -> Any:
+    members: dict[str, Any] = {}
+    for name, member in vars(group).items():
+        if operation_of(member) is not None:
+            members[name] = property(asked(cast("Any", member.fget))) if isinstance(member, property) else asked(member)
+    return type(group.__name__, (group,), members)
+
+
+# -- by name ------------------------------------------------------------------------------------------------------------
+
+
+class OperationTable:
+    """The operations of one broker by name."""
+
+    def __init__(self, *groups: OperationGroup) -> None:
+        self._operations: dict[str, Operation] = {}
+        self._functions: dict[str, Callable[..., Any]] = {}
+        for group in groups:
+            for member in vars(type(group)).values():
+                declared = operation_of(member)
+                if declared is not None:
+                    self._operations[declared.name] = declared
+                    self._functions[declared.name] = types.MethodType(declared.function, group)
+
+    def add(self, name: str, function: Callable[..., Any]) -> None:
+        """An operation that is declared by a plain function."""
+        self._operations[name] = Operation(name, function)
+        self._functions[name] = function
+
+    def describe(self) -> list[dict[str, Any]]:
+        """Name, purpose and arguments of each, sorted by name."""
+        return [self._operations[name].describe() for name in sorted(self._operations)]
+
+    def find(self, name: str) -> Operation:
+        """The declaration; UnknownOperationError names the nearest one if there is none."""
+        if name not in self._operations:
+            near = get_close_matches(name, self._operations, 1)
+            raise UnknownOperationError(f"there is no command {name!r}{f': did you mean {near[0]}?' if near else ''}")
+        return self._operations[name]
+
+    def call(self, name: str, arguments: Mapping[str, Any]) -> Any:
+        """Execute an operation; BrokerError if there is none of that name, or if it has no such arguments."""
+        self.find(name).check(arguments)
+        return self._functions[name](**arguments)

@@ -1,0 +1,52 @@
+"""The lab of one broker: the operations of operations.py, executed by name on the thread of the broker's loop."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+from minibroker.cluster.topic import INTERNAL_TOPICS
+from minibroker.testing.errors import one_line_error
+from minibroker.testing.faults.faults import RequestFaults
+from minibroker.testing.lab.declaration import OperationTable
+from minibroker.testing.lab.operations import BrokerOperations, FaultOperations, HighWatermarks, LabHost, Leaders, Nodes
+from minibroker.testing.lab.storage_faults import StorageFaults
+from minibroker.testing.simulation.held_watermarks import hold_high_watermark, release_high_watermark
+
+
+class Lab:
+    """The operations of a hosted broker."""
+
+    def __init__(self, host: LabHost, faults: RequestFaults) -> None:
+        self._host = host
+        self._faults = faults
+        self.storage = StorageFaults(self._finish_opening)
+        self._high_watermarks = HighWatermarks(lambda: host.broker.cluster, INTERNAL_TOPICS, hold_high_watermark, release_high_watermark)
+        self.nodes = Nodes(lambda: host.broker)
+        self.table = OperationTable(
+            BrokerOperations(host),
+            self._high_watermarks,
+            FaultOperations(faults, self.storage, self._reopen_logs),
+            Leaders(lambda: host.broker),
+            self.nodes,
+        )
+
+    async def execute(self, name: str, arguments: Mapping[str, Any]) -> Any:
+        """Execute an operation; BrokerError says in one line why it failed."""
+        with one_line_error(name):
+            result = self.table.call(name, arguments)
+            return await result if inspect.isawaitable(result) else result
+
+    def forget(self) -> None:
+        """Drop faults and holds: the broker starts, or gets other data."""
+        self._high_watermarks.forget()
+        self.storage.clear()
+        self._faults.clear()
+
+    def _finish_opening(self) -> None:
+        self._host.broker.cluster.finish_opening()
+
+    def _reopen_logs(self) -> None:
+        self._host.reopen_logs()
+        self._high_watermarks.renew()
