@@ -1,4 +1,4 @@
-"""`minibroker api-versions`: the job of kafka-broker-api-versions, and the same table of our own broker without a broker."""
+"""`minibroker api-versions`: the equivalent of kafka-broker-api-versions, and the table of our own broker without starting one."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ Examples:
   minibroker api-versions --ours
 """,
 )
-@click.option("--ours", is_flag=True, help="What 'minibroker serve' of this version serves; asks no broker.")
-@click.option("--features", is_flag=True, help="The features of each broker instead of its APIs.")
+@click.option("--ours", is_flag=True, help="Show what 'minibroker serve' of this version serves, without a broker.")
+@click.option("--features", is_flag=True, help="Show the features of each broker instead of its APIs.")
 @output_option(*FORMATS)
 @client_command
 def api_versions(client: Client, *, ours: bool, features: bool, output: str) -> None:
     """Show which APIs and versions brokers serve.
 
-    Asks every broker of the cluster. USABLE is the version that this client would send, if there is one.
+    Asks every broker of the cluster. USABLE is the highest version that this client and the broker share.
     """
     if ours:
         emit(served_by_us(), output, columns=OUR_COLUMNS)
@@ -57,7 +57,7 @@ def api_versions(client: Client, *, ours: bool, features: bool, output: str) -> 
 
 
 def served_by_us() -> list[dict[str, Any]]:
-    """The APIs that have a handler in this package, by key: read from the files, no broker is loaded."""
+    """Return the APIs that have a handler in this package, by key."""
     import minibroker.handlers  # noqa: PLC0415  only --ours pays for it
     from minibroker.wire.api import api_of  # noqa: PLC0415
 
@@ -76,7 +76,7 @@ def served_by_us() -> list[dict[str, Any]]:
 
 
 def apis_of(answer: k18_api_versions.Response) -> list[dict[str, Any]]:
-    """A row for each API, with the version that our client would send."""
+    """Return a row for each API, with the version that our client would send."""
     known = _known_versions()
     rows = []
     for api in sorted(answer.api_keys, key=lambda api: api.api_key):
@@ -108,7 +108,7 @@ def _features(answer: k18_api_versions.Response) -> list[dict[str, Any]]:
 
 
 def _known_versions() -> dict[int, tuple[int, int]]:
-    """The versions that our schemas can say, by API key."""
+    """Return the versions that our schemas declare, by API key."""
     import minibroker.schemas  # noqa: PLC0415  only this command reads all of them
 
     stems = [module.name for module in iter_modules(minibroker.schemas.__path__) if module.name.startswith("k")]

@@ -1,6 +1,6 @@
-"""What the shell offers where a name is wanted: topics, groups, brokers and configs of the cluster that the command line names.
+"""Complete names of topics, groups, brokers and configs in a shell, from the cluster of the command line.
 
-It is asked for at each press of a key, so a broker that does not answer within a second, or at all, gives no names and no words.
+A shell runs this at a press of a key. If no broker answers within a second, there are no names and no error.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ _TIMEOUT_MS: Final = 1000
 
 
 def topic_names(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    """Topics; those of Kafka itself behind an underscore only."""
+    """Complete topics; internal ones only after an underscore."""
     return _begun(_ask(ctx, "topics"), incomplete)
 
 
 def group_ids(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    """Groups of all types."""
+    """Complete groups of all types."""
     return _begun(_ask(ctx, "groups"), incomplete)
 
 
 def entities(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    """Entities of the type that stands before them."""
+    """Complete entities of the type before them."""
     kind = str(ctx.params.get("kind"))
     names = _ask(ctx, kind)
     if kind == "groups":
@@ -34,12 +34,12 @@ def entities(ctx: click.Context, _param: click.Parameter, incomplete: str) -> li
 
 
 def config_names(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    """Configs of the type that stands before them (topics, where no type does), with `=` behind them."""
+    """Complete `NAME=` of configs of the type before them, of topics without a type."""
     return [f"{name}=" for name in _begun(_configs(ctx), incomplete)]
 
 
 def deletable_config_names(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    """The same names alone."""
+    """Complete names of configs."""
     return _begun(_configs(ctx), incomplete)
 
 
@@ -56,13 +56,13 @@ def _configs(ctx: click.Context) -> Iterable[str]:
         "groups": group_properties.GROUP_PROPERTIES,
         "client-metrics": client_metrics_properties.CLIENT_METRICS_PROPERTIES,
     }
-    kind = ctx.params.get("kind", "topics") or next(iter(ctx.args), "")  # where an option waits for its value, nothing is parsed
+    kind = ctx.params.get("kind", "topics") or next(iter(ctx.args), "")  # click parses nothing while an option lacks its value
     return [name for name, prop in properties.get(kind, {}).items() if prop.is_dynamic]
 
 
 def _ask(ctx: click.Context, what: str) -> set[str]:
-    """Names of the cluster; none when it cannot be asked."""
-    # A command line that is not being completed imports none of this.
+    """Return names of the cluster; none if it does not answer."""
+    # Only completions need these imports.
     from minibroker.cli.failures import failure_of  # noqa: PLC0415
     from minibroker.client import configs, groups  # noqa: PLC0415
     from minibroker.client.client import Client  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""`minibroker config`: the broker's properties explained, and a properties file checked before a broker starts with it. Asks no broker."""
+"""`minibroker config`: explain the broker's properties, and check a properties file. Needs no broker."""
 
 from __future__ import annotations
 
@@ -51,14 +51,16 @@ def config() -> None:
 
 @config.command("list", short_help="List properties, their defaults and how they differ from Apache Kafka's.")
 @click.option("--kind", "kinds", multiple=True, type=click.Choice(KINDS), help="Only of this kind; may be given several times.")
-@click.option("--different", is_flag=True, help="Only those that differ from Apache Kafka: in their default, in their effect, or in none.")
+@click.option(
+    "--different", is_flag=True, help="Only properties whose default or effect differs from Apache Kafka, or that have no effect."
+)
 @output_option(*FORMATS)
 def list_properties(*, kinds: tuple[str, ...], different: bool, output: str) -> None:
     """List the properties of brokers, topics, groups and client metrics.
 
-    -o json has all that 'explain' tells, and long defaults whole.
+    -o json prints everything that 'explain' shows, and long defaults in full.
 
-    KAFKA DEFAULT is that of Apache Kafka; '-' where there is none, or no such property.
+    KAFKA DEFAULT is the default of Apache Kafka; '-' if it has no default or no such property.
     """
     found = [entry for kind in kinds or KINDS for entry in entries(kind)]
     if different:
@@ -73,7 +75,7 @@ def list_properties(*, kinds: tuple[str, ...], different: bool, output: str) -> 
 
 
 def _in_a_table(item: dict[str, Any]) -> dict[str, Any]:
-    """Defaults are cut where they would push the rest off the screen, and what has no effect says so where its difference stands."""
+    """Shorten long defaults for a table, and mark properties without effect in the column of differences."""
     texts = {name: str(item[name]) for name in ("default", "kafka_default") if item[name] is not None}
     cut = {name: f"{text[: _CELL_MAX - 3]}..." for name, text in texts.items() if len(text) > _CELL_MAX}
     words = [] if item["has_effect"] else ["No effect."]
@@ -82,10 +84,10 @@ def _in_a_table(item: dict[str, Any]) -> dict[str, Any]:
     return {**cut, "difference": " ".join([*words, item["difference"]]).strip()}
 
 
-@config.command(short_help="Tell all about a property.")
+@config.command(short_help="Explain a property.")
 @click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=_complete_names)
 def explain(names: tuple[str, ...]) -> None:
-    """Tell all about a property: what it does, its unit and default, when it may change, how it differs from Apache Kafka's."""
+    """Explain a property: its effect, unit and default, when it may change, and how it differs from Apache Kafka's."""
     blocks = []
     for name in names:
         found = named(name)
@@ -101,10 +103,10 @@ def explain(names: tuple[str, ...]) -> None:
 
 @config.command(short_help="Check a properties file.")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("-e", "--environment", is_flag=True, help="With the variables KAFKA_... of this environment over it, as 'serve' takes them.")
-@click.option("--strict", is_flag=True, help="End with 1 when there are warnings, too.")
+@click.option("-e", "--environment", is_flag=True, help="Apply the KAFKA_... variables of this environment as well, as 'serve' does.")
+@click.option("--strict", is_flag=True, help="Exit with 1 for warnings as well.")
 def check(file: Path, *, environment: bool, strict: bool) -> None:
-    """Check a properties file: each line is an error, a warning, or a value that is not the default. Ends with 1 when there are errors."""
+    """Check a properties file, and print errors, warnings, and values that are not the default. The exit code is 1 if there are errors."""
     given = sources.from_file(file) | (sources.from_environment(os.environ) if environment else {})
     errors = list(_errors(given))
     unknown = {name: text for name, text in given.items() if name not in BROKER_PROPERTIES}
@@ -126,7 +128,7 @@ def check(file: Path, *, environment: bool, strict: bool) -> None:
 
 
 def _errors(given: dict[str, str]) -> Iterator[str]:
-    """All that is wrong with single values; else the first thing that is wrong with them together."""
+    """Return all errors of single values; without any, the first error of their combination."""
     is_good = True
     for name, text in sorted(given.items()):
         try:
@@ -173,7 +175,7 @@ def _facts(entry: Entry) -> Iterator[tuple[str, str]]:
 
 
 def _instead(synonyms: Iterable[str]) -> str:
-    """What holds when nobody sets a property without a default."""
+    """Return what applies if a property without a default is not set."""
     other = next((name for name in synonyms if BROKER_PROPERTIES[name].default), None)
     return f"none: {other}={BROKER_PROPERTIES[other].default} holds" if other else "none"
 
@@ -203,5 +205,5 @@ def _comparison(entry: Entry) -> str:
 
 
 def variable_of(name: str) -> str:
-    """The environment variable of a property: KAFKA_LOG_DIRS of log.dirs."""
+    """Return the environment variable of a property: KAFKA_LOG_DIRS for log.dirs."""
     return f"{sources.PREFIX}{name.replace('_', '__').replace('-', '___').replace('.', '_').upper()}"

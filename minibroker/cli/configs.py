@@ -1,4 +1,4 @@
-"""`minibroker configs`: the job of Kafka's ConfigCommand; that for users, client ids and addresses is in `minibroker quotas`."""
+"""`minibroker configs`: the equivalent of Kafka's ConfigCommand. `minibroker quotas` has its part for users, client ids and addresses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from minibroker.errors import KafkaError
 
 COLUMNS = ("type", "entity", "name", "value", "source")
 
-#: the sources of values that were set for such an entity while the broker ran
+#: the sources of values that were set for an entity of the type while the broker ran
 OWN_SOURCES = {
     "topics": ("topic",),
     "brokers": ("broker", "cluster"),
@@ -28,7 +28,7 @@ OWN_SOURCES = {
 
 kind_argument = click.argument("kind", metavar="TYPE", type=click.Choice(list(TYPES)))
 
-default_option = click.option("--default", is_flag=True, help="Instead of an ENTITY: what is set for all brokers.")
+default_option = click.option("--default", is_flag=True, help="Instead of an ENTITY: the default for all brokers.")
 
 
 @click.group(
@@ -53,7 +53,7 @@ def configs() -> None:
 @output_option(*FORMATS)
 @client_command
 def list_entities(client: Client, *, kind: str, output: str) -> None:
-    """List entities: groups and client metrics that have configs of their own, all topics, brokers, broker-loggers.
+    """List entities: groups and client metrics that have configs, and all topics, brokers and broker-loggers.
 
     TYPE is topics, brokers, broker-loggers, client-metrics or groups.
     """
@@ -64,7 +64,9 @@ def list_entities(client: Client, *, kind: str, output: str) -> None:
 @kind_argument
 @click.argument("entities", nargs=-1, metavar="[ENTITY]...", shell_complete=complete_entities)
 @default_option
-@click.option("--all", "everything", is_flag=True, help="Also those that nobody set while the broker ran, with their source.")
+@click.option(
+    "--all", "everything", is_flag=True, help="Show every config with its source, not only those that were set while the broker ran."
+)
 @output_option(*FORMATS)
 @client_command
 def describe(client: Client, *, kind: str, entities: tuple[str, ...], default: bool, everything: bool, output: str) -> None:
@@ -101,17 +103,17 @@ def describe(client: Client, *, kind: str, entities: tuple[str, ...], default: b
     multiple=True,
     metavar="NAME",
     shell_complete=deletable_config_names,
-    help="Take a config back to its default.",
+    help="Reset a config to its default.",
 )
 @click.option("--append", "appended", multiple=True, metavar="NAME=VALUE", help="Add to a config that is a list.")
-@click.option("--subtract", "subtracted", multiple=True, metavar="NAME=VALUE", help="Take out of a config that is a list.")
-@click.option("--dry-run", is_flag=True, help="Only have the broker check the change.")
+@click.option("--subtract", "subtracted", multiple=True, metavar="NAME=VALUE", help="Remove from a config that is a list.")
+@click.option("--dry-run", is_flag=True, help="Let the broker check the change without making it.")
 @client_command
 def alter(client: Client, *, kind: str, entities: tuple[str, ...], default: bool, dry_run: bool, **given: tuple[str, ...]) -> None:
     """Change configs of entities: of topics by name, of brokers by id.
 
-    TYPE is topics, brokers, broker-loggers, client-metrics or groups. Of each entity all changes are made, or none. Says nothing when it is
-    done.
+    TYPE is topics, brokers, broker-loggers, client-metrics or groups. Either all changes of an entity are made, or none. Prints nothing
+    on success.
     """
     changes = [Change(name, admin.SET, value) for name, value in pairs(given["configs"], "--config").items()]
     changes += [Change(name, admin.DELETE, None) for name in given["deleted_configs"]]
@@ -129,7 +131,7 @@ def alter(client: Client, *, kind: str, entities: tuple[str, ...], default: bool
 
 
 def _entities(kind: str, entities: tuple[str, ...], *, default: bool) -> list[str]:
-    """Names as the protocol has them; UsageError for what is none."""
+    """Return the names of entities in the protocol; UsageError for an invalid one."""
     if default and (entities or kind != "brokers"):
         raise click.UsageError("--default stands alone, and only for brokers")
     if not default and (not entities or not all(entities)):

@@ -32,12 +32,12 @@ Start = tuple[str, int]  #: ("time", -2), ("offset", 42), ("tail", 5)
 
 
 class From(click.ParamType[Start]):
-    """Where to begin."""
+    """The option for the first offset."""
 
     name = "from"
 
     def convert(self, value: str | Start, param: click.Parameter | None, ctx: click.Context | None) -> Start:
-        """What kind of beginning, and its number."""
+        """Return the kind of start, and its number."""
         if isinstance(value, tuple):
             return value
         if value in ("earliest", "latest"):
@@ -63,9 +63,9 @@ Examples:
     "FORMAT of -f, as in kcat:\n" + "\n".join((record_format.__doc__ or "").strip().splitlines()[2:]),
 )
 @click.argument("topic", shell_complete=topic_names)
-@click.option("-f", "--format", "record_form", metavar="FORMAT", help="How to print a record; '%v\\n' without it.")
-@click.option("-c", "--count", type=click.IntRange(min=0), metavar="N", help="End after so many records.")
-@click.option("-e", "--exit", "exit_at_end", is_flag=True, help="End at the end: at the latest offsets as they are when it starts.")
+@click.option("-f", "--format", "record_form", metavar="FORMAT", help="How to print a record.  [default: %v\\n]")
+@click.option("-c", "--count", type=click.IntRange(min=0), metavar="N", help="Stop after N records.")
+@click.option("-e", "--exit", "exit_at_end", is_flag=True, help="Stop at the latest offsets, as they are at the start.")
 @click.option(
     "--from",
     "start",
@@ -87,7 +87,7 @@ Examples:
 )
 @click.option("-Z", "--null", is_flag=True, help="Print NULL for a null key, value or header instead of nothing.")
 @click.option(
-    "--idle-timeout", type=click.FloatRange(min=0), metavar="SECONDS", help="Fail with exit code 124 when no record comes for so long."
+    "--idle-timeout", type=click.FloatRange(min=0), metavar="SECONDS", help="Fail with exit code 124 if no record arrives for so long."
 )
 @output_option("format", "json", "jsonl", "yaml", "table")
 @client_command
@@ -128,7 +128,7 @@ def consume(
 def _until(
     consumer: Consumer, count: int | None, ends: dict[int, int] | None, idle_timeout_s: float | None, flush: Callable[[], None]
 ) -> Iterator[Consumed]:
-    """Records until so many came, until the ends, or for ever; TimedOut when none comes for too long."""
+    """Yield records until the count or the ends are reached, or endlessly; TimedOut if none arrives for too long."""
     left = -1 if count is None else count
     last_came = time.monotonic()
     while left != 0:
@@ -152,7 +152,7 @@ def _until(
 
 
 def _begin(client: Client, topic: str, partitions: list[int], start: Start, *, ends: dict[int, int], isolation: int) -> dict[int, int]:
-    """The first offset of each partition."""
+    """Return the first offset of each partition."""
     kind, number = start
     if kind == "offset":
         return dict.fromkeys(partitions, number)
@@ -163,7 +163,7 @@ def _begin(client: Client, topic: str, partitions: list[int], start: Start, *, e
 
 
 def _offsets_at(client: Client, topic: str, partitions: list[int], at: int, isolation: int) -> dict[int, int]:
-    """Offsets by name or time; where no record is that late, the end."""
+    """Return offsets by name or time; the end if no record is that late."""
     found = list_offsets(client, {(topic, partition): at for partition in partitions}, isolation=isolation)
     offsets: dict[int, int] = {}
     for (_, partition), answer in found.items():
@@ -178,7 +178,7 @@ def _offsets_at(client: Client, topic: str, partitions: list[int], at: int, isol
 
 
 class _Printer:
-    """Prints records as they come; this one as lines of a format."""
+    """Prints records as they arrive, each by a format."""
 
     def __init__(self, topic: str, one: Callable[[Consumed], bytes]) -> None:
         self.out: BinaryIO = sys.stdout.buffer
@@ -186,23 +186,23 @@ class _Printer:
         self.one = one
 
     def begin(self) -> None:
-        """What stands before the first record."""
+        """Print what precedes the first record."""
 
     def show(self, consumed: Consumed) -> None:
-        """One record."""
+        """Format one record."""
         self.out.write(self.one(consumed))
 
     def flush(self) -> None:
-        """Let the reader have what came."""
+        """Flush stdout."""
         self.out.flush()
 
     def end(self) -> None:
-        """What stands behind the last record."""
+        """Print what follows the last record."""
         self.out.flush()
 
 
 class _JsonPrinter(_Printer):
-    """One array, an object on each line of it."""
+    """Prints one JSON array, with an object per line."""
 
     separator = b"\n"
 
@@ -219,7 +219,7 @@ class _JsonPrinter(_Printer):
 
 
 class _TablePrinter(_Printer):
-    """Collects, and prints a table at the end."""
+    """Collects records, and prints a table at the end."""
 
     def begin(self) -> None:
         self.items: list[dict[str, Any]] = []

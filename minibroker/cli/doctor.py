@@ -1,4 +1,4 @@
-"""`minibroker doctor`: why clients here cannot work with a cluster, or that they can."""
+"""`minibroker doctor`: find out why clients on this machine cannot work with a cluster."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CONTAINER_MARKS = (Path("/.dockerenv"), Path("/run/.containerenv"))  # Docker's
 
 
 def network() -> Network:
-    """This machine's; tests put their own in its place."""
+    """Return the network of this machine; tests replace it."""
     return Network(resolve, is_container=any(mark.exists() for mark in _CONTAINER_MARKS))
 
 
@@ -33,15 +33,15 @@ Examples:
 )
 @bootstrap_option
 @click.option(
-    "--timeout", type=click.FloatRange(min=0.001), default=5.0, show_default=True, metavar="SECONDS", help="Wait so long for each address."
+    "--timeout", type=click.FloatRange(min=0.001), default=5.0, show_default=True, metavar="SECONDS", help="Time to wait for each address."
 )
 @output_option("text", "json", "jsonl", "yaml")
 def doctor(bootstrap_server: str, timeout: float, output: str) -> None:
     """Find out why clients here cannot work with a cluster.
 
-    Asks as a client does, from where it runs: tries the addresses that it is given, and every address that the brokers tell their clients
-    (advertised.listeners), and says what to set where one cannot work. Then asks for versions, log directories, partitions without
-    leader, and settings that need more brokers than there are. Changes nothing. Ends with 1 when there is a problem.
+    Connects as a client does from this machine: to the given addresses, then to every address that the brokers advertise
+    (advertised.listeners). Says what to set if an address cannot work. Then checks versions, log directories, partitions without
+    leader, and settings that need more brokers than there are. Changes nothing. The exit code is 1 if there is a problem.
     """
     findings: list[Finding] = []
     for finding in Checkup(network(), int(timeout * 1000)).findings(parse_bootstrap(bootstrap_server)):

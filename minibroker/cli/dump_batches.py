@@ -1,4 +1,4 @@
-"""Dumps files that hold record batches: segments (`.log`) and snapshots of the metadata log (`.checkpoint`)."""
+"""Dump files of record batches: segments (`.log`) and snapshots of the metadata log (`.checkpoint`)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ COORDINATOR_TOPICS = {CONSUMER_OFFSETS: CONSUMER_OFFSETS_TOPIC, TRANSACTION_STAT
 
 
 class BatchOptions(NamedTuple):
-    """What to show of batches."""
+    """Options for the output of batches."""
 
     deep: bool  #: each record
     data: bool  #: and its key and value
@@ -35,7 +35,7 @@ class BatchOptions(NamedTuple):
 
 
 def note_of(path: Path) -> str:
-    """What DumpLogSegments says of a file before its batches."""
+    """Return the note of DumpLogSegments about a file, before its batches."""
     if path.suffix == ".log":
         return f"Log starting offset: {int(path.stem) if path.stem.isdecimal() else 0}"
     if path.name == BOOTSTRAP_SNAPSHOT:
@@ -45,7 +45,7 @@ def note_of(path: Path) -> str:
 
 
 def dump_batches(path: Path, options: BatchOptions) -> Iterator[Item]:
-    """The batches of a file, with records when asked for; a problem for each that is not whole and right."""
+    """Yield the batches of a file, with records if requested, and a problem for each damaged batch."""
     previous: RecordBatch | None = None
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
@@ -111,12 +111,12 @@ def _batch(path: Path, batch: RecordBatch, position: int, options: BatchOptions)
 
 
 def _messages(batch: LegacyBatch, options: BatchOptions) -> Iterator[Item]:
-    """Those of formats v0 and v1 have a CRC each, and neither sequences nor headers."""
+    """Yield messages of formats v0 and v1. Each has a CRC; they have neither sequence numbers nor headers."""
     messages = messages_of(batch)
     for message, record in zip(messages, records_of(batch, messages), strict=True):
         item = _record(batch, record, options)
         if not options.skip_metadata:
-            item |= {"magic": message.magic, "is_valid": True, "crc": message.crc}  # a wrong one would have raised
+            item |= {"magic": message.magic, "is_valid": True, "crc": message.crc}  # a wrong CRC would have raised
         yield item
 
 
@@ -139,7 +139,7 @@ def _record(batch: RecordBatch, record: Record, options: BatchOptions) -> Item:
     elif options.coordinator is not None:
         try:
             decoded = coordinator_record_to_json(options.coordinator, record)
-        except WireError as error:  # nothing is wrong with the batch where the decoder is that of another topic
+        except WireError as error:  # the batch is valid; the decoder is that of another topic
             raise WireError(f"no record of {COORDINATOR_TOPICS[options.coordinator]}: {error}") from error
         if decoded is None:
             item["skipped"] = f"Unknown record type {coordinator_record_type(record)} at offset {record.offset}, skipping."
@@ -152,7 +152,7 @@ def _record(batch: RecordBatch, record: Record, options: BatchOptions) -> Item:
 
 
 def _base_offset_and_count(batch: RecordBatch) -> tuple[int | None, int | None]:
-    """What an old compressed set tells only when it can be decompressed."""
+    """Return what only the decompressed set of an old compressed message shows."""
     try:
         return batch.base_offset, batch.record_count
     except KafkaError:
@@ -175,5 +175,5 @@ def _compression(batch: RecordBatch) -> str:
 
 
 def _reason(error: KafkaError) -> str:
-    """Why, without the position inside the piece that was read."""
+    """Return the reason, without the position inside the piece that was read."""
     return str(error).replace(" at position 0", "")

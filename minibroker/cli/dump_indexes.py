@@ -1,7 +1,7 @@
-"""Dumps and checks the small files beside a segment: `.index`, `.timeindex`, `.txnindex`, `.snapshot`, leader-epoch-checkpoint.
+"""Dump and check the small files beside a segment: `.index`, `.timeindex`, `.txnindex`, `.snapshot`, leader-epoch-checkpoint.
 
 An entry of an index is checked against the batches of the segment beside it: it must name the last offset of a batch, and its
-position or its largest timestamp. Zeros at the end of an index, which a running Kafka keeps there, are no entries.
+position or its largest timestamp. A running Kafka has zeros at the end of an index; they are not entries.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ANY_SIZE = 2**31 - 1
 
 
 def dump_offset_index(path: Path, *, show: bool, verify: bool) -> Iterator[Item]:
-    """Entries of a `.index`; `show` yields them, `verify` looks them up in the segment."""
+    """Dump the entries of an `.index`: `show` yields them, `verify` looks them up in the segment."""
     index = OffsetIndex(RealFiles(), str(path), _base_offset(path), ANY_SIZE)
     entries = index.entries()
     yield from _whole(path, index)
@@ -49,7 +49,7 @@ def dump_offset_index(path: Path, *, show: bool, verify: bool) -> Iterator[Item]
 
 
 def dump_time_index(path: Path, *, show: bool, verify: bool) -> Iterator[Item]:
-    """Entries of a `.timeindex`, as above."""
+    """Dump the entries of a `.timeindex`; `show` and `verify` as above."""
     index = TimeIndex(RealFiles(), str(path), _base_offset(path), ANY_SIZE)
     entries = index.entries()
     yield from _whole(path, index)
@@ -74,7 +74,7 @@ def dump_time_index(path: Path, *, show: bool, verify: bool) -> Iterator[Item]:
 
 
 def dump_transaction_index(path: Path) -> Iterator[Item]:
-    """Entries of a `.txnindex`."""
+    """Dump the entries of a `.txnindex`."""
     try:
         entries = transaction_index.decode(path.read_bytes(), str(path))
     except CorruptLogError as error:
@@ -85,7 +85,7 @@ def dump_transaction_index(path: Path) -> Iterator[Item]:
 
 
 def dump_producer_snapshot(path: Path) -> Iterator[Item]:
-    """Producers of a `.snapshot`."""
+    """Dump the producers of a `.snapshot`."""
     try:
         entries = producer_snapshot.decode(path.read_bytes())
     except CorruptLogError as error:
@@ -109,7 +109,7 @@ def dump_producer_snapshot(path: Path) -> Iterator[Item]:
 
 
 def dump_leader_epochs(path: Path) -> Iterator[Item]:
-    """Epochs of a leader-epoch-checkpoint."""
+    """Dump the epochs of a leader-epoch-checkpoint."""
     checkpoint = LeaderEpochCheckpoint(RealFiles(), str(path))
     try:
         checkpoint.load()
@@ -120,7 +120,7 @@ def dump_leader_epochs(path: Path) -> Iterator[Item]:
 
 
 def check_sanity(path: Path) -> Iterator[Item]:
-    """The check of --index-sanity-check: whole entries that grow, none below the base offset."""
+    """Check an index for --index-sanity-check: complete entries in ascending order, none below the base offset."""
     dump = dump_offset_index if path.suffix == ".index" else dump_time_index
     problems = list(dump(path, show=False, verify=False))
     yield from problems or [{"type": "note", "note": f"{path} passed sanity check."}]
@@ -132,7 +132,7 @@ def _whole(path: Path, index: IndexFile) -> Iterator[Item]:
 
 
 def _headers_at(index_path: Path, offsets: set[int], positions: set[int]) -> tuple[list[BatchHeader], Item | None]:
-    """The batches of the segment that entries speak of, and where it cannot be read on."""
+    """Return the segment's batches that entries refer to, and where the segment cannot be read."""
     path = index_path.with_suffix(".log")
     if not path.exists():
         return [], problem(str(path), "the segment of the index is missing", 0)

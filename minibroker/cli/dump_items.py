@@ -1,6 +1,6 @@
-"""What dump-log finds, as values: one item for each thing in a file. Their fields are the JSON that is printed, and stay.
+"""The items that dump-log finds in a file. Their fields are those of the JSON output, which is stable.
 
-`text_of` prints an item as Kafka's DumpLogSegments does, to the letter; a `problem` is printed on stderr and spoils the exit code.
+`text_of` formats an item exactly as Kafka's DumpLogSegments. A `problem` is printed on stderr and makes the exit code 1.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ Item = dict[str, Any]
 
 
 def problem(file: str, words: str, position: int | None = None) -> Item:
-    """Something that should not be so."""
+    """Return an item for damage."""
     return {"type": "problem", "file": file, "position": position, "problem": words}
 
 
 def problem_text(item: Item) -> str:
-    """A problem as one line: file, position, what."""
+    """Return a problem as one line: file, position, error."""
     where = item["file"] if item["position"] is None else f"{item['file']} at position {item['position']}"
     return f"{where}: {item['problem']}"
 
 
 def text_of(item: Item) -> str:
-    """An item, not a problem, as a line of DumpLogSegments."""
+    """Return an item that is not a problem as a line of DumpLogSegments."""
     return TEXTS[item["type"]](item)
 
 
@@ -121,7 +121,7 @@ def _optional(value: int | None) -> str:
 
 
 def _content(value: str | dict[str, str]) -> str:
-    """A key or value: bytes that are no UTF-8 show as replacement characters, as in Java."""
+    """Return a key or value as text. Bytes that are not UTF-8 become replacement characters, as in Java."""
     if isinstance(value, str):
         return value
     import base64  # noqa: PLC0415  bytes are rare

@@ -1,6 +1,6 @@
-"""Values of our schemas as the JSON that Kafka's own tools print: records of the metadata log and of the coordinators, control records.
+"""Convert structs to the JSON of Kafka's tools: records of the metadata log and of the coordinators, control records.
 
-Names are Kafka's, ids are in base64, bytes too; fields of other versions and tagged fields with their default are left out
+Names are Kafka's. Ids and bytes are in base64. Fields of other versions and tagged fields with their default are left out
 (org.apache.kafka.message.JsonConverterGenerator).
 """
 
@@ -24,12 +24,12 @@ from minibroker.wire.schema import default_of, fields_of
 
 FRAME_VERSION = 1
 
-#: where Kafka's spelling does not follow from ours
+#: names that do not follow from the names of our fields
 SPELLINGS = {"kraft_version": "kRaftVersion", "kraft_version_feature": "kRaftVersionFeature"}
 
 
 def struct_to_json(value: Any, version: int) -> dict[str, Any]:
-    """A struct by its declaration."""
+    """Convert a struct by its declaration."""
     fields = {}
     for field in fields_of(type(value)):
         content = getattr(value, field.name)
@@ -39,7 +39,7 @@ def struct_to_json(value: Any, version: int) -> dict[str, Any]:
 
 
 def metadata_record_to_json(value: bytes | None) -> dict[str, Any]:
-    """A record of the metadata log as {"type", "version", "data"}; WireError when it is none that we know."""
+    """Convert a record of the metadata log to {"type", "version", "data"}; WireError for an unknown one."""
     if value is None:
         raise WireError("a metadata record without a value")
     frame_version, position = read_unsigned_varint(value, 0)
@@ -55,7 +55,7 @@ def metadata_record_to_json(value: bytes | None) -> dict[str, Any]:
 
 
 def control_record_to_json(record: Record) -> tuple[str, dict[str, Any]]:
-    """The type of a control record and what it says; WireError or InvalidRecord when that cannot be read."""
+    """Return the type and content of a control record; WireError or InvalidRecord if it cannot be read."""
     kind = parse_control_key(record.key)
     found = next((control for control in CONTROL_TYPES if control.type_id == kind), None)
     if found is None:
@@ -69,10 +69,10 @@ def control_record_to_json(record: Record) -> tuple[str, dict[str, Any]]:
 
 
 def coordinator_record_to_json(frame: RecordFrame, record: Record) -> tuple[dict[str, Any], dict[str, Any] | None] | None:
-    """Key and value as {"type", "data"} and {"version", "data"}, no value for a tombstone; None for a type that is not known.
+    """Convert key and value to {"type", "data"} and {"version", "data"}, without value for a tombstone; None for an unknown type.
 
     Raises:
-        WireError: they are no bytes of that topic.
+        WireError: the bytes are not a record of that topic.
     """
     decoded = frame.decode(record.key, record.value)
     if decoded is None or record.key is None:
@@ -89,7 +89,7 @@ def coordinator_record_to_json(frame: RecordFrame, record: Record) -> tuple[dict
 
 
 def coordinator_record_type(record: Record) -> int:
-    """The number that a key begins with."""
+    """Return the record type, the first field of a key."""
     return int.from_bytes((record.key or b"")[:2], "big", signed=True)
 
 
@@ -118,5 +118,5 @@ def _kafka_name(name: str) -> str:
 
 
 def _enum_name(name: str) -> str:
-    """`TopicRecord` as TOPIC_RECORD."""
+    """Convert `TopicRecord` to TOPIC_RECORD."""
     return "".join(f"_{letter}" if letter.isupper() else letter.upper() for letter in name)[1:]

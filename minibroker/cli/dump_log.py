@@ -1,4 +1,4 @@
-"""`minibroker dump-log`: the job of Kafka's DumpLogSegments, on Kafka's directories and on ours. Needs no broker."""
+"""`minibroker dump-log`: the equivalent of Kafka's DumpLogSegments, for Kafka's directories and ours. Needs no broker."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ Examples:
 """,
 )
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path), metavar="FILE...")
-@click.option("--deep-iteration", is_flag=True, help="Also each record of a batch.")
-@click.option("--print-data-log", is_flag=True, help="Also keys, values and headers; implies --deep-iteration.")
-@click.option("--cluster-metadata-decoder", is_flag=True, help="Values are records of the metadata log; implies --deep-iteration.")
-@click.option("--transaction-log-decoder", is_flag=True, help="Records are those of __transaction_state; implies --deep-iteration.")
-@click.option("--offsets-decoder", is_flag=True, help="Records are those of __consumer_offsets; implies --deep-iteration.")
-@click.option("--skip-record-metadata", is_flag=True, help="Of records only their content, and no control records.")
+@click.option("--deep-iteration", is_flag=True, help="Print each record of a batch as well.")
+@click.option("--print-data-log", is_flag=True, help="Print keys, values and headers as well; implies --deep-iteration.")
+@click.option("--cluster-metadata-decoder", is_flag=True, help="Decode values as records of the metadata log; implies --deep-iteration.")
+@click.option("--transaction-log-decoder", is_flag=True, help="Decode records of __transaction_state; implies --deep-iteration.")
+@click.option("--offsets-decoder", is_flag=True, help="Decode records of __consumer_offsets; implies --deep-iteration.")
+@click.option("--skip-record-metadata", is_flag=True, help="Print only the content of records, and no control records.")
 @click.option("--max-bytes", type=click.IntRange(min=1), metavar="N", help="Only the batches within the first N bytes of a file.")
 @click.option("--index-sanity-check", is_flag=True, help="Only check that indexes are well formed, as a broker does when it starts.")
 @click.option("--verify-index-only", is_flag=True, help="Only compare indexes with their segments.")
@@ -58,8 +58,8 @@ def dump_log(
     """Print and check the files of a log directory.
 
     FILEs are .log, .checkpoint, .index, .timeindex, .txnindex, .snapshot and leader-epoch-checkpoint, or a directory with such
-    files. The text is that of Kafka's DumpLogSegments. A file that is not right has its name, position and fault told on stderr,
-    and the exit code is 1.
+    files. The output is that of Kafka's DumpLogSegments. For damage, the file, position and error are printed on stderr, and the
+    exit code is 1.
     """
     if cluster_metadata_decoder + transaction_log_decoder + offsets_decoder > 1:
         raise click.UsageError("one decoder at a time")
@@ -78,7 +78,7 @@ def dump_log(
 
 
 def _expanded(files: Iterable[Path]) -> Iterator[Path]:
-    """The files, those of directories in order of their names."""
+    """Return the files, those of directories sorted by name."""
     for file in files:
         if file.is_dir():
             yield from sorted(path for path in file.iterdir() if path.suffix in SUFFIXES or path.name == LEADER_EPOCHS)
@@ -108,7 +108,7 @@ def _dump(path: Path, options: BatchOptions, *, sanity_only: bool, verify_only: 
 
 
 def _print(items: Iterable[Item], output: str) -> int:
-    """Print items as they come; how many problems there were."""
+    """Print items one by one; return the number of problems."""
     problem_count = 0
     for item in items:
         is_problem = item["type"] == "problem"

@@ -1,6 +1,6 @@
-"""Where the `minibroker` command begins and ends, whatever it is: streams, Ctrl-C, exit codes.
+"""The entry point of the `minibroker` command: streams, Ctrl-C, exit codes.
 
-A health check without options, the most frequent call, is done before click is imported.
+A health check without options, the most frequent call, runs before click is imported.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ INTERRUPTED = 130
 
 
 def main() -> None:
-    """Run what the command line says, and end."""
+    """Run the command line and exit."""
     code: object
     try:
         open_streams()
         code = _run()
-    except KeyboardInterrupt:  # also in the middle of an import
+    except KeyboardInterrupt:  # also during an import
         code = INTERRUPTED
     except SystemExit as end:
         code = end.code
@@ -34,7 +34,7 @@ def _run() -> int:
         if code is not None:
             code = finish(code)
             sys.stderr.flush()
-            os._exit(code)  # the interpreter's own end, which takes everything apart, would be a sixth of all this
+            os._exit(code)  # the interpreter's own shutdown would take a sixth of the whole time
     from minibroker.cli import main as commands  # noqa: PLC0415  as above
 
     commands.main()

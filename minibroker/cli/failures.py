@@ -1,4 +1,4 @@
-"""Which failures are for the user, as one line and an exit code; any other is a mistake of ours and keeps its traceback."""
+"""Convert failures for the user to one line and an exit code. Any other exception is a defect and keeps its traceback."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ TIMED_OUT = 124
 
 
 class TimeOut(click.ClickException):
-    """A failure that scripts may want to tell from others."""
+    """A time-out, which has its own exit code for scripts."""
 
     exit_code = TIMED_OUT
 
 
 def failure_of(error: Exception) -> click.ClickException | None:
-    """The failure to show for an error; None when it is not one that a user can do something about."""
+    """Return the failure to show for an error; None for a defect."""
     of_pipelines = isinstance(error, SourceError | SparkUnavailableError)
     if not of_pipelines and not isinstance(error, ClientError | KafkaError | ConfigurationError | CorruptLogError | WireError | OSError):
         return None

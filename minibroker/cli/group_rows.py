@@ -1,4 +1,4 @@
-"""Groups as rows: of their offsets, their members, their states."""
+"""Rows of groups: their offsets, members and states."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ STATE_COLUMNS = (
 
 
 def offset_rows(group: DescribedGroup, committed: Offsets, ends: Mapping[TopicPartition, int]) -> list[dict[str, Any]]:
-    """A row for each partition that was committed or is assigned, then one without a partition for each member that has none.
+    """Return a row for each partition with an offset or an owner, then one for each member without partitions.
 
-    Partitions of a share group have as many owners as it likes: a row tells of none, `--members` does.
+    A partition of a share group may have several owners, which only `--members` shows.
     """
     owners = {} if group.type == SHARE else {key: member for member in group.members for key in member.assignment}
     rows = []
@@ -69,7 +69,7 @@ def _lag(committed: Committed | None, end: int | None) -> int | None:
 
 
 def member_row(group: DescribedGroup, member: GroupMember, *, as_text: bool) -> dict[str, Any]:
-    """A member; `as_text` for a table, where partitions are `orders-0`."""
+    """Return the row of a member; `as_text` for a table, with partitions as `orders-0`."""
     return {
         "group": group.group,
         "member_id": member.member_id,
@@ -86,7 +86,7 @@ def member_row(group: DescribedGroup, member: GroupMember, *, as_text: bool) -> 
 
 
 def state_row(group: DescribedGroup) -> dict[str, Any]:
-    """A group as a whole."""
+    """Return the row of a group."""
     return {
         "group": group.group,
         "type": group.type,
@@ -101,7 +101,7 @@ def state_row(group: DescribedGroup) -> dict[str, Any]:
 
 
 def _topics(member: GroupMember) -> list[str] | None:
-    """For a table; a regular expression stands between slashes."""
+    """Return topics for a table; a regular expression is between slashes."""
     return [*member.topics, *([f"/{member.topic_regex}/"] if member.topic_regex else [])] or None
 
 

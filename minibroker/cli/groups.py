@@ -1,4 +1,4 @@
-"""`minibroker groups`: the job of Kafka's ConsumerGroupCommand, and of ConsumerOffsetChecker before it. Resets are in reset_offsets."""
+"""`minibroker groups`: the equivalent of Kafka's ConsumerGroupCommand. reset_offsets.py has the resets."""
 
 from __future__ import annotations
 
@@ -72,21 +72,21 @@ def list_groups(client: Client, *, states: tuple[str, ...], types: tuple[str, ..
 @groups.command()
 @click.argument("names", nargs=-1, metavar="[GROUP]...", shell_complete=group_ids)
 @click.option(
-    "--group", "more_names", multiple=True, metavar="GROUP", shell_complete=group_ids, help="Another way to name one, as in Kafka's tool."
+    "--group", "more_names", multiple=True, metavar="GROUP", shell_complete=group_ids, help="Another way to name one, as in Kafka's tools."
 )
-@click.option("--offsets", "views", flag_value="offsets", multiple=True, help="Offsets and lag of each partition; so it is without it.")
-@click.option("--members", "views", flag_value="members", multiple=True, help="Members, what they subscribed to and were assigned.")
+@click.option("--offsets", "views", flag_value="offsets", multiple=True, help="Offsets and lag of each partition. This is the default.")
+@click.option("--members", "views", flag_value="members", multiple=True, help="Members, their subscriptions and assignments.")
 @click.option("--state", "views", flag_value="state", multiple=True, help="The state of each group as a whole.")
 @output_option(*FORMATS)
 @client_command
 def describe(client: Client, *, names: tuple[str, ...], more_names: tuple[str, ...], views: tuple[str, ...], output: str) -> None:
-    """Show how far groups have read, and who reads.
+    """Show the offsets and members of groups.
 
-    Without a GROUP: of all. LAG is how many offsets lie between the committed one and the log
-    end, where readers under read_uncommitted arrive. OWNER is the member that reads the partition now; none when nobody does.
+    Shows all groups without a GROUP. LAG is the distance from the committed offset to the log end, the end for consumers with
+    read_uncommitted. OWNER is the member that reads the partition now.
 
-    Of a share group COMMITTED OFFSET is where it begins, LAG how many records behind that are still to be delivered, and partitions have no
-    one OWNER: --members shows who reads them.
+    For a share group, COMMITTED OFFSET is its start offset, and LAG the number of records after it that are still to be delivered. Its
+    partitions have no single OWNER: --members shows who reads them.
     """
     view, *others = dict.fromkeys(views or ["offsets"])
     if others:
@@ -110,11 +110,11 @@ def describe(client: Client, *, names: tuple[str, ...], more_names: tuple[str, .
 
 @groups.command(short_help="Delete groups without members, and their offsets.")
 @click.argument("names", nargs=-1, required=True, metavar="GROUP...", shell_complete=group_ids)
-@click.option("--if-exists", is_flag=True, help="Be content when a group is not there.")
+@click.option("--if-exists", is_flag=True, help="Do not fail if a group does not exist.")
 @output_option(*FORMATS)
 @client_command
 def delete(client: Client, *, names: tuple[str, ...], if_exists: bool, output: str) -> None:
-    """Delete groups without members, and all their offsets, at once and for good."""
+    """Delete groups without members, and all their offsets, immediately and permanently."""
     results = dict(sorted(admin.delete_groups(client, names).items()))
     missing = {name for name, error in results.items() if if_exists and isinstance(error, GroupIdNotFound)}
     errors: list[Exception] = [error for name, error in results.items() if error is not None and name not in missing]
@@ -124,7 +124,7 @@ def delete(client: Client, *, names: tuple[str, ...], if_exists: bool, output: s
     fail_with(errors)
 
 
-@groups.command("delete-offsets", short_help="Forget what a group committed of topics.")
+@groups.command("delete-offsets", short_help="Delete a group's offsets of topics.")
 @click.argument("group", metavar="GROUP", shell_complete=group_ids)
 @click.option(
     "-t",
@@ -135,14 +135,15 @@ def delete(client: Client, *, names: tuple[str, ...], if_exists: bool, output: s
     type=TopicPartitions(),
     metavar="TOPIC[:PARTITIONS]",
     shell_complete=topic_names,
-    help="Of this topic, or only of partitions such as orders:0,2,5-7; may be given several times.",
+    help="Only this topic, or only partitions such as orders:0,2,5-7; may be given several times.",
 )
 @output_option(*FORMATS)
 @client_command
 def delete_committed(client: Client, *, group: str, scopes: tuple[tuple[str, frozenset[int] | None], ...], output: str) -> None:
-    """Forget what a group committed of topics that it does not read any more, at once and for good.
+    """Delete a group's offsets of topics that it does not read any more, immediately and permanently.
 
-    Its members may go on; a topic that one of them subscribed to is refused. A share group must have no members, and forgets whole topics.
+    The group may have members. Topics to which one of them subscribes are rejected. A share group must have no members, and only the
+    offsets of whole topics can be deleted.
     """
     (described,) = describe_groups(client, [group]).values()
     if isinstance(described, GroupIdNotFound):
@@ -191,13 +192,13 @@ def _described(client: Client, names: list[str]) -> tuple[list[DescribedGroup], 
     errors: list[Exception] = [
         answer
         for answer in answers.values()
-        if isinstance(answer, KafkaError) and not (everything and isinstance(answer, GroupIdNotFound))  # deleted just now
+        if isinstance(answer, KafkaError) and not (everything and isinstance(answer, GroupIdNotFound))  # deleted meanwhile
     ]
     return found, errors
 
 
 def _offset_items(client: Client, described: Iterable[DescribedGroup], errors: list[Exception]) -> list[dict[str, Any]]:
-    """Rows of all groups; what cannot be told becomes an error, and its cells stay empty."""
+    """Return the rows of all groups, and errors. Cells that could not be read stay empty."""
     committed: dict[str, Offsets] = {}
     for name, answer in offsets_by_type(client, {group.group: group.type for group in described}).items():
         if isinstance(answer, KafkaError):
@@ -211,7 +212,7 @@ def _offset_items(client: Client, described: Iterable[DescribedGroup], errors: l
     for key, found in sorted(list_offsets(client, dict.fromkeys(sorted(keys), LATEST)).items()):
         if not isinstance(found, KafkaError):
             ends[key] = found.offset
-        elif not isinstance(found, UnknownTopicOrPartition):  # offsets of a topic that was deleted are shown, without an end
+        elif not isinstance(found, UnknownTopicOrPartition):  # offsets of a deleted topic are shown without a log end
             errors.append(found)
     for offsets in committed.values():
         errors += [answer for answer in offsets.values() if isinstance(answer, KafkaError)]

@@ -1,4 +1,4 @@
-"""Transactions as partitions know them: `minibroker transactions describe-producers | abort | find-hanging`."""
+"""Transactions at partitions: `minibroker transactions describe-producers | abort | find-hanging`."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ partition_option = click.option("--partition", required=True, type=click.IntRang
 @output_option(*FORMATS)
 @client_command
 def describe_producers(client: Client, *, topic: str, partition: int, broker_id: int | None, output: str) -> None:
-    """Show the producers that a partition remembers, and where their open transactions begin."""
+    """Show the producers that a partition remembers, and the first offsets of their open transactions."""
     items = [
         {
             "producer_id": producer.producer_id,
@@ -58,16 +58,20 @@ def describe_producers(client: Client, *, topic: str, partition: int, broker_id:
 
 
 @click.command()
-@click.option("--transactional-id", metavar="ID", help="Whose open transaction to abort, in all its partitions.")
-@click.option("--topic", metavar="TOPIC", shell_complete=topic_names, help="Instead of an id: the topic in which a transaction hangs.")
+@click.option("--transactional-id", metavar="ID", help="The transactional id whose open transaction to abort, in all its partitions.")
+@click.option("--topic", metavar="TOPIC", shell_complete=topic_names, help="Instead of an id: a topic with a hanging transaction.")
 @click.option("--partition", type=click.IntRange(min=0), metavar="N", help="Its partition.")
-@click.option("--start-offset", type=click.IntRange(min=0), metavar="OFFSET", help="Where the transaction begins there.")
+@click.option("--start-offset", type=click.IntRange(min=0), metavar="OFFSET", help="The first offset of the transaction there.")
 @click.option(
-    "--producer-id", type=click.IntRange(min=0), metavar="ID", help="Instead of the offset, for brokers before Kafka 3.0: whose it is."
+    "--producer-id", type=click.IntRange(min=0), metavar="ID", help="Instead of the offset, for brokers before Kafka 3.0: its producer id."
 )
 @click.option("--producer-epoch", type=click.IntRange(0, INT16_MAX), metavar="EPOCH", help="The epoch of that producer.")
 @click.option("--coordinator-epoch", type=int, metavar="EPOCH", help="The epoch of its coordinator.")
-@click.option("--force", is_flag=True, help="Also one at --start-offset that its coordinator knows, and may commit elsewhere.")
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Abort the transaction at --start-offset even if its coordinator knows it and may commit it in other partitions.",
+)
 @output_option(*FORMATS)
 @client_command
 def abort(
@@ -85,8 +89,8 @@ def abort(
 ) -> None:
     """Abort an open transaction.
 
-    By --transactional-id the coordinator aborts it, and its producer is fenced: its next step fails. By --topic, --partition and
-    --start-offset, as find-hanging shows them, that partition alone ends it: this is for transactions that hang.
+    With --transactional-id, the coordinator aborts the transaction and fences its producer, whose next request fails. With --topic,
+    --partition and --start-offset, from find-hanging, only that partition ends the transaction: this is for hanging transactions.
     """
     if transactional_id is not None:
         if (topic, partition, start_offset, producer_id, producer_epoch, coordinator_epoch) != (None,) * 6:
@@ -108,9 +112,11 @@ def abort(
     emit(items, output, columns=ABORTED_COLUMNS, name="topic")
 
 
-@click.command("find-hanging", short_help="Find transactions that nobody will end.")
-@click.option("--topic", metavar="TOPIC", shell_complete=topic_names, help="Only this topic; else all, those of Kafka itself too.")
-@click.option("--partition", type=click.IntRange(min=0), metavar="N", help="Only this partition of it.")
+@click.command("find-hanging", short_help="Find hanging transactions.")
+@click.option(
+    "--topic", metavar="TOPIC", shell_complete=topic_names, help="Only this topic, instead of all topics and Kafka's internal ones."
+)
+@click.option("--partition", type=click.IntRange(min=0), metavar="N", help="Only this partition of the topic.")
 @click.option("--broker-id", type=int, metavar="ID", help="Ask this broker's replicas instead of the leaders.")
 @click.option(
     "--max-transaction-timeout",
@@ -118,7 +124,7 @@ def abort(
     default=15,
     show_default=True,
     metavar="MINUTES",
-    help="Pass over transactions that wrote within so long: transaction.max.timeout.ms of the brokers.",
+    help="Skip transactions that wrote more recently than this: transaction.max.timeout.ms of the brokers.",
 )
 @output_option(*FORMATS)
 @client_command
@@ -127,8 +133,8 @@ def find_hanging(
 ) -> None:
     """Find transactions that are open in a partition and unknown to their coordinator.
 
-    Nobody ends them, and readers under read_committed wait in front of them. 'transactions abort' with --topic, --partition and
-    --start-offset ends one.
+    These transactions never end, and consumers with read_committed cannot read past them. 'transactions abort' with --topic, --partition
+    and --start-offset ends one.
     """
     if partition is not None and topic is None:
         raise click.UsageError("--partition needs --topic")
@@ -181,7 +187,7 @@ def _aborted(transactional_id: str | None, key: TopicPartition, producer_id: int
 def _producer_to_abort(
     client: Client, key: TopicPartition, start_offset: int | None, given: tuple[int | None, int | None, int | None]
 ) -> tuple[int, int, int]:
-    """Producer id, producer epoch and coordinator epoch."""
+    """Return the producer id, producer epoch and coordinator epoch to abort."""
     if start_offset is None:
         producer_id, producer_epoch, coordinator_epoch = given
         if producer_id is None or producer_epoch is None or coordinator_epoch is None:

@@ -1,6 +1,6 @@
-"""`minibroker health`: whether a broker serves, as a container's health check asks every few seconds.
+"""`minibroker health`: check whether a broker serves, for a container's health check every few seconds.
 
-It imports little and sends three small requests, for such a check runs as long as the container does, beside whatever is tested there.
+It imports little and sends three small requests, because it runs as long as the container, beside the tests.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ Examples:
     envvar="MINIBROKER_BOOTSTRAP_SERVER",
     show_envvar=True,
     metavar="HOST:PORT,...",
-    help="Brokers to ask, each of them.  [default: the listeners of this machine's broker]",
+    help="Brokers to check, each of them.  [default: the listeners of this machine's broker]",
 )
 @click.option(
     "-c",
     "--config",
     "config_file",
     type=click.Path(exists=True, dir_okay=False),
-    help="Its server.properties file; without -b it says, with the environment, what the listeners are.",
+    help="The broker's server.properties file. Without -b, it names the listeners, together with the environment.",
 )
 @click.option(
     "--timeout",
@@ -43,23 +43,23 @@ Examples:
     default=TIMEOUT_S,
     show_default=True,
     metavar="SECONDS",
-    help="Be unhealthy after so long.",
+    help="Time after which the broker is unhealthy.",
 )
 def health(bootstrap_server: str | None, config_file: str | None, timeout: float) -> None:
-    """Ask whether a broker serves.
+    """Check whether a broker serves.
 
-    Says so in one line and ends with 0, or says why not and ends with 1, also when it takes too long. A broker serves when it answers
-    with its versions and its metadata, and when all its log directories are online. Without -b every listener is asked that
-    'minibroker serve' opens with this environment (KAFKA_LISTENERS) and this file.
+    Prints one line and exits with 0, or prints the reason and exits with 1, also after the time-out. A healthy broker answers with its
+    versions and metadata, and all its log directories are online. Without -b, checks every listener that 'minibroker serve' opens
+    with this environment (KAFKA_LISTENERS) and this file.
     """
     try:
         click.echo(said_by(parse_bootstrap(bootstrap_server) if bootstrap_server else own_listeners(_properties(config_file)), timeout))
     except TimedOut as error:
-        raise click.ClickException(describe(error)) from error  # 124 means nothing to Docker
+        raise click.ClickException(describe(error)) from error  # Docker does not know 124
 
 
 def _properties(config_file: str | None) -> dict[str, str]:
-    """Those of this environment and of a file."""
+    """Return the properties of this environment and of a file."""
     from minibroker.config import sources  # noqa: PLC0415  not needed where an address is given
 
     given = {}

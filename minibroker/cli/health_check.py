@@ -1,6 +1,6 @@
-"""What a health check asks and says. It knows nothing of click, whose import costs as much as all the rest of a check.
+"""The health check without click, whose import costs as much as the rest of a check.
 
-The commands have it with all their options; `quick` is for what health checks are mostly given, none.
+The commands add their options. `quick` is for calls without options, the most frequent ones.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from minibroker.client.health import check_health
 from minibroker.errors import ConfigurationError, KafkaError
 
 TIMEOUT_S = 5.0
-#: where to ask a listener that is bound to every interface
+#: the addresses to use for a listener on every interface
 _LOOPBACK = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
 def said_by(addresses: Sequence[Address], timeout_s: float) -> str:
-    """One line for brokers that all serve; raises what `check_health` raises for the first that does not."""
+    """Check brokers and return one line if all serve; raises the error of `check_health` for the first that does not."""
     deadline = Deadline(int(timeout_s * 1000))
     found = [check_health(address, deadline) for address in addresses]
     one = found[0]
@@ -30,18 +30,18 @@ def said_by(addresses: Sequence[Address], timeout_s: float) -> str:
 
 
 def own_listeners(properties: Mapping[str, str]) -> list[Address]:
-    """Where a broker with these properties listens on this machine; ConfigurationError where nobody can know."""
+    """Return the listeners of a broker with these properties on this machine; ConfigurationError if they cannot be determined."""
     from minibroker.config.listeners import listeners_of  # noqa: PLC0415  not needed where an address is given
 
     listeners = listeners_of(properties)
     for listener in listeners:
         if listener.port == 0:
-            raise ConfigurationError(f"listeners: {listener} takes a free port, which nobody can know from outside: give it with -b")
+            raise ConfigurationError(f"listeners: {listener} has port 0, a free port that only the broker knows: give the address with -b")
     return [Address(_LOOPBACK.get(listener.host, listener.host), listener.port) for listener in listeners]
 
 
 def quick(words: Sequence[str], environment: Mapping[str, str]) -> int | None:
-    """The exit code of `health` and `container --health`, as their commands would end; None where click must read the options."""
+    """Run `health` or `container --health` without options and return the exit code; None if click must parse options."""
     if list(words) == ["health"] and not environment.get("MINIBROKER_BOOTSTRAP_SERVER"):
         properties = _of_environment
     elif list(words) == ["container", "--health"] and not environment.get("MINIBROKER_SERVE_OPTIONS"):

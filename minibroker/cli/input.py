@@ -1,4 +1,4 @@
-"""Input of `produce`: messages out of files and stdin, and a bar that shows how far it is."""
+"""Input of `produce`: messages from files and stdin, and a progress bar."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from typing import Any, BinaryIO, Self, cast
 import click
 
 CHUNK_BYTES = 1024 * 1024
-IDLE_S = 0.005  #: a source that says nothing for so long has its records sent: linger.ms
+IDLE_S = 0.005  #: records are sent after a source has been silent for so long: linger.ms
 
 
 class Progress:
-    """A bar on stderr over the bytes of all files; nothing where stderr is no terminal or a size is not known."""
+    """A progress bar on stderr over the bytes of all files. Shows nothing without a terminal or without known sizes."""
 
     def __init__(self, files: Sequence[Path]) -> None:
         self._bar: Any = None
@@ -25,7 +25,7 @@ class Progress:
             self._bar = click.progressbar(length=sum(file.stat().st_size for file in files), label="producing", file=sys.stderr)
 
     def advance(self, size: int) -> None:
-        """So many bytes more were read."""
+        """Count bytes that were read."""
         if self._bar is not None:
             self._bar.update(size)
 
@@ -40,10 +40,10 @@ class Progress:
 
 
 def messages(file: Path, delimiter: bytes | None, progress: Progress, idle: Callable[[], None]) -> Iterator[bytes]:
-    """The messages of a file, or of stdin for `-`; all of it is one when there is no delimiter.
+    """Yield the messages of a file, or of stdin for `-`. Without a delimiter, the whole file is one message.
 
-    Calls `idle` when the source has nothing at the moment, so that a slow one has its messages sent while it is silent.
-    A delimiter at the very end is followed by no message.
+    Calls `idle` while the source is silent, so that the messages of a slow source are sent.
+    No message follows a delimiter at the end.
     """
     if str(file) == "-":
         yield from _split(sys.stdin.buffer, delimiter, progress, idle)
@@ -70,7 +70,7 @@ def _split(stream: BinaryIO, delimiter: bytes | None, progress: Progress, idle: 
 
 
 def _chunks(stream: BinaryIO, idle: Callable[[], None]) -> Iterator[bytes]:
-    """What can be read, as it comes."""
+    """Yield what can be read, as it arrives."""
     try:
         descriptor = stream.fileno()
     except (io.UnsupportedOperation, AttributeError):
@@ -79,7 +79,7 @@ def _chunks(stream: BinaryIO, idle: Callable[[], None]) -> Iterator[bytes]:
     while True:
         if not select.select([descriptor], [], [], IDLE_S)[0]:
             idle()
-        chunk = cast("io.BufferedReader", stream).read1(CHUNK_BYTES)  # one read of the system, and nothing stays in the buffer
+        chunk = cast("io.BufferedReader", stream).read1(CHUNK_BYTES)  # one system call; nothing stays in a buffer
         if not chunk:
             return
         yield chunk

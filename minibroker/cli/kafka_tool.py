@@ -1,4 +1,4 @@
-"""`minibroker kafka-tool`: Kafka's own tools by name, as the container image has them in /opt/kafka/bin."""
+"""`minibroker kafka-tool`: Kafka's tools by name, which the container image has in /opt/kafka/bin."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from minibroker.cli.kafka_tools.main import TOOLS, run_tool
 
 
 class ToolName(click.Choice[str]):
-    """A tool's name; scripts say it with `.sh`."""
+    """The name of a tool, with or without `.sh`."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Without `.sh`; the tools there are, for another name."""
+        """Return the name without `.sh`; fail with the list of tools for an unknown name."""
         return super().convert(str(value).removesuffix(".sh"), param, ctx)
 
 
 @click.command(
     "kafka-tool",
-    short_help="Run a tool by its name in Kafka, with its options there.",
+    short_help="Run one of Kafka's tools by its name, with its options.",
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
     epilog="""\b
 Examples:
@@ -30,9 +30,9 @@ Examples:
 @click.argument("name", type=ToolName(list(TOOLS)), metavar="NAME")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGUMENTS]...")
 def kafka_tool(name: str, arguments: tuple[str, ...]) -> None:
-    """Run a tool by its name in Kafka, with its options there.
+    """Run one of Kafka's tools by its name, with its options.
 
-    For scripts that call kafka-topics.sh and the like where no Kafka is installed; --help behind NAME shows the options. Called without
-    NAME it says which there are. The container image has each of them in /opt/kafka/bin, and without .sh in /usr/bin.
+    For scripts that call kafka-topics.sh and the like on machines without Kafka. --help after NAME shows the options. Without NAME, it
+    lists the tools. The container image has each of them in /opt/kafka/bin, and without .sh in /usr/bin.
     """
     raise SystemExit(run_tool(name, list(arguments)))

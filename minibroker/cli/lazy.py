@@ -1,4 +1,4 @@
-"""A group of commands that imports a command when it is called: help and completion of the group cost no command's libraries."""
+"""A group of commands that imports a command when it is called. Help and completion import no command."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Commands = Mapping[str, tuple[str, str, str]]
 
 
 class LazyGroup(click.Group):
-    """Knows its commands by name and imports the one that is called: `@click.group(cls=LazyGroup, lazy=COMMANDS)`."""
+    """Has commands by name, and imports the one that is called: `@click.group(cls=LazyGroup, lazy=COMMANDS)`."""
 
     def __init__(self, *args: Any, lazy: Commands, **attributes: Any) -> None:
         super().__init__(*args, **attributes)
         self.lazy = lazy
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click's signature
-        """Every command's name, sorted."""
+        """Return the names of commands, sorted."""
         return sorted(self.lazy)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  click's signature
@@ -37,7 +37,7 @@ class LazyGroup(click.Group):
         return command
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click does it, with the nearest of our names for one that is none."""
+        """Resolve a command as click does; for an unknown name, suggest the nearest one."""
         try:
             return super().resolve_command(ctx, args)
         except click.exceptions.NoSuchCommand as error:
@@ -51,7 +51,7 @@ class LazyGroup(click.Group):
                 formatter.write_dl(rows)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Commands and options of this group, without importing a command."""
+        """Complete commands and options of this group, without importing a command."""
         from click.shell_completion import CompletionItem  # noqa: PLC0415  only completion pays for it
 
         options = click.Command.shell_complete(self, ctx, incomplete)

@@ -1,4 +1,4 @@
-"""`minibroker log-dirs`: the job of Kafka's LogDirsCommand."""
+"""`minibroker log-dirs`: the equivalent of Kafka's LogDirsCommand."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Examples:
   minibroker log-dirs --partitions -o jsonl | jq -s 'sort_by(-.size)[:10]'
 """,
 )
-@click.option("--partitions", is_flag=True, help="Each partition's log instead of the directories.")
+@click.option("--partitions", is_flag=True, help="Show each partition's log instead of the directories.")
 @click.option(
     "-t",
     "--topic",
@@ -46,7 +46,7 @@ Examples:
 def log_dirs(client: Client, *, partitions: bool, topics: tuple[str, ...], node_ids: tuple[int, ...], output: str) -> None:
     """Show the log directories of brokers and what is in them, in bytes.
 
-    SIZE counts the segments' records, without indexes. With --topic a directory's partitions and size are those of the topic alone.
+    SIZE counts the segments' records, without indexes. With --topic, the partitions and size of a directory are only those of the topic.
     """
     items: list[dict[str, Any]] = []
     errors: list[Exception] = []

@@ -1,12 +1,12 @@
-"""The `minibroker` command: a group whose commands are imported when they are called, and the one place where it fails.
+"""The `minibroker` command: a group whose commands are imported when they are called. All failures are handled here.
 
 `serve` must answer within 400 ms of its exec, so nothing here imports a command, its libraries or the client.
 Every failure is one line on stderr and an exit code:
 
     0    done
-    1    failed: the broker refused, was not found, a file is corrupt
+    1    failed: the broker rejected the request or was not found, a file is corrupt
     2    wrong usage: unknown option, missing argument
-    124  a time-out, as timeout(1) has it
+    124  time-out, as in timeout(1)
     130  Ctrl-C
 """
 
@@ -34,21 +34,21 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "doctor": ("minibroker.cli.doctor", "doctor", "Find out why clients here cannot work with a cluster."),
     "dump-log": ("minibroker.cli.dump_log", "dump_log", "Print and check the files of a log directory."),
     "groups": ("minibroker.cli.groups", "groups", "Show groups and their lag, reset their offsets, delete them."),
-    "health": ("minibroker.cli.health", "health", "Ask whether a broker serves."),
-    "kafka-tool": ("minibroker.cli.kafka_tool", "kafka_tool", "Run a tool by its name in Kafka, with its options there."),
+    "health": ("minibroker.cli.health", "health", "Check whether a broker serves."),
+    "kafka-tool": ("minibroker.cli.kafka_tool", "kafka_tool", "Run one of Kafka's tools by its name, with its options."),
     "lab": ("minibroker.cli.lab", "lab", "Let a broker under test fail, and change its time and data."),
     "log-dirs": ("minibroker.cli.log_dirs", "log_dirs", "Show the log directories of brokers and what is in them, in bytes."),
     "offsets": ("minibroker.cli.offsets", "offsets", "Show an offset of each partition: earliest, latest, or by time."),
     "produce": ("minibroker.cli.produce", "produce", "Write records from stdin or FILES to TOPIC."),
-    "quotas": ("minibroker.cli.quotas", "quotas", "Show and change how much users and clients may do."),
+    "quotas": ("minibroker.cli.quotas", "quotas", "Show and change quotas of users and clients."),
     "serve": ("minibroker.cli.serve", "serve", "Run a broker."),
     "spark": ("minibroker.cli.spark", "spark", "Pipelines between topics and tables, on Spark."),
     "storage": ("minibroker.cli.storage", "storage", "Check, show and prepare log directories."),
     "topics": ("minibroker.cli.topics", "topics", "List, describe, create, delete and alter topics."),
-    "transactions": ("minibroker.cli.transactions", "transactions", "Show transactions, and end those that nobody ends."),
+    "transactions": ("minibroker.cli.transactions", "transactions", "Show transactions, and abort hanging ones."),
 }
 
-#: what most commands take, and groups of commands do not
+#: options of most commands, which groups of commands do not have
 OPTIONS_OF_COMMANDS = frozenset({"-b", "--bootstrap-server", "-o", "--output", "--timeout"})
 
 EPILOG = """\b
@@ -61,10 +61,10 @@ Examples:
 
 
 class Main(LazyGroup):
-    """The one place where commands fail."""
+    """The group that handles failures of commands."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; Ctrl-C and a reader that went away (`| head`) end it quietly."""
+        """Run the command. It stops silently after Ctrl-C and if its reader is gone (`| head`)."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
@@ -82,7 +82,7 @@ class Main(LazyGroup):
             raise failure from error
 
     def main(self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any) -> Any:  # type: ignore[override]  # of click's overloads only this one is ours
-        """Run and exit; a failure is one line, usage errors too."""
+        """Run and exit. A failure is one line, also a usage error."""
         extra.pop("standalone_mode", None)
         try:
             code = super().main(args=args, prog_name=prog_name or "minibroker", standalone_mode=False, **extra)
@@ -99,7 +99,7 @@ class Main(LazyGroup):
             sys.exit(error.exit_code)
         except click.Abort:
             sys.exit(130)
-        except BrokenPipeError:  # of --help and --version, which click answers before it calls a command
+        except BrokenPipeError:  # of --help and --version, which click handles before it calls a command
             sys.exit(0)
         except OSError as error:
             click.echo(f"Error: {_one_line(words_of(error))}", err=True)
@@ -114,12 +114,12 @@ def main() -> None:
 
 
 def _is_help(error: click.UsageError) -> bool:
-    """Whether a command that only has commands was called without one: click's newer versions call its help an error."""
+    """Whether a group was called without a command: newer versions of click treat its help as an error."""
     return error.ctx is not None and error.message == error.ctx.get_help()
 
 
 def _misplaced(error: click.UsageError) -> str | None:
-    """What to say of an option before a command that belongs behind it (`minibroker -b HOST:PORT topics list`), or the other way round."""
+    """Return the message for an option on the wrong side of a command (`minibroker -b HOST:PORT topics list`)."""
     if not isinstance(error, click.NoSuchOption) or error.ctx is None:
         return None
     group = error.ctx.parent
@@ -131,7 +131,7 @@ def _misplaced(error: click.UsageError) -> str | None:
 
 
 def _plain(message: str) -> str:
-    """In words that know nothing of click's types."""
+    """Return a usage error without the names of click's types."""
     words = _one_line(message)
     return words.replace("is not a valid integer range", "is not a whole number").replace("is not a valid float range", "is not a number")
 

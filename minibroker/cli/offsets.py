@@ -1,4 +1,4 @@
-"""`minibroker offsets`: the job of Kafka's GetOffsetShell."""
+"""`minibroker offsets`: the equivalent of Kafka's GetOffsetShell."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ BOUND_COLUMNS = ("topic", "partition", *Bounds._fields)
 
 
 class Time(click.ParamType[int]):
-    """--time of GetOffsetShell, and dates."""
+    """The values of --time in GetOffsetShell, and dates."""
 
     name = "time"
 
     def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """A special time or epoch ms."""
+        """Return a special time or epoch ms."""
         if isinstance(value, int):
             return value
         if value in TIMES:
@@ -46,7 +46,7 @@ class Partitions(click.ParamType[frozenset[int]]):
     name = "partitions"
 
     def convert(self, value: str | frozenset[int], param: click.Parameter | None, ctx: click.Context | None) -> frozenset[int]:
-        """The numbers."""
+        """Return the numbers."""
         if isinstance(value, frozenset):
             return value
         found: set[int] = set()
@@ -74,7 +74,7 @@ Examples:
     multiple=True,
     metavar="TOPIC",
     shell_complete=topic_names,
-    help="A topic; may be given several times. All topics without it.",
+    help="A topic; may be given several times.  [default: all topics]",
 )
 @click.option("--topic-pattern", metavar="REGEX", help="Topics whose whole name matches.")
 @click.option("-p", "--partitions", type=Partitions(), metavar="LIST", help="Only these partitions, such as 0,2,5-7.")
@@ -96,8 +96,10 @@ Examples:
     show_default=True,
     help="latest is the high watermark, or with read_committed the last stable offset.",
 )
-@click.option("--all", "all_bounds", is_flag=True, help="Log start, last stable offset, high watermark and log end instead of one offset.")
-@click.option("--internal", is_flag=True, help="Without --topic, also topics of Kafka itself.")
+@click.option(
+    "--all", "all_bounds", is_flag=True, help="Show log start, last stable offset, high watermark and log end instead of one offset."
+)
+@click.option("--internal", is_flag=True, help="Without --topic: include Kafka's internal topics.")
 @output_option("table", "shell", "json", "jsonl", "yaml", "name")
 @client_command
 def offsets(
@@ -114,10 +116,10 @@ def offsets(
 ) -> None:
     """Show an offset of each partition: earliest, latest, or by time.
 
-    --all shows all ends at one glance: where the last stable offset stays behind the high watermark, a transaction is open, and readers
-    under read_committed wait for its end.
+    --all shows all bounds. If the last stable offset is below the high watermark, a transaction is open, and consumers with
+    read_committed wait for its end.
 
-    -o shell prints exactly what GetOffsetShell prints, topic:partition:offset, and leaves out partitions without such an offset.
+    -o shell prints exactly what GetOffsetShell prints, topic:partition:offset, and skips partitions without such an offset.
     """
     if all_bounds and (output == "shell" or time != LATEST or isolation != "read_uncommitted"):
         raise click.UsageError("--all goes with neither --time nor --isolation nor -o shell")
@@ -170,7 +172,7 @@ def _show_bounds(client: Client, wanted: list[TopicPartition], errors: list[Exce
 def _partitions(
     client: Client, names: tuple[str, ...], pattern: str | None, only: frozenset[int] | None, *, internal: bool
 ) -> tuple[list[TopicPartition], list[Exception]]:
-    """The partitions that are meant, and an error for each topic or partition that is not there."""
+    """Return the requested partitions, and an error for each topic or partition that does not exist."""
     try:
         matches = re.compile(pattern) if pattern else None
     except re.error as wrong:

@@ -1,4 +1,4 @@
-"""What client commands have in common: which cluster, how long, which output."""
+"""Options that client commands share: cluster, time-out, output format."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from minibroker.client.client import Client
 
 Command = Callable[..., Any]
 
-#: `-b`, which every command has that asks a cluster
+#: `-b`, the option of every command that connects to a cluster
 bootstrap_option = click.option(
     "-b",
     "--bootstrap-server",
@@ -26,12 +26,12 @@ bootstrap_option = click.option(
 
 
 def open_client(bootstrap_server: str, timeout_s: float) -> Client:
-    """The client of a command; tests put a broker in memory in its place."""
+    """Return the client of a command; tests replace it with a broker in memory."""
     return Client(bootstrap_server, timeout_ms=int(timeout_s * 1000))
 
 
 def client_command(function: Command) -> Command:
-    """Give a command `-b` and `--timeout`, and pass it a Client that is closed when it ends."""
+    """Give a command `-b` and `--timeout`, and pass it a Client that is closed afterwards."""
 
     @bootstrap_option
     @click.option(
@@ -40,7 +40,7 @@ def client_command(function: Command) -> Command:
         default=30.0,
         show_default=True,
         metavar="SECONDS",
-        help="Give up after so long, with exit code 124.",
+        help="Time-out, after which the command fails with exit code 124.",
     )
     @functools.wraps(function)
     def run(*args: Any, bootstrap_server: str, timeout: float, **options: Any) -> Any:
@@ -52,7 +52,7 @@ def client_command(function: Command) -> Command:
 
 def output_option(*formats: str) -> Callable[[Command], Command]:
     """Give a command `-o`; the first of `formats` is its default."""
-    return click.option("-o", "--output", type=click.Choice(formats), default=formats[0], show_default=True, help="Form of the output.")
+    return click.option("-o", "--output", type=click.Choice(formats), default=formats[0], show_default=True, help="Output format.")
 
 
 def pairs(values: tuple[str, ...], option: str) -> dict[str, str]:
@@ -67,7 +67,7 @@ def pairs(values: tuple[str, ...], option: str) -> dict[str, str]:
 
 
 def fail_with(errors: list[Exception]) -> None:
-    """End a command that did a part of its work: each error is a line on stderr, the last one ends it with its exit code."""
+    """Fail after a part of the work was done: each error is a line on stderr, and the last one sets the exit code."""
     from minibroker.client.errors import describe  # noqa: PLC0415  only a failure pays for it
 
     for error in errors[:-1]:

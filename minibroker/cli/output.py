@@ -1,8 +1,8 @@
-"""Results in the form that was asked for. Names and order of fields are the same in each, and stay.
+"""Print results in the requested format. Names and order of fields are the same in all formats, and stable.
 
 table   columns, for people          json    one array of objects
-yaml    one list                     jsonl   one object a line
-name    only the names, one a line, for the shell
+yaml    one list                     jsonl   one object per line
+name    only names, one per line, for the shell
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def emit(items: Sequence[Item], output: str, *, columns: Sequence[str], name: st
 
 
 def table(items: Sequence[Item], columns: Sequence[str]) -> str:
-    """Columns under their names in capitals; numbers to the right."""
+    """Return columns under their names in capitals, with numbers right-aligned."""
     from tabulate import tabulate  # noqa: PLC0415  only tables pay for it
 
     headers = [column.replace("_", " ").upper() for column in columns]
@@ -53,7 +53,7 @@ def table(items: Sequence[Item], columns: Sequence[str]) -> str:
 
 
 def yaml_text(value: Any) -> str:
-    """A value as a YAML document."""
+    """Return a value as a YAML document."""
     import yaml  # noqa: PLC0415  only YAML pays for it
 
     text: str = yaml.safe_dump(value, sort_keys=False, allow_unicode=True)
@@ -61,7 +61,7 @@ def yaml_text(value: Any) -> str:
 
 
 def id_text(topic_id: uuid.UUID) -> str | None:
-    """A topic id as Kafka's tools print it: base64 for URLs, without padding. None for the id of no topic."""
+    """Return a topic id as Kafka's tools print it: base64 for URLs, without padding; None for the zero id."""
     return format_uuid(topic_id) if topic_id.int else None
 
 

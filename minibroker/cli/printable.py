@@ -1,4 +1,4 @@
-"""Text of others on a terminal: names, values and errors may hold control characters, which would move the cursor or change its colours."""
+"""Escape control characters of names, values and errors, which could move the cursor of a terminal or change its colours."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ _ESCAPES: Final = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F
 
 
 def printable(text: str) -> str:
-    """Return the text with hexadecimal escapes in the place of control characters."""
+    """Replace control characters by hexadecimal escapes."""
     return text if text.isprintable() else text.translate(_ESCAPES)

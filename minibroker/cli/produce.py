@@ -1,4 +1,4 @@
-"""`minibroker produce`: records from stdin or files to a topic, like kcat -P."""
+"""`minibroker produce`: write records from stdin or files to a topic, like kcat -P."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ OFFSET_COLUMNS = ("topic", "partition", "records", "first_offset", "last_offset"
 
 
 class Timestamp(click.ParamType[int]):
-    """Epoch ms or a date."""
+    """A timestamp: epoch ms or a date."""
 
     name = "timestamp"
 
     def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Epoch ms."""
+        """Return epoch ms."""
         if isinstance(value, int):
             return value
         try:
@@ -48,7 +48,7 @@ class Timestamp(click.ParamType[int]):
 
 
 class Reading(NamedTuple):
-    """How input becomes records."""
+    """Options for parsing the input."""
 
     input_form: str
     key: bytes | None
@@ -76,37 +76,43 @@ Examples:
     type=click.Choice(["lines", "jsonl", "whole"]),
     default="lines",
     show_default=True,
-    help="A record a line (see -D); JSON as consume -o jsonl prints it; or a record a file.",
+    help="One record per line (see -D), JSON as printed by consume -o jsonl, or one record per file.",
 )
-@click.option("-D", "--delimiter", default="\\n", show_default=True, help="What ends a record; knows \\n \\t \\0 \\xHH.")
-@click.option("-K", "--key-delimiter", metavar="TEXT", help="The key stands before the first TEXT of each record; no TEXT, no key.")
+@click.option("-D", "--delimiter", default="\\n", show_default=True, help="The end of a record, with escapes \\n \\t \\0 \\xHH.")
+@click.option(
+    "-K", "--key-delimiter", metavar="TEXT", help="The key is what comes before the first TEXT of a record; without TEXT it has no key."
+)
 @click.option("-k", "--key", metavar="KEY", help="The key of all records.")
 @click.option(
     "-H", "--header", "headers", multiple=True, metavar="NAME=VALUE", help="A header for all records; NAME alone has a null value."
 )
 @click.option(
-    "-p", "--partition", type=click.IntRange(min=0), metavar="N", help="All records to this partition; else by key, as Java clients do."
+    "-p",
+    "--partition",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Write all records to this partition, instead of choosing by key as Java clients do.",
 )
 @click.option(
     "--timestamp",
     type=Timestamp(),
     metavar="TIME",
-    help="Of all records: epoch ms or an ISO date; else the time they are read. Retention goes by it.",
+    help="The timestamp of all records: epoch ms or an ISO date. Retention uses it.  [default: when a record is read]",
 )
 @click.option("-z", "--compression", type=click.Choice([codec.name.lower() for codec in Compression]), default="none", show_default=True)
-@click.option("-Z", "--null", "empty_is_null", is_flag=True, help="An empty key or value is null.")
+@click.option("-Z", "--null", "empty_is_null", is_flag=True, help="Send an empty key or value as null.")
 @click.option(
     "--acks",
     type=click.Choice(list(ACKS)),
     default="all",
     show_default=True,
-    help="Which replicas must have a record: none, the leader, all.",
+    help="The replicas that must have a record: none, the leader, all.",
 )
-@click.option("--idempotent/--no-idempotent", default=None, help="Stored once even when sent twice. The default with --acks all.")
+@click.option("--idempotent/--no-idempotent", default=None, help="Store each record once, also after a retry. The default with --acks all.")
 @click.option(
     "--transactional-id",
     metavar="ID",
-    help="All records in one transaction of this id: under read_committed they are seen all at once, or never when it fails.",
+    help="Write all records in one transaction of this id. With read_committed, consumers see all of them, or none after a failure.",
 )
 @click.option(
     "--transaction-timeout",
@@ -114,14 +120,14 @@ Examples:
     default=60.0,
     show_default=True,
     metavar="SECONDS",
-    help="The broker aborts the transaction when it takes longer.",
+    help="The broker aborts the transaction if it takes longer.",
 )
 @click.option(
     "--transaction-end",
     type=click.Choice(["commit", "abort", "none"]),
     default="commit",
     show_default=True,
-    help="How it ends; none leaves it open, for trying out what readers see.",
+    help="How the transaction ends; none leaves it open, to try what consumers see.",
 )
 @click.option(
     "--batch-bytes",
@@ -156,8 +162,8 @@ def produce(
 ) -> None:
     """Write records from stdin or FILES to TOPIC.
 
-    -o tells for each partition which offsets the records got. When it fails, what was acknowledged stays written; with
-    --transactional-id it is aborted.
+    -o prints the offsets of the records for each partition. After a failure, acknowledged records stay written; with
+    --transactional-id they are aborted.
     """
     if not unescape(delimiter) or key_delimiter == "":
         raise click.UsageError("a delimiter must not be empty")
@@ -193,7 +199,7 @@ def produce(
 
 
 def _check_promises(acks: int, idempotent: bool | None, transactional_id: str | None) -> None:
-    """What is wanted of --acks, --idempotent and the transaction must go together; UsageError."""
+    """Check that --acks, --idempotent and the transaction go together; UsageError otherwise."""
     if idempotent and acks != -1:
         raise click.UsageError("--idempotent needs --acks all")
     if transactional_id is not None:
@@ -203,14 +209,14 @@ def _check_promises(acks: int, idempotent: bool | None, transactional_id: str | 
             raise click.UsageError("--transactional-id needs --acks all and --idempotent")
         return
     context = click.get_current_context()
-    for name in ("transaction_end", "transaction_timeout"):  # what is to be aborted must not be written for good
+    for name in ("transaction_end", "transaction_timeout"):  # records to be aborted must not be written without a transaction
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             raise click.UsageError(f"--{name.replace('_', '-')} needs --transactional-id")
 
 
 @contextmanager
 def _ended(transaction: OwnTransaction | None, how: str) -> Iterator[None]:
-    """End the transaction as it is to end, and abort it when something fails."""
+    """End the transaction as requested, and abort it after a failure."""
     if transaction is None:
         yield
         return
@@ -218,7 +224,7 @@ def _ended(transaction: OwnTransaction | None, how: str) -> Iterator[None]:
         try:
             yield
         except BaseException:
-            with suppress(ClientError, KafkaError):  # the failure itself is what the user must hear of
+            with suppress(ClientError, KafkaError):  # the user must see the first failure
                 transaction.end(committed=False)
             raise
         if how != "none":
@@ -231,7 +237,7 @@ def _ended(transaction: OwnTransaction | None, how: str) -> Iterator[None]:
 def _records(
     files: tuple[Path, ...], delimiter: bytes, reading: Reading, progress: Progress, idle: Callable[[], None]
 ) -> Iterator[tuple[Record, int | None]]:
-    """The records of all inputs, each with the partition that it names itself."""
+    """Yield the records of all inputs, each with the partition that it names."""
     whole = reading.input_form == "whole"
     for file in files or (Path("-"),):
         for number, message in enumerate(messages(file, None if whole else delimiter, progress, idle), start=1):
@@ -266,7 +272,7 @@ def _now_ms() -> int:
 
 
 class _Tally:
-    """Which offsets the records of each partition got."""
+    """Counts records and their offsets by partition."""
 
     def __init__(self, topic: str) -> None:
         self._topic = topic

@@ -1,4 +1,4 @@
-"""`minibroker quotas`: the job of Kafka's ConfigCommand for users, client ids and addresses."""
+"""`minibroker quotas`: the equivalent of Kafka's ConfigCommand for users, client ids and addresses."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from minibroker.client.client import Client
 from minibroker.client.quotas import CLIENT_ID, IP, USER, Entity
 
 COLUMNS = ("user", "client_id", "ip", "name", "value")
-DEFAULT: Final = "<default>"  #: how the default of a type is shown, as in Kafka's tool
+DEFAULT: Final = "<default>"  #: the name of a type's default, as in Kafka's tool
 _NUMBER = "{value!r} is not a number above 0"
 
 
 def entity_options(function: Command) -> Command:
-    """Give a command the options that say whose quotas are meant, and pass them as `entity`."""
+    """Give a command the options that name an entity, and pass them as `entity`."""
 
     @functools.wraps(function)
     def run(*args: Any, **options: Any) -> Any:
@@ -35,12 +35,12 @@ def entity_options(function: Command) -> Command:
         return function(*args, entity=entity, **options)
 
     options: list[Callable[[Command], Command]] = [
-        click.option("--user", metavar="NAME", help="A user; without authentication everybody is ANONYMOUS."),
-        click.option("--default-user", is_flag=True, help="Users without a quota of their own."),
-        click.option("--client-id", metavar="NAME", help="Clients by the name that they give themselves."),
-        click.option("--default-client-id", is_flag=True, help="Client ids without a quota of their own."),
+        click.option("--user", metavar="NAME", help="A user; without authentication, every client is ANONYMOUS."),
+        click.option("--default-user", is_flag=True, help="Users without their own quota."),
+        click.option("--client-id", metavar="NAME", help="Clients with this client.id."),
+        click.option("--default-client-id", is_flag=True, help="Client ids without their own quota."),
         click.option("--ip", metavar="ADDRESS", help="Clients at an address."),
-        click.option("--default-ip", is_flag=True, help="Addresses without a quota of their own."),
+        click.option("--default-ip", is_flag=True, help="Addresses without their own quota."),
     ]
     command: Command = run
     for option in reversed(options):
@@ -59,19 +59,19 @@ Examples:
 """
 )
 def quotas() -> None:
-    """Show and change how much users and clients may do."""
+    """Show and change quotas of users and clients."""
 
 
 @quotas.command(short_help="Show quotas of users, clients and addresses.")
-@click.option("--only", is_flag=True, help="Leave out quotas that are of something else, too.")
+@click.option("--only", is_flag=True, help="Leave out quotas of a combination with another type.")
 @entity_options
 @output_option(*FORMATS)
 @client_command
 def describe(client: Client, *, entity: Entity, only: bool, output: str) -> None:
     """Show quotas: all, or those of a user, a client id, an address, or of both a user and a client id.
 
-    Of all quotas that fit a client the most specific one holds: that of its user and client id comes first, then that of the user,
-    then that of the client id; a name before a default.
+    A client gets the most specific quota that matches: first that of its user and client id, then that of the user, then that of the
+    client id. A name takes precedence over a default.
     """
     found = admin.describe_quotas(client, entity, strict=only and bool(entity))
     items = sorted(
@@ -81,7 +81,7 @@ def describe(client: Client, *, entity: Entity, only: bool, output: str) -> None
 
 
 def _names(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    """Names of quotas, for the shell."""
+    """Complete names of quotas."""
     return [name for name in admin.KEYS if name.startswith(incomplete)]
 
 
@@ -95,13 +95,13 @@ def _assignable(ctx: click.Context, param: click.Parameter, incomplete: str) -> 
     "--set", "assigned", multiple=True, metavar="NAME=NUMBER", shell_complete=_assignable, help=f"Set a quota: {', '.join(admin.KEYS)}."
 )
 @click.option("--delete", "deleted", multiple=True, metavar="NAME", shell_complete=_names, help="Remove a quota.")
-@click.option("--dry-run", is_flag=True, help="Only have the broker check the change.")
+@click.option("--dry-run", is_flag=True, help="Let the broker check the change without making it.")
 @client_command
 def alter(client: Client, *, entity: Entity, assigned: tuple[str, ...], deleted: tuple[str, ...], dry_run: bool) -> None:
     """Change quotas of a user, a client id, an address, or of both a user and a client id.
 
-    Rates are bytes, partitions or connections a second; request_percentage is time on requests, 100 for one processor. All changes
-    are made, or none. Says nothing when it is done.
+    Rates are bytes, partitions or connections per second. request_percentage is time spent on requests, 100 for one processor. Either all
+    changes are made, or none. Prints nothing on success.
     """
     values: dict[str, float | None] = {name: _number(text) for name, text in pairs(assigned, "--set").items()}
     if doubled := values.keys() & set(deleted):

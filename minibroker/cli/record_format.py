@@ -1,4 +1,4 @@
-r"""A record as text, by a format like kcat's.
+r"""Format a record as text, with formats like kcat's.
 
 %t topic   %p partition   %o offset   %T timestamp (ms since 1970)   %k key   %v or %s value   %h headers (a=1,b=2)
 %K %S %R   sizes of key and value (-1: null), and the value's as four bytes    %% a percent sign
@@ -18,7 +18,7 @@ ESCAPES = {"n": b"\n", "r": b"\r", "t": b"\t", "0": b"\0", "\\": b"\\"}
 
 
 def unescape(text: str) -> bytes:
-    """A delimiter or a format's plain text as bytes, its escapes resolved."""
+    """Return a delimiter or the plain text of a format as bytes, with its escapes resolved."""
 
     def byte(match: re.Match[bytes]) -> bytes:
         escape = match[1].decode()
@@ -28,12 +28,12 @@ def unescape(text: str) -> bytes:
 
 
 class RecordFormat:
-    """A format, read once and applied to many records."""
+    """A format, parsed once and applied to many records."""
 
     __slots__ = ("_pieces",)
 
     def __init__(self, text: str, topic: str, *, null: bytes = b"") -> None:
-        """`null` stands for a key, a value or a header's value that is null. ValueError for an unknown % letter."""
+        """Parse a format. `null` is printed for a null key, value or header value. ValueError for an unknown % letter."""
         pieces = _letters(topic.encode(), null)
         self._pieces: list[Piece] = []
         for plain, letter in re.findall(r"([^%]+)|%(.?)", text, re.DOTALL):
@@ -45,7 +45,7 @@ class RecordFormat:
                 raise ValueError(f"%{letter} is unknown: there are {' '.join('%' + known for known in pieces)}")
 
     def __call__(self, consumed: Consumed) -> bytes:
-        """One record."""
+        """Format one record."""
         return b"".join([piece(consumed) for piece in self._pieces])
 
 

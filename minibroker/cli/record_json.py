@@ -1,9 +1,9 @@
-"""A record as JSON, there and back: what `consume -o jsonl` prints, `produce --input jsonl` takes.
+"""Convert records to JSON and back: `consume -o jsonl` prints what `produce --input jsonl` reads.
 
     {"topic": "orders", "partition": 0, "offset": 7, "timestamp": 1357034400000, "timestamp_type": "CreateTime",
      "key": "UA", "value": {"base64": "/wA="}, "headers": [{"key": "origin", "value": null}]}
 
-A key, a value and a header's value are a string where their bytes are UTF-8, else {"base64": "..."}; null is null.
+A key, a value and a header's value are a string if their bytes are UTF-8, otherwise {"base64": "..."}; null is null.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TIMESTAMP_TYPES = {TimestampType.CREATE_TIME: "CreateTime", TimestampType.LOG_AP
 
 
 def to_json(topic: str, consumed: Consumed) -> dict[str, Any]:
-    """A record that was consumed."""
+    """Convert a consumed record."""
     record = consumed.record
     return {
         "topic": topic,
@@ -35,7 +35,7 @@ def to_json(topic: str, consumed: Consumed) -> dict[str, Any]:
 
 
 def from_json(item: Any, now_ms: int) -> tuple[Record, int | None]:
-    """A record to produce and the partition it names; ValueError for what is no record. Other fields are not looked at."""
+    """Return a record to produce, and the partition that it names; ValueError for an invalid one. Other fields are ignored."""
     if not isinstance(item, dict):
         raise ValueError("not an object")  # noqa: TRY004  whatever is wrong with the text is a ValueError to the caller
     timestamp, partition = item.get("timestamp"), item.get("partition")
@@ -52,7 +52,7 @@ def from_json(item: Any, now_ms: int) -> tuple[Record, int | None]:
 
 
 def bytes_to_json(content: bytes | None) -> str | dict[str, str] | None:
-    """UTF-8 as a string, other bytes in base64, null as null."""
+    """Convert UTF-8 to a string, other bytes to base64, null to null."""
     if content is None:
         return None
     try:
@@ -62,7 +62,7 @@ def bytes_to_json(content: bytes | None) -> str | dict[str, str] | None:
 
 
 def bytes_from_json(content: Any) -> bytes | None:
-    """What `bytes_to_json` was given; ValueError for what it never gives."""
+    """Reverse `bytes_to_json`; ValueError for other values."""
     if content is None:
         return None
     if isinstance(content, str):

@@ -1,4 +1,4 @@
-"""`minibroker groups reset-offsets`: shown first, done with --execute, refused while the group has members."""
+"""`minibroker groups reset-offsets`: plan new offsets, and commit them with --execute. Rejected while the group has members."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from minibroker.errors import GroupIdNotFound, KafkaError, NonEmptyGroup, Unknow
 RESET_COLUMNS = ("group", "topic", "partition", "committed_offset", "new_offset", "log_start_offset", "log_end_offset", "reset")
 INT64_MAX = 2**63 - 1
 
-#: per group, or under None for every group
+#: by group, or under None for every group
 FileOffsets = dict[str | None, dict[TopicPartition, int]]
 
 
 class Request(NamedTuple):
-    """What was asked for: `reset` for partitions in `scopes` (None: all that are committed), or the offsets of a file."""
+    """A request: `reset` for partitions in `scopes` (None: all with a committed offset), or the offsets of a file."""
 
     scopes: tuple[Scope, ...] | None
     reset: Reset | None
@@ -42,10 +42,10 @@ class Request(NamedTuple):
     execute: bool
 
 
-@click.command("reset-offsets", short_help="Have a group go on from other offsets.")
+@click.command("reset-offsets", short_help="Reset the offsets of groups.")
 @click.argument("names", nargs=-1, metavar="[GROUP]...", shell_complete=group_ids)
 @click.option(
-    "--group", "more_names", multiple=True, metavar="GROUP", shell_complete=group_ids, help="Another way to name one, as in Kafka's tool."
+    "--group", "more_names", multiple=True, metavar="GROUP", shell_complete=group_ids, help="Another way to name one, as in Kafka's tools."
 )
 @click.option(
     "-t",
@@ -57,25 +57,23 @@ class Request(NamedTuple):
     shell_complete=topic_names,
     help="This topic, or only partitions such as orders:0,2,5-7; may be given several times.",
 )
-@click.option("--all-topics", is_flag=True, help="Every partition of which the group committed an offset.")
+@click.option("--all-topics", is_flag=True, help="All partitions with a committed offset.")
 @click.option("--to-earliest", is_flag=True, help="To the log start.")
 @click.option("--to-latest", is_flag=True, help="To the log end.")
-@click.option("--to-current", is_flag=True, help="To the committed offset; where there is none, to the log end.")
+@click.option("--to-current", is_flag=True, help="To the committed offset, or to the log end if there is none.")
 @click.option("--to-offset", type=click.IntRange(0, INT64_MAX), metavar="OFFSET", help="To this offset.")
 @click.option(
-    "--shift-by", type=click.IntRange(-INT64_MAX, INT64_MAX), metavar="N", help="From the committed offset N on, or back if negative."
+    "--shift-by", type=click.IntRange(-INT64_MAX, INT64_MAX), metavar="N", help="By N from the committed offset; backwards if negative."
 )
-@click.option(
-    "--to-datetime", metavar="TIME", help="To the first record at or after a time: epoch ms or an ISO date, UTC unless it says otherwise."
-)
-@click.option("--by-duration", metavar="DURATION", help="To the first record of the last P2DT3H4M5S, from now.")
+@click.option("--to-datetime", metavar="TIME", help="To the first record at or after a time: epoch ms or an ISO date, UTC without a zone.")
+@click.option("--by-duration", metavar="DURATION", help="To the first record of the last P2DT3H4M5S before now.")
 @click.option(
     "--from-file",
     type=click.Path(exists=True, dir_okay=False, allow_dash=True),
     metavar="FILE",
-    help="To offsets in CSV: topic,partition,offset, or with the group in front.",
+    help="To the offsets of a CSV file: topic,partition,offset, or group,topic,partition,offset.",
 )
-@click.option("--dry-run", is_flag=True, help="Only show what would be; so it is without --execute.")
+@click.option("--dry-run", is_flag=True, help="Only show the new offsets. This is the default.")
 @click.option("--execute", is_flag=True, help="Commit the new offsets.")
 @output_option(*FORMATS, "csv")
 @client_command
@@ -92,12 +90,12 @@ def reset_offsets(
     output: str,
     **how: Any,
 ) -> None:
-    """Show where groups would go on reading, and with --execute have them do so.
+    """Show new offsets of groups, and with --execute commit them.
 
-    A group with members is refused: stop its consumers first. A group that is not there is made, a classic one. Offsets outside of the log
-    become its start or its end, with a warning.
+    A group with members is rejected: stop its consumers first. A group that does not exist is created as a classic group. Offsets
+    outside of the log become its start or its end, with a warning.
 
-    -o csv is what --from-file reads.
+    --from-file reads the output of -o csv.
     """
     groups = list(dict.fromkeys([*names, *more_names]))
     if not groups:
@@ -128,12 +126,12 @@ def reset_offsets(
 
 
 def type_of(described: DescribedGroup | KafkaError) -> str:
-    """One that is not there is made as a classic group."""
+    """Return the type of a group. One that does not exist is created as a classic group."""
     return described.type if isinstance(described, DescribedGroup) else CLASSIC
 
 
 def offsets_by_type(client: Client, types: Mapping[str, str]) -> dict[str, Offsets | KafkaError]:
-    """What groups committed, or where they begin as share groups."""
+    """Return the committed offsets of groups, or the start offsets of share groups."""
     shared = [group for group, group_type in types.items() if group_type == SHARE]
     others = [group for group in types if group not in shared]
     return (committed_offsets(client, others) if others else {}) | (share_offsets(client, shared) if shared else {})
@@ -149,7 +147,7 @@ def reset_of(
     to_datetime: str | None,
     by_duration: str | None,
 ) -> Reset | None:
-    """The one that was given; None for none."""
+    """Return the reset that was given, or None."""
     found = []
     for given, how in ((to_earliest, group_resets.TO_EARLIEST), (to_latest, group_resets.TO_LATEST), (to_current, group_resets.TO_CURRENT)):
         if given:
@@ -180,7 +178,7 @@ def _read_file(path: str, groups: list[str]) -> FileOffsets:
 
 
 def read_offsets(lines: Iterable[str], groups: list[str]) -> FileOffsets:
-    """Offsets of CSV lines, as -o csv and Kafka's --export write them; BadParameter for a line that is none."""
+    """Parse offsets in CSV, as -o csv and Kafka's --export write them; BadParameter for an invalid line."""
     found: FileOffsets = {}
     for number, row in enumerate(csv.reader(lines), 1):
         if not row:
@@ -212,7 +210,7 @@ def _reset_group(
     request: Request,
     errors: list[Exception],
 ) -> list[dict[str, Any]]:
-    """Plan, and commit when asked to; a row for each partition with a plan, and errors of the others."""
+    """Plan, and commit if requested. Returns a row for each planned partition, and the errors of others."""
     if isinstance(committed, KafkaError):
         raise committed
     if isinstance(described, DescribedGroup) and described.state != EMPTY:
@@ -239,7 +237,7 @@ def _reset_group(
 
 
 def _resets(client: Client, group: str, committed: Offsets, request: Request, errors: list[Exception]) -> dict[TopicPartition, Reset]:
-    """What to do with which partition."""
+    """Return the reset of each partition."""
     if request.reset is None:
         offsets = request.offsets.get(group) or request.offsets.get(None)
         if not offsets:

@@ -1,7 +1,7 @@
-"""`minibroker serve`: run a broker until it is told to stop.
+"""`minibroker serve`: run a broker until it is stopped.
 
-Prints one line when it serves. SIGTERM or Ctrl-C stops it: requests are answered, logs closed cleanly; a second one
-ends it at once, as a crash would, and the next start recovers.
+Prints one line when it serves. SIGTERM or Ctrl-C stops it: it answers open requests and closes logs cleanly. A second
+signal ends it immediately, as a crash would, and the next start recovers.
 
 When the last log directory goes offline the process exits with code 1, as Apache Kafka does. With a lab it goes on, so that a test
 can let disks fail.
@@ -39,11 +39,11 @@ _LIKE_KAFKA_HELP = f"Behave as Apache Kafka does wherever minibroker deliberatel
 _LOOPBACK = "127.0.0.1"
 _IMPORTED = time.perf_counter()
 _DESCRIPTORS_MAX = 1 << 20
-_THREAD_SWITCH_S = 0.0002  #: how long a worker thread that computes may keep the loop from going on behind a system call
+_THREAD_SWITCH_S = 0.0002  #: how long a computing worker thread may delay the loop after a system call
 
 
 def _not_empty(_context: click.Context, _parameter: click.Parameter, path: str | None) -> str | None:
-    """A path; the empty one, of a shell's variable that nobody set, would be the current directory."""
+    """Reject an empty path: an unset variable of a shell would otherwise mean the current directory."""
     if path is not None and not path.strip():
         raise click.BadParameter("it is empty.")
     return path
@@ -53,24 +53,28 @@ def _not_empty(_context: click.Context, _parameter: click.Parameter, path: str |
 @click.option(
     "-c", "--config", "config_file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A server.properties file."
 )
-@click.option("--set", "assignments", multiple=True, metavar="NAME=VALUE", help="One property; stronger than file and environment.")
+@click.option("--set", "assignments", multiple=True, metavar="NAME=VALUE", help="Set one property; overrides file and environment.")
 @click.option(
     "--data-dir",
     type=click.Path(file_okay=False),
     callback=_not_empty,
-    help="Where the logs are: log.dirs. Without it and without log.dirs: ./data.",
+    help="The log directory: log.dirs.  [default: ./data, unless log.dirs is set]",
 )
 @click.option("-p", "--port", type=click.IntRange(0, 65535), help="Listen on this port, 0 for a free one: listeners=PLAINTEXT://:PORT.")
-@click.option("--log-format", type=click.Choice(logs.FORMATS), default="text", show_default=True, help="Form of log lines on stderr.")
-@click.option("--log-level", type=click.Choice(logs.LEVELS), default="warning", show_default=True, help="The least that is logged.")
+@click.option("--log-format", type=click.Choice(logs.FORMATS), default="text", show_default=True, help="Format of log lines on stderr.")
+@click.option("--log-level", type=click.Choice(logs.LEVELS), default="warning", show_default=True, help="The lowest level that is logged.")
 @click.option("--brokers", "broker_count", type=click.IntRange(1, NODES_MAX), default=1, show_default=True, help=_BROKERS_HELP)
 @click.option(
     "--racks", metavar="RACK,...", default="", help="Racks of the brokers in turn: --brokers 3 --racks a,b puts them into a, b and a."
 )
 @click.option("--like-kafka", "is_like_kafka", is_flag=True, help=_LIKE_KAFKA_HELP)
 @click.option("--lab-port", type=click.IntRange(0, 65535), metavar="PORT", help=_LAB_HELP)
-@click.option("--lab-host", metavar="HOST", help=f"Address of the lab, if not {_LOOPBACK}; whoever reaches it rules the broker.")
-@click.option("--lab-name", "lab_names", multiple=True, metavar="NAME", help="A name by which others know --lab-host, if it has a dot.")
+@click.option(
+    "--lab-host", metavar="HOST", help=f"Address of the lab, if not {_LOOPBACK}. Any process that can connect to it controls the broker."
+)
+@click.option(
+    "--lab-name", "lab_names", multiple=True, metavar="NAME", help="A host name of --lab-host for other machines, if it has a dot."
+)
 @click.option("--ready-lines", type=click.Choice(["minibroker", "kafka"]), default="minibroker", hidden=True)
 def serve(  # noqa: PLR0917  one for each option; click passes them by name
     config_file: Path | None,
@@ -91,7 +95,7 @@ def serve(  # noqa: PLR0917  one for each option; click passes them by name
     """Run a broker.
 
     Properties have Kafka's names. They come from --config, then from the environment (KAFKA_NUM_PARTITIONS means
-    num.partitions), then from --set and the other options: later ones win.
+    num.partitions), then from --set and the other options. Later ones take precedence.
     """
     lab = _lab_of(lab_host, lab_port, lab_names)
     names = _racks_of(racks, broker_count)
@@ -116,7 +120,7 @@ def serve(  # noqa: PLR0917  one for each option; click passes them by name
 
 
 class _LabPlace(NamedTuple):
-    """Where the lab listens, and by which names it is asked."""
+    """The address of the lab, and the names that clients use for it."""
 
     host: str
     port: int
@@ -124,7 +128,7 @@ class _LabPlace(NamedTuple):
 
 
 def _lab_of(host: str | None, port: int | None, names: tuple[str, ...]) -> _LabPlace | None:
-    """None: there is no lab."""
+    """Return the place of the lab; None without a lab."""
     if port is None:
         for option, value in (("--lab-host", host), ("--lab-name", names)):
             if value:
@@ -146,7 +150,7 @@ def _advice(error: ConfigurationError) -> str:
 
 
 def _raise_descriptor_limit() -> None:
-    """Take as many open files as we may have: a shell's 1,024 are too few for a thousand clients. The JVM does so too."""
+    """Raise the limit of open files to its maximum, as the JVM does: 1,024 of a shell are too few for a thousand clients."""
     try:
         import resource  # noqa: PLC0415  not on every system
     except ImportError:
@@ -182,7 +186,7 @@ async def _serve(config: BrokerConfig, broker_count: int, racks: list[str], lab:
 
             click.echo("\n".join(kafka_ready_lines(config.node_id)))
     except OSError:
-        drop_output()  # closed or full: a broker serves without it
+        drop_output()  # stdout is closed or full: the broker serves without it
     await stop.wait()
     if all_offline.is_set():
         _exit_without_disks(config.log_dirs)
@@ -190,7 +194,7 @@ async def _serve(config: BrokerConfig, broker_count: int, racks: list[str], lab:
 
 
 def _exit_without_disks(log_dirs: tuple[str, ...]) -> NoReturn:
-    """Exit at once: an orderly stop would wait for disks that may hang, and has nothing to write to them."""
+    """Exit immediately: an orderly stop would wait for disks that may hang, and can write nothing to them."""
     click.echo(
         f"Error: every log directory is offline ({', '.join(log_dirs)}), so minibroker exits. The log above says what failed: "
         "repair the disk or put the directory back, then start it again",
@@ -221,9 +225,9 @@ def _say_ready(broker: Broker | LabServer, log_dirs: tuple[str, ...], broker_cou
 
 
 def _running_s() -> float:
-    """Seconds since this process began, the interpreter's own start included; to 10 ms, as Linux counts."""
+    """Return the seconds since this process started, with the interpreter's start; Linux counts in 10 ms."""
     try:
         started_ticks = int(Path("/proc/self/stat").read_text(encoding="ascii").rpartition(")")[2].split()[19])
     except (OSError, ValueError, IndexError):
-        return time.perf_counter() - _IMPORTED  # no Linux: what can be known without asking for more
+        return time.perf_counter() - _IMPORTED  # not Linux: the best that is known without other libraries
     return time.clock_gettime(time.CLOCK_BOOTTIME) - started_ticks / os.sysconf("SC_CLK_TCK")

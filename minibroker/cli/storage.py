@@ -1,4 +1,4 @@
-"""`minibroker storage`: commands on log directories, of ours and of Apache Kafka's, that need no broker."""
+"""`minibroker storage`: commands for log directories of minibroker and Apache Kafka. They need no broker."""
 
 from __future__ import annotations
 

@@ -27,9 +27,9 @@ from minibroker.storage.files import RealFiles
 if TYPE_CHECKING:
     from minibroker.server.worker_processes import Worker
 
-GROUP_BYTES = 64 << 20  #: what a process gets at one time: a large segment, or many small ones
+GROUP_BYTES = 64 << 20  #: the work of a process at one time: a large segment, or many small ones
 GROUP_SEGMENTS = 256
-ALONE_BYTES = 64 << 20  #: with no more than this to read, a second process would only cost time
+ALONE_BYTES = 64 << 20  #: up to so many bytes, a second process would only cost time
 
 Group = list[SegmentTask]
 
@@ -44,20 +44,22 @@ Examples:
 """,
 )
 @with_directories
-@click.option("--deep", is_flag=True, help="Also decompress and decode every record.")
-@click.option("--jobs", type=click.IntRange(min=1), default=os.cpu_count() or 1, show_default="one a processor", help="Processes.")
-@click.option("--progress/--no-progress", default=None, help="Tell on stderr how far it is.  [default: on a terminal]")
+@click.option("--deep", is_flag=True, help="Decompress and decode every record as well.")
+@click.option(
+    "--jobs", type=click.IntRange(min=1), default=os.cpu_count() or 1, show_default="one per processor", help="Number of processes."
+)
+@click.option("--progress/--no-progress", default=None, help="Show progress on stderr.  [default: on a terminal]")
 @output_option("text", "json", "jsonl")
 def check(paths: tuple[str, ...], *, deep: bool, jobs: int, progress: bool | None, output: str) -> None:
-    """Verify log directories; nothing is ever written.
+    """Verify log directories. Writes nothing.
 
-    A DIR is one of log.dirs, of minibroker or of Apache Kafka, or the folder of one partition. Checked are the CRC of every batch,
-    offsets, indexes, aborted transactions, producer snapshots, leader epochs, checkpoints, the records of __transaction_state and
-    __consumer_offsets, and the metadata log with what it says of the folders. Give all log.dirs of a node at one time, so that the
+    A DIR is one of log.dirs, of minibroker or of Apache Kafka, or the folder of one partition. The command checks the CRC of every
+    batch, offsets, indexes, aborted transactions, producer snapshots, leader epochs, checkpoints, the records of __transaction_state
+    and __consumer_offsets, and whether the metadata log agrees with the folders. Give all log.dirs of a node together, so that the
     metadata log is among them.
 
-    An error is damage, and makes the exit code 1. A warning is what a crash leaves and the next start repairs, or may have its
-    reason. The directory of a running broker can be checked, but what is written meanwhile may look damaged.
+    An error is damage, and makes the exit code 1. A warning is something that a crash leaves and the next start repairs, or that may
+    be intended. The directory of a running broker can be checked, but files that change meanwhile may look damaged.
     """
     started = time.perf_counter()
     work = StorageCheck(RealFiles(), list(paths), deep=deep, record_check_of=record_check_of)
@@ -73,7 +75,7 @@ def check(paths: tuple[str, ...], *, deep: bool, jobs: int, progress: bool | Non
 
 
 class _Progress:
-    """One line on stderr, written over and over."""
+    """One line on stderr that is overwritten."""
 
     def __init__(self, work: StorageCheck, *, shown: bool) -> None:
         self._work = work
@@ -82,14 +84,14 @@ class _Progress:
         self._started = time.perf_counter()
 
     def show(self) -> None:
-        """How far it is now."""
+        """Show the progress."""
         if self._shown:
             done = self._work.totals.bytes
             speed = done / 1e6 / max(time.perf_counter() - self._started, 1e-9)
             click.echo(f"\r{done / 1e6:,.0f} of {self._total / 1e6:,.0f} MB, {speed:,.0f} MB/s ", err=True, nl=False)
 
     def clear(self) -> None:
-        """What follows begins on an empty line."""
+        """Clear the line."""
         if self._shown:
             click.echo("\r\x1b[K", err=True, nl=False)
 
@@ -109,7 +111,7 @@ def _run(work: StorageCheck, jobs: int, progress: _Progress) -> None:
 
 
 def _groups(work: StorageCheck) -> Iterator[tuple[int, Group]]:
-    """Pieces of work with their sizes, the largest segments first, so that no process ends long after the others."""
+    """Return pieces of work with their sizes, the largest segments first, so that no process ends long after the others."""
     group: Group = []
     size = 0
     for task_size, task in sorted(((work.size_of(task), task) for task in work.tasks), key=lambda each: -each[0]):
@@ -123,7 +125,7 @@ def _groups(work: StorageCheck) -> Iterator[tuple[int, Group]]:
 
 
 def _run_in_processes(work: StorageCheck, groups: list[Group], jobs: int, show: Callable[[], None]) -> None:
-    """A thread waits for each process; when this one ends in whatever way, they do."""
+    """Run in processes, with a thread for each. They end with this process, however it ends."""
     from minibroker.server.worker_processes import Worker  # noqa: PLC0415  a small directory needs none
 
     queue: SimpleQueue[Group] = SimpleQueue()
@@ -145,7 +147,7 @@ def _run_in_processes(work: StorageCheck, groups: list[Group], jobs: int, show: 
 
 
 def _drive(worker: Worker, queue: SimpleQueue[Group], results: SimpleQueue[Any]) -> None:
-    """In a thread: give a process work until there is none."""
+    """Give a process work until there is none. Runs in a thread."""
     while True:
         try:
             group = queue.get_nowait()

@@ -1,4 +1,4 @@
-"""Which log directories a `minibroker storage` command is about: those that are named, or those of a configuration."""
+"""The log directories of a `minibroker storage` command: those of the command line, or those of a configuration."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Command = Callable[..., Any]
 
 
 def with_directories(function: Command) -> Command:
-    """Give a command `[DIR]...` and `-c`, and pass it their paths, each once; of a configuration the metadata log's directory too."""
+    """Give a command `[DIR]...` and `-c`, and pass it the paths, each once. A configuration adds the metadata log's directory."""
 
     @click.argument("directories", nargs=-1, type=click.Path(exists=True, file_okay=False), metavar="[DIR]...")
     @click.option(
@@ -24,7 +24,7 @@ def with_directories(function: Command) -> Command:
         "--config",
         "config_file",
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        help="Without DIR: the server.properties that names log.dirs.",
+        help="Without DIR: the server.properties file with log.dirs.",
     )
     @functools.wraps(function)
     def run(directories: tuple[str, ...], config_file: Path | None, **options: Any) -> Any:

@@ -30,12 +30,14 @@ Examples:
     "--config",
     "config_file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A server.properties: node.id, and log.dirs when there is no DIR.",
+    help="A server.properties file, for node.id, and for log.dirs without DIR.",
 )
-@click.option("--set", "assignments", multiple=True, metavar="NAME=VALUE", help="One property, stronger than file and environment.")
-@click.option("-t", "--cluster-id", metavar="ID", help="22 characters; a random one without it.")
-@click.option("-f", "--feature", "features", multiple=True, metavar="NAME=LEVEL", help="Level of a feature, such as metadata.version=25.")
-@click.option("-g", "--ignore-formatted", is_flag=True, help="Leave directories that are formatted already as they are.")
+@click.option("--set", "assignments", multiple=True, metavar="NAME=VALUE", help="Set one property; overrides file and environment.")
+@click.option("-t", "--cluster-id", metavar="ID", help="The cluster id, 22 characters.  [default: a random one]")
+@click.option(
+    "-f", "--feature", "features", multiple=True, metavar="NAME=LEVEL", help="The level of a feature, such as metadata.version=25."
+)
+@click.option("-g", "--ignore-formatted", is_flag=True, help="Do not fail if a directory is formatted already; leave it unchanged.")
 def storage_format(
     directories: tuple[str, ...],
     *,
@@ -47,8 +49,8 @@ def storage_format(
 ) -> None:
     """Prepare log directories for a first start, of minibroker or of Apache Kafka.
 
-    `minibroker serve` needs no preparation; this is for a cluster id or features of your choice, and for scripts that call
-    `kafka-storage format`. The first DIR holds the metadata log, unless metadata.log.dir names another.
+    `minibroker serve` needs no preparation. This command is for a chosen cluster id or features, and for scripts that call
+    `kafka-storage format`. The first DIR gets the metadata log, unless metadata.log.dir names another.
     """
     config = BrokerConfig.load(file=config_file, environment=os.environ, assignments=assignments)
     paths = directories or config.log_dirs

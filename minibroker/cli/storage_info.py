@@ -1,4 +1,4 @@
-"""`minibroker storage info`: what lies in log directories, and what Apache Kafka needs to open them."""
+"""`minibroker storage info`: show the contents of log directories, and what Apache Kafka needs to open them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ group.initial.rebalance.delay.ms=0
 
 @click.command(
     "info",
-    short_help="Show whose log directories these are.",
+    short_help="Show what log directories contain.",
     epilog="""\b
 Examples:
   minibroker storage info ./data
@@ -47,13 +47,13 @@ Examples:
 """,
 )
 @with_directories
-@click.option("--server-properties", is_flag=True, help="Print the server.properties that Apache Kafka needs to open them.")
+@click.option("--server-properties", is_flag=True, help="Print the server.properties that Apache Kafka needs to open the directories.")
 @output_option("text", "json", "yaml")
 def info(paths: tuple[str, ...], *, server_properties: bool, output: str) -> None:
-    """Show whose log directories these are and what is in them; nothing is ever written.
+    """Show the node and contents of log directories. Writes nothing.
 
-    DIRs are all log.dirs of one node, of minibroker or of Apache Kafka. What does not agree is told on stderr, one line each, and makes
-    the exit code 1: a broker would not start on it, or not serve it all.
+    DIRs are all log.dirs of one node, of minibroker or of Apache Kafka. Each contradiction is a line on stderr and makes the exit
+    code 1: a broker would not start on the directories, or not serve all of them.
     """
     report = report_storage(RealFiles(), paths)
     if server_properties:
@@ -99,7 +99,7 @@ def _metadata_lines(metadata: dict[str, Any]) -> list[str]:
 
 
 def _check_formatted(report: StorageReport) -> None:
-    """Apache Kafka opens no directory that nobody formatted, and without the metadata log it would begin another cluster."""
+    """Check that the directories are formatted and have the metadata log: without it, Apache Kafka would start a new cluster."""
     for directory in report.directories:
         if not directory["is_formatted"]:
             raise click.ClickException(

@@ -1,8 +1,8 @@
-"""The standard streams of a command: closed ones, full disks, and readers that went away.
+"""The standard streams of a command: closed streams, full disks, and readers that are gone.
 
-A shell may close a stream (`>&-`). Its number would then go to the next file or socket that is opened, and Python has None in its place.
-`open_streams` gives the number to /dev/null, the wrong way round, so that using the stream fails as it should. Every failure of stdin or
-stdout has the stream's name, so that one line can say what failed.
+A shell may close a stream (`>&-`). The next file or socket would get its number, and Python replaces the stream by None.
+`open_streams` gives the number to /dev/null, opened for the other direction, so that using the stream fails. Every failure of stdin or
+stdout has the stream's name, for a message of one line.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 STDIN: Final = "stdin"
 STDOUT: Final = "stdout"
 FAILED: Final = 1
-_FLAGS_OF_CLOSED: Final = (os.O_WRONLY, os.O_RDONLY, os.O_WRONLY)  #: of stdin, stdout and stderr; what is written to stderr is lost
+_FLAGS_OF_CLOSED: Final = (os.O_WRONLY, os.O_RDONLY, os.O_WRONLY)  #: of stdin, stdout and stderr; output to stderr is lost
 
 
 class _Stream(io.FileIO):
@@ -51,12 +51,12 @@ class _Stream(io.FileIO):
 
 
 def open_streams() -> None:
-    """Make all three standard streams usable, or fail with their name when they are used."""
+    """Open the standard streams, or make them fail with their name when they are used."""
     for number, flags in enumerate(_FLAGS_OF_CLOSED):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, flags)  # takes the lowest free number, which is this one
+            os.open(os.devnull, flags)  # open takes the lowest free number, which is this one
             os.set_inheritable(number, True)
     if sys.stdin is None:
         sys.stdin = io.TextIOWrapper(io.BufferedReader(_Stream(0, "rb", closefd=False)))
@@ -71,13 +71,13 @@ def open_streams() -> None:
 
 
 def finish(code: object) -> int:
-    """Write what is left to stdout and return the exit code: `code`, unless that fails. Python's own flush at its end cannot fail then."""
+    """Flush stdout and return the exit code: `code`, unless that fails. Python's own flush at exit can then not fail."""
     number = code if isinstance(code, int) else 0 if code is None else FAILED
     try:
         sys.stdout.flush()
     except OSError as error:
         drop_output()
-        if not number and not isinstance(error, BrokenPipeError):  # a reader that went away has what it wanted (`| head`)
+        if not number and not isinstance(error, BrokenPipeError):  # the reader has what it needs and is gone (`| head`)
             number = FAILED
             with contextlib.suppress(OSError):
                 print(f"Error: {words_of(error)}", file=sys.stderr, flush=True)
@@ -85,7 +85,7 @@ def finish(code: object) -> int:
 
 
 def words_of(error: OSError) -> str:
-    """An error of the file system for a user, by the name of its file or stream."""
+    """Return an OSError as text for a user, with the name of its file or stream."""
     words = error.strerror or str(error)
     if error.filename == STDOUT:
         return f"cannot write to stdout: {words}"
@@ -95,5 +95,5 @@ def words_of(error: OSError) -> str:
 
 
 def drop_output() -> None:
-    """Point stdout to nothing: what is left in its buffers goes there."""
+    """Redirect stdout to /dev/null, with the content of its buffers."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

@@ -1,4 +1,4 @@
-"""Topics, or some of their partitions, as Kafka's tools take them: `orders`, `orders:0,2,5-7`."""
+"""Parse topics or some of their partitions, as Kafka's tools do: `orders`, `orders:0,2,5-7`."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ Scope = tuple[str, frozenset[int] | None]
 
 
 class TopicPartitions(click.ParamType[Scope]):
-    """A topic's name and the partitions that are meant; None for all of them. A topic's name has no colon."""
+    """A topic's name and its partitions; None for all of them. A topic's name has no colon."""
 
     name = "topic"
 
     def convert(self, value: str | Scope, param: click.Parameter | None, ctx: click.Context | None) -> Scope:
-        """The two parts."""
+        """Return the name and the partitions."""
         if isinstance(value, tuple):
             return value
         topic, colon, partitions = value.partition(":")
@@ -28,7 +28,7 @@ class TopicPartitions(click.ParamType[Scope]):
 
 
 def partitions_of(scopes: Iterable[Scope], there: Iterable[TopicPartition]) -> set[TopicPartition]:
-    """The partitions that are meant: those that are numbered, and of whole topics those that are `there`."""
+    """Return the requested partitions: those with a number, and of whole topics those in `there`."""
     existing = list(there)
     found: set[TopicPartition] = set()
     for topic, indexes in scopes:

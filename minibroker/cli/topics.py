@@ -20,7 +20,7 @@ LIST_COLUMNS = ("name", "partitions", "replication_factor", "topic_id")
 DESCRIBE_COLUMNS = ("partition", "leader", "leader_epoch", "replicas", "isr", "offline")
 
 
-#: what is lost with a topic of Kafka itself
+#: the data that is lost with an internal topic
 _KEPT = {
     "__consumer_offsets": "the committed offsets of all groups",
     "__transaction_state": "the state of all transactions",
@@ -43,7 +43,7 @@ def topics() -> None:
 
 
 @topics.command("list")
-@click.option("--internal", is_flag=True, help="Also those of Kafka itself, such as __consumer_offsets.")
+@click.option("--internal", is_flag=True, help="Include Kafka's internal topics, such as __consumer_offsets.")
 @output_option(*FORMATS)
 @client_command
 def list_topics(client: Client, *, internal: bool, output: str) -> None:
@@ -55,13 +55,13 @@ def list_topics(client: Client, *, internal: bool, output: str) -> None:
 
 @topics.command()
 @click.argument("names", nargs=-1, metavar="[TOPIC]...", shell_complete=topic_names)
-@click.option("--all-configs", is_flag=True, help="Every config with its source, not only those that were set for the topic.")
+@click.option("--all-configs", is_flag=True, help="Show every config with its source, not only those that were set for the topic.")
 @output_option(*FORMATS)
 @client_command
 def describe(client: Client, *, names: tuple[str, ...], all_configs: bool, output: str) -> None:
     """Show partitions, leaders and configs.
 
-    Without a TOPIC: of all that are not internal.
+    Shows all topics that are not internal without a TOPIC.
     """
     found = client.metadata(list(names) or None).topics
     errors: list[Exception] = [error for topic in found if (error := refusal(topic.error_code, f"topic {topic.name}"))]
@@ -77,8 +77,10 @@ def describe(client: Client, *, names: tuple[str, ...], all_configs: bool, outpu
 
 @topics.command()
 @click.argument("names", nargs=-1, required=True, metavar="TOPIC...")
-@click.option("-p", "--partitions", type=click.IntRange(min=1), help="Number of partitions; the broker's num.partitions without it.")
-@click.option("-r", "--replication-factor", type=click.IntRange(min=1), help="Copies of each; the broker's default without it.")
+@click.option("-p", "--partitions", type=click.IntRange(min=1), help="Number of partitions.  [default: the broker's num.partitions]")
+@click.option(
+    "-r", "--replication-factor", type=click.IntRange(min=1), help="Number of replicas.  [default: the broker's default.replication.factor]"
+)
 @click.option(
     "-c",
     "--config",
@@ -86,9 +88,9 @@ def describe(client: Client, *, names: tuple[str, ...], all_configs: bool, outpu
     multiple=True,
     metavar="NAME=VALUE",
     shell_complete=config_names,
-    help="A config of the topic, such as retention.ms=-1.",
+    help="Set a config of the topic, such as retention.ms=-1.",
 )
-@click.option("--if-not-exists", is_flag=True, help="Be content with a topic that is there already.")
+@click.option("--if-not-exists", is_flag=True, help="Do not fail if a topic exists already.")
 @click.option("--validate-only", is_flag=True, help="Let the broker check everything and create nothing.")
 @output_option(*FORMATS)
 @client_command
@@ -137,11 +139,11 @@ def create(
 @topics.command()
 @click.argument("names", nargs=-1, required=True, metavar="TOPIC...", shell_complete=topic_names)
 @click.option("--if-exists", is_flag=True, help="Do not fail if a topic does not exist.")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask before deleting topics of Kafka itself, such as __consumer_offsets.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask before deleting internal topics, such as __consumer_offsets.")
 @output_option(*FORMATS)
 @client_command
 def delete(client: Client, *, names: tuple[str, ...], if_exists: bool, yes: bool, output: str) -> None:
-    """Delete topics and all their records, at once and for good."""
+    """Delete topics and all their records, immediately and permanently."""
     if not yes:
         _confirm_internal(client, names)
     results = admin.delete_topics(client, names)
@@ -154,7 +156,7 @@ def delete(client: Client, *, names: tuple[str, ...], if_exists: bool, yes: bool
 
 
 def _confirm_internal(client: Client, names: tuple[str, ...]) -> None:
-    """Ask before topics of Kafka itself are deleted, on a terminal; refuse without a terminal."""
+    """Ask before internal topics are deleted; fail without a terminal."""
     asked = [name for name in names if name.startswith("__")]
     internal = [topic.name or "" for topic in client.metadata(asked).topics if topic.is_internal] if asked else []
     if not internal:
@@ -176,11 +178,11 @@ def _confirm_internal(client: Client, names: tuple[str, ...]) -> None:
     multiple=True,
     metavar="NAME",
     shell_complete=deletable_config_names,
-    help="Take a config back to its default.",
+    help="Reset a config to its default.",
 )
 @client_command
 def alter(client: Client, *, name: str, partitions: int | None, configs: tuple[str, ...], deleted_configs: tuple[str, ...]) -> None:
-    """Add partitions to a topic, set or delete configs of it. Says nothing when it is done."""
+    """Add partitions to a topic, set or delete its configs. Prints nothing on success."""
     changes: dict[str, str | None] = {**pairs(configs, "--config"), **dict.fromkeys(deleted_configs)}
     if not changes and partitions is None:
         raise click.UsageError("nothing to alter: give --partitions, --config or --delete-config")
@@ -224,7 +226,7 @@ def _description(topic: k03_metadata.TopicResult, configs: list[k32_describe_con
 
 
 def _as_table(item: dict[str, Any]) -> str:
-    """One topic for people: a line for each of its facts, then its partitions."""
+    """Return one topic for people: a line for each fact, then its partitions."""
     facts = [
         ("topic", item["name"]),
         ("id", item["topic_id"]),

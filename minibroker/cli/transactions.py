@@ -1,4 +1,4 @@
-"""`minibroker transactions`: the job of Kafka's TransactionsCommand. Here what coordinators know; hanging_transactions has the rest."""
+"""`minibroker transactions`: the equivalent of Kafka's TransactionsCommand. hanging_transactions.py has the commands for partitions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Examples:
 """
 )
 def transactions() -> None:
-    """Show transactions, and end those that nobody ends."""
+    """Show transactions, and abort hanging ones."""
 
 
 @transactions.command("list", short_help="List transactional ids with their states.")
@@ -47,9 +47,9 @@ def transactions() -> None:
     type=click.INT,
     default=-1,
     metavar="MS",
-    help="Only those whose last transaction began longer ago, if any; see --state.",
+    help="Only ids whose last transaction started longer ago than this; see --state.",
 )
-@click.option("--transactional-id-pattern", metavar="REGEX", help="Only transactional ids that match; the broker compares them.")
+@click.option("--transactional-id-pattern", metavar="REGEX", help="Only transactional ids that match; the broker evaluates the expression.")
 @output_option(*FORMATS)
 @client_command
 def list_transactions(
@@ -70,14 +70,14 @@ def list_transactions(
 
 @transactions.command()
 @click.argument("transactional_ids", nargs=-1, metavar="[TRANSACTIONAL_ID]...")
-@click.option("--transactional-id", "more_ids", multiple=True, metavar="ID", help="Another way to name one, as in Kafka's tool.")
+@click.option("--transactional-id", "more_ids", multiple=True, metavar="ID", help="Another way to name one, as in Kafka's tools.")
 @output_option(*FORMATS)
 @client_command
 def describe(client: Client, *, transactional_ids: tuple[str, ...], more_ids: tuple[str, ...], output: str) -> None:
-    """Show what coordinators know of transactional ids.
+    """Show the state of transactional ids.
 
-    Without a TRANSACTIONAL_ID: of all. PARTITIONS are those of the open transaction, where nothing after its first record is seen
-    under read_committed yet.
+    Shows all without a TRANSACTIONAL_ID. PARTITIONS are those of the open transaction: consumers with read_committed cannot read past
+    its first record there.
     """
     wanted = [*transactional_ids, *more_ids] or [each.transactional_id for each in admin.list_transactions(client)]
     answers = admin.describe_transactions(client, wanted)
@@ -93,7 +93,7 @@ def describe(client: Client, *, transactional_ids: tuple[str, ...], more_ids: tu
 
 def _description(answer: admin.DescribedTransaction, now_ms: int) -> dict[str, Any]:
     item = answer._asdict()
-    del item["partitions"]  # to come last
+    del item["partitions"]  # sorted last
     return {
         **item,
         "start_timestamp": None if answer.start_timestamp < 0 else answer.start_timestamp,

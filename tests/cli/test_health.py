@@ -58,7 +58,7 @@ def test_without_an_address_the_listeners_of_this_machines_broker_are_asked(clus
 def test_a_free_port_is_known_to_nobody() -> None:
     ran = run(KAFKA_LISTENERS="PLAINTEXT://:0")
     assert (ran.returncode, ran.stdout) == (1, "")
-    assert ran.stderr == "Error: listeners: PLAINTEXT://:0 takes a free port, which nobody can know from outside: give it with -b\n"
+    assert ran.stderr == "Error: listeners: PLAINTEXT://:0 has port 0, a free port that only the broker knows: give the address with -b\n"
 
 
 def test_one_that_is_silent_is_unhealthy_soon(offline: Commands) -> None:
