@@ -21,8 +21,6 @@ BY_CODE: dict[int, type[KafkaError]] = {}
 class WireError(Exception):
     """Bytes from a peer that are not what the protocol allows: the connection is closed, nothing is answered."""
 
-    last_words: bytes = b""  #: sent before that, in the place of an answer; of a fault that a test wants
-
 
 class CorruptLogError(Exception):
     """Files of a partition that cannot be trusted: the partition goes offline and answers KAFKA_STORAGE_ERROR."""

@@ -38,9 +38,9 @@ Answer = list[Buffer]  #: chunks with the size prefix in front; empty: the proto
 class InFlight:
     """A request whose answer is not there yet; the connection keeps its place in the order of answers."""
 
-    __slots__ = ("_ctx", "_delayed", "_dispatcher", "_on_done", "_plan", "_request", "answer", "is_done", "keeps_frame", "last_words")
+    __slots__ = ("_ctx", "_delayed", "_dispatcher", "_on_done", "_plan", "_request", "answer", "error", "is_done", "keeps_frame")
 
-    last_words: bytes  #: sent before the connection is closed; only there when `answer` is None and `is_done`
+    error: WireError  #: why the connection must be closed; only there when `answer` is None and `is_done`
 
     def __init__(self, dispatcher: Dispatcher, plan: Plan, ctx: RequestContext, request: Any, delayed: Delayed) -> None:
         self.answer: Answer | None = None  #: None when done means: close the connection
@@ -67,7 +67,7 @@ class InFlight:
             self.answer = answer
         except WireError as error:
             log.warning("closing a connection from %s: %s", self._ctx.connection.client_host, error)
-            self.last_words = error.last_words
+            self.error = error.with_traceback(None)  # which holds this object
         self.is_done = True
         self._delayed.finished()
         on_done, self._on_done = self._on_done, None

@@ -13,7 +13,7 @@ HELD_SIZE: Final = 64 * 1024  #: bytes of unsent answers from which on a connect
 UNSENT_MAX: Final = 64 * 1024 * 1024  #: bytes of unsent answers of all connections
 
 
-class Holder(Protocol):
+class AnswerHolder(Protocol):
     """A connection, as far as its answers are concerned."""
 
     @property
@@ -29,10 +29,10 @@ class AnswerMemory:
 
     def __init__(self, limit: int = UNSENT_MAX) -> None:
         self._limit = limit
-        self._holders: dict[Holder, int] = {}  #: bytes at the last look; those that took something last are last
+        self._holders: dict[AnswerHolder, int] = {}  #: bytes at the last look; those that took something last are last
         self.used = 0  #: at least what there is
 
-    def changed(self, holder: Holder) -> None:
+    def changed(self, holder: AnswerHolder) -> None:
         """The connection has other answers than at the last look."""
         size = holder.unsent_size
         before = self._holders.get(holder, 0)
@@ -49,7 +49,7 @@ class AnswerMemory:
         if self.used > self._limit:
             self._close_some(holder)
 
-    def forget(self, holder: Holder) -> None:
+    def forget(self, holder: AnswerHolder) -> None:
         """The connection is gone."""
         self.used -= self._holders.pop(holder, 0)
 
@@ -63,7 +63,7 @@ class AnswerMemory:
                     self._holders[holder] = size
                     self.used += size
 
-    def _close_some(self, newest: Holder) -> None:
+    def _close_some(self, newest: AnswerHolder) -> None:
         for holder, size in list(self._holders.items()):
             if self.used <= self._limit:
                 break

@@ -27,7 +27,8 @@ from minibroker.dispatch.flush_timer import FlushTimer
 from minibroker.dispatch.purgatory import Purgatory
 from minibroker.dispatch.registry import Registry
 from minibroker.errors import ConfigurationError, KafkaError
-from minibroker.server.listener import Listener
+from minibroker.server.connection import Connection
+from minibroker.server.listener import AcceptedConnection, Listener
 from minibroker.server.loop_background import LoopBackground
 from minibroker.server.loop_clock import LoopClock, watchdog_of
 from minibroker.server.served_node import ServedNode
@@ -60,6 +61,7 @@ class Broker:
         make_clock: Callable[[asyncio.AbstractEventLoop], Clock] = LoopClock,
         make_dispatcher: Callable[[Services], Dispatcher] = Dispatcher,
         make_registry: Callable[[], Registry] = registry.load,
+        make_connection: Callable[[Listener], AcceptedConnection] = Connection,
         broker_count: int = 1,
         racks: Sequence[str] = (),
         ports: Sequence[int] = (),
@@ -79,6 +81,7 @@ class Broker:
         self._make_clock = make_clock
         self._make_dispatcher = make_dispatcher
         self._make_registry = make_registry
+        self._make_connection = make_connection
         self._clock: Clock | None = None
         self.nodes: list[ServedNode] = []  #: by id; written by start and stop
         self._opening = asyncio.Lock()  #: held by who opens nodes, and by the stop: a node opens once, and none behind the end
@@ -144,7 +147,7 @@ class Broker:
         self._background = LoopBackground(loop, _BACKGROUND_THREADS, has_processes=self._files.is_shared, watchdog=watchdog_of(clock))
         try:
             for number, services in enumerate(self._open(clock, self._background)):
-                node = ServedNode(services, self._make_dispatcher, self._ports[number] if self._ports else 0)
+                node = ServedNode(services, self._make_dispatcher, self._make_connection, self._ports[number] if self._ports else 0)
                 self.nodes.append(node)
                 await node.open(clock)
         except BaseException:

@@ -21,7 +21,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from time import perf_counter
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
 
 from minibroker.clock import Timer
 from minibroker.dispatch.context import ConnectionInfo
@@ -29,14 +29,12 @@ from minibroker.dispatch.dispatcher import InFlight
 from minibroker.errors import WireError
 from minibroker.server.answer_memory import HELD_SIZE
 from minibroker.server.file_output import FileOutput
+from minibroker.server.listener import Listener
 from minibroker.server.receive_buffer import ReceiveBuffer
 from minibroker.server.request_memory import PATIENCE
 from minibroker.server.watchdog import SLOW_S
 from minibroker.storage.file_slice import FileSlice
 from minibroker.wire.schema import Buffer
-
-if TYPE_CHECKING:
-    from minibroker.server.listener import Listener
 
 log = logging.getLogger(__name__)
 
@@ -317,7 +315,7 @@ class Connection(asyncio.BufferedProtocol):
                     break
                 del queue[0]
                 if first.answer is None:
-                    self._end_with(first.last_words)
+                    self._end_with(first.error)
                     break
                 self._queued_size -= size_of(first.answer)
                 self._gather(first.answer)
@@ -425,21 +423,21 @@ class Connection(asyncio.BufferedProtocol):
     # -- the end ----------------------------------------------------------------------------------------------------
 
     def _reject(self, error: WireError) -> None:
-        """What came is not the protocol: say so once, and close behind the answers that are due."""
+        """Log a warning about bytes that are not the protocol, and close after the answers that are due."""
         log.warning("closing the connection of %s on %s: %s", self.info.client_host, self.info.listener_name, error)
-        if error.last_words:
-            self._enqueue([error.last_words])
-        self.close()
+        self.close_after(error)
 
-    def _end_with(self, last_words: bytes) -> None:
-        """A request that waited gets no answer: those behind it get none either, which their client would take for its answer."""
+    def _end_with(self, error: WireError) -> None:
+        """Close without an answer to a request that waited, nor to those after it: the client would take them for its answer."""
         for answer in self._queue:
             if isinstance(answer, InFlight):
                 answer.cancel()
         self._queue.clear()
         self._queued_size = 0
-        if last_words:
-            self._gather([last_words])
+        self.close_after(error)
+
+    def close_after(self, error: WireError) -> None:  # noqa: ARG002  faults of the test kit send a part of an answer first
+        """Close because a request failed with `error`."""
         self.close()
 
     def close(self) -> None:

@@ -13,16 +13,15 @@ import logging
 import socket
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol, cast
 
 from minibroker.clock import Clock, Timer
 from minibroker.dispatch.context import ConnectionInfo
 from minibroker.dispatch.dispatcher import Dispatcher
-from minibroker.server.answer_memory import AnswerMemory
-from minibroker.server.connection import Connection
+from minibroker.server.answer_memory import AnswerHolder, AnswerMemory
 from minibroker.server.peer_watch import PeerWatch
 from minibroker.server.receive_buffer import new_read_area
-from minibroker.server.request_memory import SHORT_READ_SIZE, RequestMemory
+from minibroker.server.request_memory import SHORT_READ_SIZE, RequestHolder, RequestMemory
 from minibroker.server.wakefulness import Wakefulness
 from minibroker.server.watchdog import Watchdog
 
@@ -59,6 +58,43 @@ class Census:
         self.watchdog = watchdog or Watchdog()
 
 
+class AcceptedConnection(AnswerHolder, RequestHolder, Protocol):
+    """A connection as its listener uses it; `Connection` is the implementation."""
+
+    info: ConnectionInfo
+    is_active: bool  #: something happened since the last sweep, which clears it
+    silent_ms: int  #: written by the sweep
+
+    @property
+    def own_host(self) -> str:
+        """The address of this host that the client connected to."""
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the client waits for an answer."""
+
+    def refuse_in(self, delay_ms: int) -> None:
+        """Serve nothing, and close after this time."""
+
+    def exchange_read_area(self, read_area: memoryview) -> None:
+        """Receive into another area."""
+
+    def release_memory(self) -> None:
+        """Give an unused buffer back."""
+
+    def answer_parked(self) -> None:
+        """Answer a Fetch that waits with the records that there are."""
+
+    def leave_all(self) -> None:
+        """Answer requests that wait, or close, because the broker changes to other data."""
+
+    def close(self) -> None:
+        """Close when every request that was read is answered."""
+
+    def abort(self) -> None:
+        """Close now."""
+
+
 class Listener:
     """One of `listeners`: accepts connections and owns them."""
 
@@ -68,6 +104,7 @@ class Listener:
         dispatcher: Dispatcher,
         clock: Clock,
         limits: Callable[[], Limits],
+        make_connection: Callable[[Listener], AcceptedConnection],
         census: Census | None = None,
         connection_throttle_ms: Callable[[str], int] = lambda _host: 0,
     ) -> None:
@@ -75,9 +112,10 @@ class Listener:
         self._connection_throttle_ms = connection_throttle_ms  #: how long an address has to wait with its next connection
         self.dispatcher = dispatcher
         self._limits = limits
+        self._make_connection = make_connection
         self.peer_watch: PeerWatch | None = None  #: looks at clients from addresses that are new; given by who opens the listener
         self.unknown_client = ConnectionInfo(name, "unknown")  #: of connections that are not made yet
-        self.connections: set[Connection] = set()
+        self.connections: set[AcceptedConnection] = set()
         self.read_area = new_read_area()
         self.port = 0  #: the port in use; written by `open`
         self._clock = clock
@@ -115,7 +153,11 @@ class Listener:
         sockets = bind(host, port, self.limits)
         self.port = sockets[0].getsockname()[1]
         loop = asyncio.get_running_loop()
-        self._servers = [await loop.create_server(lambda: Connection(self), sock=each, backlog=backlog) for each in sockets]
+
+        def make() -> asyncio.BaseProtocol:
+            return cast("asyncio.BaseProtocol", self._make_connection(self))
+
+        self._servers = [await loop.create_server(make, sock=each, backlog=backlog) for each in sockets]
         self._schedule_sweep()
 
     def stop_accepting(self) -> None:
@@ -128,7 +170,7 @@ class Listener:
 
     # -- called by connections --------------------------------------------------------------------------------------
 
-    def admit(self, connection: Connection) -> bool:
+    def admit(self, connection: AcceptedConnection) -> bool:
         """Count a new connection; False when it is one too many."""
         host = connection.info.client_host
         watch = self.peer_watch
@@ -159,7 +201,7 @@ class Listener:
         for connection in self.connections:
             connection.exchange_read_area(self.read_area)
 
-    def forget(self, connection: Connection) -> None:
+    def forget(self, connection: AcceptedConnection) -> None:
         """The connection is gone."""
         self.request_memory.forget(connection)
         self.answer_memory.forget(connection)

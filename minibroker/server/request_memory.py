@@ -35,7 +35,7 @@ PATIENCE: Final = 10  #: seconds without progress, while memory is short, after 
 _SECOND_MS: Final = 1000
 
 
-class Holder(Protocol):
+class RequestHolder(Protocol):
     """A connection, as far as its memory is concerned."""
 
     @property
@@ -74,13 +74,13 @@ class RequestMemory:
         self.limit = limit
         self.used = 0  #: bytes of all buffers of connections
         self.is_short = False
-        self._holders: dict[Holder, _Progress] = {}  #: connections with more than the least buffer, oldest first
-        self._first: Holder | None = None  #: while memory is short, the one with a large buffer that is read
+        self._holders: dict[RequestHolder, _Progress] = {}  #: connections with more than the least buffer, oldest first
+        self._first: RequestHolder | None = None  #: while memory is short, the one with a large buffer that is read
         self.on_shortage: list[Callable[[], None]] = []  #: called at the end of a turn after `is_short` has changed
         self._is_looking = False  #: a timer runs
         self._is_draining = False  #: a large request has arrived since the last look
 
-    def changed(self, holder: Holder, after: Callable[[int, Callable[[], None]], Timer]) -> None:
+    def changed(self, holder: RequestHolder, after: Callable[[int, Callable[[], None]], Timer]) -> None:
         """A buffer has another size than it is counted with. `after` is the clock of its listener."""
         self._count(holder)
         if self.is_short:
@@ -94,7 +94,7 @@ class RequestMemory:
                     self._is_looking = True
                     after(_SECOND_MS, lambda: self._look(after))
 
-    def forget(self, holder: Holder) -> None:
+    def forget(self, holder: RequestHolder) -> None:
         """The connection is gone."""
         buffer = holder.buffer
         buffer.drop()
@@ -103,7 +103,7 @@ class RequestMemory:
             if self.is_short:
                 self._judge(holder)
 
-    def _count(self, holder: Holder) -> None:
+    def _count(self, holder: RequestHolder) -> None:
         buffer = holder.buffer
         capacity = buffer.capacity
         self.used += capacity - buffer.counted
@@ -135,7 +135,7 @@ class RequestMemory:
             progress.strikes = 0
             holder.memory_is_there()
 
-    def _judge(self, holder: Holder) -> None:
+    def _judge(self, holder: RequestHolder) -> None:
         """Decide, while memory is short, whether a connection is read whose buffer has changed."""
         if self.used <= self.limit - self.limit // 8:
             holder.memory_is_there()
@@ -166,7 +166,7 @@ class RequestMemory:
             self._is_looking = False
             self._announce()
 
-    def _close(self, late: list[Holder], used: int, after: Callable[[int, Callable[[], None]], Timer]) -> None:
+    def _close(self, late: list[RequestHolder], used: int, after: Callable[[int, Callable[[], None]], Timer]) -> None:
         """Close one of `late` in each turn: to give 100 MB back to the system takes tens of milliseconds."""
         while late:
             holder = late.pop(0)
@@ -180,7 +180,7 @@ class RequestMemory:
         for callback in self.on_shortage:
             callback()
 
-    def _late(self) -> list[Holder]:
+    def _late(self) -> list[RequestHolder]:
         """Note which requests made progress; return those that made none for too long."""
         is_working = any(holder.buffer.is_kept for holder in self._holders)
         is_draining, self._is_draining = self._is_draining or is_working, False

@@ -16,8 +16,7 @@ from minibroker.dispatch.context import Services
 from minibroker.dispatch.dispatcher import Dispatcher
 from minibroker.errors import ConfigurationError
 from minibroker.server.advertised_probe import probe
-from minibroker.server.connection import Connection
-from minibroker.server.listener import Census, Limits, Listener
+from minibroker.server.listener import AcceptedConnection, Census, Limits, Listener
 from minibroker.server.loop_background import unawaited
 from minibroker.server.loop_clock import watchdog_of
 from minibroker.server.peer_watch import PeerWatch
@@ -29,11 +28,18 @@ _ONE_AT_A_TIME: Final = 1  #: Apache Kafka does not look at the next request of 
 class ServedNode:
     """Made for one node; other data are served by `serve_from`."""
 
-    def __init__(self, services: Services, make_dispatcher: Callable[[Services], Dispatcher], port: int = 0) -> None:
+    def __init__(
+        self,
+        services: Services,
+        make_dispatcher: Callable[[Services], Dispatcher],
+        make_connection: Callable[[Listener], AcceptedConnection],
+        port: int = 0,
+    ) -> None:
         """`port`: of the first listener, where it is not to be as configured."""
         self.services = services  #: what it serves from; written by `serve_from`
         self.listeners: list[Listener] = []  #: open ones; written here
         self._dispatcher = make_dispatcher(services)
+        self._make_connection = make_connection
         self._ports: dict[str, int] = {}  #: by listener's name, those that were bound once
         if port:
             self._ports[self.node.wanted[0].name] = port
@@ -49,7 +55,7 @@ class ServedNode:
         return bool(self.listeners)
 
     @property
-    def connections(self) -> list[Connection]:
+    def connections(self) -> list[AcceptedConnection]:
         """Of all its listeners."""
         return [connection for listener in self.listeners for connection in listener.connections]
 
@@ -70,7 +76,13 @@ class ServedNode:
         backlog = config.socket_listen_backlog_size if _holds(config, "socket.listen.backlog.size") else _BACKLOG
         for wanted in self.node.wanted:
             listener = Listener(
-                wanted.name, self._dispatcher, clock, lambda: limits_of(self.services.config), census, self._connection_throttle_ms
+                wanted.name,
+                self._dispatcher,
+                clock,
+                lambda: limits_of(self.services.config),
+                self._make_connection,
+                census,
+                self._connection_throttle_ms,
             )
             listener.peer_watch = PeerWatch(wanted.name, partial(self._advertised, wanted.name), unawaited)
             try:

@@ -20,6 +20,7 @@ from minibroker.server.broker import Broker
 from minibroker.storage.files import Files
 from minibroker.testing.data import Data, FolderData, Snapshot, data_of
 from minibroker.testing.errors import BrokerError, one_line_error
+from minibroker.testing.faults.effects import TearingConnection
 from minibroker.testing.faults.faults import RequestFaults
 from minibroker.testing.lab.lab import Lab
 from minibroker.testing.moving_clock import MovingClock
@@ -114,7 +115,12 @@ class HostedBroker:
 
     def hooks(self) -> dict[str, Any]:
         """Arguments of server.Broker that make it one under test."""
-        return {"make_clock": self._moving, "make_dispatcher": self._recording, "make_registry": self.faults.make_registry}
+        return {
+            "make_clock": self._moving,
+            "make_dispatcher": self._recording,
+            "make_registry": self.faults.make_registry,
+            "make_connection": TearingConnection,
+        }
 
     def _moving(self, loop: asyncio.AbstractEventLoop) -> MovingClock:
         self._clock = MovingClock(loop)

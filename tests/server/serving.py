@@ -12,8 +12,10 @@ from minibroker.clock import Clock
 from minibroker.dispatch.context import ConnectionInfo
 from minibroker.dispatch.dispatcher import InFlight
 from minibroker.errors import WireError
+from minibroker.server.connection import Connection
 from minibroker.server.listener import Census, Limits, Listener
 from minibroker.server.loop_clock import LoopClock
+from minibroker.testing.faults.effects import TornAnswerError
 from minibroker.wire.schema import Buffer
 
 OnLoop = Callable[[Coroutine[Any, Any, None]], None]
@@ -39,9 +41,9 @@ class Waiting(InFlight):
         self.body = body
         self.steps_aside = steps_aside
 
-    def finish(self, answer: list[Buffer] | None, last_words: bytes = b"") -> None:
+    def finish(self, answer: list[Buffer] | None, error: WireError | None = None) -> None:
         self.answer = answer
-        self.last_words = last_words
+        self.error = error or WireError("not answered")
         self.is_done = True
         if self._on_done is not None:
             self._on_done()
@@ -87,9 +89,7 @@ class Script:
         if body == b"bad":
             raise WireError("bad request")
         if body == b"torn":
-            error = WireError("a fault")
-            error.last_words = frame(body)[:6]
-            raise error
+            raise TornAnswerError("a fault", frame(body)[:6])
         if body.startswith(b"big"):
             size = int(body[3:])
             return [struct.pack(">i", size), bytes(size)]
@@ -105,9 +105,10 @@ async def listening(
     host: str = "127.0.0.1",
     census: Census | None = None,
     connection_throttle_ms: Callable[[str], int] = lambda _host: 0,
+    make_connection: Callable[[Listener], Connection] = Connection,
 ) -> AsyncIterator[Listener]:
     clock = clock or LoopClock(asyncio.get_running_loop())
-    listener = Listener("PLAINTEXT", script or Script(), clock, lambda: limits or Limits(), census, connection_throttle_ms)  # type: ignore[arg-type]  # it dispatches
+    listener = Listener("PLAINTEXT", script or Script(), clock, lambda: limits or Limits(), make_connection, census, connection_throttle_ms)  # type: ignore[arg-type]  # it dispatches
     await listener.open(host, 0, 50)
     try:
         yield listener
@@ -116,6 +117,12 @@ async def listening(
         for connection in list(listener.connections):
             connection.abort()
         await until(lambda: not listener.connections)
+
+
+def only_connection(listener: Listener) -> Connection:
+    (connection,) = listener.connections
+    assert isinstance(connection, Connection)
+    return connection
 
 
 class Client:

@@ -27,7 +27,7 @@ from minibroker.wire.header import (
     request_header_version,
     response_header_version,
 )
-from tests.server.serving import Client, OnLoop, until
+from tests.server.serving import Client, OnLoop, only_connection, until
 from tests.support.broker_in_memory import records
 
 
@@ -266,7 +266,7 @@ def test_stopping_cuts_a_client_that_does_not_take_its_answers(on_loop: OnLoop, 
             client.writer.transport.pause_reading()  # type: ignore[attr-defined]  # a socket transport
             for _ in range(200):
                 send(client, k01_fetch, fetch(0), 11)
-            (connection,) = broker.listeners[0].connections
+            connection = only_connection(broker.listeners[0])
             await until(lambda: connection._is_paused)
             await broker.stop(timeout_s=0.05)
 

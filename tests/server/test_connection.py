@@ -12,7 +12,7 @@ from minibroker.dispatch.dispatcher import InFlight
 from minibroker.server.connection import WRITE_HIGH_WATER, Connection
 from minibroker.server.listener import Limits
 from minibroker.wire.schema import Buffer
-from tests.server.serving import Client, OnLoop, Script, frame, listening, until
+from tests.server.serving import Client, OnLoop, Script, frame, listening, only_connection, until
 
 
 def test_byte_by_byte(on_loop: OnLoop) -> None:
@@ -168,7 +168,7 @@ def test_answers_behind_one_that_waits_are_counted(on_loop: OnLoop) -> None:
             count, size = 40, 100_000
             client.send(b"fsync", *([b"park" + bytes(size)] * count))
             await until(lambda: bool(listener.connections))
-            (connection,) = listener.connections
+            connection = only_connection(listener)
             await until(lambda: not connection._is_reading)
             assert len(script.seen) < 10
             assert connection._queued_size < WRITE_HIGH_WATER + 2 * size
@@ -189,7 +189,7 @@ def test_a_client_that_does_not_read_is_held(on_loop: OnLoop) -> None:
             client.writer.transport.pause_reading()  # type: ignore[attr-defined]  # a socket transport
             count, size = 200, 1 << 20
             client.send(*([b"big %d" % size] * count))
-            (connection,) = listener.connections
+            connection = only_connection(listener)
             await until(lambda: not connection._is_reading)
             for _ in range(50):
                 await asyncio.sleep(0)
@@ -258,7 +258,7 @@ def test_large_answers_behind_a_waiting_one_hold_the_client(on_loop: OnLoop) -> 
             client = await Client.connect(listener)
             client.send(b"fsync", *[b"big 400000"] * 10)
             await until(lambda: listener.connections)
-            (connection,) = listener.connections
+            connection = only_connection(listener)
             await until(lambda: not connection._is_reading)
             assert len(script.seen) == 3
             script.waiting[0].finish([frame(b"synced")])
@@ -329,29 +329,6 @@ def test_an_answer_that_cannot_be_given_closes(on_loop: OnLoop) -> None:
     on_loop(main())
 
 
-@pytest.mark.parametrize("waits", [False, True])
-def test_last_words_go_in_the_place_of_an_answer(on_loop: OnLoop, waits: bool) -> None:
-    async def main() -> None:
-        script = Script()
-        async with listening(script) as listener:
-            client = await Client.connect(listener)
-            if waits:
-                client.send(b"one", b"fsync", b"behind", b"fsync")
-                await until(lambda: len(script.waiting) == 2)
-                script.waiting[0].finish(None, frame(b"torn")[:6])
-                assert script.waiting[1].is_cancelled
-            else:
-                client.send(b"one", b"fsync", b"torn", b"never")
-                await until(lambda: script.waiting and len(script.seen) == 3)
-                script.waiting[0].finish([frame(b"synced")])
-                await until(lambda: not listener.connections)
-                assert b"never" not in script.seen
-            sent = frame(b"one") + (b"" if waits else frame(b"synced")) + frame(b"torn")[:6]
-            assert await client.reader.read() == sent
-
-    on_loop(main())
-
-
 def test_a_client_that_leaves_cancels_what_waits(on_loop: OnLoop) -> None:
     async def main() -> None:
         script = Script()
@@ -373,7 +350,7 @@ def test_close_answers_what_was_read_first(on_loop: OnLoop) -> None:
             client = await Client.connect(listener)
             client.send(b"fsync", b"park")
             await until(lambda: len(script.seen) == 2)
-            (connection,) = listener.connections
+            connection = only_connection(listener)
             connection.close()
             client.send(b"too late")
             script.waiting[0].finish([frame(b"synced")])

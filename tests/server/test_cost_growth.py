@@ -203,7 +203,7 @@ def memory() -> Iterator[BrokerInMemory]:
 
 
 def test_connections(memory: BrokerInMemory) -> None:
-    listener = Listener("PLAINTEXT", memory.dispatcher, memory.clock, Limits)
+    listener = Listener("PLAINTEXT", memory.dispatcher, memory.clock, Limits, Connection)
     asked = k02_list_offsets.Partition(partition_index=0, timestamp=-1)
     request = frame_of(k02_list_offsets.Request(replica_id=-1, topics=[k02_list_offsets.Topic(name="orders", partitions=[asked])]), 5)
     data = len(request).to_bytes(4, "big") + request

@@ -9,7 +9,7 @@ import pytest
 
 from minibroker.clock import ManualClock
 from minibroker.server.listener import Census, Limits
-from tests.server.serving import Client, OnLoop, Script, frame, listening, until
+from tests.server.serving import Client, OnLoop, Script, frame, listening, only_connection, until
 
 
 def test_idle_connections_are_closed_and_busy_ones_are_not(on_loop: OnLoop) -> None:
@@ -56,7 +56,7 @@ def test_what_one_large_request_left_is_taken_back_from_a_busy_connection(on_loo
             client = await Client.connect(listener)
             client.send(bytes(1_000_000))
             await client.receive()
-            (connection,) = listener.connections
+            connection = only_connection(listener)
             assert connection._buffer.capacity > 1_000_000
             clock.advance(250)
             client.send(b"small")
@@ -73,7 +73,7 @@ def test_a_negative_idle_time_keeps_connections_and_gives_their_memory_back(on_l
             client = await Client.connect(listener)
             client.send(bytes(1_000_000))
             await client.receive()
-            (connection,) = listener.connections
+            connection = only_connection(listener)
             assert connection._buffer.capacity > 0
             clock.advance(10_000_000)
             assert connection._buffer.capacity == 0

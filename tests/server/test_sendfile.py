@@ -21,7 +21,7 @@ from minibroker.server.listener import Limits, Listener
 from minibroker.storage.file_slice import PIECE_SIZE, FileSlice
 from minibroker.storage.files import APPEND, RealFiles
 from minibroker.wire.schema import Buffer
-from tests.server.serving import Client, OnLoop, Script, frame, listening, until
+from tests.server.serving import Client, OnLoop, Script, frame, listening, only_connection, until
 
 SIZE = 5_000_000
 DATA = random.Random(1).randbytes(SIZE)
@@ -104,7 +104,7 @@ async def stall(listener: Listener, client: Client, *requests: bytes) -> Connect
     pause(client)
     client.send(*requests)
     await until(lambda: len(listener.connections) == 1)
-    (connection,) = listener.connections
+    connection = only_connection(listener)
     await until(lambda: connection._rest is not None and not connection._is_reading)
     return connection
 
@@ -145,7 +145,7 @@ def test_a_slow_reader_gets_every_byte_in_order(on_loop: OnLoop, tmp_path: Path)
             pause(client)
             client.send(b"fsync", b"slice 1 500000", b"fsync", b"small", b"slice 2 300000")
             await until(lambda: len(script.seen) >= 4)
-            (connection,) = listener.connections
+            connection = only_connection(listener)
             script.waiting[0].finish([frame(b"first")])
             await until(lambda: connection._rest is not None)
             script.waiting[1].finish([frame(b"second")])

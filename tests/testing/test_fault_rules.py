@@ -28,6 +28,7 @@ from minibroker.schemas import (
     k24_add_partitions_to_txn,
 )
 from minibroker.testing.errors import BrokerError
+from minibroker.testing.faults.effects import TornAnswerError
 from minibroker.testing.faults.faults import RequestFaults
 from minibroker.testing.faults.rule import rule_of
 from minibroker.testing.wire import CLIENT_ID
@@ -426,9 +427,9 @@ def test_a_torn_answer(broker: Faulty, size: int, sent: int | None) -> None:
     assert isinstance(whole, list)
     data = b"".join(map(bytes, whole))
     broker.inject("tear", "ListOffsets", size=size)
-    with pytest.raises(WireError) as torn:
+    with pytest.raises(TornAnswerError) as torn:
         broker.ask(list_offsets(0))
-    assert torn.value.last_words == (data[:-1] if sent is None else data[:sent])
+    assert torn.value.data == (data[:-1] if sent is None else data[:sent])
 
 
 def test_silence_lasts_until_the_fault_is_removed(broker: Faulty) -> None:

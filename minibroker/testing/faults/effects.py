@@ -24,6 +24,7 @@ from minibroker.dispatch.plan import Plan
 from minibroker.dispatch.registry import Handler
 from minibroker.errors import KafkaError, WireError
 from minibroker.schemas import k01_fetch, k78_share_fetch
+from minibroker.server.connection import Connection
 from minibroker.testing.faults.matching import names_all_topics
 from minibroker.testing.faults.rule import AFTER, BEFORE, FaultRule
 from minibroker.wire.schema import Struct, replace
@@ -45,6 +46,26 @@ _WHOLE: Final = frozenset(
         "UNSUPPORTED_VERSION",
     }
 )
+
+
+class TornAnswerError(WireError):
+    """Closes the connection after the first bytes of an answer."""
+
+    def __init__(self, message: str, data: bytes) -> None:
+        super().__init__(message)
+        self.data = data
+
+
+class TearingConnection(Connection):
+    """A connection that sends the bytes of a TornAnswerError in place of the answer."""
+
+    __slots__ = ()
+
+    def close_after(self, error: WireError) -> None:
+        """Send the bytes after the answers that are due, then close."""
+        if isinstance(error, TornAnswerError) and error.data:
+            self._enqueue([error.data])
+        super().close_after(error)
 
 
 class Silent(Delayed):
@@ -189,8 +210,8 @@ def _error_of(rules: Sequence[FaultRule]) -> ErrorOf:
 
 
 def _torn(rule: FaultRule, handler: Handler, ctx: RequestContext, response: Any) -> WireError:
-    error = WireError(f"fault: {handler.api.name}: {rule}")
-    if response is not NO_RESPONSE:
-        data = b"".join(map(bytes, Plan(handler, ctx.api_version).encode(response, ctx.correlation_id)))
-        error.last_words = data[: min(rule.size or 0, len(data) - 1)]
-    return error
+    error = f"fault: {handler.api.name}: {rule}"
+    if response is NO_RESPONSE:
+        return WireError(error)
+    data = b"".join(map(bytes, Plan(handler, ctx.api_version).encode(response, ctx.correlation_id)))
+    return TornAnswerError(error, data[: min(rule.size or 0, len(data) - 1)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from itertools import count
 from typing import Any, Final
@@ -17,7 +17,6 @@ from minibroker.testing.faults.effects import Effects, Silent
 from minibroker.testing.faults.matching import is_for
 from minibroker.testing.faults.rule import FaultRule, rule_of
 from minibroker.testing.often import Often
-from minibroker.testing.simulation.held_watermarks import with_held_watermarks
 
 _PARKING: Final = frozenset({"Fetch", "ShareFetch"})  #: requests that wait for records
 
@@ -75,13 +74,22 @@ class RequestFaults:
 
     def make_registry(self) -> Registry:
         """For a broker: the handlers that there are, until a rule is for them."""
-        return wrapped(with_held_watermarks(registry.load()), self._own)
+        return wrapped(registry.load(), self._own)
 
     def _own(self, handler: Handler) -> Handler:
         own = handler.around(handler.handle)
         self._handlers[handler.api.name] = own, handler
         self._put_into_force(handler.api.name)
         return own
+
+    def serve_with(self, handlers: Iterable[Handler]) -> None:
+        """Serve with handlers that wrap the broker's own, until the next `make_registry`."""
+        for inner in handlers:
+            name = inner.api.name
+            own, before = self._handlers[name]
+            self._handlers[name] = own, inner
+            own.handle = inner.handle if own.handle is before.handle else partial(self._serve, inner)
+        self._on_change()
 
     def inject(self, rule: Mapping[str, Any]) -> int:
         """Let something happen from now on; its number. BrokerError says what is wrong with the rule."""

@@ -6,13 +6,15 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
+from minibroker.cluster.partition import Partition
 from minibroker.cluster.topic import INTERNAL_TOPICS
+from minibroker.dispatch import registry
 from minibroker.testing.errors import one_line_error
 from minibroker.testing.faults.faults import RequestFaults
 from minibroker.testing.lab.declaration import OperationTable
 from minibroker.testing.lab.operations import BrokerOperations, FaultOperations, HighWatermarks, LabHost, Leaders, Nodes
 from minibroker.testing.lab.storage_faults import StorageFaults
-from minibroker.testing.simulation.held_watermarks import hold_high_watermark, release_high_watermark
+from minibroker.testing.simulation.held_watermarks import hold_high_watermark, release_high_watermark, with_held_watermarks
 
 
 class Lab:
@@ -22,7 +24,9 @@ class Lab:
         self._host = host
         self._faults = faults
         self.storage = StorageFaults(self._finish_opening)
-        self._high_watermarks = HighWatermarks(lambda: host.broker.cluster, INTERNAL_TOPICS, hold_high_watermark, release_high_watermark)
+        self._high_watermarks = HighWatermarks(
+            lambda: host.broker.cluster, INTERNAL_TOPICS, self._hold_high_watermark, release_high_watermark
+        )
         self.nodes = Nodes(lambda: host.broker)
         self.table = OperationTable(
             BrokerOperations(host),
@@ -43,6 +47,10 @@ class Lab:
         self._high_watermarks.forget()
         self.storage.clear()
         self._faults.clear()
+
+    def _hold_high_watermark(self, partition: Partition) -> None:
+        self._faults.serve_with(with_held_watermarks(registry.load()))
+        hold_high_watermark(partition)
 
     def _finish_opening(self) -> None:
         self._host.broker.cluster.finish_opening()
