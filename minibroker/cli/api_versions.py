@@ -57,12 +57,9 @@ def api_versions(client: Client, *, ours: bool, features: bool, output: str) -> 
 
 
 def served_by_us() -> list[dict[str, Any]]:
-    """Return the APIs that have a handler in this package, by key."""
-    import minibroker.handlers  # noqa: PLC0415  only --ours pays for it
-    from minibroker.wire.api import api_of  # noqa: PLC0415
+    """Return the APIs that this package serves, by key."""
+    from minibroker.dispatch.registry import load  # noqa: PLC0415  only --ours pays for it
 
-    stems = sorted(module.name for module in iter_modules(minibroker.handlers.__path__) if module.name.startswith("k"))
-    apis = sorted((api_of(import_module(f"minibroker.schemas.{stem}")) for stem in stems), key=lambda api: api.key)
     return [
         {
             "api_key": api.key,
@@ -71,7 +68,7 @@ def served_by_us() -> list[dict[str, Any]]:
             "max_version": api.max_version,
             "flexible_since": api.flexible_since if api.flexible_since <= api.max_version else None,
         }
-        for api in apis
+        for api in load().apis()
     ]
 
 

@@ -208,13 +208,17 @@ class Dispatcher:
     def _new_plan(self, api: int) -> Plan | None:
         """The plan of an API and version seen for the first time; None for ApiVersions of an unknown version."""
         api_key, version = _signed(api >> 16), _signed(api & 0xFFFF)
-        handler = self._services.registry.get(api_key)
-        if handler is None:
+        registry = self._services.registry
+        supported = registry.api(api_key)
+        if supported is None:
             raise WireError(f"API key {api_key} is not supported")
-        if not handler.api.min_version <= version <= handler.api.max_version:
+        if not supported.serves(version):
             if api_key == k18_api_versions.API_KEY:
                 return None
-            raise WireError(f"{handler.api.name} version {version} is not supported")
+            raise WireError(f"{supported.name} version {version} is not supported")
+        handler = registry.get(api_key)
+        if handler is None:
+            raise WireError(f"{supported.name} has no handler")
         plan = self._plans[api] = self.plan_kind(handler, version)
         return plan
 

@@ -36,6 +36,7 @@ from minibroker.schemas import (
     k35_describe_log_dirs,
     k75_describe_topic_partitions,
 )
+from minibroker.wire.api import Api
 from minibroker.wire.schema import NIL_UUID
 
 if TYPE_CHECKING:
@@ -69,15 +70,16 @@ def like_kafka(registry: Registry, services: Services) -> Registry:
 
     def wrap(handler: Handler) -> Handler:
         key = handler.api.key
-        if key in around:
-            handler = handler.around(partial(around[key], handler))
-        if key in LEAST_VERSIONS:
-            handler = handler.around(handler.handle)
-            handler.api = copy(handler.api)
-            handler.api.min_version = LEAST_VERSIONS[key]
-        return handler
+        return handler.around(partial(around[key], handler)) if key in around else handler
 
-    return wrapped(registry, wrap)
+    return Registry(map(_without_old_versions, registry.apis()), wrapped(registry, wrap).get)
+
+
+def _without_old_versions(api: Api) -> Api:
+    if api.key in LEAST_VERSIONS:
+        api = copy(api)
+        api.min_version = LEAST_VERSIONS[api.key]
+    return api
 
 
 def _produced(handler: Handler, ctx: RequestContext, request: k00_produce.Request) -> Any:

@@ -25,11 +25,13 @@ Next = Callable[[Any], Any]  #: a response or NO_RESPONSE -> Response | Delayed 
 
 
 def wrapped(registry: Registry, wrap: Callable[[Handler], Handler]) -> Registry:
-    """The same APIs, each by what `wrap` makes of its handler; one that it gives back stays as it is."""
-    made = Registry()
-    for handler in registry:
-        made.add(wrap(handler))
-    return made
+    """Return a registry of the same APIs, which calls `wrap` with a handler at its first request and serves what `wrap` returns."""
+
+    def find(api_key: int) -> Handler | None:
+        handler = registry.get(api_key)
+        return None if handler is None else wrap(handler)
+
+    return Registry(registry.apis(), find)
 
 
 def then(result: Any, go_on: Next, on_error: Callable[[KafkaError], Any] | None = None) -> Any:

@@ -1,17 +1,20 @@
-"""Which handler serves which API key: read from the folder `minibroker.handlers`, one file a key.
+"""Which APIs the broker serves, and the handler of each.
 
-A handler's module registers itself with `@handles(schema)`. ApiVersions, the dispatcher and the documentation read the
-same table; an API without a file is not supported, and says so by being absent.
+The files kNN_*.py of `minibroker.handlers` and its packages are the list: an API without a file is not served. What the broker says of an
+API (ApiVersions, documentation, CLI) is read from the schema of the same name. A handler's module is imported at the first request for
+its key, and declares itself with `@handles(schema)`.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from importlib import import_module
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from minibroker.dispatch.element_limit import ElementLimit
 from minibroker.dispatch.pieces import Pieces
@@ -22,13 +25,15 @@ Handle = Callable[[Any, Any], Any]  #: (RequestContext, Request) -> Response | D
 OnError = Callable[[Any, Any, KafkaError], Any]  #: (RequestContext, Request, error) -> Response | NoResponse
 H = TypeVar("H", bound=Handle)
 
+_HANDLER_FILE: Final = re.compile(r"k\d\d_\w+\.py").fullmatch
+
 
 class Handler:
-    """One API key as the broker serves it."""
+    """How one API key is served: the function that does, and what `@handles` declares of it."""
 
     __slots__ = ("api", "handle", "has_long_answer", "limit", "module", "pieces")
 
-    def __init__(  # each argument after the first two is named by those who give it
+    def __init__(
         self,
         api: Api,
         handle: Handle,
@@ -46,23 +51,25 @@ class Handler:
         self.module: str = module or handle.__module__
 
     def around(self, handle: Handle) -> Handler:
-        """The same API by another function, with this module's shape of errors."""
+        """Return a handler that serves the same API by another function; its errors keep the shape of this module."""
         return Handler(self.api, handle, self.module, self.pieces, self.limit, has_long_answer=self.has_long_answer)
 
     @property
     def on_error(self) -> OnError | None:
-        """The module's own shape of errors, where the generic answer will not do."""
+        """The module's function that makes an error response; None if the generic one (error_answer.py) will do."""
         return getattr(sys.modules[self.module], "on_error", None)
 
 
 class Registry:
-    """API key -> Handler, in the order of the keys."""
+    """The APIs of a broker by key, and their handlers, each of which is found at its first request."""
 
-    def __init__(self) -> None:
+    def __init__(self, apis: Iterable[Api] = (), find: Callable[[int], Handler | None] = lambda _: None) -> None:
+        self._apis = {api.key: api for api in apis}
+        self._find = find  #: the handler of a key of `apis`
         self._handlers: dict[int, Handler] = {}
 
     def add(self, handler: Handler) -> None:
-        """Enter one handler; a key that is taken is a mistake of ours.
+        """Enter one handler.
 
         Raises:
             RuntimeError: another module handles this key.
@@ -70,43 +77,78 @@ class Registry:
         taken = self._handlers.get(handler.api.key)
         if taken is not None and taken.module != handler.module:
             raise RuntimeError(f"API key {handler.api.key} is handled by {taken.module} and by {handler.module}")
+        self._apis[handler.api.key] = handler.api
         self._handlers[handler.api.key] = handler
 
+    def api(self, api_key: int) -> Api | None:
+        """Return what is served under a key; None if it is not supported."""
+        return self._apis.get(api_key)
+
     def get(self, api_key: int) -> Handler | None:
-        """The handler of a key, None when it is not supported."""
-        return self._handlers.get(api_key)
+        """Return the handler of a key, which is imported if it was not; None if the key is not supported."""
+        handler = self._handlers.get(api_key)
+        if handler is None and api_key in self._apis:
+            handler = self._find(api_key)
+            if handler is not None:
+                self._handlers[api_key] = handler
+        return handler
 
     def __iter__(self) -> Iterator[Handler]:
-        """All handlers, by key."""
-        return iter([self._handlers[key] for key in sorted(self._handlers)])
+        """Import and yield all handlers, by key."""
+        return (handler for api in self.apis() if (handler := self.get(api.key)) is not None)
 
     def apis(self) -> list[Api]:
-        """What is served, by key."""
-        return [self._handlers[key].api for key in sorted(self._handlers)]
+        """Return what is served, by key."""
+        return [self._apis[key] for key in sorted(self._apis)]
 
 
-_REGISTRY = Registry()
+_DECLARED: Final = Registry()  #: what the modules that were imported so far declare with @handles
 
 
 def handles(schema: ModuleType, *pieces: Pieces, limit: ElementLimit | None = None, has_long_answer: bool = False) -> Callable[[H], H]:
     """Register the decorated function for the API that `schema` declares, in every version that `schema.VERSIONS` names.
 
-    `pieces` say how large requests are cut; several of them where versions have different arrays. `limit` is for requests that cannot be
-    cut: those of more elements are refused. `has_long_answer`: the answer may be long though the request is short (long_answers.py).
+    Args:
+        schema: the module of the API in minibroker/schemas.
+        pieces: how large requests are cut; several of them where versions have different arrays.
+        limit: the most elements of a request that cannot be cut; larger ones are rejected.
+        has_long_answer: the answer may be long though the request is short (dispatch/long_answers.py).
     """
 
     def register(handle: H) -> H:
-        _REGISTRY.add(Handler(api_of(schema), handle, pieces=pieces, limit=limit, has_long_answer=has_long_answer))
+        _DECLARED.add(Handler(api_of(schema), handle, pieces=pieces, limit=limit, has_long_answer=has_long_answer))
         return handle
 
     return register
 
 
+@cache
 def load() -> Registry:
-    """Import every module of `minibroker.handlers` (file-name order) and return the registry they make."""
-    package = import_module("minibroker.handlers")
-    # pkgutil would do this too, and import `inspect` for it: a tenth of the time to start.
-    stems = {name.removesuffix(".py") for folder in package.__path__ for name in os.listdir(folder) if name.endswith(".py")}  # noqa: PTH208
-    for stem in sorted(stems - {"__init__"}):
-        import_module(f"{package.__name__}.{stem}")
-    return _REGISTRY
+    """Return the registry of all handlers in `minibroker.handlers`. Imports their schemas.
+
+    Raises:
+        RuntimeError: two files handle the same key.
+    """
+    apis: dict[int, Api] = {}
+    modules: dict[int, str] = {}
+    for module in _handler_modules():
+        api = api_of(import_module(f"minibroker.schemas.{module.rpartition('.')[2]}"))
+        if api.key in modules:
+            raise RuntimeError(f"API key {api.key} is handled by {modules[api.key]} and by {module}")
+        apis[api.key], modules[api.key] = api, module
+
+    def find(api_key: int) -> Handler | None:
+        import_module(modules[api_key])
+        return _DECLARED.get(api_key)
+
+    return Registry(apis.values(), find)
+
+
+def _handler_modules(package: str = "minibroker.handlers") -> Iterator[str]:
+    """Yield the names of the modules kNN_* of a package and of the packages in it."""
+    for folder in import_module(package).__path__:
+        for entry in os.scandir(folder):  # pkgutil imports `inspect`: a tenth of the time to start
+            if _HANDLER_FILE(entry.name):
+                yield f"{package}.{entry.name[:-3]}"
+            elif entry.is_dir() and not entry.name.startswith("_"):
+                yield from _handler_modules(f"{package}.{entry.name}")

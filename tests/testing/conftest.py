@@ -10,4 +10,4 @@ from minibroker.dispatch import registry
 @pytest.fixture(scope="session", autouse=True)
 def handlers() -> None:
     """All handlers and schemas are modules of this process: behind a run in it pytester forgets what that run was the first to import."""
-    registry.load()
+    list(registry.load())
