@@ -86,7 +86,7 @@ def test_sans_io_rooms_touch_no_file_and_no_terminal(room: str) -> None:
 
 def test_an_api_is_three_files_with_one_stem() -> None:
     def stems(folder: str, prefix: str = "") -> set[str]:
-        return {file.stem.removeprefix(prefix) for file in (ROOT / folder).glob(f"{prefix}k[0-9][0-9]_*.py")}
+        return {file.stem.removeprefix(prefix) for file in (ROOT / folder).rglob(f"{prefix}k[0-9][0-9]_*.py")}
 
     handlers = stems("minibroker/handlers")
     assert handlers, "no handler at all"
@@ -95,7 +95,7 @@ def test_an_api_is_three_files_with_one_stem() -> None:
 
 
 def test_an_api_has_golden_frames() -> None:
-    handlers = {file.stem for file in (PACKAGE / "handlers").glob("k*.py")}
+    handlers = {file.stem for file in (PACKAGE / "handlers").rglob("k*.py")}
     assert handlers <= {file.stem for file in (ROOT / "tests/golden/frames").glob("*.jsonl")}
 
 

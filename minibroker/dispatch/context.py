@@ -11,7 +11,6 @@ from minibroker.clock import Clock
 from minibroker.cluster.cluster import Charge, Cluster, free
 from minibroker.cluster.nodes import Nodes
 from minibroker.config.broker_config import BrokerConfig
-from minibroker.coordinator.fetch_session import FetchSessionCache
 from minibroker.dispatch.coordinators import Coordinators
 from minibroker.dispatch.flush_queue import FlushQueue
 from minibroker.dispatch.purgatory import Purgatory
@@ -59,9 +58,8 @@ class Services:
     """The parts of a broker, put together once; each request's context points at them."""
 
     __slots__ = (
-        "background", "clock", "cluster", "config", "coordinators", "flush_queue", "nodes", "purgatory", "quotas", "record_steps",
-        "registry", "sessions",
-        "slices",
+        "background", "clock", "cluster", "config", "coordinators", "fetch_sessions", "flush_queue", "nodes", "purgatory", "quotas",
+        "record_steps", "registry", "slices",
     )  # fmt: skip
 
     def __init__(self, *, config: BrokerConfig, cluster: Cluster, clock: Clock, background: Background, registry: Registry) -> None:
@@ -74,7 +72,7 @@ class Services:
         self.purgatory = Purgatory(clock)
         self.slices = Slices(clock)
         self.record_steps = RecordSteps(background)
-        self.sessions = FetchSessionCache(clock, config.max_incremental_fetch_session_cache_slots)
+        self.fetch_sessions: Any = None  #: the FetchSessionCache (handlers/fetch/session.py), from the first Fetch on
         self.flush_queue = FlushQueue(clock, background)
         self.coordinators = Coordinators(cluster, config, clock, self.flush_queue)
         self.quotas: Quotas | None = None  #: None while no client has one
@@ -89,7 +87,7 @@ class Services:
         other = copy(self)
         other.nodes = nodes
         other.config = self.cluster.config_of(nodes.own.node_id)
-        other.sessions = FetchSessionCache(self.clock, self.config.max_incremental_fetch_session_cache_slots)
+        other.fetch_sessions = None
         other.quotas = None
         other.follow_quotas()
         return other

@@ -18,7 +18,6 @@ from uuid import UUID
 
 from minibroker.cluster.cluster import Cluster
 from minibroker.cluster.partition import Partition
-from minibroker.coordinator.fetch_session import OPENING_EPOCH, FetchSession
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.middleware import after, then
 from minibroker.dispatch.partition_places import Place, index_of, partitions_field, places_in, topic_of
@@ -28,6 +27,8 @@ from minibroker.errors import FencedLeaderEpoch, KafkaError, NotLeaderOrFollower
 from minibroker.schemas import k00_produce, k01_fetch, k78_share_fetch
 from minibroker.wire.routing import PartitionLeader
 from minibroker.wire.schema import NIL_UUID, replace
+
+_OPENING_EPOCH = 0  #: of a session of Fetch or ShareFetch
 
 _FETCHING: Final = frozenset({k01_fetch.API_KEY, k78_share_fetch.API_KEY})
 _MOVED: Final = frozenset({NotLeaderOrFollower.code, FencedLeaderEpoch.code})  #: errors with which a response names the leader
@@ -86,12 +87,13 @@ def places_of(ctx: RequestContext, request: Any) -> Iterable[Place]:
     return dict.fromkeys(places)
 
 
-def session_of(ctx: RequestContext, request: k01_fetch.Request) -> FetchSession | None:
+def session_of(ctx: RequestContext, request: k01_fetch.Request) -> Any:
     """The session that a Fetch goes on with."""
-    return ctx.broker.sessions.get(request.session_id) if request.session_epoch > OPENING_EPOCH else None
+    sessions = ctx.broker.fetch_sessions
+    return None if sessions is None or request.session_epoch <= _OPENING_EPOCH else sessions.get(request.session_id)
 
 
-def _places_of_session(session: FetchSession, request: k01_fetch.Request) -> Iterator[Place]:
+def _places_of_session(session: Any, request: k01_fetch.Request) -> Iterator[Place]:
     forgotten = {
         (each.topic_id if session.uses_topic_ids else each.topic, index)
         for each in request.forgotten_topics_data
@@ -103,7 +105,7 @@ def _places_of_session(session: FetchSession, request: k01_fetch.Request) -> Ite
 
 
 def _places_of_share_session(ctx: RequestContext, request: k78_share_fetch.Request) -> Iterator[Place]:
-    if request.share_session_epoch <= OPENING_EPOCH or request.group_id is None:
+    if request.share_session_epoch <= _OPENING_EPOCH or request.group_id is None:
         return
     try:
         session = ctx.broker.coordinators.share_partitions.session(

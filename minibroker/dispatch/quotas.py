@@ -189,6 +189,11 @@ class Quotas:
         if self._limits[CONSUMER_BYTES].of((ANONYMOUS, ctx.client_id)) is not None:
             ctx.throttle_ms = self._count(CONSUMER_BYTES, ctx, size_of())
 
+    @staticmethod
+    def size_of(schema: ModuleType, version: int, response: Any) -> int:
+        """Return the bytes of an answer with its size, as they count; records are not copied for it."""
+        return _SIZE_OF_FRAME + sum(map(len, encoder(schema.Response, version, version >= schema.FLEXIBLE_SINCE)(response)))
+
     def charge_mutations(self, ctx: RequestContext, *, is_strict: bool) -> Charge:
         """What counts partitions that are about to be created or deleted.
 
@@ -227,8 +232,3 @@ class Quotas:
 
     def _rate(self, key: str, client: Client) -> Rate:
         return self.rates[key].of(client, self._window, self._clock.now_ms())
-
-
-def size_of(schema: ModuleType, version: int, response: Any) -> int:
-    """Bytes of an answer with its size, as they count; records are not copied for it."""
-    return _SIZE_OF_FRAME + sum(map(len, encoder(schema.Response, version, version >= schema.FLEXIBLE_SINCE)(response)))

@@ -144,11 +144,13 @@ def load() -> Registry:
     return Registry(apis.values(), find)
 
 
-def _handler_modules(package: str = "minibroker.handlers") -> Iterator[str]:
-    """Yield the names of the modules kNN_* of a package and of the packages in it."""
-    for folder in import_module(package).__path__:
-        for entry in os.scandir(folder):  # pkgutil imports `inspect`: a tenth of the time to start
+def _handler_modules() -> Iterator[str]:
+    """Yield the names of the modules kNN_* in `minibroker.handlers` and in its packages, which are not imported."""
+    root = import_module("minibroker.handlers")
+    folders = [(folder, root.__name__) for folder in root.__path__]
+    for folder, package in folders:
+        for entry in os.scandir(folder):  # pkgutil would import `inspect`: a tenth of the time to start
             if _HANDLER_FILE(entry.name):
                 yield f"{package}.{entry.name[:-3]}"
             elif entry.is_dir() and not entry.name.startswith("_"):
-                yield from _handler_modules(f"{package}.{entry.name}")
+                folders.append((entry.path, f"{package}.{entry.name}"))

@@ -17,10 +17,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from struct import Struct
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.topic import INTERNAL_TOPICS
+from minibroker.coordinator.transaction.admission import Admission
+from minibroker.coordinator.transaction.metadata import ProducerIdAndEpoch, TopicPartition
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import NO_RESPONSE, Delayed, NoResponse
 from minibroker.dispatch.flush_queue import Failures
@@ -47,10 +49,6 @@ from minibroker.records.batch import HEADER_SIZE, MAGIC_V2
 from minibroker.records.steps import LongBatch
 from minibroker.schemas import k00_produce as schema
 from minibroker.wire.schema import Buffer, constructor
-
-if TYPE_CHECKING:
-    from minibroker.coordinator.transaction.admission import Admission
-    from minibroker.coordinator.transaction.metadata import TopicPartition
 
 BATCHES_SINCE: Final = 3
 TOPIC_IDS_SINCE: Final = 13
@@ -203,8 +201,7 @@ def _is_transactional(records: Buffer) -> bool:
 
 def _admit(ctx: RequestContext, request: schema.Request, transactional_id: str) -> Admission | None:
     """Let the transaction reach the partitions of its batches, where it has not; None where there is nothing to ask for."""
-    from minibroker.coordinator.transaction.admission import admit  # noqa: PLC0415  a start does without
-    from minibroker.coordinator.transaction.metadata import ProducerIdAndEpoch  # noqa: PLC0415  as above
+    from minibroker.coordinator.transaction.admission import admit  # noqa: PLC0415  most producers have no transactions
 
     producers: set[ProducerIdAndEpoch] = set()
     partitions: list[TopicPartition] = []

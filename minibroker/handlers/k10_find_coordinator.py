@@ -19,6 +19,7 @@ from minibroker.cluster.node import Node
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.topic import TRANSACTION_STATE_TOPIC
 from minibroker.coordinator.placement import partition_of
+from minibroker.coordinator.share_state.records import StateKey
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles
@@ -99,7 +100,6 @@ def _transaction_partition(ctx: RequestContext, transactional_id: str) -> Partit
 
 
 def _share_partition(ctx: RequestContext, coordinator_key: str) -> Partition:
-    from minibroker.coordinator.share_state.records import StateKey  # noqa: PLC0415  a start does without
 
     try:
         StateKey.parse(coordinator_key)

@@ -8,16 +8,14 @@ coordinator/group/classic/group.py. Where a nullable name cannot be null (up to 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from minibroker.coordinator.group.classic.requests import Join, JoinAnswer, Protocol
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import when_done
 from minibroker.dispatch.registry import handles
 from minibroker.errors import InconsistentGroupProtocol
 from minibroker.schemas import k11_join_group as schema
-
-if TYPE_CHECKING:
-    from minibroker.coordinator.group.classic.requests import JoinAnswer
 
 REBALANCE_TIMEOUT_SINCE: Final = 1
 KNOWN_MEMBER_ID_SINCE: Final = 4
@@ -30,8 +28,6 @@ _PROTOCOLS_MAX: Final = 1000  #: that a member may speak; clients have a handful
 @handles(schema)
 def join_group(ctx: RequestContext, request: schema.Request) -> Any:
     """Response, or Delayed until the generation begins."""
-    from minibroker.coordinator.group.classic.requests import Join, Protocol  # noqa: PLC0415  a start does without
-
     if len(request.protocols) > _PROTOCOLS_MAX:
         raise InconsistentGroupProtocol
     has_rebalance_timeout = ctx.api_version >= REBALANCE_TIMEOUT_SINCE

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from minibroker.coordinator.group.classic.requests import Leave
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import when_done
 from minibroker.dispatch.pieces import Pieces
@@ -21,8 +22,6 @@ SEVERAL_MEMBERS_SINCE: Final = 3
 @handles(schema, Pieces("members", "members"))
 def leave_group(ctx: RequestContext, request: schema.Request) -> Any:
     """Response, or Delayed where the log is to be synced first."""
-    from minibroker.coordinator.group.classic.requests import Leave  # noqa: PLC0415  a start does without
-
     leaving = [Leave(each.member_id, each.group_instance_id) for each in request.members]
     if ctx.api_version < SEVERAL_MEMBERS_SINCE:
         leaving = [Leave(request.member_id)]

@@ -7,19 +7,16 @@ Answered when the leader's assignment is stored; a group that begins another reb
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from minibroker.coordinator.group.classic.requests import Sync, SyncAnswer
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import when_done
 from minibroker.dispatch.registry import handles
 from minibroker.errors import InconsistentGroupProtocol, InvalidRequest
 from minibroker.schemas import k14_sync_group as schema
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from minibroker.coordinator.group.classic.requests import Sync, SyncAnswer
 
 PROTOCOL_SINCE: Final = 5
 
@@ -29,8 +26,6 @@ _ASSIGNMENTS_MAX: Final = 20_000
 @handles(schema)
 def sync_group(ctx: RequestContext, request: schema.Request) -> Any:
     """Response, or Delayed until the assignment is there."""
-    from minibroker.coordinator.group.classic.requests import Sync  # noqa: PLC0415  a start does without
-
     if ctx.api_version >= PROTOCOL_SINCE and (request.protocol_type is None or request.protocol_name is None):
         raise InconsistentGroupProtocol
     if len(request.assignments) > _ASSIGNMENTS_MAX:

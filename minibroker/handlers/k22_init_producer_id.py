@@ -10,16 +10,15 @@ Not done: two-phase commit (version 6, which Kafka 4.3.1 does not serve either).
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from minibroker.coordinator.transaction.metadata import ProducerIdAndEpoch
+from minibroker.coordinator.transaction.states import expected_ids
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Delayed, when_done
 from minibroker.dispatch.registry import handles
 from minibroker.errors import InvalidProducerEpoch, InvalidRequest, KafkaError, ProducerFenced
 from minibroker.schemas import k22_init_producer_id as schema
-
-if TYPE_CHECKING:
-    from minibroker.coordinator.transaction.metadata import ProducerIdAndEpoch
 
 NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
@@ -36,7 +35,6 @@ def init_producer_id(ctx: RequestContext, request: schema.Request) -> schema.Res
         return schema.Response(error_code=0, producer_id=ctx.cluster.allocate_producer_id(), producer_epoch=0)
     if not transactional_id:
         raise InvalidRequest("an empty transactional id")
-    from minibroker.coordinator.transaction.states import expected_ids  # noqa: PLC0415  a start does without
 
     expected = expected_ids(request.producer_id, request.producer_epoch)
     return when_done(

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from minibroker.cluster.topic import INTERNAL_TOPICS
 from minibroker.config.request_limits import TRANSACTION_PARTITIONS_MAX
+from minibroker.coordinator.transaction.metadata import ProducerIdAndEpoch, TopicPartition
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Delayed, when_done
 from minibroker.dispatch.pieces import Pieces
@@ -28,9 +29,6 @@ from minibroker.errors import (
     UnknownTopicOrPartition,
 )
 from minibroker.schemas import k24_add_partitions_to_txn as schema
-
-if TYPE_CHECKING:
-    from minibroker.coordinator.transaction.metadata import ProducerIdAndEpoch, TopicPartition
 
 BATCHED_SINCE = 4
 FENCED_SINCE = 2
@@ -85,8 +83,6 @@ def _as_transaction(request: schema.Request) -> schema.Transaction:
 
 def _begin(ctx: RequestContext, asked: schema.Transaction, done: Callable[[Codes], None]) -> None:
     """Add or verify the partitions of one transaction, and tell the code of each."""
-    from minibroker.coordinator.transaction.metadata import ProducerIdAndEpoch  # noqa: PLC0415  a start does without
-
     ids = ProducerIdAndEpoch(asked.producer_id, asked.producer_epoch)
     partitions = _partitions(asked)
     refused = _refused(ctx, partitions)

@@ -8,16 +8,14 @@ To a fenced producer versions 0 and 1 say INVALID_PRODUCER_EPOCH.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from minibroker.coordinator.transaction.metadata import ProducerIdAndEpoch
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Delayed, when_done
 from minibroker.dispatch.registry import handles
 from minibroker.errors import InvalidProducerEpoch, KafkaError, ProducerFenced
 from minibroker.schemas import k25_add_offsets_to_txn as schema
-
-if TYPE_CHECKING:
-    from minibroker.coordinator.transaction.metadata import ProducerIdAndEpoch
 
 FENCED_SINCE: Final = 2
 
@@ -25,8 +23,6 @@ FENCED_SINCE: Final = 2
 @handles(schema)
 def add_offsets_to_txn(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
     """As AddPartitionsToTxn with that one partition."""
-    from minibroker.coordinator.transaction.metadata import ProducerIdAndEpoch  # noqa: PLC0415  a start does without
-
     ids = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
     partitions = frozenset((ctx.broker.coordinators.groups.topic_partition(request.group_id),))
     begin = partial(ctx.broker.coordinators.transactions.add_partitions, request.transactional_id, ids, partitions)

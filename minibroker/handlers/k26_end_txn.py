@@ -8,16 +8,13 @@ Answered when the transaction is complete: all its markers are written. With a p
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
+from minibroker.coordinator.transaction.metadata import EPOCH_BUMP_VERSION, ProducerIdAndEpoch
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Delayed, when_done
 from minibroker.dispatch.registry import handles
 from minibroker.errors import InvalidProducerEpoch, KafkaError, ProducerFenced
 from minibroker.schemas import k26_end_txn as schema
-
-if TYPE_CHECKING:
-    from minibroker.coordinator.transaction.metadata import ProducerIdAndEpoch
 
 FENCED_SINCE = 2
 BUMPS_EPOCHS_SINCE = 5
@@ -26,8 +23,6 @@ BUMPS_EPOCHS_SINCE = 5
 @handles(schema)
 def end_txn(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
     """Errors are answered with -1 for both ids, and so are versions that know of none."""
-    from minibroker.coordinator.transaction.metadata import EPOCH_BUMP_VERSION, ProducerIdAndEpoch  # noqa: PLC0415  a start does without
-
     begin = partial(
         ctx.broker.coordinators.transactions.end_transaction,
         request.transactional_id,

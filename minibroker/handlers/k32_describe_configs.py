@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from minibroker.cluster.configs import other_config_entries as others
 from minibroker.cluster.configs.config_changes import check_config_count
 from minibroker.cluster.configs.config_entries import ConfigEntry, topic_entries
 from minibroker.cluster.metadata.metadata_image import (
@@ -81,7 +82,6 @@ def _entries(ctx: RequestContext, resource: schema.Resource, keys: set[str]) -> 
 
 
 def _other_entries(ctx: RequestContext, resource_type: int, name: str) -> list[ConfigEntry]:
-    from minibroker.cluster.configs import other_config_entries as others  # noqa: PLC0415  a start does without
 
     if resource_type == GROUP_RESOURCE:
         if not name:

@@ -8,18 +8,15 @@ last one counts.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from typing import Final
 
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Delayed
 from minibroker.dispatch.registry import handles
+from minibroker.dispatch.slices import Steps
 from minibroker.errors import KafkaError
 from minibroker.schemas import k34_alter_replica_log_dirs as schema
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from minibroker.dispatch.slices import Steps
 
 _STEP: Final = 500  #: elements of a request that are looked at between two pauses
 

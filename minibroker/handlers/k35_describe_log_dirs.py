@@ -14,9 +14,10 @@ Not done: cordoned directories (KIP-1066), so is_cordoned is always false.
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from minibroker.cluster.directories.log_directory import LogDirectory
+from minibroker.cluster.partition import Partition
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Delayed
 from minibroker.dispatch.long_answers import in_order
@@ -24,9 +25,6 @@ from minibroker.dispatch.registry import handles
 from minibroker.dispatch.slices import Steps
 from minibroker.errors import KafkaStorageError
 from minibroker.schemas import k35_describe_log_dirs as schema
-
-if TYPE_CHECKING:
-    from minibroker.cluster.partition import Partition
 
 _STEP: Final = 500  #: partitions that are looked up between two pauses
 

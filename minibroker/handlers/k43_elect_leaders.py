@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from minibroker.cluster.partition import Partition
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Delayed
 from minibroker.dispatch.pieces import Merged, Pieces
@@ -29,7 +30,6 @@ from minibroker.schemas import k43_elect_leaders as schema
 
 if TYPE_CHECKING:
     from minibroker.cluster.leadership import Leadership
-    from minibroker.cluster.partition import Partition
 
 PREFERRED: Final = 0
 UNCLEAN: Final = 1

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from minibroker.cluster.partition import Partition
 from minibroker.cluster.topic_rules import check_assignment
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.pieces import Pieces
@@ -28,7 +29,6 @@ from minibroker.schemas import k45_alter_partition_reassignments as schema
 
 if TYPE_CHECKING:
     from minibroker.cluster.leadership import Leadership
-    from minibroker.cluster.partition import Partition
 
 
 @handles(schema, Pieces("topics.partitions", "responses.partitions", beside=("replicas",)))

@@ -9,15 +9,14 @@ A transaction that lasts `duration_filter` or less does not pass. As in Kafka, a
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from minibroker.coordinator.transaction.metadata import TransactionMetadata, TransactionState
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.registry import handles
+from minibroker.dispatch.slices import Steps
+from minibroker.regular_expression import Regex
 from minibroker.schemas import k66_list_transactions as schema
-
-if TYPE_CHECKING:
-    from minibroker.coordinator.transaction.metadata import TransactionMetadata
-    from minibroker.dispatch.slices import Steps
 
 Passes = Callable[["TransactionMetadata"], bool]
 
@@ -29,7 +28,6 @@ def list_transactions(ctx: RequestContext, request: schema.Request) -> Any:
 
 
 def _list(ctx: RequestContext, request: schema.Request) -> Steps:
-    from minibroker.coordinator.transaction.metadata import TransactionState  # noqa: PLC0415  a start does not need it
 
     names = {each.kafka_name for each in TransactionState}
     filters = _filters(ctx, request)
@@ -58,8 +56,6 @@ def _filters(ctx: RequestContext, request: schema.Request) -> list[Passes]:
         begun_before_ms = ctx.broker.clock.now_ms() - request.duration_filter
         filters.append(lambda each: each.start_timestamp_ms < begun_before_ms)
     if request.transactional_id_pattern:
-        from minibroker.regular_expression import Regex  # noqa: PLC0415  a start does not need it
-
         pattern = Regex(request.transactional_id_pattern)
         filters.append(lambda each: pattern.matches(each.transactional_id))
     return filters

@@ -9,20 +9,19 @@ epoch.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from uuid import UUID
 
 from minibroker.config.request_limits import HEARTBEAT_ELEMENTS_MAX
-from minibroker.dispatch.consumer_protocol import check_served
+from minibroker.coordinator.group.consumer.requests import Heartbeat, HeartbeatAnswer
+from minibroker.coordinator.group.modern import frozen
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import when_done
 from minibroker.dispatch.element_limit import ElementLimit
+from minibroker.dispatch.group_protocols import check_protocol
 from minibroker.dispatch.registry import handles
 from minibroker.errors import KafkaError
 from minibroker.schemas import k68_consumer_group_heartbeat as schema
-
-if TYPE_CHECKING:
-    from minibroker.coordinator.group.consumer.requests import HeartbeatAnswer
 
 OWN_ID_SINCE: Final = 1
 
@@ -30,10 +29,7 @@ OWN_ID_SINCE: Final = 1
 @handles(schema, limit=ElementLimit(HEARTBEAT_ELEMENTS_MAX))
 def consumer_group_heartbeat(ctx: RequestContext, request: schema.Request) -> Any:
     """Response, or Delayed where the log is to be synced first."""
-    from minibroker.coordinator.group.consumer.requests import Heartbeat  # noqa: PLC0415  likewise
-    from minibroker.coordinator.group.modern import frozen  # noqa: PLC0415  a start does without
-
-    check_served(ctx)
+    check_protocol(ctx, "consumer")
     names, owned = request.subscribed_topic_names, request.topic_partitions
     asked = Heartbeat(
         member_id=request.member_id,

@@ -9,28 +9,23 @@ recovery lag and no interval for them is told, as by Apache Kafka 4.3.1.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from minibroker.cluster.metadata.features import STREAMS_VERSION_FEATURE
 from minibroker.config.request_limits import HEARTBEAT_ELEMENTS_MAX
-from minibroker.dispatch.consumer_protocol import check_served
+from minibroker.coordinator.group.streams.requests import HeartbeatAnswer, Located, Partitions, heartbeat_of
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import when_done
 from minibroker.dispatch.element_limit import ElementLimit
+from minibroker.dispatch.group_protocols import check_protocol
 from minibroker.dispatch.registry import handles
 from minibroker.errors import KafkaError
 from minibroker.schemas import k88_streams_group_heartbeat as schema
-
-if TYPE_CHECKING:
-    from minibroker.coordinator.group.streams.requests import HeartbeatAnswer, Located, Partitions
 
 
 @handles(schema, limit=ElementLimit(HEARTBEAT_ELEMENTS_MAX))
 def streams_group_heartbeat(ctx: RequestContext, request: schema.Request) -> Any:
     """Response, or Delayed where the log is to be synced first."""
-    from minibroker.coordinator.group.streams.requests import heartbeat_of  # noqa: PLC0415  a start does without
-
-    check_served(ctx, STREAMS_VERSION_FEATURE, "streams")
+    check_protocol(ctx, "streams")
     asked = heartbeat_of(request, ctx.client_id or "", f"/{ctx.connection.client_host}")
     return when_done(lambda done: ctx.broker.coordinators.groups.streams.heartbeat(request.group_id, asked, done), _answer)
 

@@ -17,7 +17,7 @@ def handle(ctx: object, request: object) -> None:
 
 
 def test_every_handler_file_is_one_registered_key() -> None:
-    stems = {file.stem for folder in minibroker.handlers.__path__ for file in Path(folder).glob("k*.py")}
+    stems = {file.stem for folder in minibroker.handlers.__path__ for file in Path(folder).rglob("k*.py")}
     apis = load().apis()
     assert {int(stem[1:3]) for stem in stems} == {api.key for api in apis}
     assert len(stems) == len(apis)

@@ -2,8 +2,8 @@
 
     python -m tests.golden.capture_fetched_batches
 
-starts an Apache Kafka and writes `fetched_batches_kafka_4.3.1.json` beside this file; tests/handlers/test_k01_fetch_batches.py asks us
-the same. An answer is, of each partition, its error code, the high watermark, the bytes of its records, and how many of these are whole
+starts an Apache Kafka and writes `fetched_batches_kafka_4.3.1.json` beside this file. tests/handlers/fetch/test_k01_fetch_batches.py asks
+us the same. An answer is, of each partition, its error code, the high watermark, the bytes of its records, and how many of these are whole
 batches.
 """
 

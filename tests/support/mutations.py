@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
-from minibroker.coordinator.fetch_session import FetchSession
 from minibroker.coordinator.group.offsets import Offsets
 from minibroker.coordinator.group.store import StoredShard
 from minibroker.coordinator.transaction import states
 from minibroker.coordinator.transaction.marking import Marking
+from minibroker.handlers.fetch.session import FetchSession
 from minibroker.log.loading import LoadedLog, Loader
 from minibroker.log.partition_log import PartitionLog
 from minibroker.log.producer_state import Producer, ProducerState

@@ -1,0 +1,1 @@
+"""APIs that describe groups, one for each kind of group."""

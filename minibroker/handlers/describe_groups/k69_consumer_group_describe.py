@@ -1,0 +1,98 @@
+"""ConsumerGroupDescribe (key 69): consumer groups (KIP-848), their states, members and assignments.
+
+Versions: 0 to 1; both flexible; 1 tells by which protocol a member speaks.
+A member has what it was given and what it must still give up; partitions of topics that are gone are left out. A group that is not there,
+or is of another kind, is GROUP_ID_NOT_FOUND; which of them, the message says. All operations are authorized: there are no ACLs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import Final
+from uuid import UUID
+
+from minibroker.coordinator.group.consumer.group import ConsumerGroup
+from minibroker.coordinator.group.consumer.members import Member
+from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.group_protocols import check_protocol
+from minibroker.dispatch.pieces import Pieces
+from minibroker.dispatch.registry import handles
+from minibroker.errors import KafkaError
+from minibroker.handlers.describe_groups.describe import describe_each
+from minibroker.schemas import k69_consumer_group_describe as schema
+
+CLASSIC_MEMBER: Final = 0
+MEMBER: Final = 1
+
+
+@handles(schema, Pieces("group_ids", "groups", size=50))
+def consumer_group_describe(ctx: RequestContext, request: schema.Request) -> schema.Response:
+    """Each group on its own."""
+    check_protocol(ctx, "consumer")
+    return schema.Response(groups=describe_each(request, partial(_describe, ctx), _refused))
+
+
+def on_error(_ctx: RequestContext, request: schema.Request, error: KafkaError) -> schema.Response:
+    """All groups failed."""
+    return schema.Response(groups=[_refused(group_id, error) for group_id in request.group_ids])
+
+
+def _describe(ctx: RequestContext, group_id: str, operations: int) -> schema.Group:
+    group = ctx.broker.coordinators.groups.consumer.describe(group_id)
+    image = group.image
+    return schema.Group(
+        error_code=0,
+        group_id=group_id,
+        group_state=group.state.value,
+        group_epoch=image.epoch,
+        assignment_epoch=image.assignment_epoch,
+        assignor_name=group.assignor,
+        members=[_member(ctx, group, member) for member in image.members.values()],
+        authorized_operations=operations,
+    )
+
+
+def _member(ctx: RequestContext, group: ConsumerGroup, member: Member) -> schema.Member:
+    target = group.image.targets.get(member.member_id, {})
+    has = ((topic_id, index) for each in (member.assigned, member.pending_revocation) for topic_id in each for index in each[topic_id])
+    return schema.Member(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        member_epoch=member.member_epoch,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=list(member.topic_names),
+        subscribed_topic_regex=member.topic_regex,
+        assignment=_assignment(ctx, has),
+        target_assignment=_assignment(ctx, ((topic_id, index) for topic_id in target for index in target[topic_id])),
+        member_type=MEMBER if member.classic is None else CLASSIC_MEMBER,
+    )
+
+
+def _assignment(ctx: RequestContext, partitions: Iterable[tuple[UUID, int]]) -> schema.Assignment:
+    indexes: dict[UUID, list[int]] = {}
+    for topic_id, index in partitions:
+        indexes.setdefault(topic_id, []).append(index)
+    known = ctx.cluster.image.topics_by_id
+    return schema.Assignment(
+        topic_partitions=[
+            schema.TopicPartitions(topic_id=topic_id, topic_name=known[topic_id].name, partitions=sorted(indexes[topic_id]))
+            for topic_id in sorted(indexes)
+            if topic_id in known
+        ]
+    )
+
+
+def _refused(group_id: str, error: KafkaError) -> schema.Group:
+    return schema.Group(
+        error_code=error.code,
+        error_message=error.given_message,
+        group_id=group_id,
+        group_state="",
+        group_epoch=0,
+        assignment_epoch=0,
+        assignor_name="",
+        members=[],
+    )

@@ -1,0 +1,1 @@
+"""Fetch (key 1): its sessions, and how partitions are read."""

@@ -1,0 +1,465 @@
+"""One Fetch past its session: what its partitions give, now and when there is more. The rules are in handlers/fetch/k01_fetch.py."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from struct import Struct
+from typing import Final, NamedTuple, cast
+
+from minibroker.cluster.directories.late_opening import OPENED_AT_ONCE
+from minibroker.cluster.partition import Partition
+from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.purgatory import Watchable
+from minibroker.dispatch.slices import Steps
+from minibroker.errors import (
+    FencedLeaderEpoch,
+    KafkaError,
+    KafkaStorageError,
+    NotLeaderOrFollower,
+    OffsetOutOfRange,
+    UnknownLeaderEpoch,
+    UnknownServerError,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+)
+from minibroker.handlers.fetch.session import Asked, FetchContext, FetchSession, Result, TopicKey
+from minibroker.log.old_readers import LongConversion, read_messages
+from minibroker.log.partition_log import PartitionLog
+from minibroker.log.results import IsolationLevel
+from minibroker.schemas import k01_fetch as schema
+from minibroker.storage.file_slice import FileSlice
+from minibroker.wire.schema import Buffer, constructor, replace
+
+TIMESTAMPS_SINCE: Final = 2  #: message format v1
+MAX_BYTES_SINCE: Final = 3
+BATCHES_SINCE: Final = 4  #: message format v2
+STORAGE_ERROR_SINCE: Final = 6
+TOPIC_IDS_SINCE: Final = 13
+LEADERS_SINCE: Final = 16
+
+NO_EPOCH: Final = -1  #: any negative epoch means this
+_LED_BY_ANOTHER: Final = (NotLeaderOrFollower, FencedLeaderEpoch, UnknownLeaderEpoch)  #: told at once
+_EMPTY: Final = b""
+_response = constructor(schema.Response)
+_topic_result = constructor(schema.TopicResult)
+_partition_result = constructor(schema.PartitionResult)
+_DEFAULTS: Final = schema.PartitionResult(partition_index=0, error_code=0, high_watermark=0, records=None)
+_NOT_DIVERGING: Final = _DEFAULTS.diverging_epoch  #: these very values are known to be default without comparing
+_UNTOLD: Final = _DEFAULTS.current_leader
+_SIZE: Final = Struct(">8xi")  #: of a batch or message, without these 12 bytes
+_BATCH: Final = Struct(">q15xi")  #: base_offset, last_offset_delta
+_MESSAGE: Final = Struct(">q")  #: offset; of a compressed set, that of its last message
+_MAGIC: Final = 16  #: position of the format's version
+_MAGIC_V2: Final = 2
+_READ_COMMITTED: Final = IsolationLevel.READ_COMMITTED
+_ISOLATION_LEVELS: Final = {int(level): level for level in IsolationLevel}
+_CONVERTED_BYTES: Final = 512 * 1024  #: of one response to an old client: converting takes the loop's time
+
+
+class ManyUnopened(Exception):  # noqa: N818  not an error: the request has to be served in slices
+    """A Fetch needs more new logs than one turn of the loop may open; nothing was answered."""
+
+
+class _Extent(NamedTuple):
+    """How far a log reaches, for one isolation level."""
+
+    size: int  #: bytes, those that the reader may not see yet among them
+    log_start_offset: int
+    end_offset: int  #: the reader's
+    is_all: bool  #: the reader may see everything
+    leader_epoch: int
+
+    def growth_since(self, seen: _Extent) -> int | None:
+        """Bytes that the reader may see now and could not before; None when only reading tells.
+
+        Where records wait for their transaction to end the size says nothing, nor where the log lost records or was compacted, or has
+        another leader.
+        """
+        if self.size < seen.size or self.log_start_offset != seen.log_start_offset or self.leader_epoch != seen.leader_epoch:
+            return None
+        if self.end_offset == seen.end_offset:
+            return 0
+        return self.size - seen.size if self.is_all and seen.is_all else None
+
+
+class _Converted(NamedTuple):
+    """What a part of a long batch became for an old client."""
+
+    messages: bytes
+    next_offset: int  #: after the batch
+
+
+class Reading:
+    """One Fetch: what it asks for, and the way to read it again when more has come."""
+
+    __slots__ = (
+        "_asked",
+        "_context",
+        "_conversions",
+        "_ctx",
+        "_isolation",
+        "_max_bytes",
+        "_min_bytes",
+        "_opened",
+        "_places",
+        "_request",
+        "_seen",
+        "_short_by",
+        "_unknown",
+        "_watched",
+    )
+
+    def __init__(self, ctx: RequestContext, request: schema.Request, context: FetchContext) -> None:
+        self._ctx = ctx
+        self._request = request
+        self._context = context
+        self._isolation = _isolation(request.isolation_level)
+        self._max_bytes = min(request.max_bytes, ctx.broker.config.fetch_max_bytes)
+        if ctx.broker.quotas is not None:
+            self._max_bytes = ctx.broker.quotas.fetch_bytes_max(ctx, self._max_bytes)
+        if ctx.api_version < BATCHES_SINCE:
+            self._max_bytes = min(self._max_bytes, _CONVERTED_BYTES)
+        self._min_bytes = min(request.min_bytes, self._max_bytes)
+        self._opened = 0  #: logs that this request opened
+        self._short_by = 0  #: bytes that were missing at the last reading
+        self._asked: list[Asked] = []  #: what the last reading was of
+        self._places: list[Partition | None] = []  #: where; None: there is no such partition
+        self._watched: list[Partition] | None = None  #: those that were there at the last reading, once it waits
+        self._seen: list[_Extent] = []  #: of each log at the last reading
+        self._unknown: set[tuple[TopicKey, int]] | None = None  #: what was not there when the waiting began
+
+    def attempt(self, is_last: bool) -> schema.Response | None:
+        """The response, or None while there is too little."""
+        if not is_last and self._watched is not None:
+            session = self._context.session
+            if (session is not None and session.lost) or any(partition.online_log is None for partition in self._watched):
+                is_last = True  # deleted, or its disk failed: that is told at once
+            elif self._seen and not self._may_be_enough():
+                return None
+        self._asked = self._context.partitions()
+        results: list[Result] = []
+        self._places = []
+        size, is_urgent = self._read(self._asked, results, 0)
+        if is_last or is_urgent or size >= self._min_bytes or self._is_hopeless():
+            return self._respond(results)
+        readable = self._readable(results, self._asked) if self._min_bytes > 1 else size
+        if readable >= self._min_bytes:
+            return self._respond(results)
+        self._short_by = self._min_bytes - readable
+        if self._watched is not None:
+            self._note_extents()
+        return None
+
+    def watch(self) -> Sequence[Watchable]:
+        """Begin to wait: what tells of growth that may end it; a session hears of its settled partitions, too."""
+        watched = self._note_extents()
+        session = self._context.session
+        if session is None:
+            return watched
+        for (topic, _), partition in zip(self._asked, self._places, strict=True):
+            if partition is not None:
+                session.watch(topic, partition)
+        return [session]
+
+    def _note_extents(self) -> list[Partition]:
+        watched = self._watched = [partition for partition in self._places if partition is not None]
+        self._seen = [self._extent(partition) for partition in watched] if self._is_choosy() else []
+        return watched
+
+    def _is_choosy(self) -> bool:
+        """Whether a partition may move without there being enough to answer, so that looking before reading pays."""
+        return self._short_by > 1 or self._isolation is IsolationLevel.READ_COMMITTED
+
+    def _may_be_enough(self) -> bool:
+        """Whether the readers' ends moved by what was missing, as far as that can be told without reading."""
+        if self._context.session is not None and len(self._context.partitions()) != len(self._places):
+            return True  # one that was settled moved
+        grown = 0
+        for partition, seen in zip(self._watched or (), self._seen, strict=True):
+            growth = self._extent(partition).growth_since(seen)
+            if growth is None:
+                return True
+            grown += growth
+        return grown >= self._short_by
+
+    def _extent(self, partition: Partition) -> _Extent:
+        log = partition.log
+        end_offset = self._end_offset(log)
+        return _Extent(log.size, log.log_start_offset, end_offset, end_offset == log.log_end_offset, partition.leader_epoch)
+
+    def _end_offset(self, log: PartitionLog) -> int:
+        return log.last_stable_offset if self._isolation is _READ_COMMITTED else log.high_watermark
+
+    def _partition(self, topic: TopicKey, index: int) -> Partition:
+        if isinstance(topic, str):
+            return self._ctx.cluster.partition(topic, index)
+        return self._ctx.cluster.partition_by_id(topic, index)
+
+    def _is_hopeless(self) -> bool:
+        """Whether there is no partition to be waited for."""
+        session = self._context.session
+        return not any(self._places) and (session is None or not session.has_settled)
+
+    def _read(self, asked_for: Sequence[Asked], results: list[Result], size: int) -> tuple[int, bool]:
+        """Append to the results, and to places, in order. Returns bytes of records, and whether there is something to be told at once.
+
+        `size`: the bytes that partitions before these gave.
+        """
+        places = self._places
+        is_urgent = False
+        for topic, asked in asked_for:
+            try:
+                partition = self._partition(topic, asked.partition)
+            except KafkaError as error:
+                # A partition that is not there is not urgent: Kafka lets the others be waited for, else a client with one lost topic
+                # would ask in circles.
+                is_urgent = is_urgent or isinstance(error, _LED_BY_ANOTHER)
+                results.append((topic, self._not_there(topic, asked.partition, error)))
+                places.append(None)
+                continue
+            places.append(partition)
+            try:
+                result = self._read_partition(
+                    partition, asked, max(self._max_bytes - size, 0), min_one=size == 0 or self._is_unlimited(size)
+                )
+            except KafkaError as error:
+                result = failed(asked.partition, error, self._leader(partition, error))
+                is_urgent = True
+            else:
+                is_urgent = is_urgent or result.diverging_epoch.epoch >= 0
+                size += len(result.records or _EMPTY)
+            results.append((topic, result))
+        return size, is_urgent
+
+    def _not_there(self, topic: TopicKey, index: int, error: KafkaError) -> schema.PartitionResult:
+        """Of a partition that cannot be looked up; one that was deleted while this waited has no id any more, either, as in Kafka."""
+        if self._watched is None:
+            if self._unknown is None:
+                self._unknown = set()
+            self._unknown.add((topic, index))
+        elif self._unknown is None or (topic, index) not in self._unknown:
+            return failed(index, UnknownTopicOrPartition() if isinstance(error, UnknownTopicId) else error)
+        return failed(index, error, aborted=[])
+
+    def _readable(self, results: list[Result], asked_for: Sequence[Asked]) -> int:
+        """Bytes that there are within the limits, the batch that did not fit whole counted in, as Kafka counts them."""
+        size = 0
+        for (topic, asked), (_, result) in zip(asked_for, results, strict=True):
+            if result.error_code:
+                continue
+            log = self._partition(topic, asked.partition).log
+            records = _read(log, result.records or _EMPTY)
+            if not records and self._ctx.api_version < BATCHES_SINCE:
+                continue  # what there is converts to nothing: control batches
+            next_offset = _last_offset(records) + 1 if records else asked.fetch_offset
+            size += min(asked.partition_max_bytes, self._max_bytes) if next_offset < self._end_offset(log) else len(records)
+        return size
+
+    def _read_partition(self, partition: Partition, asked: schema.Partition, max_bytes: int, *, min_one: bool) -> schema.PartitionResult:
+        if self._request.replica_id >= 0 or self._request.replica_state.replica_id >= 0:
+            raise NotLeaderOrFollower(f"no replica of {partition.topic}-{partition.index} is assigned to another node")
+        partition.check_leader_epoch(max(asked.current_leader_epoch, NO_EPOCH))
+        log = partition.online_log or self._open_log(partition)
+        diverging = _diverging(partition, asked) if asked.last_fetched_epoch >= 0 else None
+        if diverging is not None:
+            return _result(partition, asked, _EMPTY, None, diverging)
+        max_bytes = min(asked.partition_max_bytes, max_bytes)
+        records: Buffer | FileSlice
+        if self._ctx.api_version >= BATCHES_SINCE:
+            records = log.slice(asked.fetch_offset, max_bytes, isolation=self._isolation, min_one=min_one)
+        else:
+            records = self._read_old(log, asked.fetch_offset, max_bytes, min_one=min_one)
+        aborted = None
+        if self._isolation is _READ_COMMITTED:
+            aborted = []
+            if records and log.may_have_aborted(asked.fetch_offset):
+                aborted = _aborted(log, asked.fetch_offset, _read(log, records))
+        return _result(partition, asked, records, aborted)
+
+    def _open_log(self, partition: Partition) -> PartitionLog:
+        """Open the log of a new partition.
+
+        Raises:
+            ManyUnopened: this request opened enough in this turn.
+            UnknownTopicOrPartition: the same, for a request that waits. Its topic was created meanwhile.
+            KafkaError: the partition has no log.
+        """
+        if partition.is_unopened:
+            if self._opened >= OPENED_AT_ONCE:
+                if self._watched is None:
+                    raise ManyUnopened
+                raise UnknownTopicOrPartition
+            self._opened += 1
+        return partition.log
+
+    def _read_old(self, log: PartitionLog, offset: int, max_bytes: int, *, min_one: bool) -> Buffer:
+        """Messages of an old format. Raises LongConversion, but not while this waits: its client is answered, and asks again."""
+        converted: _Converted | KafkaError | None = getattr(self, "_conversions", {}).get(log.name)
+        if isinstance(converted, KafkaError):
+            raise converted
+        if converted is not None:
+            if converted.messages:
+                return converted.messages
+            offset = converted.next_offset
+        magic = 1 if self._ctx.api_version >= TIMESTAMPS_SINCE else 0
+        try:
+            return read_messages(log, offset, max_bytes, magic=magic, isolation=self._isolation, min_one=min_one)
+        except LongConversion:
+            if self._watched is None:
+                raise
+            self._min_bytes = 0
+            return _EMPTY
+
+    def convert(self, long: LongConversion) -> Steps:
+        """Convert long batches for an old client, one after the other, and answer."""
+        conversions = self._conversions = dict[str, _Converted | KafkaError]()
+        while True:
+            long.__traceback__ = None  # its frames hold what was read
+            try:
+                messages = yield from self._ctx.broker.record_steps.do(long.steps)
+                conversions[long.name] = _Converted(messages, long.next_offset)
+            except KafkaError as error:
+                conversions[long.name] = error
+            try:
+                return self.attempt(is_last=True)
+            except LongConversion as another:
+                long = another
+
+    def _is_unlimited(self, size: int) -> bool:
+        """Whether each partition may have its whole batch, in a request that names no limit for all of them."""
+        return self._ctx.api_version < MAX_BYTES_SINCE and size < self._max_bytes
+
+    def _leader(self, partition: Partition, error: KafkaError) -> schema.LeaderIdAndEpoch:
+        """Whom to ask instead, for a client whose metadata are old (KIP-951)."""
+        if self._ctx.api_version < LEADERS_SINCE or not isinstance(error, NotLeaderOrFollower | FencedLeaderEpoch):
+            return _UNTOLD
+        return schema.LeaderIdAndEpoch(leader_id=self._ctx.broker.nodes.leader_of(partition), leader_epoch=partition.leader_epoch)
+
+    def _respond(self, results: list[Result]) -> schema.Response:
+        quotas = self._ctx.broker.quotas
+        try:
+            if quotas is not None and quotas.is_too_much_to_fetch(
+                self._ctx, lambda: quotas.size_of(schema, self._ctx.api_version, schema.Response(responses=by_topic(results)))
+            ):
+                return schema.Response(session_id=self._context.answer_nothing(), responses=[])
+            session_id, told = self._context.answer(results)
+        except KafkaError as error:
+            return schema.Response(error_code=error.code, responses=[])
+        if self._context.session is not None:
+            self._settle(self._context.session, self._asked, results, self._places)
+        return self._telling(session_id, told)
+
+    def _telling(self, session_id: int, told: list[Result]) -> schema.Response:
+        if self._ctx.api_version < STORAGE_ERROR_SINCE:
+            told = [(topic, _without_storage_error(result)) for topic, result in told]
+        endpoints: list[schema.NodeEndpoint] = []
+        if self._ctx.api_version >= LEADERS_SINCE and any(result.error_code and result.current_leader is not _UNTOLD for _, result in told):
+            leader_ids = [result.current_leader.leader_id for _, result in told if result.current_leader is not _UNTOLD]
+            endpoints = self._ctx.endpoints(schema, leader_ids)
+        return _response(session_id=session_id, responses=by_topic(told), node_endpoints=endpoints)
+
+    def _settle(
+        self, session: FetchSession, asked_for: Sequence[Asked], results: Sequence[Result], places: Sequence[Partition | None]
+    ) -> None:
+        """What was read to the reader's end, and told, needs no reading until it moves."""
+        is_committed = self._isolation is _READ_COMMITTED
+        for (topic, wanted), (_, result), partition in zip(asked_for, results, places, strict=True):
+            end_offset = result.last_stable_offset if is_committed else result.high_watermark
+            if partition is not None and not result.error_code and wanted.fetch_offset >= end_offset and result.diverging_epoch.epoch < 0:
+                session.settle(topic, partition)
+
+
+def _isolation(level: int) -> IsolationLevel:
+    try:
+        return _ISOLATION_LEVELS[level]
+    except KeyError:
+        raise UnknownServerError(f"unknown isolation level {level}") from None  # Kafka's answer too
+
+
+def _diverging(partition: Partition, asked: schema.Partition) -> schema.EpochEndOffset | None:
+    """Where the client's records part from ours, None when they do not (KIP-595)."""
+    log = partition.log
+    found = log.end_offset_for_epoch(asked.last_fetched_epoch)
+    if found.leader_epoch < 0 or found.end_offset < 0:
+        raise OffsetOutOfRange(f"no end offset is known for the last fetched epoch {asked.last_fetched_epoch}")
+    if asked.fetch_offset < log.log_start_offset:
+        raise OffsetOutOfRange(f"offset {asked.fetch_offset} is below the log start offset {log.log_start_offset}")
+    if found.leader_epoch < asked.last_fetched_epoch or found.end_offset < asked.fetch_offset:
+        return schema.EpochEndOffset(epoch=found.leader_epoch, end_offset=found.end_offset)
+    return None
+
+
+def _result(
+    partition: Partition,
+    asked: schema.Partition,
+    records: Buffer | FileSlice,
+    aborted: list[schema.AbortedTransaction] | None,
+    diverging: schema.EpochEndOffset = _NOT_DIVERGING,
+) -> schema.PartitionResult:
+    log = partition.log
+    return _partition_result(
+        partition_index=asked.partition,
+        error_code=0,
+        high_watermark=log.high_watermark,
+        last_stable_offset=log.last_stable_offset,
+        log_start_offset=log.log_start_offset,
+        diverging_epoch=diverging,
+        aborted_transactions=aborted,
+        records=cast("Buffer", records),  # a slice goes to the connection as it is: no code on the way reads records
+    )
+
+
+def failed(
+    index: int,
+    error: KafkaError,
+    leader: schema.LeaderIdAndEpoch = _UNTOLD,
+    aborted: list[schema.AbortedTransaction] | None = None,
+) -> schema.PartitionResult:
+    """The answer to a partition that cannot be read."""
+    return schema.PartitionResult(
+        partition_index=index, error_code=error.code, high_watermark=-1, current_leader=leader, aborted_transactions=aborted, records=_EMPTY
+    )
+
+
+def _read(log: PartitionLog, records: Buffer | FileSlice) -> Buffer:
+    return log.read_slice(records) if isinstance(records, FileSlice) else records
+
+
+def _aborted(log: PartitionLog, first_offset: int, records: Buffer) -> list[schema.AbortedTransaction]:
+    """Aborted transactions that have records in what is answered."""
+    found = log.aborted_transactions(first_offset, _last_offset(records))
+    return [schema.AbortedTransaction(producer_id=each.producer_id, first_offset=each.first_offset) for each in found]
+
+
+def _last_offset(records: Buffer) -> int:
+    position = last_offset = 0
+    while position < len(records):
+        if records[position + _MAGIC] < _MAGIC_V2:
+            last_offset = _MESSAGE.unpack_from(records, position)[0]
+        else:
+            base_offset, last_offset_delta = _BATCH.unpack_from(records, position)
+            last_offset = base_offset + last_offset_delta
+        position += 12 + _SIZE.unpack_from(records, position)[0]
+    return last_offset
+
+
+def _without_storage_error(result: schema.PartitionResult) -> schema.PartitionResult:
+    if result.error_code != KafkaStorageError.code:
+        return result
+    return replace(result, error_code=NotLeaderOrFollower.code)
+
+
+def by_topic(results: list[Result]) -> list[schema.TopicResult]:
+    """Neighbours of one topic share an entry, as in Kafka."""
+    answer: list[schema.TopicResult] = []
+    previous: TopicKey | None = None
+    for topic, result in results:
+        if topic != previous or not answer:
+            if isinstance(topic, str):
+                answer.append(_topic_result(topic=topic, partitions=[result]))
+            else:
+                answer.append(_topic_result(topic_id=topic, partitions=[result]))
+            previous = topic
+        else:
+            answer[-1].partitions.append(result)
+    return answer

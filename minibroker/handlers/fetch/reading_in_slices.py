@@ -1,0 +1,177 @@
+"""A Fetch of many partitions, read and answered in slices. Imported by the first request that needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import ExitStack
+from typing import Final
+
+from minibroker.cluster.nodes import Nodes
+from minibroker.cluster.partition import Partition, Subscribers
+from minibroker.dispatch.pieces import Merged, Pieces
+from minibroker.dispatch.purgatory import Watchable
+from minibroker.dispatch.slices import Steps
+from minibroker.errors import KafkaError
+from minibroker.handlers.fetch.reading import NO_EPOCH, Reading
+from minibroker.handlers.fetch.session import NO_SESSION, STEP, Asked, Result
+from minibroker.log.old_readers import LongConversion
+from minibroker.log.partition_log import PartitionLog
+from minibroker.schemas import k01_fetch as schema
+
+_ANSWER: Final = Pieces("topics.partitions", "responses.partitions")  #: where the answers to partitions are
+
+
+class ReadingInSlices(Reading):
+    """A Fetch of many partitions: as `Reading`, with pauses.
+
+    What moves is heard of before it is read again, so that no move between two pauses is missed.
+    """
+
+    __slots__ = ("_has_moved",)
+
+    def serve(self, deadline_ms: int) -> Steps:
+        """Answer when there is enough, at the deadline at the latest."""
+        self._has_moved = False
+        is_last = False
+        with ExitStack() as at_end:
+            while True:
+                left_ms = deadline_ms - self._ctx.broker.clock.now_ms()
+                try:
+                    response = yield from self._attempt_in_slices(is_last or left_ms <= 0)
+                except LongConversion as long:
+                    return (yield from self.convert(long))
+                if response is not None:
+                    return response
+                if self._watched is None:
+                    watched = yield from self._watch_in_slices(at_end)
+                elif not self._has_moved:
+                    is_last = yield self._ctx.broker.purgatory.park([watched], left_ms, bool)
+                self._has_moved = False
+
+    def _attempt_in_slices(self, is_last: bool) -> Generator[None, None, schema.Response | None]:
+        """As `attempt`."""
+        session = self._context.session
+        if self._watched is not None:
+            is_last = is_last or (session is not None and session.lost) or any(each.online_log is None for each in self._watched)
+        results, size, is_urgent = yield from self._read_in_slices()
+        if not (is_last or is_urgent or size >= self._min_bytes):
+            if self._min_bytes <= 1:
+                return None
+            readable = 0
+            for asked_for, part, _ in self._parts(results):
+                readable += self._readable(part, asked_for)
+                yield
+            if readable < self._min_bytes:
+                return None
+        return (yield from self._respond_in_slices(results))
+
+    def _read_in_slices(self) -> Generator[None, None, tuple[list[Result], int, bool]]:
+        self._asked = asked_for = self._context.partitions()
+        self._places = []
+        results: list[Result] = []
+        size, is_urgent = 0, False
+        for start in range(0, len(asked_for), STEP):
+            part = asked_for[start : start + STEP]
+            yield from self._open(part)
+            size, is_urgent_too = self._read(part, results, size)
+            is_urgent = is_urgent or is_urgent_too
+            yield
+        return results, size, is_urgent or self._is_hopeless()
+
+    def _open_log(self, partition: Partition) -> PartitionLog:
+        """As `_open` left it."""
+        return partition.log
+
+    def _open(self, asked_for: Sequence[Asked]) -> Generator[None, None, None]:
+        """Open logs that were never used, one between two pauses."""
+        for topic, asked in asked_for:
+            try:
+                partition = self._partition(topic, asked.partition)
+            except KafkaError:
+                continue
+            if partition.is_unopened:
+                partition.open_now()
+                yield
+
+    def _watch_in_slices(self, at_end: ExitStack) -> Generator[None, None, Watchable]:
+        """Begin to hear of what moves, until `at_end`."""
+        session = self._context.session
+        moves = _Moves()
+        at_end.callback(moves.subscribe(self._note_move))
+        self._watched = [partition for partition in self._places if partition is not None]
+        if session is not None:
+            at_end.callback(session.subscribe(moves.wake))
+        for start in range(0, len(self._asked), STEP):
+            places = self._places[start : start + STEP]
+            for (topic, _), partition in zip(self._asked[start : start + STEP], places, strict=True):
+                if partition is None:
+                    continue
+                if session is None:
+                    at_end.callback(partition.subscribe(moves.wake))
+                else:
+                    session.watch(topic, partition)
+            yield
+        return moves
+
+    def _note_move(self) -> None:
+        self._has_moved = True
+
+    def _respond_in_slices(self, results: list[Result]) -> Generator[None, None, schema.Response]:
+        """As `_respond`; the answer is encoded part by part."""
+        ctx, quotas = self._ctx, self._ctx.broker.quotas
+        try:
+            if quotas is not None and quotas.limits_fetches_of(ctx):
+                encoded = yield from self._merged_in_slices(NO_SESSION, results)
+                if quotas.is_too_much_to_fetch(ctx, lambda: quotas.size_of(schema, ctx.api_version, encoded)):
+                    return schema.Response(session_id=self._context.answer_nothing(), responses=[])
+            session_id, told = yield from self._context.answer_in_slices(results)
+        except KafkaError as error:
+            return schema.Response(error_code=error.code, responses=[])
+        session = self._context.session
+        if session is not None:
+            for asked_for, part, places in self._parts(results):
+                current = [
+                    partition if self._is_as_read(partition, asked, result) else None
+                    for partition, asked, (_, result) in zip(places, asked_for, part, strict=True)
+                ]
+                self._settle(session, asked_for, part, current)
+                yield
+        if ctx.cluster is not ctx.broker.cluster or type(ctx.broker.nodes) is not Nodes:
+            return self._telling(session_id, told)  # what is around this handler looks into the answer
+        return (yield from self._merged_in_slices(session_id, told))
+
+    def _merged_in_slices(self, session_id: int, told: list[Result]) -> Generator[None, None, schema.Response]:
+        """As `_telling`, with partitions that are encoded."""
+        version = self._ctx.api_version
+        merged = Merged(_ANSWER, version, flexible=version >= schema.FLEXIBLE_SINCE)
+        for start in range(0, max(len(told), 1), STEP):
+            is_same_topic = start > 0 and told[start][0] == told[start - 1][0]
+            merged.add(self._telling(session_id, told[start : start + STEP]), int(is_same_topic))
+            yield
+        response: schema.Response = merged.response()
+        return response
+
+    def _parts(self, results: list[Result]) -> Iterator[tuple[list[Asked], list[Result], list[Partition | None]]]:
+        for start in range(0, len(results), STEP):
+            end = start + STEP
+            yield self._asked[start:end], results[start:end], self._places[start:end]
+
+    def _is_as_read(self, partition: Partition | None, wanted: Asked, result: schema.PartitionResult) -> bool:
+        """Whether reading a partition would give the same once more."""
+        topic, asked = wanted
+        log = partition.online_log if partition is not None else None
+        if partition is None or log is None:
+            return False
+        try:
+            is_current = self._partition(topic, asked.partition) is partition
+            partition.check_leader_epoch(max(asked.current_leader_epoch, NO_EPOCH))
+        except KafkaError:
+            return False
+        offsets = log.high_watermark, log.last_stable_offset, log.log_start_offset
+        return is_current and offsets == (result.high_watermark, result.last_stable_offset, result.log_start_offset)
+
+
+class _Moves(Subscribers):
+    """What many partitions tell is told once by this."""
+
+    __slots__ = ()

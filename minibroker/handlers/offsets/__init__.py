@@ -1,0 +1,1 @@
+"""APIs that commit, read and delete offsets of groups."""

@@ -1,0 +1,84 @@
+"""TxnOffsetCommit (key 28): offsets of a group that count once the producer's transaction commits, and never when it aborts.
+
+Versions: 0 to 5; 3 is flexible. The transaction must have reached the group's partition of `__consumer_offsets`: up to 4 by
+AddOffsetsToTxn, from 5 on by this very request, even if it is refused then, as in Apache Kafka. That is decided as for Produce (KIP-890):
+
+    version    as Produce    not announced
+    to 3       10            INVALID_TXN_STATE
+    4          11            TRANSACTION_ABORTABLE
+    5          12            is added
+
+Partitions that do not exist are refused by themselves, as by OffsetCommit; a request of such partitions alone adds nothing.
+Who may commit for a group with members is said by coordinator/group/classic/group.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from minibroker.cluster.partition import Partition
+from minibroker.coordinator.group.offsets import Membership, NewOffset
+from minibroker.coordinator.transaction.admission import admit
+from minibroker.coordinator.transaction.metadata import ProducerIdAndEpoch
+from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.pieces import Pieces
+from minibroker.dispatch.registry import handles
+from minibroker.errors import (
+    CoordinatorNotAvailable,
+    InvalidGroupId,
+    InvalidProducerEpoch,
+    InvalidRequest,
+    NotCoordinator,
+    NotEnoughReplicas,
+)
+from minibroker.handlers.offsets.commits import OFFSETS_AT_ONCE, Committed, OffsetCommits
+from minibroker.log.partition_log import PartitionLog
+from minibroker.schemas import k28_txn_offset_commit as schema
+
+_AS_PRODUCE: Final = (10, 10, 10, 10, 11, 12)  #: by version
+
+
+@handles(schema, Pieces("topics.partitions", "topics.partitions", size=OFFSETS_AT_ONCE))
+def txn_offset_commit(ctx: RequestContext, request: schema.Request) -> Any:
+    """Response, or Delayed where logs are to be synced first."""
+
+    def find(topic: schema.Topic, index: int) -> Partition:
+        return ctx.cluster.partition(topic.name, index)
+
+    def commit(offsets: list[NewOffset]) -> Committed:
+        if not request.group_id:
+            raise InvalidGroupId
+        ids = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
+        logs = [_reach(ctx, request, ids)]
+        membership = Membership(request.generation_id, request.member_id, request.group_instance_id)
+        errors, log = ctx.broker.coordinators.groups.commit_in_transaction(request.group_id, offsets, membership, ids)
+        return errors, [each for each in (*logs, log) if each is not None]
+
+    return OffsetCommits(schema, request.topics, find).commit(ctx, commit)
+
+
+def _reach(ctx: RequestContext, request: schema.Request, ids: ProducerIdAndEpoch) -> PartitionLog | None:
+    """Let the transaction reach the group's offsets; the log of the coordinator, if it is to be synced."""
+    place = ctx.broker.coordinators.groups.topic_partition(request.group_id)
+    if place[0] not in ctx.cluster.topics:
+        raise CoordinatorNotAvailable
+    partition = ctx.cluster.partition(*place)
+    if not partition.is_online:
+        raise NotCoordinator  # as every commit there; KAFKA_STORAGE_ERROR would be the end of a Java producer
+    offsets = partition.log
+    if offsets.has_open_transaction(*ids):
+        return None
+    if offsets.is_fenced(*ids):
+        raise InvalidProducerEpoch
+    if not request.transactional_id:
+        raise InvalidRequest("an empty transactional id")
+    admission = admit(
+        ctx.broker.coordinators.transactions,
+        request.transactional_id,
+        ids,
+        frozenset({place}),
+        produce_version=_AS_PRODUCE[ctx.api_version],
+    )
+    if (error := admission.refused.get(place)) is not None:
+        raise CoordinatorNotAvailable if isinstance(error, NotEnoughReplicas) else error
+    return admission.log

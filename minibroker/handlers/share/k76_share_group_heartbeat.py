@@ -1,0 +1,58 @@
+"""ShareGroupHeartbeat (key 76): a member of a share group joins, is alive, is told its partitions, leaves (KIP-932).
+
+Versions: 1 alone, flexible. What a group does with it is in coordinator/group/share/group.py. UNSUPPORTED_VERSION where the cluster has not
+finalized share.version 1. An error has neither member nor epoch, and a message for people where the group has something to say.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from minibroker.config.request_limits import HEARTBEAT_ELEMENTS_MAX
+from minibroker.coordinator.group.share.requests import Heartbeat, HeartbeatAnswer
+from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.delayed import when_done
+from minibroker.dispatch.element_limit import ElementLimit
+from minibroker.dispatch.group_protocols import check_share_groups
+from minibroker.dispatch.registry import handles
+from minibroker.errors import KafkaError
+from minibroker.handlers.share import check_member_id
+from minibroker.schemas import k76_share_group_heartbeat as schema
+
+
+@handles(schema, limit=ElementLimit(HEARTBEAT_ELEMENTS_MAX))
+def share_group_heartbeat(ctx: RequestContext, request: schema.Request) -> Any:
+    """Response, or Delayed where logs are to be synced first."""
+    check_share_groups(ctx)
+    check_member_id(request.member_id)
+    names = request.subscribed_topic_names
+    asked = Heartbeat(
+        member_id=request.member_id,
+        member_epoch=request.member_epoch,
+        client_id=ctx.client_id or "",
+        client_host=f"/{ctx.connection.client_host}",
+        rack_id=request.rack_id,
+        topic_names=None if names is None else tuple(names),
+    )
+    return when_done(lambda done: ctx.broker.coordinators.groups.share.heartbeat(request.group_id, asked, done), _answer)
+
+
+def on_error(_ctx: RequestContext, _request: schema.Request, error: KafkaError) -> schema.Response:
+    """The request is not even looked at: Kafka says no more than the code then."""
+    return schema.Response(error_code=error.code, member_epoch=0, heartbeat_interval_ms=0)
+
+
+def _answer(told: HeartbeatAnswer | KafkaError) -> schema.Response:
+    if isinstance(told, KafkaError):
+        return schema.Response(error_code=told.code, error_message=str(told), member_epoch=0, heartbeat_interval_ms=0)
+    assignment = None
+    if told.assignment is not None:
+        partitions = [schema.TopicPartitions(topic_id=topic_id, partitions=sorted(each)) for topic_id, each in told.assignment.items()]
+        assignment = schema.Assignment(topic_partitions=partitions)
+    return schema.Response(
+        error_code=0,
+        member_id=told.member_id,
+        member_epoch=told.member_epoch,
+        heartbeat_interval_ms=told.heartbeat_interval_ms,
+        assignment=assignment,
+    )

@@ -1,0 +1,191 @@
+"""ShareFetch (key 78): acquire records for a member of a share group, and say what became of earlier ones.
+
+Versions: 1 and 2, flexible; 2 renews locks (is_renew_ack: then nothing is fetched) and can be strict about max_records (share_acquire_mode
+1). Sessions: coordinator/share/sessions.py; who gets what: coordinator/share/share_partition.py. Who is no member of the group is served
+like any other once the group's state is there, as with Kafka; before that the partition has UNKNOWN_SERVER_ERROR.
+The answer waits until there are min_bytes, or as much as max_records allow, for at most max_wait_ms; what is appended, released or over in
+time wakes it. Another request behind this one on its connection ends the wait, and so does the end of the session. Where acknowledgements
+must be synced first, nothing is waited for.
+An unknown topic has UNKNOWN_TOPIC_ID (Kafka stumbles over it in the request that begins a session). Partitions are answered in the order in
+which they had their turn.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from minibroker.config.request_limits import SHARE_ELEMENTS_MAX
+from minibroker.coordinator.share_partition.acquiring import Wanted
+from minibroker.coordinator.share_partition.sessions import FINAL_EPOCH, MemberKey, ShareSession, TopicPartition
+from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.delayed import Delayed, when_done
+from minibroker.dispatch.element_limit import ElementLimit
+from minibroker.dispatch.flush_queue import Failures
+from minibroker.dispatch.group_protocols import check_share_groups
+from minibroker.dispatch.registry import handles
+from minibroker.dispatch.slices import Steps
+from minibroker.errors import InvalidRequest, KafkaError, ShareSessionLimitReached, ShareSessionNotFound
+from minibroker.handlers.share import check_member_id, check_size, endpoints, leader
+from minibroker.handlers.share.acknowledgements import RENEW_SINCE, Outcome, acknowledge, unsafe
+from minibroker.handlers.share.reading import Given, ShareReading
+from minibroker.log.partition_log import PartitionLog
+from minibroker.schemas import k78_share_fetch as schema
+from minibroker.wire.schema import replace
+
+if TYPE_CHECKING:
+    from minibroker.dispatch.quotas import Quotas
+
+_STRICT: Final = 1  #: share_acquire_mode
+
+
+@handles(schema, limit=ElementLimit(SHARE_ELEMENTS_MAX))
+def share_fetch(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
+    """Refusals first; who finds too many sessions waits, so as not to ask in circles."""
+    check_share_groups(ctx)
+    if request.group_id is None:
+        raise InvalidRequest("Invalid group id in the request.")
+    check_member_id(request.member_id)
+    check_size((*request.topics, *request.forgotten_topics_data))
+    if ctx.api_version >= RENEW_SINCE and request.is_renew_ack and not _is_empty(request):
+        raise InvalidRequest("maxBytes, minBytes, maxRecords and maxWaitMs must be 0 if isRenewAck is true.")
+    try:
+        fetch = ShareFetching(ctx, request, (request.group_id, request.member_id or ""))
+    except ShareSessionLimitReached as error:
+        refusal = on_error(ctx, request, error)
+        return ctx.broker.purgatory.park([], request.max_wait_ms, lambda is_last: refusal if is_last else None)
+    return fetch.serve()
+
+
+def on_error(_ctx: RequestContext, _request: schema.Request, error: KafkaError) -> schema.Response:
+    """The request as a whole: a code and no words, as Kafka has it."""
+    return schema.Response(error_code=error.code, acquisition_lock_timeout_ms=0, responses=[], node_endpoints=[])
+
+
+def _is_empty(request: schema.Request) -> bool:
+    return not (request.max_bytes or request.min_bytes or request.max_records or request.max_wait_ms)
+
+
+class ShareFetching:
+    """One request that is past its refusals."""
+
+    def __init__(self, ctx: RequestContext, request: schema.Request, member: MemberKey) -> None:
+        self._ctx = ctx
+        self._request = request
+        self._member = member
+        self._is_final = request.share_session_epoch == FINAL_EPOCH
+        self._session = self._open()
+        self._is_first = request.share_session_epoch == 0
+        self._outcomes: dict[TopicPartition, Outcome] = {}
+        self._max_bytes = min(request.max_bytes, ctx.broker.config.fetch_max_bytes)
+        if ctx.broker.quotas is not None:
+            self._max_bytes = ctx.broker.quotas.fetch_bytes_max(ctx, self._max_bytes)
+        wanted = Wanted(member[1], request.max_records, max(request.batch_size, 1), request.share_acquire_mode == _STRICT)
+        self._reading = ShareReading(ctx, member[0], self._turns(), wanted)
+
+    def serve(self) -> schema.Response | Delayed:
+        """Answer, or wait."""
+        if not _has_acknowledgements(self._request):
+            return self._go_on([])
+        return self._ctx.broker.slices.run(self._acknowledge(), keeps_frame=False)
+
+    def _acknowledge(self) -> Steps:
+        """Do what the request says of earlier records, with pauses, and go on."""
+        self._outcomes, logs = yield from acknowledge(self._ctx, self._member, self._request)
+        result = self._go_on(logs)
+        return (yield result) if isinstance(result, Delayed) else result
+
+    def _go_on(self, logs: list[PartitionLog]) -> schema.Response | Delayed:
+        if self._is_final:
+            self._ctx.broker.coordinators.share_partitions.end_session(self._ctx.broker.nodes.own.node_id, self._member)
+        logs += self._ctx.broker.coordinators.share_partitions.take_unsynced()
+        if logs:
+
+            def answer(failures: Failures) -> Any:  # always a response: the attempt is the last one
+                if any(log in failures for log in logs):
+                    self._outcomes = unsafe(self._outcomes)
+                return self._attempt(True)
+
+            return when_done(lambda done: self._ctx.broker.flush_queue.flush(logs, done), answer)
+        response = self._attempt(self._request.max_wait_ms <= 0)
+        if response is not None:
+            return response
+        return self._ctx.broker.purgatory.park(self._reading.watched(), self._request.max_wait_ms, self._attempt)
+
+    def _open(self) -> ShareSession | None:
+        """The session, as the request changes it; None for one that ends."""
+        request, shares, node_id = self._request, self._ctx.broker.coordinators.share_partitions, self._ctx.broker.nodes.own.node_id
+        added = [(topic.topic_id, each.partition_index) for topic in request.topics for each in topic.partitions]
+        if request.share_session_epoch == 0:
+            if _has_acknowledgements(request):
+                raise InvalidRequest
+            return shares.begin_session(node_id, self._member, added, self._ctx.connection.when_closed)
+        session = shares.session(node_id, self._member)
+        if self._is_final:
+            return None
+        session.go_on(request.share_session_epoch)
+        forgotten = [(topic.topic_id, index) for topic in request.forgotten_topics_data for index in topic.partitions]
+        shares.update_session(node_id, self._member, added, forgotten)
+        return session
+
+    def _turns(self) -> list[TopicPartition]:
+        """The partitions to read, another first each time."""
+        request = self._request
+        if self._session is None or request.max_records <= 0 or self._max_bytes <= 0 or self._renews():
+            return []
+        partitions = list(self._session.partitions)
+        first = request.share_session_epoch % len(partitions) if partitions else 0
+        return partitions[first:] + partitions[:first]
+
+    def _renews(self) -> bool:
+        return self._ctx.api_version >= RENEW_SINCE and self._request.is_renew_ack
+
+    def _attempt(self, is_last: bool) -> schema.Response | None:
+        shares, node_id = self._ctx.broker.coordinators.share_partitions, self._ctx.broker.nodes.own.node_id
+        if self._session is not None and not shares.has_session(node_id, self._member, self._session):
+            raise ShareSessionNotFound  # it ended while this waited: nobody would speak of what is acquired now
+        given = self._reading.attempt(min_bytes=min(self._request.min_bytes, self._max_bytes), max_bytes=self._max_bytes, is_last=is_last)
+        return None if given is None else self._response(given)
+
+    def _response(self, given: dict[TopicPartition, Given]) -> schema.Response:
+        results = {key: self._result(key, each) for key, each in given.items() if self._is_told(key, each)}
+        for key, outcome in self._outcomes.items():
+            result = results.get(key) or self._result(key, Given())
+            results[key] = replace(result, acknowledge_error_code=outcome.error_code, acknowledge_error_message=outcome.error_message)
+        topics: dict[object, schema.TopicResult] = {}
+        for (topic_id, _), result in results.items():
+            topics.setdefault(topic_id, schema.TopicResult(topic_id=topic_id, partitions=[])).partitions.append(result)
+        lock_ms = self._ctx.cluster.group_config(self._member[0]).share_record_lock_duration_ms
+        nodes = endpoints(self._ctx, schema, results.values())
+        response = schema.Response(error_code=0, acquisition_lock_timeout_ms=lock_ms, responses=[*topics.values()], node_endpoints=nodes)
+        if self._ctx.broker.quotas is not None:
+            self._count(self._ctx.broker.quotas, response)
+        return response
+
+    def _result(self, partition: TopicPartition, given: Given) -> schema.PartitionResult:
+        error_code = 0 if given.error is None else given.error.code
+        return schema.PartitionResult(
+            partition_index=partition[1],
+            error_code=error_code,
+            error_message=None,
+            acknowledge_error_code=0,
+            acknowledge_error_message=None,
+            current_leader=leader(self._ctx, schema, partition, error_code),
+            records=given.records,
+            acquired_records=[
+                schema.AcquiredRecords(first_offset=each.first_offset, last_offset=each.last_offset, delivery_count=each.delivery_count)
+                for each in given.acquired
+            ],
+        )
+
+    def _count(self, quotas: Quotas, response: schema.Response) -> None:
+        quotas.count_fetched(self._ctx, lambda: quotas.size_of(schema, self._ctx.api_version, response))
+
+    def _is_told(self, key: TopicPartition, given: Given) -> bool:
+        if self._session is None:
+            return False
+        is_news = self._session.is_told(key, has_records=bool(given.records), has_error=given.error is not None)
+        return is_news or self._is_first
+
+
+def _has_acknowledgements(request: schema.Request) -> bool:
+    return any(each.acknowledgement_batches for topic in request.topics for each in topic.partitions)

@@ -1,0 +1,79 @@
+"""ShareAcknowledge (key 79): a member of a share group says what became of records that it acquired.
+
+Versions: 1 and 2, flexible; 2 renews locks. A session of the member's must be open (share_partition/sessions.py); epoch -1 ends it, and
+what it had besides is released. Who is no member of the group, but has a session, is as good as any other, as with Kafka.
+Answered when everything is in the log of the share coordinator, and synced where that is asked for. Partitions are answered in the order
+of the request.
+"""
+
+from __future__ import annotations
+
+from minibroker.config.request_limits import SHARE_ELEMENTS_MAX
+from minibroker.coordinator.share_partition.sessions import FINAL_EPOCH, FIRST_EPOCH, MemberKey, TopicPartition
+from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.delayed import Delayed, when_done
+from minibroker.dispatch.element_limit import ElementLimit
+from minibroker.dispatch.flush_queue import Failures
+from minibroker.dispatch.group_protocols import check_share_groups
+from minibroker.dispatch.registry import handles
+from minibroker.dispatch.slices import Steps
+from minibroker.errors import InvalidRequest, InvalidShareSessionEpoch, KafkaError
+from minibroker.handlers.share import check_member_id, check_size, endpoints, leader
+from minibroker.handlers.share.acknowledgements import Outcome, acknowledge, unsafe
+from minibroker.schemas import k79_share_acknowledge as schema
+
+
+@handles(schema, limit=ElementLimit(SHARE_ELEMENTS_MAX))
+def share_acknowledge(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
+    """The session first, then each partition."""
+    check_share_groups(ctx)
+    if request.group_id is None:
+        raise InvalidRequest("Invalid group id in the request.")
+    check_member_id(request.member_id)
+    check_size(request.topics)
+    member = request.group_id, request.member_id or ""
+    if request.share_session_epoch == FIRST_EPOCH:
+        raise InvalidShareSessionEpoch
+    session = ctx.broker.coordinators.share_partitions.session(ctx.broker.nodes.own.node_id, member)
+    if request.share_session_epoch != FINAL_EPOCH:
+        session.go_on(request.share_session_epoch)
+    return ctx.broker.slices.run(_acknowledge(ctx, request, member), keeps_frame=False)
+
+
+def _acknowledge(ctx: RequestContext, request: schema.Request, member: MemberKey) -> Steps:
+    """Do what the request says once its session is known, with pauses."""
+    outcomes, logs = yield from acknowledge(ctx, member, request)
+    if request.share_session_epoch == FINAL_EPOCH:
+        ctx.broker.coordinators.share_partitions.end_session(ctx.broker.nodes.own.node_id, member)
+    logs += ctx.broker.coordinators.share_partitions.take_unsynced()
+    if not logs:
+        return _response(ctx, request, outcomes)
+
+    def answer(failures: Failures) -> schema.Response:
+        return _response(ctx, request, unsafe(outcomes) if any(log in failures for log in logs) else outcomes)
+
+    result = when_done(lambda done: ctx.broker.flush_queue.flush(logs, done), answer)
+    return (yield result) if isinstance(result, Delayed) else result
+
+
+def on_error(_ctx: RequestContext, _request: schema.Request, error: KafkaError) -> schema.Response:
+    """The request as a whole: a code and no words, as Kafka has it."""
+    return schema.Response(error_code=error.code, responses=[], node_endpoints=[])
+
+
+def _response(ctx: RequestContext, request: schema.Request, outcomes: dict[TopicPartition, Outcome]) -> schema.Response:
+
+    results: dict[object, schema.TopicResult] = {}
+    for (topic_id, index), outcome in outcomes.items():
+        result = results.setdefault(topic_id, schema.TopicResult(topic_id=topic_id, partitions=[]))
+        result.partitions.append(
+            schema.PartitionResult(
+                partition_index=index,
+                error_code=outcome.error_code,
+                error_message=outcome.error_message,
+                current_leader=leader(ctx, schema, (topic_id, index), outcome.error_code),
+            )
+        )
+    lock_ms = ctx.cluster.group_config(request.group_id or "").share_record_lock_duration_ms
+    nodes = endpoints(ctx, schema, [each for topic in results.values() for each in topic.partitions])
+    return schema.Response(error_code=0, acquisition_lock_timeout_ms=lock_ms, responses=[*results.values()], node_endpoints=nodes)

@@ -1,0 +1,31 @@
+"""InitializeShareGroupState (key 83): share partitions begin, or begin anew at another offset. Brokers ask it of the share coordinator.
+
+Version 0, flexible. Whoever serves the share partition reads its state anew. (Apache Kafka lets it go on until its next write is fenced.)
+"""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from minibroker.coordinator.share_state.records import InitialState
+from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.delayed import Delayed
+from minibroker.dispatch.pieces import Pieces
+from minibroker.dispatch.registry import handles
+from minibroker.handlers.share.states import each_partition
+from minibroker.schemas import k83_initialize_share_group_state as schema
+
+
+@handles(schema, Pieces("topics.partitions", "results.partitions"))
+def initialize_share_group_state(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
+    """Each partition by itself."""
+    persister = ctx.broker.coordinators.share_persister
+
+    def answer(topic_id: UUID, asked: schema.Partition) -> schema.PartitionResult:
+        initial = InitialState(topic_id, asked.partition, asked.state_epoch, asked.start_offset)
+        (error,) = persister.initialize(request.group_id, [initial])
+        if error is not None:
+            raise error
+        return schema.PartitionResult(partition=asked.partition, error_code=0)
+
+    return each_partition(ctx, schema, request, answer, doing="initialize share group state")

@@ -1,0 +1,34 @@
+"""ReadShareGroupState (key 84): all that is known of share partitions. Brokers that begin to serve one ask it.
+
+Version 0, flexible. A leader epoch that is higher than any before is kept, and whoever writes with a lower one is fenced.
+"""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from minibroker.coordinator.share_state.records import StateKey
+from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.delayed import Delayed
+from minibroker.dispatch.pieces import Pieces
+from minibroker.dispatch.registry import handles
+from minibroker.handlers.share.states import each_partition
+from minibroker.schemas import k84_read_share_group_state as schema
+
+
+@handles(schema, Pieces("topics.partitions", "results.partitions"))
+def read_share_group_state(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
+    """Each partition by itself."""
+    persister = ctx.broker.coordinators.share_persister
+
+    def answer(topic_id: UUID, asked: schema.Partition) -> schema.PartitionResult:
+        state = persister.read(StateKey(request.group_id, topic_id, asked.partition), asked.leader_epoch)
+        return schema.PartitionResult(
+            partition=asked.partition,
+            error_code=0,
+            state_epoch=state.state_epoch,
+            start_offset=state.start_offset,
+            state_batches=[schema.StateBatch(**each._asdict()) for each in state.batches],
+        )
+
+    return each_partition(ctx, schema, request, answer, doing="read share group state", state_epoch=0, start_offset=0, state_batches=())

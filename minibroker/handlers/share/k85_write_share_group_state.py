@@ -1,0 +1,33 @@
+"""WriteShareGroupState (key 85): what became of records of share partitions. Brokers tell it to the share coordinator.
+
+Versions: 0 and 1, flexible; 1 counts what nobody gets any more.
+"""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from minibroker.coordinator.share_state.records import StateKey, StateUpdate
+from minibroker.coordinator.share_state.state_batches import StateBatch
+from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.delayed import Delayed
+from minibroker.dispatch.pieces import Pieces
+from minibroker.dispatch.registry import handles
+from minibroker.handlers.share.states import each_partition
+from minibroker.schemas import k85_write_share_group_state as schema
+
+
+@handles(schema, Pieces("topics.partitions", "results.partitions", beside=("state_batches",)))
+def write_share_group_state(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
+    """Each partition by itself."""
+    persister = ctx.broker.coordinators.share_persister
+
+    def answer(topic_id: UUID, asked: schema.Partition) -> schema.PartitionResult:
+        batches = [
+            StateBatch(each.first_offset, each.last_offset, each.delivery_state, each.delivery_count) for each in asked.state_batches
+        ]
+        update = StateUpdate(asked.state_epoch, asked.leader_epoch, asked.start_offset, asked.delivery_complete_count, batches)
+        persister.write(StateKey(request.group_id, topic_id, asked.partition), update)
+        return schema.PartitionResult(partition=asked.partition, error_code=0)
+
+    return each_partition(ctx, schema, request, answer, doing="write share group state")

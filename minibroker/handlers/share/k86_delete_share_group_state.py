@@ -1,0 +1,29 @@
+"""DeleteShareGroupState (key 86): share partitions are forgotten. Brokers ask it of the share coordinator.
+
+Version 0, flexible. One that is not known is forgotten as well as any other.
+"""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.delayed import Delayed
+from minibroker.dispatch.pieces import Pieces
+from minibroker.dispatch.registry import handles
+from minibroker.handlers.share.states import each_partition
+from minibroker.schemas import k86_delete_share_group_state as schema
+
+
+@handles(schema, Pieces("topics.partitions", "results.partitions"))
+def delete_share_group_state(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
+    """Each partition by itself."""
+    persister = ctx.broker.coordinators.share_persister
+
+    def answer(topic_id: UUID, asked: schema.Partition) -> schema.PartitionResult:
+        (error,) = persister.delete(request.group_id, [(topic_id, asked.partition)])
+        if error is not None:
+            raise error
+        return schema.PartitionResult(partition=asked.partition, error_code=0)
+
+    return each_partition(ctx, schema, request, answer, doing="delete share group state")

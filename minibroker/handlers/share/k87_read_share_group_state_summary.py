@@ -1,0 +1,39 @@
+"""ReadShareGroupStateSummary (key 87): how far a share group is in share partitions. Brokers ask it of the share coordinator.
+
+Versions: 0 and 1, flexible; 1 counts what nobody gets any more. Of one that is not known nothing is known, which is no error.
+"""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from minibroker.dispatch.context import RequestContext
+from minibroker.dispatch.delayed import Delayed
+from minibroker.dispatch.pieces import Pieces
+from minibroker.dispatch.registry import handles
+from minibroker.errors import KafkaError
+from minibroker.handlers.share.states import each_partition
+from minibroker.schemas import k87_read_share_group_state_summary as schema
+
+
+@handles(schema, Pieces("topics.partitions", "results.partitions"))
+def read_share_group_state_summary(ctx: RequestContext, request: schema.Request) -> schema.Response | Delayed:
+    """Each partition by itself."""
+    persister = ctx.broker.coordinators.share_persister
+
+    def answer(topic_id: UUID, asked: schema.Partition) -> schema.PartitionResult:
+        (found,) = persister.read_summary(request.group_id, [(topic_id, asked.partition)])
+        if isinstance(found, KafkaError):
+            raise found
+        return schema.PartitionResult(
+            partition=asked.partition,
+            error_code=0,
+            state_epoch=found.state_epoch,
+            leader_epoch=found.leader_epoch,
+            start_offset=found.start_offset,
+            delivery_complete_count=found.delivery_complete_count,
+        )
+
+    return each_partition(
+        ctx, schema, request, answer, doing="read share group state summary", state_epoch=0, leader_epoch=0, start_offset=0
+    )
