@@ -1,7 +1,7 @@
 """ShareFetch (key 78): acquire records for a member of a share group, and say what became of earlier ones.
 
 Versions: 1 and 2, flexible; 2 renews locks (is_renew_ack: then nothing is fetched) and can be strict about max_records (share_acquire_mode
-1). Sessions: coordinator/share/sessions.py; who gets what: coordinator/share/share_partition.py. Who is no member of the group is served
+1). Sessions: coordinator/share_partition/sessions.py; who gets what: coordinator/share_partition/share_partition.py. Who is no member of the group is served
 like any other once the group's state is there, as with Kafka; before that the partition has UNKNOWN_SERVER_ERROR.
 The answer waits until there are min_bytes, or as much as max_records allow, for at most max_wait_ms; what is appended, released or over in
 time wakes it. Another request behind this one on its connection ends the wait, and so does the end of the session. Where acknowledgements
