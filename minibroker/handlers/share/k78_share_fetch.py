@@ -1,13 +1,13 @@
-"""ShareFetch (key 78): acquire records for a member of a share group, and say what became of earlier ones.
+"""ShareFetch (key 78): acquire records for a member of a share group, and acknowledge earlier ones.
 
-Versions: 1 and 2, flexible; 2 renews locks (is_renew_ack: then nothing is fetched) and can be strict about max_records (share_acquire_mode
-1). Sessions: coordinator/share_partition/sessions.py; who gets what: coordinator/share_partition/share_partition.py. Who is no member of the group is served
-like any other once the group's state is there, as with Kafka; before that the partition has UNKNOWN_SERVER_ERROR.
-The answer waits until there are min_bytes, or as much as max_records allow, for at most max_wait_ms; what is appended, released or over in
-time wakes it. Another request behind this one on its connection ends the wait, and so does the end of the session. Where acknowledgements
-must be synced first, nothing is waited for.
-An unknown topic has UNKNOWN_TOPIC_ID (Kafka stumbles over it in the request that begins a session). Partitions are answered in the order in
-which they had their turn.
+Versions: 1 and 2, flexible. From 2 on a request can renew locks (is_renew_ack: then nothing is fetched) and be strict about
+max_records (share_acquire_mode 1). Sessions are in coordinator/share_partition/sessions.py, acquisition is in share_partition.py there.
+As in Kafka, a client that is not a member of the group is served like a member once the state of the group exists. Before that the
+partition has UNKNOWN_SERVER_ERROR.
+The answer waits up to max_wait_ms for min_bytes, or for max_records. Appends, releases and expired locks end the wait, as do another
+request on the connection and the end of the session. If acknowledgements must be synced first, the answer does not wait for records.
+An unknown topic has UNKNOWN_TOPIC_ID (Kafka fails the request that opens the session). Partitions are answered in the order in which
+they are read.
 """
 
 from __future__ import annotations
