@@ -13,7 +13,7 @@ from click.shell_completion import CompletionItem
 
 from minibroker.cli.options import output_option
 from minibroker.cli.output import FORMATS, emit
-from minibroker.cli.printable import printable
+from minibroker.cli.streams import printable
 from minibroker.config import sources
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.config.broker_properties import BROKER_PROPERTIES, BROKER_SYNONYMS, LIKE_KAFKA

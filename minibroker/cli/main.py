@@ -20,8 +20,7 @@ import click
 
 import minibroker
 from minibroker.cli.lazy import LazyGroup
-from minibroker.cli.printable import printable
-from minibroker.cli.streams import words_of
+from minibroker.cli.streams import printable, words_of
 
 #: name -> (module, function, one line of help): help and completion need no import of a command
 COMMANDS: dict[str, tuple[str, str, str]] = {

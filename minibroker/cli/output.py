@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from minibroker.cli.printable import printable
+from minibroker.cli.streams import printable
 from minibroker.storage.partition_metadata import format_uuid
 
 FORMATS = ("table", "json", "jsonl", "yaml", "name")

@@ -3,6 +3,8 @@
 A shell may close a stream (`>&-`). The next file or socket would get its number, and Python replaces the stream by None.
 `open_streams` gives the number to /dev/null, opened for the other direction, so that using the stream fails. Every failure of stdin or
 stdout has the stream's name, for a message of one line.
+
+`printable` escapes control characters, which could move the cursor of a terminal or change its colours.
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 STDIN: Final = "stdin"
 STDOUT: Final = "stdout"
 FAILED: Final = 1
+#: C0 and C1 without tab and line feed, and DEL
+_ESCAPES: Final = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if code not in {0x09, 0x0A}}
 _FLAGS_OF_CLOSED: Final = (os.O_WRONLY, os.O_RDONLY, os.O_WRONLY)  #: of stdin, stdout and stderr; output to stderr is lost
 
 
@@ -97,3 +101,8 @@ def words_of(error: OSError) -> str:
 def drop_output() -> None:
     """Redirect stdout to /dev/null, with the content of its buffers."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
+def printable(text: str) -> str:
+    """Replace control characters by hexadecimal escapes."""
+    return text if text.isprintable() else text.translate(_ESCAPES)

@@ -47,7 +47,6 @@ def test_serve_pays_for_no_other_command() -> None:
     assert sorted(name for name in loaded if name.startswith("minibroker.cli.")) == [
         "minibroker.cli.lazy",
         "minibroker.cli.main",
-        "minibroker.cli.printable",
         "minibroker.cli.serve",
         "minibroker.cli.streams",
     ]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from minibroker.cli.printable import printable
+from minibroker.cli.streams import printable
 from tests.support.broker_process import BrokerProcess
 
 MINIBROKER = f"{sys.executable} -m minibroker"
