@@ -76,7 +76,7 @@ class Leadership:
             from minibroker.cluster.reassignments import Reassignments  # noqa: PLC0415  most clusters do not need it
 
             self.reassignments = Reassignments(self, cluster.clock)
-            self.lost_ends = LostEnds(cluster.truncate)
+            self.lost_ends = LostEnds(cluster.logs.truncate)
 
     # Look-ups
 
@@ -233,7 +233,7 @@ class Leadership:
 
     def bump_epoch(self, partition: Partition) -> int:
         """The same leader was elected anew; the new leader epoch."""
-        self._cluster.raise_leader_epochs([partition])
+        self._cluster.logs.raise_leader_epochs([partition])
         partition.wake()
         return partition.leader_epoch
 
@@ -275,7 +275,7 @@ class Leadership:
                 changed.append((partition, before, after))
                 if after.leader_id != before.leader_id:
                     led_anew.append(partition)
-        self._cluster.raise_leader_epochs(led_anew)
+        self._cluster.logs.raise_leader_epochs(led_anew)
         for partition, before, after in changed:
             self._standings[partition.topic_id][partition.index] = after
             if self.lost_ends is not None:

@@ -86,7 +86,7 @@ class Services:
         """The same parts for another of several brokers, which has its own configs, its own sessions and its own quotas."""
         other = copy(self)
         other.nodes = nodes
-        other.config = self.cluster.config_of(nodes.own.node_id)
+        other.config = self.cluster.configs.of_broker(nodes.own.node_id)
         other.fetch_sessions = None
         other.quotas = None
         other.follow_quotas()

@@ -45,7 +45,7 @@ def api_versions(ctx: RequestContext, request: schema.Request) -> schema.Respons
             for name, (lowest, highest) in SERVED.items()
             if lowest > 0 or ctx.api_version >= LEVEL_0_SINCE
         ],
-        finalized_features_epoch=ctx.cluster.metadata_offset,
+        finalized_features_epoch=ctx.cluster.metadata.last_offset,
         finalized_features=[
             schema.FinalizedFeature(name=name, max_version_level=levels[name], min_version_level=levels[name])
             for name in SERVED

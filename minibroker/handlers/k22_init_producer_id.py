@@ -32,7 +32,7 @@ def init_producer_id(ctx: RequestContext, request: schema.Request) -> schema.Res
         raise InvalidRequest("a producer id and its epoch come together")
     transactional_id = request.transactional_id
     if transactional_id is None:
-        return schema.Response(error_code=0, producer_id=ctx.cluster.allocate_producer_id(), producer_epoch=0)
+        return schema.Response(error_code=0, producer_id=ctx.cluster.metadata.allocate_producer_id(), producer_epoch=0)
     if not transactional_id:
         raise InvalidRequest("an empty transactional id")
 

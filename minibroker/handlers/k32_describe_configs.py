@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from minibroker.cluster.configs import other_config_entries as others
+from minibroker.cluster.configs.broker_entries import broker_entries, default_broker_entries
 from minibroker.cluster.configs.config_changes import check_config_count
-from minibroker.cluster.configs.config_entries import ConfigEntry, topic_entries
+from minibroker.cluster.configs.config_entries import ConfigEntry, client_metrics_entries, group_entries, logger_entries, topic_entries
 from minibroker.cluster.metadata.metadata_image import (
     ALL_BROKERS,
     BROKER_LOGGER_RESOURCE,
@@ -82,28 +82,25 @@ def _entries(ctx: RequestContext, resource: schema.Resource, keys: set[str]) -> 
 
 
 def _other_entries(ctx: RequestContext, resource_type: int, name: str) -> list[ConfigEntry]:
-
     if resource_type == GROUP_RESOURCE:
         if not name:
             raise InvalidRequest("Group name must not be empty")
-        return others.group_entries(ctx.broker.config, ctx.cluster.image.config_of(GROUP_RESOURCE, name))
+        return group_entries(ctx.broker.config, ctx.cluster.image.config_of(GROUP_RESOURCE, name))
     if resource_type == CLIENT_METRICS_RESOURCE:
         if not name:
             raise InvalidRequest("Client metrics subscription name must not be empty")
-        return others.client_metrics_entries(ctx.cluster.image.config_of(CLIENT_METRICS_RESOURCE, name))
+        return client_metrics_entries(ctx.cluster.image.config_of(CLIENT_METRICS_RESOURCE, name))
     if not name:
         raise InvalidRequest("Broker id must not be empty")
     _check_node_id(ctx, name)
-    return others.logger_entries()
+    return logger_entries()
 
 
 def _broker_entries(ctx: RequestContext, name: str, keys: set[str]) -> list[ConfigEntry]:
-    from minibroker.cluster.configs import broker_entries as brokers  # noqa: PLC0415  reads a table of all of Kafka's configs
-
     if name == ALL_BROKERS:
-        return brokers.default_broker_entries(ctx.broker.config, keys)
+        return default_broker_entries(ctx.broker.config, keys)
     _check_node_id(ctx, name, or_empty=" or empty string,")
-    return brokers.broker_entries(ctx.broker.config, keys)
+    return broker_entries(ctx.broker.config, keys)
 
 
 def _check_node_id(ctx: RequestContext, name: str, *, or_empty: str = "") -> None:

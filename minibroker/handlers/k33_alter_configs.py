@@ -6,7 +6,7 @@ Each resource is altered or refused on its own, whole; one that is named twice i
 
 from __future__ import annotations
 
-from minibroker.cluster.configs.config_changes import SET, Change, alter_each, check_config_count
+from minibroker.cluster.configs.config_changes import SET, ConfigChange, alter_each, check_config_count
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles
@@ -19,7 +19,7 @@ def alter_configs(ctx: RequestContext, request: schema.Request) -> schema.Respon
     for resource in request.resources:
         check_config_count(resource.configs)  # one of many configs is a piece of its own
     wanted = [
-        (resource.resource_type, resource.resource_name, [Change(config.name, SET, config.value) for config in resource.configs])
+        (resource.resource_type, resource.resource_name, [ConfigChange(config.name, SET, config.value) for config in resource.configs])
         for resource in request.resources
     ]
     refusals = alter_each(ctx.cluster, wanted, node_id=ctx.broker.nodes.own.node_id, is_full=True, validate_only=request.validate_only)

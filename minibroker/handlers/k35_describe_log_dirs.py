@@ -108,9 +108,9 @@ def _describe_copies(
     ctx: RequestContext, directory: LogDirectory, wanted: Wanted | None, results: dict[str, schema.TopicResult]
 ) -> Generator[None, None, None]:
     """Add the copies of partitions that move to a directory."""
-    keys = sorted(ctx.cluster.future_logs(directory))
+    keys = sorted(ctx.cluster.logs.future_logs(directory))
     for start in range(0, len(keys), _STEP):
-        copies = ctx.cluster.future_logs(directory)  # some may be done since the last pause
+        copies = ctx.cluster.logs.future_logs(directory)  # some may be done since the last pause
         for topic, index in keys[start : start + _STEP]:
             copy = copies.get((topic, index))
             if copy is not None and (wanted is None or index in wanted.get(topic, ())):

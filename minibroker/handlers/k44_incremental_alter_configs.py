@@ -7,7 +7,7 @@ A broker's loggers (8) take levels from then on, until it stops.
 
 from __future__ import annotations
 
-from minibroker.cluster.configs.config_changes import Change, alter_each, check_config_count
+from minibroker.cluster.configs.config_changes import ConfigChange, alter_each, check_config_count
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles
@@ -23,7 +23,7 @@ def incremental_alter_configs(ctx: RequestContext, request: schema.Request) -> s
         (
             resource.resource_type,
             resource.resource_name,
-            [Change(config.name, config.config_operation, config.value) for config in resource.configs],
+            [ConfigChange(config.name, config.config_operation, config.value) for config in resource.configs],
         )
         for resource in request.resources
     ]

@@ -27,7 +27,7 @@ def alter_client_quotas(ctx: RequestContext, request: schema.Request) -> schema.
     alterations = [Alteration(_entity(entry), [(op.key, None if op.remove else op.value) for op in entry.ops]) for entry in request.entries]
     records, outcomes = alter(ctx.cluster.image.kept, alterations)
     if not request.validate_only:
-        ctx.cluster.keep(records)
+        ctx.cluster.write_quotas_and_credentials(records)
     return schema.Response(entries=[_result(entity, error) for entity, error in outcomes])
 
 

@@ -24,7 +24,7 @@ def alter_user_scram_credentials(ctx: RequestContext, request: schema.Request) -
     changes: list[Deletion | Upsertion] = [Deletion(each.name, each.mechanism) for each in request.deletions]
     changes += [Upsertion(each.name, each.mechanism, each.iterations, each.salt, each.salted_password) for each in request.upsertions]
     records, outcomes = alter(ctx.cluster.image.kept, ctx.cluster.image.features, changes)
-    ctx.cluster.keep(records)
+    ctx.cluster.write_quotas_and_credentials(records)
     return schema.Response(results=[_result(user, error) for user, error in outcomes.items()])
 
 

@@ -30,7 +30,7 @@ def describe_quorum(ctx: RequestContext, request: schema.Request) -> schema.Resp
     asked = [(topic.topic_name, [partition.partition_index for partition in topic.partitions]) for topic in request.topics]
     if asked != [(METADATA_TOPIC, [METADATA_PARTITION])]:
         return _refused(request, UnknownTopicOrPartition())
-    log = ctx.cluster.metadata_log
+    log = ctx.cluster.metadata.log
     node_id = ctx.cluster.node.node_id
     voters = log.quorum.voters.voters if log.quorum.voters is not None else []
     now_ms = ctx.broker.clock.now_ms()

@@ -162,7 +162,7 @@ class Broker:
         if self._racks:
             self.config.static["broker.rack"] = self._racks[0]
         self._cluster = Cluster.open(self.config, self._files, clock, background)
-        self._cluster.on_all_offline = self._on_all_offline
+        self._cluster.logs.on_all_offline = self._on_all_offline
         services = Services(config=self.config, cluster=self._cluster, clock=clock, background=background, registry=self._make_registry())
         self._services = services
         all_services = [services]
@@ -217,7 +217,7 @@ class Broker:
         self.config.static["cluster.id"] = cluster.cluster_id
         self.config.set_dynamic({}, {})
         all_services = self._open(clock, background)
-        self.cluster.skip_producer_ids(cluster.image.next_producer_id)
+        self.cluster.metadata.skip_producer_ids(cluster.image.next_producer_id)
         all_services[0].coordinators.take_over(cluster.topics)
         for node, services in zip(self.nodes, all_services, strict=True):
             node.serve_from(services)

@@ -12,7 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from minibroker.cluster.new_topic import NewTopic
+from minibroker.cluster.cluster import NewTopic
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.dispatch.context import Services
 from minibroker.errors import ConfigurationError, KafkaError
@@ -185,7 +185,7 @@ class HostedBroker:
         broker, data = self._running()
         with one_line_error("snapshot"):
             if self.data_dir is not None:
-                broker.cluster.finish_opening()  # `restore` opens all logs: with their folders in the snapshot it finds them there
+                broker.cluster.logs.finish_opening()  # `restore` opens all logs: with their folders in the snapshot it finds them there
             return data.copy()
 
     def restore(self, snapshot: Snapshot) -> None:

@@ -46,7 +46,7 @@ def test_info_tells_what_is_there(tmp_path: Path) -> None:
     broker = BrokerInMemory(topics={"orders": 2}, folder=tmp_path / "data")
     broker.cluster.create_topic("configured", partition_count=1, configs={"retention.ms": "-1"})
     broker.append("orders", 1, records(10))
-    broker.cluster.allocate_producer_id()
+    broker.cluster.metadata.allocate_producer_id()
     size = broker.cluster.partition("orders", 1).log.size
     broker.cluster.close()
 
@@ -60,7 +60,7 @@ def test_info_tells_what_is_there(tmp_path: Path) -> None:
     assert (orders["name"], orders["partitions"], orders["bytes"], orders["is_internal"]) == ("orders", 2, size, False)
     assert orders["topic_id"] == format_uuid(broker.cluster.topics["orders"].topic_id)
     metadata = report["metadata"]
-    assert metadata["log_end_offset"] == broker.cluster.metadata_offset + 1
+    assert metadata["log_end_offset"] == broker.cluster.metadata.last_offset + 1
     assert (metadata["voters"], metadata["kraft_version"], metadata["next_producer_id"]) == ([1], 1, 1000)
     assert report["features"] == default_levels()
     text = run("info", broker.folder).stdout

@@ -114,7 +114,7 @@ def bury(cluster: Cluster) -> None:
                 partition.online_log._release("dead")
     for directory in cluster.log_directories:
         directory.release()
-    cluster._store.log.close()
+    cluster.metadata.log.close()
 
 
 def create(name: str, count: int, **configs: str) -> Step:
@@ -148,7 +148,7 @@ def produce(name: str, index: int, value: bytes) -> Step:
 def alter(name: str, key: str, value: str) -> Step:
     def step(cluster: Cluster, state: State) -> None:
         state[name][0][key] = value
-        cluster.alter_topic_config(name, dict(state[name][0]))
+        cluster.configs.alter_topic(name, dict(state[name][0]))
 
     return step
 

@@ -43,7 +43,7 @@ def busy_broker() -> BrokerInMemory:
     broker.cluster.create_topic("configured", configs={"retention.ms": "-1", "cleanup.policy": "compact"})
     broker.append("orders", 1, records(10))
     broker.append("a-b", 0, records(3))
-    broker.cluster.alter_topic_config("configured", {"cleanup.policy": "compact", "segment.bytes": "1000"})
+    broker.cluster.configs.alter_topic("configured", {"cleanup.policy": "compact", "segment.bytes": "1000"})
     run(broker.cluster.create_partitions_in_steps("a-b", 2))
     broker.cluster.delete_topic("gone")
     return broker
@@ -86,10 +86,10 @@ def test_an_orderly_stop_names_the_last_leader_where_replicas_are_eligible(level
     broker = BrokerInMemory(topics={"orders": 1})
     broker.cluster.image.features["eligible.leader.replicas.version"] = level
     partition = broker.cluster.partition("orders", 0)
-    broker.cluster._store.resign([partition])
+    broker.cluster.metadata.resign([partition])
     record = broker.cluster.image.partition_record(partition)
     assert (record.leader, list(record.isr), list(record.last_known_elr or [])) == (-1, [1], last_known)
-    broker.cluster._store.raise_leader_epochs([partition])
+    broker.cluster.metadata.raise_leader_epochs([partition])
     record = broker.cluster.image.partition_record(partition)
     assert (record.leader, list(record.isr), list(record.last_known_elr or [])) == (1, [1], [])
 
@@ -105,9 +105,9 @@ def test_an_orderly_stop_ends_all_leaderships_by_one_sync(tmp_path: Path) -> Non
     broker = BrokerInMemory(topics={"orders": 3}, folder=tmp_path, files=Counting())
     broker.clock.advance(1000)
     before, size = len(syncs), (tmp_path / "__cluster_metadata-0" / "00000000000000000000.log").stat().st_size
-    broker.cluster._store.resign(broker.cluster.topics["orders"].partitions)
+    broker.cluster.metadata.resign(broker.cluster.topics["orders"].partitions)
     assert len(syncs) == before + 1
-    broker.cluster._store.resign(broker.cluster.topics["orders"].partitions)
+    broker.cluster.metadata.resign(broker.cluster.topics["orders"].partitions)
     assert len(syncs) == before + 1
     assert size < (tmp_path / "__cluster_metadata-0" / "00000000000000000000.log").stat().st_size
 

@@ -88,7 +88,7 @@ def test_records_of_many_segments_are_lost() -> None:
 
 def test_a_producer_goes_on_with_what_the_leader_knows() -> None:
     nodes = three_nodes()
-    producer_id = nodes.broker.cluster.allocate_producer_id()
+    producer_id = nodes.broker.cluster.metadata.allocate_producer_id()
     write(nodes, 3, producer_id=producer_id, first=0)
     nodes.leadership.stop(3)
     write(nodes, 2, producer_id=producer_id, first=3)
@@ -133,7 +133,7 @@ def test_internal_topics_lose_nothing() -> None:
     nodes = three_nodes(like_kafka=True)
     nodes.broker.services.coordinators.groups.ensure_topic()
     partition = nodes.partition("__consumer_offsets")
-    nodes.broker.cluster.alter_topic_config("__consumer_offsets", UNCLEAN)
+    nodes.broker.cluster.configs.alter_topic("__consumer_offsets", UNCLEAN)
     first, *others = nodes.leadership.standing(partition).replicas
     nodes.leadership.stop(first)
     partition.append_own(bytearray(records(2)))

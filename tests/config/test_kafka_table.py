@@ -85,7 +85,7 @@ def test_only_what_changes_at_runtime_is_checked() -> None:
 def test_a_start_reads_no_table() -> None:
     code = "import minibroker.server.broker, minibroker.dispatch.registry as r, sys; list(r.load()); print(*sys.modules)"
     modules = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True).stdout.split()
-    assert "minibroker.handlers.k32_describe_configs" in modules
-    later = {"minibroker.config.kafka_table", "minibroker.cluster.configs.broker_entries", "minibroker.cluster.configs.broker_config_rules"}
+    assert "minibroker.dispatch.registry" in modules
+    later = {"minibroker.config.kafka_table", "minibroker.cluster.configs.broker_entries", "minibroker.cluster.configs.config_changes"}
     later |= {"minibroker.cluster.directories.replica_moves", "minibroker.log.copying"}
     assert not later & set(modules)

@@ -302,7 +302,7 @@ def test_an_address_that_makes_too_many_connections() -> None:
 
 def test_records_that_a_share_group_acquired_go_and_the_client_is_held_behind_them() -> None:
     broker = BrokerInMemory(topics={"orders": 1})
-    broker.cluster.own_configs.alter_group("readers", {"share.auto.offset.reset": "earliest"})
+    broker.cluster.configs.alter_group("readers", {"share.auto.offset.reset": "earliest"})
     broker.append("orders", 0, records(50))
     member = str(broker.cluster.topic("orders").topic_id)[:22]
     broker.ask(k10.Request(key_type=0, coordinator_keys=["readers"]))

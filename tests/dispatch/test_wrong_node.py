@@ -111,7 +111,7 @@ def test_a_produce_to_a_leader_that_was_moved_away(nodes: NodesInMemory) -> None
 
 
 def test_too_few_replicas_in_sync_for_who_asks_for_all(nodes: NodesInMemory) -> None:
-    nodes.broker.cluster.alter_topic_config("orders", {"min.insync.replicas": "2"})
+    nodes.broker.cluster.configs.alter_topic("orders", {"min.insync.replicas": "2"})
     leader, follower = nodes.leadership.of(nodes.partition("orders")).replicas
     nodes.leadership.stop(follower)
 
@@ -122,7 +122,7 @@ def test_too_few_replicas_in_sync_for_who_asks_for_all(nodes: NodesInMemory) -> 
 
 
 def test_all_replicas_are_enough_however_many_are_asked_for(nodes: NodesInMemory) -> None:
-    nodes.broker.cluster.alter_topic_config("orders", {"min.insync.replicas": "3"})
+    nodes.broker.cluster.configs.alter_topic("orders", {"min.insync.replicas": "3"})
     leader, follower = nodes.leadership.of(nodes.partition("orders")).replicas
 
     assert results(nodes.ask(produce(nodes, 0, acks=-1), at=leader))[0].error_code == 0
@@ -360,7 +360,7 @@ def test_each_broker_has_its_own_dynamic_configs_and_keeps_them(tmp_path: Path) 
         return result.error_code
 
     def in_force(nodes: NodesInMemory) -> list[int]:
-        return [nodes.broker.cluster.config_of(node_id).max_connections for node_id in (1, 2, 3)]
+        return [nodes.broker.cluster.configs.of_broker(node_id).max_connections for node_id in (1, 2, 3)]
 
     assert alter(3, "", "30") == 0
     assert alter(2, "2", "20") == 0

@@ -12,7 +12,7 @@ from tests.support.broker_in_memory import BrokerInMemory
 def broker_of_scenario() -> BrokerInMemory:
     """What each scenario begins with; the stored min.insync.replicas is what Kafka's formatting leaves."""
     broker = BrokerInMemory()
-    broker.cluster.alter_broker_config("", {"min.insync.replicas": "1"})
+    broker.cluster.configs.alter_broker("", {"min.insync.replicas": "1"})
     broker.cluster.create_topic("one", partition_count=1, configs={"retention.ms": "5000"})
     broker.cluster.create_topic("two", partition_count=2)
     return broker

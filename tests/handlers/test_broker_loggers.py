@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from minibroker.cluster.configs.broker_loggers import LAZY_ROOMS
+from minibroker.cluster.configs.broker_loggers import LAZY_PACKAGES
 from minibroker.schemas import k32_describe_configs as k32
 from minibroker.schemas import k33_alter_configs as k33
 from minibroker.schemas import k44_incremental_alter_configs as k44
@@ -126,6 +126,6 @@ def test_alter_configs_knows_no_loggers() -> None:
 def test_loggers_of_rooms_that_are_not_imported_yet() -> None:
     program = "import sys; from minibroker.cluster.configs import broker_loggers as b; print(*b.levels()); print(*sys.modules)"
     loggers, loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.splitlines()
-    assert set(LAZY_ROOMS) <= set(loggers.split())
-    assert not set(LAZY_ROOMS) & set(loaded.split())
-    assert all(importlib.util.find_spec(room) for room in LAZY_ROOMS)
+    assert set(LAZY_PACKAGES) <= set(loggers.split())
+    assert not set(LAZY_PACKAGES) & set(loaded.split())
+    assert all(importlib.util.find_spec(room) for room in LAZY_PACKAGES)

@@ -131,7 +131,7 @@ def test_an_unknown_topic_id(broker: BrokerInMemory) -> None:
 
 
 def test_an_exact_duplicate_has_its_first_offset_and_a_gap_is_refused(broker: BrokerInMemory) -> None:
-    producer_id = broker.cluster.allocate_producer_id()
+    producer_id = broker.cluster.metadata.allocate_producer_id()
     batch = records(2, producer_id=producer_id, producer_epoch=0, base_sequence=0)
     assert [produce(broker, request(batch)).base_offset for _ in range(2)] == [0, 0]
     gap = records(1, producer_id=producer_id, producer_epoch=0, base_sequence=5)
@@ -141,7 +141,7 @@ def test_an_exact_duplicate_has_its_first_offset_and_a_gap_is_refused(broker: Br
 
 def test_a_producer_id_that_was_never_given_out_is_refused(broker: BrokerInMemory) -> None:
     """Apache Kafka 4.3.1 takes any id; here InitProducerId is the only source of them."""
-    made_up = broker.cluster.allocate_producer_id() + 1_000_000
+    made_up = broker.cluster.metadata.allocate_producer_id() + 1_000_000
     answer = produce(broker, request(records(2, producer_id=made_up, producer_epoch=0, base_sequence=0)))
     assert (answer.error_code, answer.base_offset) == (UnknownProducerId.code, -1)
     assert answer.error_message == f"producer id {made_up} was never given out by this cluster"

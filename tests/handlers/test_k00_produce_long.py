@@ -64,7 +64,7 @@ def code_of(error: type[KafkaError]) -> int:
 @pytest.mark.parametrize("kind", list(Compression))
 @pytest.mark.parametrize("config", [{}, {"compression.type": "gzip"}, {"message.timestamp.type": "LogAppendTime"}], ids=str)
 def test_others_are_served_meanwhile(broker: BrokerInMemory, turns: SliceTurns, kind: Compression, config: dict[str, str]) -> None:
-    broker.cluster.alter_topic_config("orders", config)
+    broker.cluster.configs.alter_topic("orders", config)
     pending = begin(broker, request((0, long_batch(broker, compression=kind))))
     assert not pending.is_done
     broker.append("orders", 0, long_batch(broker, 1))
@@ -129,7 +129,7 @@ def test_a_topic_that_is_deleted_meanwhile(broker: BrokerInMemory, turns: SliceT
 
 
 def test_a_refusal_names_records(broker: BrokerInMemory, turns: SliceTurns) -> None:
-    broker.cluster.alter_topic_config("orders", {"cleanup.policy": "compact"})
+    broker.cluster.configs.alter_topic("orders", {"cleanup.policy": "compact"})
     records = [Record(0, broker.clock.now_ms(), None if index == LONG - 1 else b"k", None) for index in range(LONG)]
     pending = begin(broker, request((0, bytes(build_batch(records, compression=Compression.ZSTD)))))
     turns.until_done(pending)

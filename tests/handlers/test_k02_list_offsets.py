@@ -100,7 +100,7 @@ class TestIsolation:
 
     def begin(self, broker: BrokerInMemory, seconds: int) -> int:
         """A producer whose transaction begins with the next record."""
-        producer_id = broker.cluster.allocate_producer_id()
+        producer_id = broker.cluster.metadata.allocate_producer_id()
         self.append(broker, seconds, producer_id=producer_id, producer_epoch=0, base_sequence=0, is_transactional=True)
         return producer_id
 
@@ -139,7 +139,7 @@ def test_a_new_leader_does_not_know_what_was_read(broker: BrokerInMemory) -> Non
     partition = broker.cluster.partition("orders", 0)
     broker.hold_high_watermark("orders", 0)
     broker.append("orders", 0, records(1, timestamp=START_MS + 20_000))
-    broker.cluster.raise_leader_epochs([partition])
+    broker.cluster.logs.raise_leader_epochs([partition])
     for timestamp in (-1, START_MS + 15_000):
         assert ask(broker, request(timestamp)).error_code == OffsetNotAvailable.code
         assert ask(broker, request(timestamp), 4).error_code == LeaderNotAvailable.code

@@ -44,7 +44,7 @@ def test_features_are_told_as_kafka_tells_them(broker: BrokerInMemory, version: 
         (response.finalized_features, kafka.finalized_features),
     ):
         assert sorted(told, key=by_name) == sorted(all_of_kafka, key=by_name)
-    assert response.finalized_features_epoch == broker.cluster.metadata_offset
+    assert response.finalized_features_epoch == broker.cluster.metadata.last_offset
 
 
 def test_an_older_cluster_tells_its_own_levels(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,13 +38,13 @@ def test_a_topic_is_ready_when_the_answer_comes() -> None:
 
 def test_validate_only_leaves_nothing_behind() -> None:
     broker = BrokerInMemory()
-    before = sorted(broker.folder.iterdir()), broker.cluster.metadata_offset
+    before = sorted(broker.folder.iterdir()), broker.cluster.metadata.last_offset
 
     (answer,) = broker.ask(request("orders", count=3, validate_only=True)).topics
 
     assert (answer.error_code, answer.num_partitions) == (0, 3)
     assert broker.cluster.topics == {}
-    assert (sorted(broker.folder.iterdir()), broker.cluster.metadata_offset) == before
+    assert (sorted(broker.folder.iterdir()), broker.cluster.metadata.last_offset) == before
 
 
 def test_one_refused_topic_does_not_stop_the_others() -> None:
@@ -100,7 +100,7 @@ def test_nothing_is_created_when_the_metadata_log_cannot_be_written(monkeypatch:
     def fail(*_: object) -> int:
         raise KafkaStorageError("no room")
 
-    monkeypatch.setattr(broker.cluster._store.log, "append_all", fail)
+    monkeypatch.setattr(broker.cluster.metadata.log, "append_all", fail)
 
     assert broker.ask(request("orders")).topics[0].error_code == KafkaStorageError.code
     assert broker.cluster.topics == {}

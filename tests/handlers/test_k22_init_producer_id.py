@@ -50,7 +50,7 @@ def test_clients_get_the_bytes_that_kafka_sent(name: str) -> None:
         broker = broker_that_knows(broker, [before])
     else:
         for _ in range(answer.producer_id):
-            broker.cluster.allocate_producer_id()
+            broker.cluster.metadata.allocate_producer_id()
 
     assert serve(broker, request) == kafka_answer(request)
 

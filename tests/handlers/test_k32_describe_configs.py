@@ -23,7 +23,7 @@ def test_answers_as_apache_kafka_does() -> None:
 
 def test_a_topic_without_overrides_looks_as_on_apache_kafka() -> None:
     broker = BrokerInMemory(topics={"orders": 1})
-    broker.cluster.alter_broker_config("", {"min.insync.replicas": "1"})  # Kafka's formatting stores it
+    broker.cluster.configs.alter_broker("", {"min.insync.replicas": "1"})  # Kafka's formatting stores it
 
     configs = describe(broker, TOPIC, "orders")
 

@@ -59,7 +59,7 @@ def test_every_version_has_frames() -> None:
 
 def test_the_copy_is_listed_as_a_future_log_until_it_takes_the_place(tmp_path: Path) -> None:
     broker, paths = broker_of(tmp_path, replica_alter_log_dirs_io_max_bytes_per_second="100")
-    broker.cluster.alter_topic_config("golden", {"segment.bytes": "150"})
+    broker.cluster.configs.alter_topic("golden", {"segment.bytes": "150"})
     for _ in range(6):
         broker.append("golden", 0, records(3))
     size = broker.cluster.partition("golden", 0).log.size
@@ -87,7 +87,7 @@ def test_many_partitions_are_begun_in_slices(tmp_path: Path) -> None:
     broker.services.slices.now_s = lambda: float(next(now))  # each look at the clock ends a slice
     pending = broker.begin(request([(paths[1], [("many", list(range(40)))])], paths))
     assert not pending.is_done
-    begun = len(broker.cluster.future_logs(broker.cluster.log_directories[1]))
+    begun = len(broker.cluster.logs.future_logs(broker.cluster.log_directories[1]))
     assert 0 < begun < 20
     broker.clock.advance(1_000)
     assert codes(pending.answer()) == {"many": {str(index): 0 for index in range(40)}}

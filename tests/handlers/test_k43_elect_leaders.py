@@ -45,11 +45,11 @@ def test_clients_get_the_bytes_that_kafka_sent(name: str) -> None:
 @pytest.mark.parametrize("kind", [PREFERRED, UNCLEAN])
 def test_this_node_leads_already(kind: int, version: int) -> None:
     broker = BrokerInMemory(topics={"t": 2, "u": 1})
-    end = broker.cluster.metadata_offset
+    end = broker.cluster.metadata.last_offset
     assert ask(broker, kind, {"t": [1, 1], "u": []}, version=version) == (0, {"t": [(1, *NOT_NEEDED), (1, *NOT_NEEDED)], "u": []})
     assert ask(broker, kind, None, version=version) == (0, {"t": [], "u": []})
     assert ask(broker, kind, {}, version=version) == (0, {})
-    assert broker.cluster.metadata_offset == end
+    assert broker.cluster.metadata.last_offset == end
 
 
 def test_what_is_not_there() -> None:

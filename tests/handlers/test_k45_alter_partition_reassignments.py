@@ -33,7 +33,7 @@ def test_clients_get_the_bytes_that_kafka_sent(name: str) -> None:
 @pytest.mark.parametrize("allow", [True, False])
 def test_replicas_must_be_this_node_once(allow: bool) -> None:
     broker = BrokerInMemory(topics={"t": 2})
-    end = broker.cluster.metadata_offset
+    end = broker.cluster.metadata.last_offset
     empty, other = "includes an empty replica list.", "includes broker 2, but no such broker is registered."
     for index, replicas, message in (
         (0, [], empty),
@@ -43,7 +43,7 @@ def test_replicas_must_be_this_node_once(allow: bool) -> None:
     ):
         assert ask(broker, "t", (index, replicas), allow=allow) == [(index, 39, f"The manual partition assignment {message}")]
     assert ask(broker, "t", (0, [1]), (0, [1]), (1, None), allow=allow) == [(0, 0, None), (0, 0, None), (1, 85, None)]
-    assert broker.cluster.metadata_offset == end
+    assert broker.cluster.metadata.last_offset == end
 
 
 def test_what_is_not_there() -> None:

@@ -67,10 +67,10 @@ def test_records_are_kafkas() -> None:
 def test_nothing_is_written_that_changes_nothing(validate_only: bool) -> None:
     broker = BrokerInMemory()
     alter(broker, entry(USER, (PRODUCE, 1)))
-    end = broker.cluster.metadata_offset
+    end = broker.cluster.metadata.last_offset
     asked = [entry(USER, (PRODUCE, 1), (CONSUME, None))] + ([entry(ADDRESS, (CONNECT, 9))] if validate_only else [entry(ADDRESS)])
     assert alter(broker, *asked, validate_only=validate_only) == [(USER, 0, None), (ADDRESS, 0, None)]
-    assert broker.cluster.metadata_offset == end
+    assert broker.cluster.metadata.last_offset == end
 
 
 REFUSED = [

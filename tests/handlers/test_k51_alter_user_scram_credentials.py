@@ -92,14 +92,14 @@ def test_refused_and_the_others_not() -> None:
 def test_a_user_who_is_there_twice() -> None:
     broker = BrokerInMemory()
     alter(broker, [upsertion("a"), upsertion("b", SHA_512)])
-    end = broker.cluster.metadata_offset
+    end = broker.cluster.metadata.last_offset
     assert alter(broker, [upsertion("a"), upsertion("a", SHA_512)]) == {"a": TWICE}
     assert alter(broker, [upsertion("a"), upsertion("a", SHA_512), upsertion("a")]) == {"a": TWICE}
     assert alter(broker, [upsertion("a")], [("a", SHA_256)]) == {"a": TWICE}
     assert alter(broker, (), [("b", SHA_512), ("b", SHA_512)]) == {"b": TWICE}
     assert alter(broker, [upsertion("b", SHA_512)], [("b", SHA_256)]) == {"b": ABSENT}
     assert alter(broker, [upsertion("a", SHA_256, 5), upsertion("a", SHA_512)]) == {"a": FEW}
-    assert broker.cluster.metadata_offset == end
+    assert broker.cluster.metadata.last_offset == end
 
 
 def test_a_metadata_version_before_scram() -> None:

@@ -27,7 +27,7 @@ def like(monkeypatch: pytest.MonkeyPatch, response: Golden) -> BrokerInMemory:
     if partition.error_code:
         return broker
     voter = partition.current_voters[0]
-    log = broker.cluster.metadata_log
+    log = broker.cluster.metadata.log
     log.log_end_offset, log.leader_epoch = partition.high_watermark, partition.leader_epoch
     quorum = quorum_of(1, voter.replica_directory_id)
     assert quorum.voters is not None
@@ -61,7 +61,7 @@ def test_this_node_leads_and_has_everything(version: int) -> None:
     (partition,) = ask(broker, (METADATA, [0]), version=version).topics[0].partitions
     (voter,) = partition.current_voters
     assert (partition.error_code, partition.leader_id, partition.leader_epoch, partition.observers) == (0, 1, 1, [])
-    assert partition.high_watermark == voter.log_end_offset == broker.cluster.metadata_offset + 1
+    assert partition.high_watermark == voter.log_end_offset == broker.cluster.metadata.last_offset + 1
     assert voter.last_fetch_timestamp == voter.last_caught_up_timestamp == (broker.clock.now_ms() if version else -1)
 
 
@@ -81,7 +81,7 @@ def test_the_voter_is_the_directory() -> None:
 
 def test_voters_that_the_log_does_not_name() -> None:
     broker = BrokerInMemory()
-    broker.cluster.metadata_log.quorum = Quorum(leader_voters=frozenset({1}))
+    broker.cluster.metadata.log.quorum = Quorum(leader_voters=frozenset({1}))
     answer = ask(broker, (METADATA, [0]))
     assert answer.topics[0].partitions[0].current_voters[0].replica_directory_id == NIL_UUID
     assert answer.nodes == [schema.Node(node_id=1, listeners=[])]

@@ -128,10 +128,10 @@ def test_an_older_log_is_raised() -> None:
     broker = BrokerInMemory()
     for name, level in ((METADATA, 7), (TRANSACTION, 0)):
         broker.cluster.image.apply(FeatureLevelRecord(name=name, feature_level=level))
-    broker.cluster.metadata_log.metadata_version = 7
+    broker.cluster.metadata.log.metadata_version = 7
     broker.cluster.create_topic("old")
     assert ask(broker, (METADATA, 30, UPGRADE), (TRANSACTION, 2, UPGRADE)) == (0, None)
-    assert broker.cluster.metadata_log.metadata_version == 30
+    assert broker.cluster.metadata.log.metadata_version == 30
     broker.cluster.create_topic("new")
     broker = broker.restart(clean=False)
     assert finalized(broker) == default_levels() | {KRAFT: 1}
@@ -141,11 +141,11 @@ def test_an_older_log_is_raised() -> None:
 @pytest.mark.parametrize("version", [1, 2])
 def test_a_dry_run_changes_nothing(version: int) -> None:
     broker = BrokerInMemory()
-    end = broker.cluster.metadata_offset
+    end = broker.cluster.metadata.last_offset
     for update in ((TRANSACTION, 1, SAFE), (TRANSACTION, 0, UNSAFE), (METADATA, 30, SAFE), (METADATA, 30, UPGRADE)):
         assert ask(broker, update, version=version, validate_only=True) == (0, None)
     assert ask(broker, version=version) == (0, None)
-    assert broker.cluster.metadata_offset == end
+    assert broker.cluster.metadata.last_offset == end
     assert finalized(broker) == default_levels() | {KRAFT: 1}
 
 
@@ -198,10 +198,10 @@ def test_the_features_of_a_release() -> None:
     """As `kafka-features upgrade --release-version 4.3` asks for them."""
     broker = BrokerInMemory()
     wanted = default_levels() | {KRAFT: 1}
-    end = broker.cluster.metadata_offset
+    end = broker.cluster.metadata.last_offset
     for kind in (UPGRADE, SAFE):
         assert ask(broker, *((name, level, kind) for name, level in wanted.items())) == (0, None)
-    assert (finalized(broker), broker.cluster.metadata_offset) == (wanted, end)
+    assert (finalized(broker), broker.cluster.metadata.last_offset) == (wanted, end)
     older = [(METADATA, 25, SAFE), (ELIGIBLE, 0, SAFE), (KRAFT, 1, SAFE)]
     refused = f"{FAILED}Unsupported metadata.version downgrade from 30 to 25. {REFUSING}"
     assert ask(broker, *older) == (95, refused)
@@ -223,7 +223,7 @@ def test_eligible_leader_replicas_need_a_metadata_version() -> None:
 
 def written_since(broker: BrokerInMemory, offset: int) -> list[Any]:
     """The records of the metadata log, of control records their keys."""
-    data = Path(f"{broker.cluster.metadata_log.folder}/00000000000000000000.log").read_bytes()
+    data = Path(f"{broker.cluster.metadata.log.folder}/00000000000000000000.log").read_bytes()
     found = [(batch, record) for batch in split_batches(data) for record in decode_records(batch) if record.offset >= offset]
     return [record.key if batch.is_control else decode_frame(record.value or b"") for batch, record in found]
 
@@ -237,17 +237,17 @@ def test_eligible_leader_replicas_make_one_minimum_of_replicas_in_sync() -> None
         return ConfigRecord(resource_type=4, resource_name=name, name="min.insync.replicas", value=value)
 
     assert minimum("", "1") in written_since(broker, 0)
-    end = broker.cluster.metadata_offset + 1
+    end = broker.cluster.metadata.last_offset + 1
     assert ask(broker, (ELIGIBLE, 0, SAFE)) == (0, None)
     assert broker.cluster.config.dynamic_default == {"min.insync.replicas": "1"}
-    broker.cluster.alter_broker_config("1", {"min.insync.replicas": "1"})
-    broker.cluster.alter_broker_config("", {})
+    broker.cluster.configs.alter_broker("1", {"min.insync.replicas": "1"})
+    broker.cluster.configs.alter_broker("", {})
     assert written_since(broker, end) == [feature(feature_level=0), minimum("1", "1"), minimum("", None)]
-    end = broker.cluster.metadata_offset + 1
+    end = broker.cluster.metadata.last_offset + 1
     assert ask(broker, (ELIGIBLE, 1, UPGRADE)) == (0, None)
     assert written_since(broker, end) == [minimum("", "1"), minimum("1", None), feature(feature_level=1)]
     assert (broker.cluster.config.dynamic_default, broker.cluster.config.dynamic_broker) == ({"min.insync.replicas": "1"}, {})
-    end = broker.cluster.metadata_offset + 1
+    end = broker.cluster.metadata.last_offset + 1
     assert ask(broker, (ELIGIBLE, 0, UNSAFE)) == ask(broker, (ELIGIBLE, 1, UPGRADE)) == (0, None)
     assert written_since(broker, end) == [feature(feature_level=0), feature(feature_level=1)]
     again = broker.restart(clean=False)
@@ -272,7 +272,7 @@ def test_voters_go_into_the_log(leads: bool, tmp_path: Path) -> None:
     for update in ((KRAFT, 0, SAFE), (KRAFT, 0, UPGRADE), (KRAFT, 1, UPGRADE)):
         assert ask(broker, update, validate_only=True) == (0, None)
     assert ask(broker, (KRAFT, 1, SAFE))[1] == f"{FAILED}Invalid update version 1 for feature {KRAFT}. Can't downgrade to a newer version."
-    end = broker.cluster.metadata_offset + 1
+    end = broker.cluster.metadata.last_offset + 1
     assert ask(broker, (KRAFT, 1, UPGRADE)) == (0, None)
     controls = [control_key(ControlType.KRAFT_VERSION), control_key(ControlType.KRAFT_VOTERS)]
     assert written_since(broker, end) == ([] if leads else [control_key(ControlType.LEADER_CHANGE)]) + controls
@@ -283,7 +283,7 @@ def test_voters_go_into_the_log(leads: bool, tmp_path: Path) -> None:
         assert ask(broker, (KRAFT, 0, UNSAFE))[0] == 95
         broker = broker.restart(clean=False)
         assert set(broker.cluster.topics) == {"behind"}
-    assert broker.cluster.metadata_log.quorum.voter_ids == {1}
+    assert broker.cluster.metadata.log.quorum.voter_ids == {1}
 
 
 def test_voters_that_cannot_be_written_stay_in_the_configuration(tmp_path: Path) -> None:

@@ -221,7 +221,7 @@ def test_a_group_may_have_its_own_times() -> None:
     broker = broker_with_consumers()
     own = {"consumer.heartbeat.interval.ms": "3000", "consumer.session.timeout.ms": "50000"}
     assert join(broker, "a").heartbeat_interval_ms == 1_000
-    broker.cluster.own_configs.alter_group("readers", own)
+    broker.cluster.configs.alter_group("readers", own)
     assert beat(broker, "a", 2).heartbeat_interval_ms == 3_000
     broker.clock.advance(49_999)
     assert beat(broker, "a", 2).error_code == 0

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from minibroker.cluster.metadata.metadata_image import partition_records
 from minibroker.cluster.metadata.operation import STEP_RECORDS, run
-from minibroker.cluster.new_topic import partition_records
 from minibroker.errors import NONE, InvalidPartitions, InvalidTopicException, TopicAlreadyExists, UnknownTopicOrPartition
 from minibroker.records.record import encode_record
 from minibroker.schemas import k19_create_topics as k19

@@ -41,11 +41,11 @@ class Broker:
         log = self.memory.cluster.partition("orders", 0).log
         self.batch_count = segment_count * batches_a_segment
         size = len(records(1))
-        self.memory.cluster.alter_topic_config("orders", {"segment.bytes": str(size * batches_a_segment), "index.interval.bytes": "1"})
+        self.memory.cluster.configs.alter_topic("orders", {"segment.bytes": str(size * batches_a_segment), "index.interval.bytes": "1"})
         for number in range(self.batch_count):
             self.memory.append("orders", 0, records(1, timestamp=self.first_ms + number * STEP_MS))
         assert log.segment_count == segment_count
-        self.memory.cluster.alter_topic_config("orders", {})
+        self.memory.cluster.configs.alter_topic("orders", {})
         self.end_offset = log.log_end_offset
 
     def dispatch(self, frame: memoryview) -> Work:

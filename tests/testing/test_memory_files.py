@@ -164,12 +164,12 @@ def test_a_whole_broker_in_memory_survives_its_death(tmp_path: Path) -> None:
     folder = tmp_path / "not-there"
     settings = {"log.segment.bytes": "1000", "log.cleaner.min.cleanable.ratio": "0.01"}
     broker = BrokerInMemory({"orders": 2, "gone": 1}, settings, folder=folder, files=files)
-    broker.cluster.alter_topic_config("orders", {"cleanup.policy": "compact"})
+    broker.cluster.configs.alter_topic("orders", {"cleanup.policy": "compact"})
     for _ in range(5):
         for first in range(0, 60, 20):
             broker.append("orders", 0, records(20, first=first))
     broker.cluster.delete_topic("gone")
-    broker.cluster.compact("orders")
+    broker.cluster.logs.cleaner.compact([broker.cluster.partition("orders", 0).log])
     log = broker.cluster.partition("orders", 0).log
     assert sorted(files.names(f"{folder}/orders-0")) != []
     end = log.log_end_offset

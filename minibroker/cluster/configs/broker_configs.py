@@ -1,72 +1,85 @@
-"""The dynamic configs of brokers: in the metadata log and in force together.
+"""The dynamic configs of brokers: stored in the metadata log and put in force together.
 
-Those of a broker, by its id, go before those of all brokers. What a start found stored and could not put in force, for it is not valid
-here, stays stored and out of force until somebody says it otherwise.
+Configs of one broker, by its id, override those of all brokers. A stored config that is not valid here stays stored when the broker starts,
+and has no effect until a client changes it.
 
-Where several brokers are shown each has its own: what it tells of itself, and what it asks of its requests and connections. Logs, groups
-and transactions are those of the configured broker, and follow its configs.
+Each simulated broker has its own configs, for what it reports and for its requests and connections. Logs, groups and transactions follow
+those of the configured broker.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import NoReturn
 
 from minibroker.cluster.metadata.metadata_image import ALL_BROKERS, BROKER_RESOURCE
 from minibroker.cluster.metadata.metadata_store import MetadataStore
 from minibroker.cluster.node import Node
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.config.listeners import Listener
+from minibroker.errors import InvalidConfig
+
+_CLEANER_THREADS = "log.cleaner.threads"
+_THREADS = (
+    "background.threads",
+    "num.io.threads",
+    "num.network.threads",
+    "num.recovery.threads.per.data.dir",
+    "num.replica.fetchers",
+    _CLEANER_THREADS,
+)
 
 
 class BrokerConfigs:
-    """Of one cluster: what is said to the configs of its brokers from behind the start."""
+    """The BrokerConfig of each broker that clients see."""
 
     def __init__(self, config: BrokerConfig, store: MetadataStore) -> None:
         self._store = store
         self._of = {config.node_id: config}  #: by node id, the configured one first
 
     def of(self, node_id: int) -> BrokerConfig:
-        """Of one broker; KeyError where there is none of that id."""
+        """Return the configs of one broker, or raise KeyError."""
         return self._of[node_id]
 
     def load(self) -> None:
-        """Put in force what was stored, as far as it can be."""
+        """Put stored configs in force, except invalid ones."""
         for config in self._of.values():
             config.set_stored(*self._stored(config))
 
     def add(self, node: Node) -> None:
-        """Another broker that clients see, with the static configs of the configured one, but for who and where it is."""
+        """Add a broker with the static configs of the configured one, except its id, rack and listeners."""
         static = next(iter(self._of.values())).static
         own = {"node.id": str(node.node_id), "broker.id": str(node.node_id), "listeners": _text(node.wanted)}
         own |= {"broker.rack": node.rack} if node.rack is not None else {}
         own |= {"advertised.listeners": _text(node.given)} if node.given else {}
         config = BrokerConfig({**static, **own})
-        if any(self._stored(config)):  # else it is as it was made, and each reset of a broker under test makes it anew
+        if any(self._stored(config)):  # saves time: each reset of a broker under test creates the others again
             config.set_stored(*self._stored(config))
         self._of[node.node_id] = config
 
     def _stored(self, config: BrokerConfig) -> tuple[Mapping[str, str], Mapping[str, str]]:
-        """For all brokers, and for this one."""
+        """Return the stored overrides for all brokers, and those for this one."""
         image = self._store.image
         return image.config_of(BROKER_RESOURCE, ALL_BROKERS), image.config_of(BROKER_RESOURCE, str(config.node_id))
 
     def alter(self, name: str, overrides: Mapping[str, str], *, validate_only: bool = False) -> bool:
-        """Replace those of a broker (its id) or of all brokers (""); return whether that was done. The caller checks what may change.
+        """Replace the dynamic configs of a broker (its id) or of all brokers (""). The caller checks which of them may change.
+
+        Returns:
+            Whether something was changed: not with `validate_only`.
 
         Raises:
-            InvalidConfig: a value is not valid; nothing was changed.
-            KafkaStorageError: the metadata log cannot be written; nothing was changed.
+            InvalidConfig: A value is not valid. Nothing was changed.
+            KafkaStorageError: The metadata log cannot be written. Nothing was changed.
         """
-        from minibroker.cluster.configs.broker_config_rules import check_thread_counts, thread_counts  # noqa: PLC0415  reads a large table
-
         configs = list(self._of.values()) if name == ALL_BROKERS else [self._of[int(name)]]
         before = [(config, config.dynamic_default, config.dynamic_broker) for config in configs]
         is_done = False
         try:
             for config in configs:
-                threads = thread_counts(config)
+                threads = _thread_counts(config)
                 self._set(config, name, overrides)
-                check_thread_counts(threads, thread_counts(config))
+                _check_thread_counts(threads, _thread_counts(config))
             if not validate_only:
                 self._store.commit_config(BROKER_RESOURCE, name, overrides)
                 is_done = True
@@ -88,3 +101,29 @@ class BrokerConfigs:
 
 def _text(listeners: Iterable[Listener]) -> str:
     return ",".join(map(str, listeners))
+
+
+def _thread_counts(config: BrokerConfig) -> dict[str, int]:
+    counts = {name: config.value(name) for name in _THREADS}
+    return {name: count for name, count in counts.items() if isinstance(count, int)}
+
+
+def _check_thread_counts(before: Mapping[str, int], after: Mapping[str, int]) -> None:
+    """Raise InvalidConfig if a number of threads is more than doubled or halved by one change (Kafka's DynamicThreadPool)."""
+    for name, count in after.items():
+        current = before[name]
+        if name == _CLEANER_THREADS and count < 1:
+            refuse_dynamic("Log cleaner threads should be at least 1")
+        if current // 2 <= count <= current * 2:
+            continue
+        if name == _CLEANER_THREADS:
+            way = "increased to more than double" if count > current else "reduced to less than half"
+            refuse_dynamic(f"Log cleaner threads cannot be {way} the current value {current}")
+        limit = "should not be greater than double" if count > current else "should be at least half"
+        refuse_dynamic(f"Dynamic thread count update validation failed for {name}={count}, value {limit} the current value {current}")
+
+
+def refuse_dynamic(problem: str) -> NoReturn:
+    """Raise InvalidConfig with the message that Kafka makes of a ConfigException in a ConfigException."""
+    exception = f"org.apache.kafka.common.config.ConfigException: {problem}"
+    raise InvalidConfig(f"Invalid value {exception} for configuration Invalid dynamic configuration")

@@ -1,7 +1,7 @@
-"""Configs of a broker as DescribeConfigs shows them: all of Kafka's, those of minibroker, and what was set that neither knows.
+"""Configs of a broker as DescribeConfigs reports them: all of Kafka's, minibroker's, and unknown names that were set.
 
-Rules are ConfigHelper's of Apache Kafka 4.3.1. A config that has no effect here has Kafka's default, unless the properties file or a change
-sets it. The value of a password, and of a name that is not known, is never shown.
+Rules are ConfigHelper's of Apache Kafka 4.3.1. A config that has no effect here has Kafka's default, unless the properties file or a client
+sets it. The values of passwords and of unknown names are never reported.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from minibroker.errors import InvalidConfig
 
 
 def broker_entries(config: BrokerConfig, wanted: Collection[str] = ()) -> list[ConfigEntry]:
-    """The configs of this broker, by name; `wanted` empty: all of them."""
+    """Return the configs of this broker, by name: those in `wanted`, or all if that is empty."""
     names = BROKER_PROPERTIES.keys() | kafka_names() | config.unknown.keys() | config.dynamic_default.keys() | config.dynamic_broker.keys()
     entries = [_entry(config, name) for name in sorted(names.intersection(wanted) if wanted else names)]
     return [entry for entry in entries if entry.prop.name not in DYNAMIC_ONLY or entry.source != SOURCE_DEFAULT]
 
 
 def default_broker_entries(config: BrokerConfig, wanted: Collection[str] = ()) -> list[ConfigEntry]:
-    """What is stored for all brokers, by name."""
+    """Return the configs that are stored for all brokers, by name."""
     entries = []
     for name, text in sorted(config.dynamic_default.items()):
         if wanted and name not in wanted:
@@ -56,12 +56,12 @@ def _value(config: BrokerConfig, prop: Property) -> str | None:
     text = next((layer[prop.name] for layer, _ in _layers(config) if prop.name in layer), prop.default)
     try:
         return format_value(prop.parse(text))
-    except InvalidConfig:  # of the properties file: a config without effect never fails a start
+    except InvalidConfig:  # in the properties file: a config without effect does not fail a start
         return text
 
 
 def _synonyms(config: BrokerConfig, prop: Property) -> list[ConfigSynonym]:
-    """Every place that sets a config, the one in force first."""
+    """Return all places that set a config, the one in force first."""
     if prop.name in BROKER_PROPERTIES:
         return broker_synonyms(config, prop.name)
     behind = base_name(prop.name)
@@ -79,7 +79,7 @@ def _synonyms(config: BrokerConfig, prop: Property) -> list[ConfigSynonym]:
 
 
 def _layers(config: BrokerConfig) -> tuple[tuple[Mapping[str, str], int], ...]:
-    """Texts of configs that have no effect here, strongest first."""
+    """Return the texts of configs that have no effect here, strongest first."""
     return (
         (config.dynamic_broker, SOURCE_DYNAMIC_BROKER),
         (config.dynamic_default, SOURCE_DYNAMIC_DEFAULT_BROKER),

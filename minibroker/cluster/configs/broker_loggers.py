@@ -1,7 +1,7 @@
-"""Levels of the broker's loggers, as DescribeConfigs and IncrementalAlterConfigs of the resource BROKER_LOGGER show and change them.
+"""Levels of the broker's loggers, which DescribeConfigs and IncrementalAlterConfigs read and change as the resource BROKER_LOGGER.
 
 A logger is a Python logger of this process: `root`, `minibroker`, a package, a module such as `minibroker.server.connection`, a library's.
-Levels have Kafka's names. A change holds until the broker stops; nothing is stored, as in Apache Kafka (RuntimeLoggerManager).
+Levels have Kafka's names. A change lasts until the broker stops and is not stored, as in Apache Kafka (RuntimeLoggerManager).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 from minibroker.errors import InvalidConfig, InvalidRequest
 
 ROOT: Final = "root"
-TRACE: Final = 5  #: below what anything here logs
+TRACE: Final = 5  #: below all levels that minibroker logs at
 #: Kafka's name -> Python's level
 LEVELS: Final[Mapping[str, int]] = {
     "TRACE": TRACE,
@@ -23,8 +23,10 @@ LEVELS: Final[Mapping[str, int]] = {
     "ERROR": logging.ERROR,
     "FATAL": logging.CRITICAL,
 }
-#: rooms that are imported when they are first needed: their levels can be set before
-LAZY_ROOMS: Final = tuple(f"minibroker.coordinator.{room}" for room in ("group", "share_partition", "share_state", "transaction"))
+#: packages that are imported at first use; clients can set their levels before
+LAZY_PACKAGES: Final = tuple(
+    f"minibroker.coordinator.{package}" for package in ("group", "share_partition", "share_state", "transaction")
+)
 _SET, _DELETE, _APPEND = 0, 1, 2
 _OPERATIONS: Final = ("SET", "DELETE", "APPEND", "SUBTRACT")
 
@@ -32,19 +34,19 @@ _LOG = logging.getLogger(__name__)
 
 
 def levels() -> dict[str, str]:
-    """Of every logger the level from which it logs, its own or that of the nearest above it that has one; by name, root first."""
-    for room in LAZY_ROOMS:
-        logging.getLogger(room)
+    """Return the effective level of each logger, by name, root first."""
+    for package in LAZY_PACKAGES:
+        logging.getLogger(package)
     names = sorted(logging.root.manager.loggerDict)
     return {ROOT: _name_of(logging.root.level)} | {name: _name_of(logging.getLogger(name).getEffectiveLevel()) for name in names}
 
 
 def change_levels(changes: Iterable[tuple[str, int, str | None]], *, validate_only: bool) -> None:
-    """Set levels, or take them away so that the logger above decides: all of (logger, operation, level), or none and what is wrong.
+    """Set levels, or unset them so that the parent's level applies. Apply all of (logger, operation, level), or none.
 
     Raises:
-        InvalidConfig: no such logger or level.
-        InvalidRequest: the operation is none for loggers, or would leave root without a level.
+        InvalidConfig: There is no such logger or level.
+        InvalidRequest: The operation is not one for loggers, or would unset root's level.
     """
     changes = list(changes)
     known = levels()
@@ -78,5 +80,5 @@ def _check(known: Mapping[str, str], name: str, operation: int, level: str | Non
 
 
 def _name_of(level: int) -> str:
-    """The name of a level; of one that has none, the nearest above it."""
+    """Return the name of a level, or of the next higher one if it has none."""
     return next((name for name, value in LEVELS.items() if level <= value), "FATAL")

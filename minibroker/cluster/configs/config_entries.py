@@ -1,9 +1,13 @@
-"""Configs as DescribeConfigs and CreateTopics show them: value in force, where it comes from, and every other place that sets it.
+"""Configs as DescribeConfigs and CreateTopics report them: the value in force, its source, and all other places that set it.
 
-Rules are ConfigHelper's of Apache Kafka 4.3.1. A topic config's synonyms are its override, then the broker property behind it: dynamic
-for this broker, dynamic for all, static, default. Names that answer the same question (log.retention.ms, .minutes, .hours)
-follow each other within each of these; what stands before the first mention of the name itself is left out, as Kafka does.
-Those of brokers are in broker_entries.py, which knows all of Kafka's configs.
+Rules are ConfigHelper's of Apache Kafka 4.3.1. Entries of brokers are in `broker_entries.py`.
+
+    a topic's synonyms    its override, then the broker property with the same meaning: dynamic for this broker, dynamic for all, static,
+                          default. Properties of the same meaning (log.retention.ms, .minutes, .hours) follow each other within each of
+                          these. What comes before the first mention of the name itself is left out.
+    a group's             its override, then the broker property with the same meaning, else the default
+    client metrics        the override
+    loggers               none
 """
 
 from __future__ import annotations
@@ -11,23 +15,33 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from minibroker.cluster.configs.broker_loggers import levels
+from minibroker.cluster.configs.group_config import group_value
 from minibroker.cluster.configs.topic_config import topic_value
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.config.broker_properties import BROKER_PROPERTIES, BROKER_SYNONYMS
+from minibroker.config.client_metrics_properties import CLIENT_METRICS_PROPERTIES
 from minibroker.config.definition import (
+    SOURCE_BROKER_LOGGER,
+    SOURCE_CLIENT_METRICS,
     SOURCE_DEFAULT,
     SOURCE_DYNAMIC_BROKER,
     SOURCE_DYNAMIC_DEFAULT_BROKER,
     SOURCE_DYNAMIC_TOPIC,
+    SOURCE_GROUP,
     SOURCE_STATIC_BROKER,
     Property,
+    Row,
     format_value,
 )
+from minibroker.config.group_properties import GROUP_PROPERTIES, GROUP_SYNONYMS
 from minibroker.config.topic_properties import INTERNAL_TOPIC_PROPERTIES, SYNONYMS, TOPIC_PROPERTIES
+
+_UNKNOWN_TYPE = 0  #: of loggers, as in Apache Kafka
 
 
 class ConfigSynonym(NamedTuple):
-    """One place that sets a config; the value is None when it is sensitive."""
+    """One place that sets a config. The value is None if it is sensitive."""
 
     name: str
     value: str | None
@@ -35,7 +49,7 @@ class ConfigSynonym(NamedTuple):
 
 
 class ConfigEntry(NamedTuple):
-    """One config of a topic, a broker, a group or of client metrics."""
+    """One config of a topic, a broker, a group, client metrics or a logger."""
 
     prop: Property
     value: str | None
@@ -45,7 +59,7 @@ class ConfigEntry(NamedTuple):
 
 
 def topic_entries(config: BrokerConfig, overrides: Mapping[str, str]) -> list[ConfigEntry]:
-    """All configs of a topic, by name; undocumented ones where they are set."""
+    """Return all configs of a topic, by name. Undocumented ones are included if they are set."""
     props = [*TOPIC_PROPERTIES.values(), *(prop for name, prop in INTERNAL_TOPIC_PROPERTIES.items() if name in overrides)]
     return [_topic_entry(config, overrides, prop) for prop in props]
 
@@ -59,8 +73,41 @@ def _topic_entry(config: BrokerConfig, overrides: Mapping[str, str], prop: Prope
     return ConfigEntry(prop, value, source_of(synonyms), is_read_only=False, synonyms=synonyms)
 
 
+def group_entries(config: BrokerConfig, overrides: Mapping[str, str]) -> list[ConfigEntry]:
+    """Return all configs of a group, by name. The group need not exist."""
+    return [_group_entry(config, overrides, prop) for prop in GROUP_PROPERTIES.values()]
+
+
+def logger_entries() -> list[ConfigEntry]:
+    """Return the levels of this broker's loggers."""
+    entries = []
+    for name, level in levels().items():
+        row: Row = (name, _UNKNOWN_TYPE, None, None, "")
+        entries.append(ConfigEntry(Property(row, is_dynamic=True), level, SOURCE_BROKER_LOGGER, is_read_only=False, synonyms=[]))
+    return entries
+
+
+def client_metrics_entries(overrides: Mapping[str, str]) -> list[ConfigEntry]:
+    """Return all configs of one subscription of client metrics, by name."""
+    entries = []
+    for name, prop in CLIENT_METRICS_PROPERTIES.items():
+        value = format_value(prop.parse(overrides.get(name, prop.default)))
+        synonyms = [ConfigSynonym(name, value, SOURCE_CLIENT_METRICS)] if name in overrides else []
+        entries.append(ConfigEntry(prop, value, source_of(synonyms), is_read_only=False, synonyms=synonyms))
+    return entries
+
+
+def _group_entry(config: BrokerConfig, overrides: Mapping[str, str], prop: Property) -> ConfigEntry:
+    value = format_value(group_value(config, overrides, prop.name))
+    behind = GROUP_SYNONYMS.get(prop.name)
+    synonyms = [ConfigSynonym(prop.name, prop.default, SOURCE_DEFAULT)] if behind is None else broker_synonyms(config, behind)
+    if prop.name in overrides:
+        synonyms.insert(0, ConfigSynonym(prop.name, value, SOURCE_GROUP))
+    return ConfigEntry(prop, value, source_of(synonyms), is_read_only=False, synonyms=synonyms)
+
+
 def broker_synonyms(config: BrokerConfig, name: str) -> list[ConfigSynonym]:
-    """Every place that sets a broker property, the one in force first."""
+    """Return all places that set a broker property, the one in force first."""
     names = BROKER_SYNONYMS.get(name, (name,))
     layers = (
         (config.dynamic_broker, SOURCE_DYNAMIC_BROKER),
@@ -81,5 +128,5 @@ def broker_synonyms(config: BrokerConfig, name: str) -> list[ConfigSynonym]:
 
 
 def source_of(synonyms: list[ConfigSynonym]) -> int:
-    """Where the value in force comes from."""
+    """Return the source of the value in force."""
     return synonyms[0].source if synonyms else SOURCE_DEFAULT

@@ -1,4 +1,4 @@
-"""The configs of a topic: validation of overrides, and the value in force (override, else the broker's, else the default)."""
+"""The configs of topics: checks of overrides, and values in force (the override, else the broker's value, else the default)."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _LOG_FIELDS = {name: name.replace(".", "_") for name in TOPIC_PROPERTIES if name
 
 
 def check_overrides(configs: Mapping[str, str | None]) -> dict[str, str]:
-    """The overrides as they are stored; InvalidConfig with Kafka's message for the first that is not valid.
+    """Return overrides as they are stored. Raise InvalidConfig, with Kafka's message, for the first invalid one.
 
-    Without the blanks around them: Apache Kafka stores those of min.insync.replicas too, and does not start on them.
+    Blanks around values are removed: Apache Kafka stores those around min.insync.replicas, and then fails to start on them.
     """
     checked: dict[str, str] = {}
     missing = sorted(name for name, value in configs.items() if value is None)
@@ -44,7 +44,7 @@ def _check_together(configs: Mapping[str, str]) -> None:
 
 
 def topic_value(config: BrokerConfig, overrides: Mapping[str, str], name: str) -> Value:
-    """The parsed value of one topic config."""
+    """Return the parsed value of one topic config."""
     prop = TOPIC_PROPERTIES.get(name) or INTERNAL_TOPIC_PROPERTIES[name]
     if name in overrides:
         return prop.parse(overrides[name])
@@ -56,13 +56,13 @@ def topic_value(config: BrokerConfig, overrides: Mapping[str, str], name: str) -
 
 
 def broker_log_config(config: BrokerConfig) -> LogConfig:
-    """What a topic without overrides gets."""
+    """Return the LogConfig of a topic without overrides."""
     values: dict[str, Any] = {field: _log_value(name, topic_value(config, {}, name)) for name, field in _LOG_FIELDS.items()}
     return LogConfig(**values)
 
 
 def log_config(base: LogConfig, overrides: Mapping[str, str]) -> LogConfig:
-    """`base`, the broker's, with a topic's overrides. Logs of which the same is asked share it."""
+    """Return `base`, the broker's, with a topic's overrides. Logs with equal configs share one object."""
     return _overridden(base, tuple(overrides.items())) if overrides else base
 
 

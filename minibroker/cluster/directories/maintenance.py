@@ -129,14 +129,6 @@ class Maintenance:
         if not self._is_stopped and not self._config.minibroker_like_kafka:
             self._retention.add(partitions)
 
-    def enforce_retention(self, partitions: Iterable[Partition]) -> int:
-        """Delete all that retention no longer keeps, now; how many segments. What must be synced first follows when it is."""
-        total = 0
-        for partition in partitions:
-            while found := self._enforce(partition, SEGMENTS_A_TURN):
-                total += found
-        return total
-
     def _later(self, name: str, delay_ms: int, work: Callable[[], None]) -> None:
         if not self._is_stopped:
             self._timers[name] = self._clock.call_later_ms(max(delay_ms, _LEAST_INTERVAL_MS), work)

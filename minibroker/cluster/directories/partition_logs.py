@@ -210,6 +210,17 @@ class PartitionLogs:
         log.admit_producers(self._store.is_allocated_producer_id)
         log.on_storage_error = self._on_storage_error
 
+    def raise_leader_epochs(self, partitions: Sequence[Partition]) -> None:
+        """Give partitions a new leader epoch durably, as an election does.
+
+        Raises:
+            KafkaStorageError: The metadata log cannot be written. Nothing was changed.
+        """
+        self._store.raise_leader_epochs(partitions)
+        for partition in partitions:
+            if partition.online_log is not None:
+                partition.online_log.assign_leader_epoch(partition.leader_epoch)
+
     def truncate(self, partition: Partition, end_offset: int) -> None:
         """Lose the records from `end_offset` on. A partition whose files cannot be cut is offline until the next start."""
         log = partition.online_log

@@ -14,7 +14,7 @@ ZkMigrationStateRecord                                forgotten: Kafka 4 leaves 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -243,3 +243,28 @@ def _changed(before: PartitionRecord, change: PartitionChangeRecord) -> Partitio
     if change.leader_recovery_state != _UNCHANGED_RECOVERY_STATE:
         given["leader_recovery_state"] = change.leader_recovery_state
     return replace(before, partition_epoch=before.partition_epoch + 1, **given)
+
+
+def topic_records(name: str, topic_id: UUID, overrides: Mapping[str, str]) -> list[Any]:
+    """Return the records of a new topic and its configs, without partitions."""
+    return [TopicRecord(name=name, topic_id=topic_id), *config_records(TOPIC_RESOURCE, name, {}, overrides)]
+
+
+def partition_records(topic_id: UUID, indexes: range, node_id: int, directory_ids: Sequence[UUID]) -> list[PartitionRecord]:
+    """Return the records of new partitions, each in one of `directory_ids`. This node has the only replica."""
+    node = [node_id]
+    return [
+        PartitionRecord(
+            partition_id=index,
+            topic_id=topic_id,
+            replicas=node,
+            isr=node,
+            removing_replicas=[],
+            adding_replicas=[],
+            leader=node_id,
+            leader_epoch=0,
+            partition_epoch=0,
+            directories=[directory_id],
+        )
+        for index, directory_id in zip(indexes, directory_ids, strict=True)
+    ]

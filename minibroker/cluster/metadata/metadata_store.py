@@ -63,6 +63,11 @@ class MetadataStore:
         self._in_sync_min = in_sync_min
         self._producer_ids: Iterator[int] = iter(())
 
+    @property
+    def last_offset(self) -> int:
+        """The last offset of the metadata log, which is also the epoch of finalized features."""
+        return self.log.log_end_offset - 1
+
     def load(self) -> None:
         """Replay the log; begin a new one.
 

@@ -107,7 +107,7 @@ class ClusterTopics:
     @property
     def version(self) -> int:
         """Grows with each change of a topic, and with other changes of the metadata log: Kafka's offset of the metadata image."""
-        return self._cluster.metadata_offset
+        return self._cluster.metadata.last_offset
 
     def matching(self, pattern: str) -> MatchingTopics | None:
         """Return the topics that a regular expression matches; None while that is not known yet."""

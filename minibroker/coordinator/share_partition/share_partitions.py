@@ -94,7 +94,7 @@ class SharePartitions:
         served.acknowledge(member_id, acknowledgements)
 
     def _load(self, key: StateKey, partition: Partition) -> SharePartition:
-        config = partial(self._cluster.group_config, key.group_id)
+        config = partial(self._cluster.configs.of_group, key.group_id)
         try:
             state = self._persister.read(key, partition.leader_epoch)
         except KafkaError as error:

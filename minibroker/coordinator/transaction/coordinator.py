@@ -88,7 +88,7 @@ class TransactionCoordinator:
                 expected,
                 now_ms=self._clock.now_ms(),
                 transaction_version=self.transaction_version,
-                allocate_producer_id=self._cluster.allocate_producer_id,
+                allocate_producer_id=self._cluster.metadata.allocate_producer_id,
             )
             if current is not None and decision.after is not None and decision.after.state.is_prepared:
                 _LOG.info(
@@ -130,7 +130,7 @@ class TransactionCoordinator:
                 commit=commit,
                 now_ms=self._clock.now_ms(),
                 client_transaction_version=client_transaction_version,
-                allocate_producer_id=self._cluster.allocate_producer_id,
+                allocate_producer_id=self._cluster.metadata.allocate_producer_id,
             )
 
         self._decide(transactional_id, decide, done)
@@ -266,7 +266,7 @@ class TransactionCoordinator:
             metadata,
             now_ms=now_ms,
             transaction_version=self.transaction_version,
-            allocate_producer_id=self._cluster.allocate_producer_id,
+            allocate_producer_id=self._cluster.metadata.allocate_producer_id,
         )
         _LOG.warning(
             "transactional id %s: its transaction is open for %d ms, its producer allowed %d (transaction.timeout.ms): "

@@ -154,7 +154,7 @@ class ShareFetching:
         topics: dict[object, schema.TopicResult] = {}
         for (topic_id, _), result in results.items():
             topics.setdefault(topic_id, schema.TopicResult(topic_id=topic_id, partitions=[])).partitions.append(result)
-        lock_ms = self._ctx.cluster.group_config(self._member[0]).share_record_lock_duration_ms
+        lock_ms = self._ctx.cluster.configs.of_group(self._member[0]).share_record_lock_duration_ms
         nodes = endpoints(self._ctx, schema, results.values())
         response = schema.Response(error_code=0, acquisition_lock_timeout_ms=lock_ms, responses=[*topics.values()], node_endpoints=nodes)
         if self._ctx.broker.quotas is not None:

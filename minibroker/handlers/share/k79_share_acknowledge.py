@@ -74,6 +74,6 @@ def _response(ctx: RequestContext, request: schema.Request, outcomes: dict[Topic
                 current_leader=leader(ctx, schema, (topic_id, index), outcome.error_code),
             )
         )
-    lock_ms = ctx.cluster.group_config(request.group_id or "").share_record_lock_duration_ms
+    lock_ms = ctx.cluster.configs.of_group(request.group_id or "").share_record_lock_duration_ms
     nodes = endpoints(ctx, schema, [each for topic in results.values() for each in topic.partitions])
     return schema.Response(error_code=0, acquisition_lock_timeout_ms=lock_ms, responses=[*results.values()], node_endpoints=nodes)

@@ -121,7 +121,7 @@ class ShareReading:
         return len(given) < len(self._asked)
 
     def _isolation(self) -> IsolationLevel:
-        level = self._ctx.cluster.group_config(self._group_id).share_isolation_level
+        level = self._ctx.cluster.configs.of_group(self._group_id).share_isolation_level
         return IsolationLevel.READ_COMMITTED if level == "read_committed" else IsolationLevel.READ_UNCOMMITTED
 
     def _read(self, read: _Read, max_bytes: int, wanted: int, isolation: IsolationLevel, *, min_one: bool) -> _Read:

@@ -53,7 +53,7 @@ class Lab:
         hold_high_watermark(partition)
 
     def _finish_opening(self) -> None:
-        self._host.broker.cluster.finish_opening()
+        self._host.broker.cluster.logs.finish_opening()
 
     def _reopen_logs(self) -> None:
         self._host.reopen_logs()

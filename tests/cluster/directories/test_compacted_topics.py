@@ -79,7 +79,7 @@ def test_nothing_is_compacted_that_is_not_to_be() -> None:
     fill(broker, 4)
     broker.clock.advance(10 * BACKOFF_MS)
     assert offsets(broker) == [*range(12)]
-    broker.cluster.compact()
+    broker.cluster.logs.cleaner.compact([broker.cluster.partition("orders", 0).log])
     assert offsets(broker) == [*range(12)]
 
 
@@ -88,7 +88,7 @@ def test_on_demand() -> None:
     fill(broker, 4)
     broker.clock.advance(10 * BACKOFF_MS)
     assert len(offsets(broker)) == 12
-    broker.cluster.compact("orders")
+    broker.cluster.logs.cleaner.compact([broker.cluster.partition("orders", 0).log])
     assert offsets(broker) == [6, 7, 8, 9, 10, 11]
 
 
@@ -124,9 +124,9 @@ def test_what_runs_ends_with_its_topic_and_with_the_broker(monkeypatch: pytest.M
     fill(broker, 4)
     fill(broker, 4, "other")
     broker.clock.advance(BACKOFF_MS)
-    assert [log.topic for log in broker.cluster.cleaner.running] == ["orders", "other"]
+    assert [log.topic for log in broker.cluster.logs.cleaner.running] == ["orders", "other"]
     broker.cluster.delete_topic("orders")
-    assert [log.topic for log in broker.cluster.cleaner.running] == ["other"]
+    assert [log.topic for log in broker.cluster.logs.cleaner.running] == ["other"]
     broker.cluster.close()
     assert len(given_up) == 2
 
@@ -142,7 +142,7 @@ def test_a_disk_that_fails_a_compaction_takes_its_directory_offline(monkeypatch:
     broker.clock.advance(BACKOFF_MS)
     with pytest.raises(KafkaStorageError):
         _ = broker.cluster.partition("orders", 0).log
-    assert broker.cluster.cleaner.running == []
+    assert broker.cluster.logs.cleaner.running == []
     broker.clock.advance(BACKOFF_MS)
 
 
@@ -156,7 +156,7 @@ def test_a_batch_that_cannot_be_read_sets_its_log_aside(caplog: pytest.LogCaptur
     damaged[-1] ^= 1
     path.write_bytes(damaged)
     broker.clock.advance(4 * BACKOFF_MS)
-    assert [log.topic for log in broker.cluster.cleaner.set_aside] == ["orders"]
+    assert [log.topic for log in broker.cluster.logs.cleaner.set_aside] == ["orders"]
     assert offsets(broker, "other") == [6, 7, 8, 9, 10, 11]
     assert caplog.text.count("orders-0 is not compacted any more until the next start") == 1
     assert not list((broker.folder / "orders-0").glob("*.cleaned"))
@@ -195,7 +195,7 @@ def test_what_was_compacted_once_is_whole_though_it_is_not_any_more(has_checkpoi
     broker.clock.advance(BACKOFF_MS)
     sizes = [path.stat().st_size for path in sorted((broker.folder / "orders-0").glob("*.log"))]
     assert sizes[:4] == [0, 0, 0, 0], "segments without a record: no end was lost there"
-    broker.cluster.alter_topic_config("orders", COMPACT | {"cleanup.policy": "delete"})
+    broker.cluster.configs.alter_topic("orders", COMPACT | {"cleanup.policy": "delete"})
     broker.cluster.close(clean=False)
     (broker.folder / "recovery-point-offset-checkpoint").unlink(missing_ok=True)
     if not has_checkpoint:

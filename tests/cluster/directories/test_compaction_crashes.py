@@ -66,7 +66,7 @@ def put(*records: tuple[bytes, bytes | None], codec: Compression = Compression.N
 
 
 def compact(cluster: Cluster, _: list[Written]) -> None:
-    cluster.compact(NAME)
+    cluster.logs.cleaner.compact([cluster.partition(NAME, 0).log])
 
 
 def wait(milliseconds: int) -> Step:
@@ -94,7 +94,7 @@ def work() -> list[Step]:
         put((b"i", b"2" + value * 4)),
         compact,
         wait(2000),
-        lambda cluster, _: cluster.alter_topic_config(NAME, CONFIG | {"cleanup.policy": "delete"}),
+        lambda cluster, _: cluster.configs.alter_topic(NAME, CONFIG | {"cleanup.policy": "delete"}),
         put((b"j", b"1" + value * 4)),
         put((b"j", b"2" + value * 4)),
         lambda cluster, _: cluster.close(),
@@ -149,7 +149,7 @@ def check_folder(folder: Path, before: list[Written], after: list[Written], *, d
     log = cluster.partition(NAME, 0).log
     histories = (before, after) if len(before) != len(after) else (after,)
     check(log, *histories)
-    cluster.compact(NAME)
+    cluster.logs.cleaner.compact([log])
     check(log, *histories)
     end_offset = log.log_end_offset
     cluster.clock.advance(120_000)  # type: ignore[attr-defined]  # a ManualClock

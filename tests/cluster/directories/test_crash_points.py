@@ -35,7 +35,7 @@ def test_dying_before_every_change_of_the_disk(again_every: int, tmp_path: Path)
                     continue
         cluster = start(folder)
         assert found(cluster) in (before, after), f"died after {lives} changes"
-        first = cluster.allocate_producer_id()
+        first = cluster.metadata.allocate_producer_id()
         for name, (_, partitions) in found(cluster).items():
             for index, values in enumerate(partitions):
                 appended = cluster.partition(name, index).append(idempotent_batch(first, 0, b"x"))
@@ -73,7 +73,7 @@ def test_topics_of_one_request_are_there_in_their_order_each_whole_or_not_at_all
             left = list(cluster.topics)
             assert left == (names[len(names) - len(left) :] if begins else names[: len(left)])
             assert all((len(topic.partitions), topic.config) == (2, {"retention.ms": "7"}) for topic in cluster.topics.values())
-            cluster.allocate_producer_id()
+            cluster.metadata.allocate_producer_id()
             cluster.close()
             check_folder(folder, start(folder))
             seen.add(len(left))

@@ -103,7 +103,7 @@ def fill(folder: Path, *, clean: bool) -> None:
     """
     topics = {"orders": 2, "again": 1, "few": 1, "old": 1, TRANSACTIONAL: 1}
     broker = BrokerInMemory(topics=topics, folder=folder, config=CONFIG)
-    producer_id = broker.cluster.allocate_producer_id()
+    producer_id = broker.cluster.metadata.allocate_producer_id()
     for turn in range(7):
         for index in range(2):
             values = [b"%d %d %d" % (index, turn, each) * 9 for each in range(3)]

@@ -87,7 +87,7 @@ def test_a_topic_that_is_deleted_before_leaves_nothing(broker: BrokerInMemory) -
 
 
 def test_a_configuration_that_changes_before_holds(broker: BrokerInMemory) -> None:
-    broker.cluster.alter_topic_config("orders", {"retention.ms": "7"})
+    broker.cluster.configs.alter_topic("orders", {"retention.ms": "7"})
     configs = [partition.log.config for partition in broker.cluster.topics["orders"].partitions]
     assert configs[0].retention_ms == 7
     assert all(config is configs[0] for config in configs)  # 5,000 partitions do not have one each

@@ -43,7 +43,7 @@ def broker(files: FaultyFiles) -> Iterator[BrokerInMemory]:
 
 def create(cluster: Cluster) -> None:
     cluster.create_topic("orders", partition_count=COUNT)
-    cluster.finish_opening()
+    cluster.logs.finish_opening()
 
 
 def named(folder: Path) -> set[int]:
@@ -121,9 +121,9 @@ def test_a_stop_between_two_turns_leaves_nothing(broker: BrokerInMemory, clean: 
 
 def test_no_snapshot_forgets_the_id_before_the_last_folder_is_renamed(broker: BrokerInMemory, tmp_path: Path) -> None:
     delete(broker)
-    snapshots = list(broker.cluster.metadata_log.snapshots)
+    snapshots = list(broker.cluster.metadata.log.snapshots)
     broker.cluster.create_topic("more", partition_count=1)
-    assert broker.cluster.metadata_log.snapshots == snapshots
+    assert broker.cluster.metadata.log.snapshots == snapshots
     crashed = tmp_path / "crashed"
     shutil.copytree(broker.folder, crashed)
     cluster = start(crashed)
@@ -132,7 +132,7 @@ def test_no_snapshot_forgets_the_id_before_the_last_folder_is_renamed(broker: Br
     cluster.close()
     broker.clock.advance(10)
     broker.cluster.create_topic("after", partition_count=1)
-    assert broker.cluster.metadata_log.snapshots != snapshots
+    assert broker.cluster.metadata.log.snapshots != snapshots
 
 
 def test_dying_before_each_change_of_the_disk(tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_dying_before_each_change_of_the_disk(tmp_path: Path) -> None:
         folder, died = tmp_path / str(lives), False
         cluster = start(folder, files := MortalFiles(1 << 40))
         cluster.create_topic("orders", partition_count=4 * AT_ONCE)
-        cluster.finish_opening()
+        cluster.logs.finish_opening()
         files.lives = lives
         try:
             cluster.delete_topic("orders")
@@ -161,7 +161,7 @@ def test_dying_before_each_change_of_the_disk(tmp_path: Path) -> None:
 def test_a_directory_that_fails_meanwhile_is_left_as_it_is(broker: BrokerInMemory) -> None:
     delete(broker)
     left = named(broker.folder)
-    broker.cluster._logs._take_offline(broker.cluster.log_directories[0], OSError(5, "gone"))
+    broker.cluster.logs._take_offline(broker.cluster.log_directories[0], OSError(5, "gone"))
     broker.clock.advance(10)
     assert named(broker.folder) == left
 

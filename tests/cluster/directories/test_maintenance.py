@@ -13,7 +13,6 @@ from minibroker.clock import ManualClock
 from minibroker.cluster.cluster import Cluster
 from minibroker.cluster.directories import maintenance
 from minibroker.config.broker_config import BrokerConfig
-from minibroker.errors import UnknownTopicOrPartition
 from minibroker.log.results import IsolationLevel
 from minibroker.records.builder import build_batch
 from minibroker.records.record import Record
@@ -125,19 +124,6 @@ def test_only_changed_topics_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> N
     assert (start_of(broker), start_of(broker, "other")) == (0, 0)
 
 
-def test_on_demand() -> None:
-    broker = broker_with(log_retention_ms="1")
-    broker.cluster.create_topic("other", partition_count=2)
-    fill(broker, 300)
-    fill(broker, 3, "other", 1)
-    broker.clock.jump(10)
-    assert broker.cluster.enforce_retention("other") == 3
-    assert broker.cluster.enforce_retention() == 300
-    assert (start_of(broker), start_of(broker, "other", 1)) == (300, 3)
-    with pytest.raises(UnknownTopicOrPartition):
-        broker.cluster.enforce_retention("absent")
-
-
 def test_a_turn_of_the_loop_does_a_bounded_part() -> None:
     broker = broker_with(log_retention_ms="-1")
     fill(broker, 250)
@@ -191,7 +177,7 @@ def test_a_log_that_is_being_compacted_waits() -> None:
     fill(broker, 3)
     log = broker.cluster.partition("orders", 0).log
     busy = {log}
-    broker.cluster._logs.maintenance._is_busy = busy.__contains__
+    broker.cluster.logs.maintenance._is_busy = busy.__contains__
     broker.clock.advance(10)
     alter(broker, "retention.ms", "1")
     broker.clock.advance(5000)
@@ -225,7 +211,7 @@ def test_a_segment_rolls_by_time_and_a_compacted_one_too() -> None:
 
 def test_idle_producers_are_forgotten() -> None:
     broker = broker_with(producer_id_expiration_ms="60000", producer_id_expiration_check_interval_ms="10000")
-    producer_id = broker.cluster.allocate_producer_id()
+    producer_id = broker.cluster.metadata.allocate_producer_id()
     log = broker.cluster.partition("orders", 0).log
     log.append(idempotent_batch(producer_id, 0))
     broker.clock.advance(50_000)
@@ -294,7 +280,7 @@ def test_what_went_stays_away_and_offsets_go_on(is_clean: bool, tmp_path: Path) 
     broker = broker_with(tmp_path, log_retention_ms="1000", log_segment_delete_delay_ms="60000")
     fill(broker, 3)
     broker.clock.advance(2000)
-    broker.cluster.enforce_retention()
+    broker.cluster.logs.maintenance.check(broker.cluster.topic("orders").partitions)
     fill(broker, 1)
     again = broker.restart(clean=is_clean)
     assert start_of(again) == 3
@@ -309,12 +295,14 @@ def test_many_logs_are_cheap_to_look_at(tmp_path: Path) -> None:
     """A round over logs with nothing to do touches no file but for the time of one."""
     files = FaultyFiles()
     config = BrokerConfig({"log.dirs": str(tmp_path), "listeners": "PLAINTEXT://localhost:9092"})
-    cluster = Cluster.open(config, files, ManualClock(), InlineBackground())
+    clock = ManualClock()
+    cluster = Cluster.open(config, files, clock, InlineBackground())
     cluster.create_topic("many", partition_count=50)
     for partition in cluster.topic("many").partitions:
         partition.append(memoryview(bytearray(records(1))))
     before = dict(files.counts)
-    assert cluster.enforce_retention() == 0
+    cluster.logs.maintenance.check(cluster.topic("many").partitions)
+    clock.advance(1)
     assert files.counts == before
     cluster.close()
 

@@ -44,7 +44,7 @@ def test_the_power_goes_before_every_change_of_the_disk(loss: Loss, tmp_path: Pa
 
 def go_on(cluster: Cluster) -> None:
     """Appends follow, under a producer id that nobody had."""
-    producer_id = cluster.allocate_producer_id()
+    producer_id = cluster.metadata.allocate_producer_id()
     for topic in cluster.topics.values():
         for partition in topic.partitions:
             end_offset = partition.log.log_end_offset

@@ -66,7 +66,7 @@ def test_a_directory_that_is_gone_is_offline(
     folder = tmp_path / "data"
     broker = running(folder)
     calls: list[None] = []
-    broker.cluster.on_all_offline = lambda: calls.append(None)
+    broker.cluster.logs.on_all_offline = lambda: calls.append(None)
     broker.clock.advance(CHECK_INTERVAL_MS)
     assert [produce(broker, index) for index in (0, 1)] == [0, 0]
     assert not caplog.records

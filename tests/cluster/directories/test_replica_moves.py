@@ -59,7 +59,7 @@ def log_of(cluster: Cluster, topic: str = "orders") -> PartitionLog:
 
 def create(cluster: Cluster, topic: str = "orders", **configs: str) -> None:
     """A topic of one partition in `a`; producers 0 to 9 have their ids."""
-    cluster.skip_producer_ids(10)
+    cluster.metadata.skip_producer_ids(10)
     with pytest.raises(UnknownTopicOrPartition):
         cluster.move_replica(topic, 0, cluster.log_directories[0].absolute_path)
     cluster.create_topic(topic, partition_count=1, configs={name.replace("_", "."): value for name, value in configs.items()})
@@ -83,7 +83,7 @@ def futures(cluster: Cluster) -> dict[str, tuple[int, int]]:
     return {
         each.path.rpartition("/")[2]: (copy.size, copy.log.log_end_offset - copy.end_offset)
         for each in cluster.log_directories
-        for copy in cluster.future_logs(each).values()
+        for copy in cluster.logs.future_logs(each).values()
     }
 
 
@@ -189,7 +189,7 @@ def test_retention_and_deleted_records_go_on(tmp_path: Path) -> None:
     while futures(cluster):
         advance(cluster, 1_000)
         if log.log_start_offset == 5:
-            cluster.alter_topic_config("orders", {"segment.bytes": "200", "retention.bytes": "250"})
+            cluster.configs.alter_topic("orders", {"segment.bytes": "200", "retention.bytes": "250"})
     partition.append(batch_of(b"ten"))
     partition.advance_log_start_offset(log.log_end_offset - 1)
     start_offset = log.log_start_offset
@@ -228,13 +228,13 @@ def test_compaction_pauses_and_goes_on_in_the_other_directory(tmp_path: Path) ->
     partition, log = cluster.partition("orders", 0), log_of(cluster)
     for number in range(10):
         partition.append(batch_of(b"%d" % number * 40))
-    cluster.cleaner.compact([log])
+    cluster.logs.cleaner.compact([log])
     compacted = len(read_values(log))
     assert compacted < 10
     for number in range(10, 20):
         partition.append(batch_of(b"%d" % number * 20))
     move(cluster, "b")
-    cluster.cleaner.compact([log])
+    cluster.logs.cleaner.compact([log])
     assert len(read_values(log)) == compacted + 10
     while futures(cluster):
         advance(cluster, 1_000)
@@ -243,7 +243,7 @@ def test_compaction_pauses_and_goes_on_in_the_other_directory(tmp_path: Path) ->
     source, destination = cluster.log_directories
     assert not source.cleaner_offsets.was_compacted(("orders", 0))
     assert destination.cleaner_offsets.was_compacted(("orders", 0))
-    cluster.cleaner.compact([log])
+    cluster.logs.cleaner.compact([log])
     assert len(read_values(log)) < compacted + 3
     cluster.close(clean=False)
     cluster = start(tmp_path)
@@ -337,7 +337,7 @@ def test_a_wish_for_a_topic_that_does_not_exist_is_remembered(tmp_path: Path) ->
         with pytest.raises(UnknownTopicOrPartition):
             cluster.move_replica("new", index, cluster.log_directories[1].absolute_path)
     cluster.create_topic("new", partition_count=4)
-    cluster.finish_opening()
+    cluster.logs.finish_opening()
     assert [len(each.logs) for each in cluster.log_directories] == [0, 4]
     cluster.close()
 
@@ -348,7 +348,7 @@ def test_wishes_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     for name in ("one", "two", "three"):
         with pytest.raises(UnknownTopicOrPartition):
             cluster.move_replica(name, 0, cluster.log_directories[1].absolute_path)
-    assert list(cluster._logs._opener._preferred) == [("two", 0), ("three", 0)]
+    assert list(cluster.logs._opener._preferred) == [("two", 0), ("three", 0)]
     cluster.close()
 
 

@@ -58,7 +58,7 @@ def fill(broker: BrokerInMemory) -> None:
     """Several segments with idempotent producers, other codecs, a moved log start, an empty partition."""
     rng = random.Random(6)
     sequences = [0, 0]
-    ids = [broker.cluster.allocate_producer_id() for _ in sequences]
+    ids = [broker.cluster.metadata.allocate_producer_id() for _ in sequences]
     for number in range(60):
         chosen = rng.randrange(2)
         values = [rng.randbytes(rng.randrange(60)) for _ in range(rng.randint(1, 3))]

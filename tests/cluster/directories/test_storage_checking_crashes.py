@@ -35,7 +35,7 @@ def test_compaction_and_retention_leave_no_damage(is_clean: bool, tmp_path: Path
     small = {"segment.bytes": "400"}
     cluster.create_topic("states", partition_count=1, configs=small | {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"})
     cluster.create_topic("events", partition_count=1, configs=small | {"retention.bytes": "900"})
-    producer_id = cluster.allocate_producer_id()
+    producer_id = cluster.metadata.allocate_producer_id()
     for number in range(60):
         now_ms = broker.clock.now_ms()
         broker.append("states", 0, records(3, first=number % 4, timestamp=now_ms))

@@ -10,8 +10,8 @@ from tests.support.dump_log import check_metadata_log
 
 def test_kafka_reads_every_record() -> None:
     broker = busy_broker()
-    broker.cluster.allocate_producer_id()
-    broker.cluster.alter_broker_config("1", {"message.max.bytes": "2000"})
+    broker.cluster.metadata.allocate_producer_id()
+    broker.cluster.configs.alter_broker("1", {"message.max.bytes": "2000"})
     broker = broker.restart(clean=False)
     broker.cluster.create_topic("second-epoch")
     broker.cluster.close()
@@ -27,4 +27,4 @@ def test_kafka_reads_every_record() -> None:
     assert {("REMOVE_TOPIC_RECORD", "0"), ("PRODUCER_IDS_RECORD", "0"), ("PARTITION_CHANGE_RECORD", "2")} <= set(kinds)
     assert '"name":"configured","topicId"' in output
     assert '{"resourceType":4,"resourceName":"1","name":"message.max.bytes","value":"2000"}' in output
-    assert output.count("| offset:") == broker.cluster.metadata_offset + 1
+    assert output.count("| offset:") == broker.cluster.metadata.last_offset + 1

@@ -7,8 +7,8 @@ from uuid import UUID
 import pytest
 
 from minibroker.cluster.metadata.frame import encode_frame
+from minibroker.cluster.metadata.metadata_image import partition_records, topic_records
 from minibroker.cluster.metadata.operation import STEP_RECORDS, Operation, run
-from minibroker.cluster.new_topic import partition_records, topic_records
 from minibroker.records.builder import build_batch
 from minibroker.records.record import Record
 

@@ -131,7 +131,7 @@ def test_an_open_transaction_is_aborted_for_its_successor() -> None:
 def test_epochs_that_are_used_up() -> None:
     broker = BrokerInMemory(topics={"a": 1})
     for _ in range(6):
-        broker.cluster.allocate_producer_id()
+        broker.cluster.metadata.allocate_producer_id()
     last = TransactionMetadata("payments", 5, MAX_EPOCH - 1, 60_000, TransactionState.EMPTY, broker.clock.now_ms())
     broker = broker_that_knows(broker, [last])
     begin(broker, last.ids, ("a", 0))
@@ -254,7 +254,7 @@ def test_an_id_that_nobody_uses_is_forgotten() -> None:
 
 def test_a_time_out_that_needs_a_producer_id_when_there_is_none() -> None:
     broker = BrokerInMemory(topics={"a": 1})
-    producer_id = broker.cluster.allocate_producer_id()
+    producer_id = broker.cluster.metadata.allocate_producer_id()
     last = TransactionMetadata("payments", producer_id, MAX_EPOCH - 1, 60_000, TransactionState.EMPTY, broker.clock.now_ms())
     broker = broker_that_knows(broker, [last])
     begin(broker, last.ids, ("a", 0))

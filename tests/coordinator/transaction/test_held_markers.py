@@ -19,7 +19,7 @@ def held_broker(*, is_synced: bool = False) -> tuple[BrokerInMemory, Pending]:
     ids = init_producer(broker)
     begin(broker, ids, ("a", 0), ("a", 1), bumps=False)
     if is_synced:
-        broker.cluster.alter_topic_config("a", {"flush.messages": "1"})
+        broker.cluster.configs.alter_topic("a", {"flush.messages": "1"})
     broker.hold_high_watermark("a", 0)
     request = k26.Request(transactional_id="payments", producer_id=ids.producer_id, producer_epoch=ids.producer_epoch, committed=True)
     pending = broker.begin(request, 4)

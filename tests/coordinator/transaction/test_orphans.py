@@ -27,7 +27,7 @@ def known(state: TransactionState, epoch: int, *, producer_id: int = 0, previous
 def left_open(epoch: int = 0) -> BrokerInMemory:
     """Producer 0 wrote in two transactions; the second one is open in a log, and in no other record."""
     broker = BrokerInMemory(topics={"a": 2})
-    assert broker.cluster.allocate_producer_id() == 0
+    assert broker.cluster.metadata.allocate_producer_id() == 0
     write(broker, ProducerIdAndEpoch(0, epoch), "a", 1)
     return broker
 
@@ -116,7 +116,7 @@ def test_a_topic_of_which_a_part_cannot_be_read_says_nothing_of_unknown_ids() ->
 
 def test_more_of_them_than_fit_into_a_turn() -> None:
     broker = BrokerInMemory(topics={"a": 250})
-    broker.cluster.allocate_producer_id()
+    broker.cluster.metadata.allocate_producer_id()
     for index in range(250):
         write(broker, ProducerIdAndEpoch(0, 0), "a", index, count=1)
     broker = broker_that_knows(broker, [])

@@ -124,7 +124,7 @@ def test_a_produce_that_adds_its_partition_is_told_what_to_wait_for() -> None:
     assert coordinator.admit("payments", IDS, ("b", 0), may_add=True) is log
     assert coordinator.admit("payments", IDS, ("b", 0), may_add=True) is None
     assert coordinator.admit("payments", IDS, ("b", 0), may_add=False) is None
-    broker.cluster.alter_topic_config("__transaction_state", {"cleanup.policy": "compact", "flush.messages": "1000"})
+    broker.cluster.configs.alter_topic("__transaction_state", {"cleanup.policy": "compact", "flush.messages": "1000"})
     assert coordinator.admit("payments", IDS, ("b", 1), may_add=True) is None
 
 

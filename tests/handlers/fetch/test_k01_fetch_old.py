@@ -127,7 +127,7 @@ def test_waiting_for_more_bytes(broker: BrokerInMemory) -> None:
 def test_control_batches_are_waited_behind(broker: BrokerInMemory, min_bytes: int) -> None:
     """An old client has no way to pass over them: an empty answer at once would make it ask in circles."""
     log = broker.cluster.partition("orders", 0).log
-    producer_id = broker.cluster.allocate_producer_id()
+    producer_id = broker.cluster.metadata.allocate_producer_id()
     marker = build_end_transaction_batch(
         EndTransactionMarker(ControlType.COMMIT, 0), timestamp=1000, producer_id=producer_id, producer_epoch=0
     )

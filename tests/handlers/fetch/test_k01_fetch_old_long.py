@@ -27,7 +27,7 @@ MIB = 1024 * 1024
 @pytest.fixture
 def broker() -> Iterator[BrokerInMemory]:
     broker = BrokerInMemory(topics={"orders": 2})
-    broker.cluster.alter_topic_config("orders", {"max.message.bytes": "100000000"})
+    broker.cluster.configs.alter_topic("orders", {"max.message.bytes": "100000000"})
     yield broker
     broker.cluster.close()
 

@@ -129,7 +129,7 @@ def test_min_bytes_of_several_settled_partitions(broker: BrokerInMemory) -> None
 
 
 def test_another_isolation_level_sees_more(broker: BrokerInMemory) -> None:
-    producer = broker.cluster.allocate_producer_id()
+    producer = broker.cluster.metadata.allocate_producer_id()
     session = Session(broker, isolation_level=1)
     batch = records(1, producer_id=producer, producer_epoch=0, base_sequence=0, is_transactional=True)
     broker.append("orders", 0, batch)
@@ -148,9 +148,9 @@ def deleted_records(broker: BrokerInMemory) -> None:
 
 
 def retention(broker: BrokerInMemory) -> None:
-    broker.cluster.alter_topic_config("orders", {"retention.ms": "1", "segment.ms": "1"})
+    broker.cluster.configs.alter_topic("orders", {"retention.ms": "1", "segment.ms": "1"})
     broker.clock.advance(10)
-    broker.cluster.enforce_retention("orders")
+    broker.cluster.logs.maintenance.check(broker.cluster.topic("orders").partitions)
 
 
 def deleted_topic(broker: BrokerInMemory) -> None:

@@ -27,9 +27,9 @@ class Log:
 
     def __init__(self, **configs: str) -> None:
         self.broker = BrokerInMemory(topics={"orders": 1})
-        self.broker.cluster.alter_topic_config("orders", {name.replace("_", "."): value for name, value in configs.items()})
+        self.broker.cluster.configs.alter_topic("orders", {name.replace("_", "."): value for name, value in configs.items()})
         self.partition = self.broker.cluster.partition("orders", 0)
-        self.producers = [self.broker.cluster.allocate_producer_id() for _ in PRODUCERS]
+        self.producers = [self.broker.cluster.metadata.allocate_producer_id() for _ in PRODUCERS]
         self.committed: dict[int, int] = {}  #: offset -> records
         self._sequences = dict.fromkeys(self.producers, 0)
         self._open: dict[int, dict[int, int]] = {}

@@ -46,7 +46,7 @@ def test_transactions_at_random(seed: int, isolation_level: str, tmp_path: Path)
     rng = random.Random(seed)
     broker = broker_with_groups({"orders": 2}, {"log.segment.bytes": str(rng.choice([300, 1500, 100_000]))}, folder=tmp_path)
     for _ in range(5):
-        broker.cluster.allocate_producer_id()
+        broker.cluster.metadata.allocate_producer_id()
     for partition in range(2):
         log = broker.cluster.partition("orders", partition).log
         transactional_logs.fill(log, seed + partition, rng.randint(0, 120))
@@ -92,7 +92,7 @@ def test_groups_and_transactions(tmp_path: Path) -> None:
 
 def test_a_transaction_that_hangs_belongs_to_nobody(tmp_path: Path) -> None:
     broker = broker_with_groups({"orders": 1}, folder=tmp_path)
-    producer_id = broker.cluster.allocate_producer_id()
+    producer_id = broker.cluster.metadata.allocate_producer_id()
     batch = records(3, producer_id=producer_id, producer_epoch=0, base_sequence=0, is_transactional=True)
     broker.append("orders", 0, batch)
     for found in both(broker):

@@ -35,7 +35,7 @@ def broker() -> BrokerInMemory:
     for _ in range(3):
         broker.append("orders", 0, records(10))
     log = broker.cluster.partition("orders", 0).log
-    one, other = broker.cluster.allocate_producer_id(), broker.cluster.allocate_producer_id()
+    one, other = broker.cluster.metadata.allocate_producer_id(), broker.cluster.metadata.allocate_producer_id()
     log.append(idempotent_batch(one, 0, b"a", b"b", is_transactional=True))
     end_transaction(log, one, ControlType.ABORT)
     log.append(idempotent_batch(other, 0, b"open", is_transactional=True))

@@ -54,7 +54,7 @@ def test_a_time(broker: BrokerInMemory) -> None:
 
 def test_an_open_transaction_ends_what_is_committed(broker: BrokerInMemory) -> None:
     log = broker.cluster.partition("orders", 0).log
-    producer_id = broker.cluster.allocate_producer_id()
+    producer_id = broker.cluster.metadata.allocate_producer_id()
     log.append(idempotent_batch(producer_id, 0, b"open", is_transactional=True))
     assert source(broker).resolve(["orders"]).ranges[0].end_offset == 10
     assert source(broker, "read_uncommitted").resolve(["orders"]).ranges[0].end_offset == 11

@@ -23,7 +23,7 @@ from tests.support.log_batches import NOW_MS, idempotent_batch
 def broker(tmp_path: Path) -> BrokerInMemory:
     broker = BrokerInMemory(topics={"orders": 2, "others": 1}, folder=tmp_path)
     broker.append("orders", 0, records(10, timestamp=NOW_MS))
-    producer_id = broker.cluster.allocate_producer_id()
+    producer_id = broker.cluster.metadata.allocate_producer_id()
     broker.cluster.partition("orders", 1).log.append(idempotent_batch(producer_id, 0, b"open", is_transactional=True))
     return broker
 

@@ -114,7 +114,7 @@ def test_who_asks_for_less_does_not_wait(broker: BrokerInMemory, acks: int) -> N
 
 
 def test_what_was_shown_before_is_acknowledged_though_others_are_held(broker: BrokerInMemory) -> None:
-    data = records(1, producer_id=broker.cluster.allocate_producer_id(), producer_epoch=0, base_sequence=0)
+    data = records(1, producer_id=broker.cluster.metadata.allocate_producer_id(), producer_epoch=0, base_sequence=0)
     assert results(produce(broker, 0, data=data)) == [(0, 0, 0)]
     broker.hold_high_watermark("orders", 0)
     assert results(produce(broker, 0, data=data)) == [(0, 0, 0)]  # a duplicate of what everybody sees

@@ -90,7 +90,7 @@ class ConsumerMemberships:
 
 def _make(groups: LiveGroups, group_id: str, image: GroupImage, persist: Persist) -> MixedGroup:
     def limits() -> Limits:
-        own = groups.cluster.group_config(group_id)
+        own = groups.cluster.configs.of_group(group_id)
         return Limits(
             groups.config.group_consumer_max_size,
             own.consumer_session_timeout_ms,

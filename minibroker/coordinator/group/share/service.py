@@ -168,7 +168,7 @@ def _make(groups: LiveGroups, group_id: str, image: GroupImage, persist: Persist
 
 def _limits(groups: LiveGroups, group_id: str) -> Limits:
     """As they are now: some of them change while the broker runs."""
-    config = groups.cluster.group_config(group_id)
+    config = groups.cluster.configs.of_group(group_id)
     return Limits(
         max_size=groups.config.group_share_max_size,
         session_timeout_ms=config.share_session_timeout_ms,

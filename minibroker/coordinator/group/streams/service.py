@@ -73,7 +73,7 @@ _LOG = logging.getLogger(__name__)
 
 def _make(groups: LiveGroups, group_id: str, image: GroupImage, persist: Persist) -> StreamsGroup:
     def limits() -> Limits:
-        own = groups.cluster.group_config(group_id)
+        own = groups.cluster.configs.of_group(group_id)
         return Limits(
             groups.config.group_streams_max_size,
             own.streams_session_timeout_ms,

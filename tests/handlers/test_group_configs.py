@@ -69,31 +69,31 @@ def test_altered_and_refused_as_apache_kafka_does() -> None:
 
 def test_configs_of_a_group_are_in_force_and_outlive_a_restart() -> None:
     broker = BrokerInMemory()
-    assert broker.cluster.group_config("billing").consumer_session_timeout_ms == 45_000
+    assert broker.cluster.configs.of_group("billing").consumer_session_timeout_ms == 45_000
 
     assert alter(broker, GROUP, "billing", (SESSION, " 50000 "), ("share.auto.offset.reset", "earliest")) == (0, None)
-    assert broker.cluster.group_config("billing").consumer_session_timeout_ms == 50_000
-    assert broker.cluster.group_config("billing").share_auto_offset_reset == "earliest"
-    assert broker.cluster.group_config("other") is broker.cluster.group_config("another")
+    assert broker.cluster.configs.of_group("billing").consumer_session_timeout_ms == 50_000
+    assert broker.cluster.configs.of_group("billing").share_auto_offset_reset == "earliest"
+    assert broker.cluster.configs.of_group("other") is broker.cluster.configs.of_group("another")
 
     broker = broker.restart(clean=False)
     own = describe(broker, GROUP, "billing")[SESSION]
     assert (own.value, own.config_source) == ("50000", SOURCE_GROUP)
-    assert broker.cluster.group_config("billing").consumer_session_timeout_ms == 50_000
+    assert broker.cluster.configs.of_group("billing").consumer_session_timeout_ms == 50_000
     alter(broker, GROUP, "billing", (SESSION, None))
-    assert broker.cluster.group_config("billing").consumer_session_timeout_ms == 45_000
-    assert broker.cluster.group_config("billing").share_auto_offset_reset == "earliest"
+    assert broker.cluster.configs.of_group("billing").consumer_session_timeout_ms == 45_000
+    assert broker.cluster.configs.of_group("billing").share_auto_offset_reset == "earliest"
 
 
 def test_groups_without_a_config_of_their_own_follow_the_broker() -> None:
     broker = BrokerInMemory()
     name = "consumer.assignment.interval.ms"
     alter(broker, 4, "", (f"group.{name}", "2000"))
-    assert broker.cluster.group_config("billing").consumer_assignment_interval_ms == 2_000
+    assert broker.cluster.configs.of_group("billing").consumer_assignment_interval_ms == 2_000
     config = describe(broker, GROUP, "billing")[name]
     assert (config.value, config.config_source) == ("2000", SOURCE_DYNAMIC_DEFAULT_BROKER)
     alter(broker, GROUP, "billing", (name, "3000"))
-    assert broker.cluster.group_config("billing").consumer_assignment_interval_ms == 3_000
+    assert broker.cluster.configs.of_group("billing").consumer_assignment_interval_ms == 3_000
 
 
 def test_what_was_stored_is_held_to_limits_that_were_drawn_later(caplog: pytest.LogCaptureFixture) -> None:
@@ -103,9 +103,9 @@ def test_what_was_stored_is_held_to_limits_that_were_drawn_later(caplog: pytest.
     broker.cluster.close()
     limits = {"group.share.max.delivery.count.limit": "5", "group.streams.max.standby.replicas": "1"}
     again = BrokerInMemory(folder=broker.folder, config=limits)
-    config = again.cluster.group_config("billing")
+    config = again.cluster.configs.of_group("billing")
     assert (config.share_delivery_count_limit, config.streams_num_standby_replicas) == (5, 1)
-    assert "share.delivery.count.limit=10 of group billing is held to the broker's limits: 5" in caplog.text
+    assert "share.delivery.count.limit=10 of group billing is outside the broker's limits: using 5" in caplog.text
     assert describe(again, GROUP, "billing")["share.delivery.count.limit"].value == "10"
 
 
@@ -157,7 +157,9 @@ def test_stored_broker_configs_that_cannot_be_taken_do_not_stop_a_start(caplog: 
     """Apache Kafka leaves them out, too; here more of them, for its listeners are altered while it runs."""
     broker = BrokerInMemory()
     stored = {"listeners": "PLAINTEXT://:1", "my.plugin": "x", "group.consumer.assignment.interval.ms": "2000", "max.connections": "5"}
-    broker.cluster.keep([ConfigRecord(resource_type=4, resource_name="1", name=name, value=text) for name, text in stored.items()])
+    broker.cluster.metadata.commit(
+        [ConfigRecord(resource_type=4, resource_name="1", name=name, value=text) for name, text in stored.items()]
+    )
     broker.services.coordinators.stop()
     broker.cluster.close()
     again = BrokerInMemory(folder=broker.folder, config={"group.consumer.max.assignment.interval.ms": "1500"})
