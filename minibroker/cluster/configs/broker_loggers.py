@@ -24,9 +24,7 @@ LEVELS: Final[Mapping[str, int]] = {
     "FATAL": logging.CRITICAL,
 }
 #: packages that are imported at first use; clients can set their levels before
-LAZY_PACKAGES: Final = tuple(
-    f"minibroker.coordinator.{package}" for package in ("group", "share_partition", "share_state", "transaction")
-)
+LAZY_PACKAGES: Final = tuple(f"minibroker.coordinator.{package}" for package in ("group", "share_partition", "share_state", "transaction"))
 _SET, _DELETE, _APPEND = 0, 1, 2
 _OPERATIONS: Final = ("SET", "DELETE", "APPEND", "SUBTRACT")
 
