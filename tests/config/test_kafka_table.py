@@ -83,7 +83,7 @@ def test_only_what_changes_at_runtime_is_checked() -> None:
 
 
 def test_a_start_reads_no_table() -> None:
-    code = "import minibroker.server.broker, minibroker.dispatch.registry as r, sys; list(r.load()); print(*sys.modules)"
+    code = "import minibroker.server.broker, minibroker.dispatch.registry as r, sys; r.load(); print(*sys.modules)"
     modules = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True).stdout.split()
     assert "minibroker.dispatch.registry" in modules
     later = {"minibroker.config.kafka_table", "minibroker.cluster.configs.broker_entries", "minibroker.cluster.configs.config_changes"}
