@@ -59,4 +59,4 @@ def join_group(ctx: RequestContext, request: schema.Request) -> Any:
             ],
         )
 
-    return when_done(lambda done: ctx.broker.coordinators.groups.join(request.group_id, join, done), answer)
+    return when_done(lambda done: ctx.broker.coordinators.groups.classic.join(request.group_id, join, done), answer)

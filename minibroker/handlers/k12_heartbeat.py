@@ -14,5 +14,5 @@ from minibroker.schemas import k12_heartbeat as schema
 @handles(schema)
 def heartbeat(ctx: RequestContext, request: schema.Request) -> schema.Response:
     """Errors are raised, and answered as they are."""
-    ctx.broker.coordinators.groups.heartbeat(request.group_id, request.member_id, request.group_instance_id, request.generation_id)
+    ctx.broker.coordinators.groups.classic.heartbeat(request.group_id, request.member_id, request.group_instance_id, request.generation_id)
     return schema.Response(error_code=0)

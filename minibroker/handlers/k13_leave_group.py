@@ -38,7 +38,7 @@ def leave_group(ctx: RequestContext, request: schema.Request) -> Any:
             ],
         )
 
-    return when_done(lambda done: ctx.broker.coordinators.groups.leave(request.group_id, leaving, done), answer)
+    return when_done(lambda done: ctx.broker.coordinators.groups.classic.leave(request.group_id, leaving, done), answer)
 
 
 def on_error(_ctx: RequestContext, _request: schema.Request, error: KafkaError) -> schema.Response:

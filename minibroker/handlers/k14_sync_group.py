@@ -51,7 +51,7 @@ def _begin(ctx: RequestContext, group_id: str, sync: Sync, done: Callable[[SyncA
         else:
             done(told)
 
-    ctx.broker.coordinators.groups.sync(group_id, sync, synced)
+    ctx.broker.coordinators.groups.classic.sync(group_id, sync, synced)
     waits = True
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from minibroker.config.request_limits import HEARTBEAT_ELEMENTS_MAX
-from minibroker.coordinator.group.consumer.requests import Heartbeat, HeartbeatAnswer
+from minibroker.coordinator.group.consumer.requests import ConsumerHeartbeat, ConsumerHeartbeatAnswer
 from minibroker.coordinator.group.modern import frozen
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import when_done
@@ -31,7 +31,7 @@ def consumer_group_heartbeat(ctx: RequestContext, request: schema.Request) -> An
     """Response, or Delayed where the log is to be synced first."""
     check_protocol(ctx, "consumer")
     names, owned = request.subscribed_topic_names, request.topic_partitions
-    asked = Heartbeat(
+    asked = ConsumerHeartbeat(
         member_id=request.member_id,
         member_epoch=request.member_epoch,
         client_id=ctx.client_id or "",
@@ -53,7 +53,7 @@ def on_error(_ctx: RequestContext, _request: schema.Request, error: KafkaError) 
     return _answer(error)
 
 
-def _answer(told: HeartbeatAnswer | KafkaError) -> schema.Response:
+def _answer(told: ConsumerHeartbeatAnswer | KafkaError) -> schema.Response:
     if isinstance(told, KafkaError):
         return schema.Response(
             error_code=told.code, error_message=told.given_message, member_id=None, member_epoch=0, heartbeat_interval_ms=0

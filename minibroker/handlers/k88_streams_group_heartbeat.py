@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from minibroker.config.request_limits import HEARTBEAT_ELEMENTS_MAX
-from minibroker.coordinator.group.streams.requests import HeartbeatAnswer, Located, Partitions, heartbeat_of
+from minibroker.coordinator.group.streams.requests import Located, Partitions, StreamsHeartbeatAnswer, heartbeat_of
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import when_done
 from minibroker.dispatch.element_limit import ElementLimit
@@ -35,7 +35,7 @@ def on_error(_ctx: RequestContext, _request: schema.Request, error: KafkaError) 
     return _answer(error)
 
 
-def _answer(told: HeartbeatAnswer | KafkaError) -> schema.Response:
+def _answer(told: StreamsHeartbeatAnswer | KafkaError) -> schema.Response:
     if isinstance(told, KafkaError):
         return schema.Response(
             error_code=told.code,

@@ -9,7 +9,8 @@ import errno
 
 import pytest
 
-from minibroker.coordinator.group.offsets import Membership, NewOffset
+from minibroker.coordinator.group.kind import Membership
+from minibroker.coordinator.group.offsets import NewOffset
 from minibroker.schemas import k42_delete_groups as schema
 from tests.support.broker_in_memory import BrokerInMemory
 from tests.support.committed_offsets import broker_with_groups, commit, commit_in_transaction, fetch

@@ -181,7 +181,7 @@ def test_members_that_wait_in_a_rebalance_are_sent_away_when_the_broker_stops(
             assert broker._services is not None
             groups = broker._services.coordinators.groups
             send(second, k11_join_group, join(), 3)
-            await until(lambda: groups.describe("g").state.value == "PreparingRebalance")
+            await until(lambda: groups.classic.describe("g").state.value == "PreparingRebalance")
             if api is k14_sync_group:  # the leader joins again, and does not say what the second member shall read
                 send(first, k11_join_group, join(joined.member_id), 3)
                 await receive(first, k11_join_group, 3)

@@ -1,4 +1,1 @@
-"""Groups: what they committed (offsets), as records (records) of a partition of `__consumer_offsets` (shard), read and written (store).
-
-How long offsets are kept is in retention, what requests ask for in coordinator.
-"""
+"""Groups of all kinds and their committed offsets, kept in `__consumer_offsets`. Start at kind.py."""

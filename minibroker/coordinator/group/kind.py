@@ -1,16 +1,25 @@
-"""Kinds of groups: what the records of each are, and what the coordinator asks of a group whatever its kind.
+"""The protocols that every kind of group follows. Start here.
 
-    kind        its records, besides offsets       its room
-    classic     GroupMetadata                      classic/
-    consumer    ConsumerGroup... (KIP-848)         consumer/
-    share       ShareGroup... (KIP-932)            share/
-    streams     StreamsGroup... (KIP-1071)         streams/
+    kind        its records in `__consumer_offsets`, besides offsets     folder
+    classic     GroupMetadata                                            classic/
+    consumer    ConsumerGroup... (KIP-848)                               consumer/
+    share       ShareGroup... (KIP-932)                                  share/
+    streams     StreamsGroup... (KIP-1071)                               streams/
 
-A group of a newer kind is there from the first of its records until the tombstone of the one that has its epoch. What its records say
-is an Image; replay alone writes it (shard.py). What it does with requests and time is a LiveGroup, which the log's groups are given when
-the log was read, and new ones when their first member comes (live_groups.py). A classic group has no image, but its last record.
+Each folder has the same files:
 
-To serve another kind: a module `kind.py` in its room that makes a Kind, and a line in `load_kind`.
+    service.py     a GroupKind: takes the requests of members, finds or creates their group, and answers when the log is synced
+    group.py       a LiveGroup: the state machine of one group, with its table
+    members.py     members, and what the records of the group say of them
+    records.py     encodes changes of the group as records
+    requests.py    requests and answers, and the checks that do not depend on the group
+
+`coordinator.py` has the table of kinds. `live_groups.py` has the state machines, `shard.py` replays the records of one partition of
+`__consumer_offsets`, and `store.py` reads and appends them. To serve another kind, add its folder, and its name to `GroupType`, to
+`coordinator.py` and to `shard.py`.
+
+A group of a newer kind exists from the first of its records until the tombstone of the record that has its epoch. Its image is what its
+records say, and only replay writes it. A classic group has no image: its last record is its state.
 
 Source: Group, GroupMetadataManager of Apache Kafka 4.3.1.
 """
@@ -19,19 +28,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 from uuid import UUID
 
 from minibroker.coordinator.record_frame import CoordinatorRecord
 from minibroker.errors import KafkaError
-
-if TYPE_CHECKING:
-    from minibroker.coordinator.group.live_groups import LiveGroups
-    from minibroker.coordinator.group.offsets import Membership
+from minibroker.schemas.internal.offset_records import GroupMetadataValue
 
 
 class GroupType(Enum):
-    """As ListGroups spells it."""
+    """The kind of a group, as ListGroups spells it."""
 
     CLASSIC = "classic"
     CONSUMER = "consumer"
@@ -39,87 +45,96 @@ class GroupType(Enum):
     STREAMS = "streams"
 
 
-Persist = Callable[[Sequence[CoordinatorRecord]], None]  #: appends one batch, and replays it into the image; KafkaError: nothing happened
-CheckCommit = Callable[[UUID, int], KafkaError | None]  #: why the offset of that partition may not be committed; None: it may
+Persist = Callable[[Sequence[CoordinatorRecord]], None]  #: appends one batch and replays it into the image; KafkaError: nothing happened
+CheckCommit = Callable[[UUID, int], KafkaError | None]  #: why the offset of a partition may not be committed; None: it may
 
 
 def may_commit_all(_topic_id: UUID, _partition: int) -> KafkaError | None:
-    """Nothing forbids any."""
+    """Allow the commit of every partition."""
     return None
 
 
-class Image(Protocol):
-    """What the records of one group say."""
+class Membership(NamedTuple):
+    """The client that commits offsets: a member of a generation, or with generation -1 a client that is no member."""
 
-    def replay(self, record: CoordinatorRecord) -> None:
-        """Take one record of the group."""
+    generation_id: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = None
+
+
+class StoredGroup(NamedTuple):
+    """What the log says of one group."""
+
+    stored: GroupMetadataValue | None = None  #: the last generation of a classic group; None if it is not in the log
+    group_type: GroupType = GroupType.CLASSIC
+    image: Any = None  #: of a newer kind: what its records say
+    was_downgraded: bool = False  #: a classic group that was a consumer group, and has had no generation since then
+
+    @property
+    def is_classic(self) -> bool:
+        """Whether it is of no newer kind."""
+        return self.group_type is GroupType.CLASSIC
+
+
+#: a group with offsets and no records of its own: its generation is what Apache Kafka would have stored
+SIMPLE_GROUP: Final = StoredGroup(
+    GroupMetadataValue(protocol_type="", generation=0, protocol=None, leader=None, current_state_timestamp=-1, members=[])
+)
 
 
 class LiveGroup(Protocol):
-    """A group's machine."""
+    """The state machine of one group."""
 
     @property
     def group_type(self) -> GroupType:
-        """Of what kind it is."""
+        """The kind of the group."""
 
     @property
     def protocol_type(self) -> str:
-        """As ListGroups spells it."""
+        """The protocol type, as ListGroups spells it."""
 
     @property
     def state(self) -> Enum:
-        """Its value is as ListGroups spells it."""
+        """The state; its value is as ListGroups spells it."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether it has no members."""
+        """Whether the group has no members."""
 
     @property
     def do_offsets_expire(self) -> bool:
-        """Whether offsets of topics that nobody is subscribed to expire, members or not."""
+        """Whether offsets of topics without subscribers expire though the group has members."""
 
     def check_offset_commit(self, membership: Membership, *, is_transactional: bool, has_member_epoch: bool = True) -> CheckCommit:
-        """Who may commit, and what of it; KafkaError. `has_member_epoch`: the request is of a version that knows of KIP-848."""
+        """Check whether a client may commit, and return the check of each partition; KafkaError.
+
+        `has_member_epoch`: the version of the request knows member epochs (KIP-848).
+        """
 
     def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """Who may ask for offsets; KafkaError."""
+        """Raise KafkaError if a client may not fetch offsets."""
 
     def check_offset_delete(self) -> None:
-        """Whether offsets may be deleted while it is as it is; KafkaError."""
+        """Raise KafkaError if offsets may not be deleted now."""
 
     def is_subscribed(self, topic: str) -> bool:
-        """Whether a member reads it: then its offsets stay."""
+        """Whether a member is subscribed to the topic, so that its offsets must stay."""
 
     def check_delete(self) -> None:
-        """Whether it may be deleted; KafkaError. What it keeps elsewhere is deleted then."""
+        """Raise KafkaError if the group may not be deleted. Otherwise delete what it keeps outside of its log."""
 
     def tombstones(self) -> list[CoordinatorRecord]:
-        """Of its records, but for offsets: it is gone after them. It may have no members."""
+        """Return the tombstones of its records, without those of its offsets. The group must have no members."""
 
     def resume(self) -> None:
-        """The log was read: members are given time to be heard of again."""
+        """Start the session time-outs of all members, after the log was read."""
 
-    def unload(self) -> None:
-        """Nobody asks it any more: no timer is left, and no request waits."""
-
-
-class Kind(NamedTuple):
-    """A newer kind."""
-
-    new_image: Callable[[], Any]
-    make: Callable[[LiveGroups, str, Any, Persist], LiveGroup]  #: the machine of a group: its id and its image
+    def unload(self, error: type[KafkaError] = ..., /) -> None:
+        """Cancel all timers, and answer waiting requests with `error`: NotCoordinator unless another group takes its place."""
 
 
-def load_kind(group_type: GroupType) -> Kind:
-    """How groups of a newer kind are made."""
-    if group_type is GroupType.CONSUMER:
-        from minibroker.coordinator.group.consumer.service import KIND  # noqa: PLC0415  many brokers have no group of it
+class GroupKind(Protocol):
+    """The service of one kind of group."""
 
-        return KIND
-    if group_type is GroupType.SHARE:
-        from minibroker.coordinator.group.share.service import KIND  # noqa: PLC0415  likewise
-
-        return KIND
-    from minibroker.coordinator.group.streams.service import KIND  # noqa: PLC0415  likewise
-
-    return KIND
+    def make(self, group_id: str, known: StoredGroup, persist: Persist) -> LiveGroup:
+        """Create the state machine of a group from what the log says of it. `persist` replays what it appends into `known.image`."""

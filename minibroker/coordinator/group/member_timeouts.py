@@ -1,6 +1,6 @@
-"""One time-out of the members of a group: a member that lets it pass is removed.
+"""One kind of time-out of the members of a group: it removes members that let it expire.
 
-Where the removal cannot be stored the member stays, and is given the same time once more.
+If the removal cannot be stored, the member stays, and its time-out starts again.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ _LOG = logging.getLogger(__name__)
 
 
 class MemberTimeouts:
-    """By member id."""
+    """Timers by member id."""
 
     __slots__ = ("_clock", "_group_id", "_remove", "_timers", "_why")
 
     def __init__(self, group_id: str, clock: Clock, remove: Callable[[str], None], why: str) -> None:
-        """`remove` raises KafkaError where that cannot be stored; `why` is for the log."""
+        """Create the time-outs. `remove` raises KafkaError if the removal cannot be stored; `why` is for the log."""
         self._group_id = group_id
         self._clock = clock
         self._remove = remove
@@ -31,22 +31,22 @@ class MemberTimeouts:
 
     @property
     def member_ids(self) -> AbstractSet[str]:
-        """Whose time runs."""
+        """The members whose time-out runs."""
         return self._timers.keys()
 
     def arm(self, member_id: str, delay_ms: int) -> None:
-        """The member's time begins, or begins anew."""
+        """Start the time-out of a member, again if it runs."""
         self.cancel(member_id)
         self._timers[member_id] = self._clock.call_later_ms(delay_ms, partial(self._time_out, member_id, delay_ms))
 
     def cancel(self, member_id: str) -> None:
-        """The member did what it was to do, or is gone."""
+        """Cancel the time-out of a member, if it runs."""
         timer = self._timers.pop(member_id, None)
         if timer is not None:
             timer.cancel()
 
     def clear(self) -> None:
-        """Nobody's time runs any more."""
+        """Cancel all time-outs."""
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()

@@ -1,4 +1,4 @@
-"""What the broker's log says of groups: one line (INFO) for each generation or epoch, with who came and who is gone.
+"""Log lines about groups: one line (INFO) for each generation or epoch, with the members that joined and left.
 
 group billing: generation 4, members: 2; joined: rdkafka-6f… (rdkafka at 127.0.0.1)
 group billing: epoch 7, members: 1; gone: 1nwyHDkRTHqFEcT
@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 from minibroker.coordinator.record_frame import CoordinatorRecord
 
-NAMED: Final = 10  #: of more members only the number is told
+NAMED: Final = 10  #: a line names so many members at most
 
 _LOG = logging.getLogger(__name__)
 
@@ -22,32 +22,32 @@ class Who(Protocol):
 
     @property
     def client_id(self) -> str:
-        """As it calls itself."""
+        """The client id that it sent."""
 
     @property
     def client_host(self) -> str:
-        """Where it is."""
+        """The address of the client."""
 
 
 class Membered(Protocol):
-    """The image of a group that has epochs."""
+    """The image of a group with epochs."""
 
     @property
     def epoch(self) -> int:
-        """Of the group."""
+        """The epoch of the group."""
 
     @property
     def members(self) -> Mapping[str, Who]:
         """By member id."""
 
 
-def is_told() -> bool:
-    """Whether anybody wants to know: then who was there before is worth its cost."""
+def is_logged() -> bool:
+    """Whether the lines are logged at all: if not, callers need not remember the members before a change."""
     return _LOG.isEnabledFor(logging.INFO)
 
 
-def tell(group_id: str, what: str, before: Collection[str], members: Mapping[str, Who]) -> None:
-    """`what`: which generation or epoch; `before`: the ids of who was there before."""
+def log_members(group_id: str, what: str, before: Collection[str], members: Mapping[str, Who]) -> None:
+    """Log one line. `what` is the generation or epoch, `before` has the member ids before it."""
     joined = [
         f"{member_id} ({who.client_id} at {who.client_host.removeprefix('/')})"
         for member_id, who in members.items()
@@ -57,23 +57,23 @@ def tell(group_id: str, what: str, before: Collection[str], members: Mapping[str
     _LOG.info("group %s: %s, members: %d%s%s", group_id, what, len(members), _named("joined", joined), _named("gone", gone))
 
 
-def telling(
+def with_log_lines(
     group_id: str, image: Membered, persist: Callable[[Sequence[CoordinatorRecord]], None]
 ) -> Callable[[Sequence[CoordinatorRecord]], None]:
-    """`persist`, with a line where the records change the group's epoch or who is in it. They are replayed into `image`."""
+    """Return `persist`, followed by a log line if the records change the epoch or the members of `image`."""
 
-    def persist_and_tell(records: Sequence[CoordinatorRecord]) -> None:
-        if not is_told():
+    def persist_and_log(records: Sequence[CoordinatorRecord]) -> None:
+        if not is_logged():
             persist(records)
             return
         epoch, before = image.epoch, dict.fromkeys(image.members)
         persist(records)
-        if before and not image.members and image.epoch <= epoch:  # members that leave end in an epoch of their own
+        if before and not image.members and image.epoch <= epoch:  # when members leave, the epoch grows
             _LOG.info("group %s: it goes on as a classic group", group_id)
         elif (image.epoch, image.members.keys()) != (epoch, before.keys()):
-            tell(group_id, f"epoch {image.epoch}", before, image.members)
+            log_members(group_id, f"epoch {image.epoch}", before, image.members)
 
-    return persist_and_tell
+    return persist_and_log
 
 
 def _named(how: str, members: list[str]) -> str:

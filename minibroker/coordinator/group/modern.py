@@ -1,11 +1,10 @@
-"""What the groups have in common whose coordinator assigns: consumer (KIP-848), share (KIP-932) and streams groups (KIP-1071).
+"""What consumer (KIP-848), share (KIP-932) and streams groups (KIP-1071) have in common: the coordinator assigns.
 
-Their records say who is a member (member metadata), what each shall have (target assignment) and has (current assignment), and of which
-epochs those are. An image is what they say: nothing but `replay` writes it. A step writes the records of one request or time-out.
+Their records have the members (member metadata), what each shall have (target assignment) and has
+(current assignment), and the epochs of these. A ModernImage is what the records of a group say, and
+only `replay` writes it. A ModernStep makes the records of one request or time-out.
 
 Source: ModernGroup, GroupMetadataManager.replay of Apache Kafka 4.3.1.
-
-Partitions by topic: what a member shall have, has, or must give up.
 """
 
 from __future__ import annotations
@@ -18,17 +17,17 @@ from uuid import UUID
 
 from minibroker.coordinator.record_frame import CoordinatorRecord
 
-FIRST_EPOCH: Final = 1  #: of a group that has no records yet, and of its target assignment: the first member makes it 2
-NEVER: Final = 0  #: the time of an assignment that there was not
+FIRST_EPOCH: Final = 1  #: of a group without records, and of its target assignment; the first member makes it 2
+NEVER: Final = 0  #: the time of the target assignment if there is none
 
-Replays = Mapping[type, Callable[[Any, Any, Any], None]]  #: what an image does with key and value, by type of the key
+Replays = Mapping[type, Callable[[Any, Any, Any], None]]  #: how an image replays key and value, by type of the key
 
 M = TypeVar("M")
 T = TypeVar("T")
 
 
 class ModernImage(ABC, Generic[M, T]):
-    """One group. Attributes are for reading; `replay` writes them."""
+    """The records of one group, replayed. Attributes are for reading."""
 
     __slots__ = ("assignment_epoch", "assignment_timestamp_ms", "epoch", "members", "metadata_hash", "targets")
 
@@ -39,31 +38,31 @@ class ModernImage(ABC, Generic[M, T]):
         self.metadata_hash = 0
         self.assignment_epoch = FIRST_EPOCH
         self.assignment_timestamp_ms = NEVER
-        self.members: dict[str, M] = {}  #: in the order in which they came
+        self.members: dict[str, M] = {}  #: in the order in which they joined
         self.targets: dict[str, T] = {}
 
     def copy(self) -> Self:
-        """To be changed without this one."""
+        """Return a copy that can be changed alone."""
         copied = copy(self)
         copied.members, copied.targets = dict(self.members), dict(self.targets)
         return copied
 
     def replay(self, record: CoordinatorRecord) -> None:
-        """Take one record of the group; those of other kinds are passed over. Compaction may have changed their order."""
+        """Replay one record. Records of other kinds are ignored. Compaction may have changed the order of records."""
         if (take := self.replays.get(type(record.key))) is not None:
             take(self, record.key, record.value)
 
     def replay_epoch(self, _: Any, value: Any) -> None:
-        """Of the group."""
+        """Replay the epoch of the group."""
         self.epoch, self.metadata_hash = (FIRST_EPOCH, 0) if value is None else (value.epoch, value.metadata_hash)
 
     def replay_target_epoch(self, _: Any, value: Any) -> None:
-        """Of the target assignment."""
+        """Replay the epoch of the target assignment."""
         found = (FIRST_EPOCH, NEVER) if value is None else (value.assignment_epoch, value.assignment_timestamp)
         self.assignment_epoch, self.assignment_timestamp_ms = found
 
     def replay_target(self, key: Any, value: Any) -> None:
-        """What one member shall have."""
+        """Replay the target assignment of one member."""
         if value is None:
             self.targets.pop(key.member_id, None)
         else:
@@ -72,14 +71,14 @@ class ModernImage(ABC, Generic[M, T]):
     @staticmethod
     @abstractmethod
     def target_of(value: Any) -> T:
-        """What its record says."""
+        """Decode a target assignment."""
 
 
 Image = TypeVar("Image", bound=ModernImage[Any, Any])
 
 
 class ModernStep(Generic[Image]):
-    """Records so far, and the group after them. Until they are stored nobody else sees what they say."""
+    """The records of one step, and a copy of the image with them. The image itself changes when the records are stored."""
 
     def __init__(self, group_id: str, image: Image, now_ms: int) -> None:
         self.records: list[CoordinatorRecord] = []
@@ -95,26 +94,26 @@ class ModernStep(Generic[Image]):
         self.records += written
 
 
-Assignment = Mapping[UUID, frozenset[int]]  #: never changed, no topic without partitions
-Epochs = Mapping[UUID, Mapping[int, int]]  #: likewise, with the member epoch at which each partition became the member's
+Assignment = Mapping[UUID, frozenset[int]]  #: partitions by topic; immutable, without topics that have no partitions
+Epochs = Mapping[UUID, Mapping[int, int]]  #: likewise, with the member epoch at which the member got each partition
 
 NOTHING: Final[Assignment] = {}
 NO_EPOCHS: Final[Epochs] = {}
 
 
 class MemberSpec(NamedTuple):
-    """What an assignor knows of a member."""
+    """A member, as an assignor sees it."""
 
-    topics: frozenset[UUID]  #: that it subscribed to and that are there
-    assignment: Assignment = NOTHING  #: what it shall have at the moment
+    topics: frozenset[UUID]  #: existing topics that it is subscribed to
+    assignment: Assignment = NOTHING  #: its present target assignment
     instance_id: str | None = None
 
 
 def frozen(partitions: Mapping[UUID, Iterable[int]]) -> Assignment:
-    """Of sets or lists that may be empty."""
+    """Return an assignment without topics that have no partitions."""
     return {topic_id: frozenset(indexes) for topic_id, indexes in partitions.items() if indexes}
 
 
 def without_epochs(epochs: Epochs) -> Assignment:
-    """Which partitions these are."""
+    """Return the partitions without their epochs."""
     return {topic_id: frozenset(partitions) for topic_id, partitions in epochs.items()}

@@ -1,9 +1,10 @@
-"""Committed offsets as records of `__consumer_offsets`, and back; groups as such records.
+"""Committed offsets as records of `__consumer_offsets`, and back.
 
-A commit is OffsetCommitValue v4; v1 when it has a time of its own at which it expires, which alone has a place for it, and then has no
-leader epoch and no topic id. A deleted offset is a tombstone of its key, a group that is gone one of GroupMetadataKey. Records of one
-request are one batch: without a producer (but with base sequence 0, as Apache Kafka writes it), or transactional with the producer's id
-and epoch. Source: GroupCoordinatorRecordHelpers, CoordinatorRuntime of Apache Kafka 4.3.1.
+A commit is OffsetCommitValue v4. It is v1 if it has its own expiry time: only v1 has a field for
+that, and it has no leader epoch and no topic id. A deleted offset is a tombstone of its key. The
+records of one request are one batch: transactional with the producer's id and epoch, or without a
+producer, then with base sequence 0 as Apache Kafka writes it. Source:
+GroupCoordinatorRecordHelpers, CoordinatorRuntime of Apache Kafka 4.3.1.
 """
 
 from __future__ import annotations
@@ -15,8 +16,6 @@ from typing import Final
 from minibroker.coordinator.group.offsets import NO_TIMESTAMP, CommittedOffset, NewOffset, TopicPartition
 from minibroker.coordinator.record_frame import CONSUMER_OFFSETS, CoordinatorRecord
 from minibroker.schemas.internal.offset_records import (
-    GroupMetadataKey,
-    GroupMetadataValue,
     LegacyOffsetCommitKey,
     OffsetCommitKey,
     OffsetCommitValue,
@@ -25,17 +24,16 @@ from minibroker.wire.primitives import UUID_SIZE, unsigned_varint
 
 OFFSET_VERSION: Final = 4
 EXPIRING_OFFSET_VERSION: Final = 1
-GROUP_VERSION: Final = 3
 _TOMBSTONE: Final = -1
-_CACHED_KEYS: Final = 4_096  #: a member commits for the same partitions again and again
+_CACHED_KEYS: Final = 4_096  #: a member commits the same partitions repeatedly
 
-_pack_offset = Struct(">hqi").pack  #: version of the value, offset, leader_epoch; metadata is next
+_pack_offset = Struct(">hqi").pack  #: version of the value, offset, leader_epoch; metadata follows
 _pack_untagged = Struct(">qB").pack  #: commit_timestamp; no tagged field
 _pack_tagged = Struct(f">qBBB{UUID_SIZE}s").pack  #: commit_timestamp; one tagged field: its tag, its size, topic_id
 
 
 def offset_record(group_id: str, partition: TopicPartition, committed: CommittedOffset) -> CoordinatorRecord:
-    """A commit."""
+    """Return the record of a commit."""
     key = _offset_key(group_id, partition)
     offset, metadata, timestamp_ms = committed.offset, committed.metadata, committed.commit_timestamp_ms
     if committed.expire_timestamp_ms != NO_TIMESTAMP:
@@ -54,7 +52,7 @@ def offset_record(group_id: str, partition: TopicPartition, committed: Committed
 
 
 def encode_commit(group_id: str, new: NewOffset, commit_timestamp_ms: int) -> tuple[bytes, bytes]:
-    """Key and value of the record of a commit that has no time of its own at which it expires: what `offset_record` becomes, at once."""
+    """Encode a commit without an expiry time: the key and value that `offset_record` would become, in one step."""
     metadata = (new.metadata or "").encode()
     value = b"%b%b%b%b" % (
         _pack_offset(OFFSET_VERSION, new.offset, new.leader_epoch),
@@ -73,18 +71,8 @@ def _encode_key(group_id: str, topic: str, index: int) -> bytes:
 
 
 def offset_tombstone(group_id: str, partition: TopicPartition) -> CoordinatorRecord:
-    """The offset is deleted."""
+    """Return the tombstone of an offset."""
     return CoordinatorRecord(_offset_key(group_id, partition), None, _TOMBSTONE)
-
-
-def group_record(group_id: str, value: GroupMetadataValue) -> CoordinatorRecord:
-    """A generation of a classic group."""
-    return CoordinatorRecord(GroupMetadataKey(group=group_id), value, GROUP_VERSION)
-
-
-def group_tombstone(group_id: str) -> CoordinatorRecord:
-    """The group is gone."""
-    return CoordinatorRecord(GroupMetadataKey(group=group_id), None, _TOMBSTONE)
 
 
 def _offset_key(group_id: str, partition: TopicPartition) -> OffsetCommitKey:
@@ -93,7 +81,7 @@ def _offset_key(group_id: str, partition: TopicPartition) -> OffsetCommitKey:
 
 
 def committed_offset(record: CoordinatorRecord, record_offset: int) -> CommittedOffset | None:
-    """What the record of an offset says; None for a tombstone."""
+    """Return the offset that a record has; None for a tombstone."""
     value = record.value
     if value is None:
         return None

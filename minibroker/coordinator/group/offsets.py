@@ -1,14 +1,14 @@
-"""Committed offsets of one partition of `__consumer_offsets`: those that count, and those that wait for the end of a transaction.
+"""Committed offsets of one partition of `__consumer_offsets`, with those of open transactions.
 
 Invariants
-  - what an open transaction committed is seen by nobody; it counts from the commit marker on, and is gone with an abort marker
-  - of two commits for one partition the later record counts, even when the earlier one is transactional and its marker comes last:
-    compaction keeps the later record alone, and a replay must come to the same
-  - no group has an empty table of offsets, no producer one of groups without any
+  - no reader sees what an open transaction committed; it becomes visible with the commit marker,
+    and is dropped with an abort marker
+  - of two commits for one partition the later record wins, even if the earlier one is transactional
+    and its marker comes last: compaction keeps only the later record, and a replay must have the
+    same result
+  - no group has an empty table of offsets, and no producer an empty table of groups
 
 Source: OffsetMetadataManager, OffsetAndMetadata of Apache Kafka 4.3.1.
-
-A commit of offsets: what a client asks for, and what it is told. Not in coordinator.py, because handlers are imported at every start.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ TopicPartition = tuple[str, int]
 
 
 class CommittedOffset(NamedTuple):
-    """How far a group has read one partition; times are in milliseconds since the epoch."""
+    """How far a group has read one partition. Times are in milliseconds since the epoch."""
 
-    offset: int  #: the next one to read
-    leader_epoch: int  #: -1 when the client does not say
-    metadata: str  #: whatever the client keeps with it
+    offset: int  #: the next offset to read
+    leader_epoch: int  #: -1 if the client did not send it
+    metadata: str  #: any text of the client
     commit_timestamp_ms: int
-    expire_timestamp_ms: int = NO_TIMESTAMP  #: as OffsetCommit 2 to 4 may ask for; -1 leaves it to offsets.retention.minutes
-    topic_id: UUID = NIL_UUID  #: nil where the client names topics only, as in TxnOffsetCommit
-    record_offset: int = -1  #: where in the log it stands
+    expire_timestamp_ms: int = NO_TIMESTAMP  #: set by OffsetCommit 2 to 4; -1: offsets.retention.minutes decides
+    topic_id: UUID = NIL_UUID  #: nil if the client named the topic only, as in TxnOffsetCommit
+    record_offset: int = -1  #: of its record in the log
 
 
 _ByPartition = dict[TopicPartition, CommittedOffset]
@@ -51,33 +51,33 @@ class Offsets:
     def __init__(self) -> None:
         self._committed: dict[str, _ByPartition] = {}
         self._pending: dict[int, dict[str, _ByPartition]] = {}  #: by producer id, then group
-        self._open: dict[str, set[int]] = {}  #: group -> producer ids whose pending offsets are its own, too
+        self._open: dict[str, set[int]] = {}  #: group -> producer ids with pending offsets of it
 
     def of_group(self, group_id: str) -> Mapping[TopicPartition, CommittedOffset]:
-        """Those that count."""
+        """Return the committed offsets of a group."""
         return self._committed.get(group_id, _NOTHING)
 
     def is_unstable(self, group_id: str, partition: TopicPartition) -> bool:
-        """Whether an open transaction has an offset for it."""
+        """Whether an open transaction has an offset for the partition."""
         return any(partition in self._pending[producer_id].get(group_id, _NOTHING) for producer_id in self._open.get(group_id, ()))
 
     def has_open_transaction(self, group_id: str) -> bool:
-        """Whether some transaction has yet to decide about offsets of the group."""
+        """Whether an open transaction has offsets of the group."""
         return group_id in self._open
 
     def partitions_of(self, group_id: str) -> list[TopicPartition]:
-        """Those of the group with an offset that counts, or will when a transaction commits."""
+        """Return the partitions of a group that have an offset, committed or in an open transaction."""
         pending = (self._pending[producer_id].get(group_id, _NOTHING) for producer_id in self._open.get(group_id, ()))
         return list(dict.fromkeys(partition for each in (self.of_group(group_id), *pending) for partition in each))
 
     def all(self) -> Iterator[tuple[str, TopicPartition, CommittedOffset]]:
-        """Every offset with its group, also those of open transactions; what is found may be removed meanwhile."""
+        """Return every offset with its group, also those of open transactions. The caller may remove them while it iterates."""
         stores = [self._committed, *self._pending.values()]
         found = [(group_id, *item) for store in stores for group_id, offsets in store.items() for item in offsets.items()]
         return iter(found)
 
     def put(self, group_id: str, partition: TopicPartition, committed: CommittedOffset, producer_id: int = NO_PRODUCER_ID) -> None:
-        """Take a record: it counts at once, or with the transaction of `producer_id`."""
+        """Replay a commit: it counts immediately, or with the transaction of `producer_id`."""
         store = self._committed
         if producer_id != NO_PRODUCER_ID:
             store = self._pending.setdefault(producer_id, {})
@@ -88,7 +88,7 @@ class Offsets:
         offsets[partition] = committed
 
     def remove(self, group_id: str, partition: TopicPartition) -> None:
-        """Take a tombstone: also what open transactions have for this partition is forgotten."""
+        """Replay a tombstone. It also removes what open transactions have for this partition."""
         _remove(self._committed, group_id, partition)
         for producer_id in list(self._open.get(group_id, ())):
             pending = self._pending[producer_id]
@@ -99,7 +99,7 @@ class Offsets:
                     del self._pending[producer_id]
 
     def end_transaction(self, producer_id: int, *, is_commit: bool) -> None:
-        """Take a marker; harmless when the producer has committed no offsets."""
+        """Replay a marker. Does nothing if the producer has committed no offsets."""
         for group_id, offsets in self._pending.pop(producer_id, {}).items():
             self._close(group_id, producer_id)
             if is_commit:
@@ -121,7 +121,7 @@ def _remove(store: dict[str, _ByPartition], group_id: str, partition: TopicParti
 
 
 class NewOffset(NamedTuple):
-    """What is to be committed for one partition."""
+    """An offset to commit for one partition."""
 
     partition: tuple[str, int]  #: topic and index
     offset: int
@@ -130,16 +130,8 @@ class NewOffset(NamedTuple):
     topic_id: UUID = NIL_UUID
 
 
-class Membership(NamedTuple):
-    """Who commits: a member of a generation, or with -1 a client that is no member."""
-
-    generation_id: int = -1
-    member_id: str = ""
-    group_instance_id: str | None = None
-
-
 class Commit(NamedTuple):
-    """What became of it: an error or None for each offset, in their order, and the log that must be synced before anybody is told."""
+    """The result of a commit: an error or None for each offset in order, and the log to sync before the answer."""
 
     errors: list[KafkaError | None]
     log: PartitionLog | None

@@ -1,33 +1,93 @@
-"""Which offsets nobody will ask for again: they are deleted, and with its last one the group.
+"""The retention of committed offsets: expired offsets are deleted, and with its last offset the group.
 
     kind of group                               an offset expires offsets.retention.minutes after
-    simple (offsets and nothing else)           it was committed
-    classic, without members                    the last member left (before KIP-211 told when: it was committed)
-    classic, of consumers, in the state Stable  it was committed, if nobody is subscribed to its topic
-    consumer                                    it was committed, if nobody is subscribed to its topic
+    simple (offsets and nothing else)           its commit
+    classic, without members                    the last member left (before KIP-211, which records that time: its commit)
+    classic, of consumers, in the state Stable  its commit, if no member is subscribed to its topic
+    consumer                                    its commit, if no member is subscribed to its topic
     all others                                  never
 
-An offset that was committed with a retention time of its own (OffsetCommit 2 to 4) expires by that alone. One for which an open
-transaction has another stays, and so does a group while a transaction has yet to decide about it.
+An offset that was committed with its own retention time (OffsetCommit 2 to 4) expires after that time only. An offset stays while an open
+transaction has another one for the same partition. A group stays while an open transaction has offsets of it.
 
 Source: OffsetMetadataManager.cleanupExpiredOffsets, ClassicGroup.offsetExpirationCondition of Apache Kafka 4.3.1; KIP-211.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Final
 
-from minibroker.coordinator.group.kind import LiveGroup
-from minibroker.coordinator.group.offset_records import group_tombstone, offset_tombstone
+from minibroker.clock import Timer
+from minibroker.coordinator.group.classic.records import group_tombstone
+from minibroker.coordinator.group.kind import LiveGroup, StoredGroup
+from minibroker.coordinator.group.live_groups import LiveGroups
+from minibroker.coordinator.group.offset_records import offset_tombstone
 from minibroker.coordinator.group.offsets import NO_TIMESTAMP, CommittedOffset
-from minibroker.coordinator.group.shard import Group, Shard
+from minibroker.coordinator.group.shard import Shard
+from minibroker.coordinator.group.store import StoredShard
 from minibroker.coordinator.record_frame import CoordinatorRecord
+from minibroker.errors import KafkaError
 
-_Since = Callable[[CommittedOffset], int]  #: when the retention of an offset begins, epoch ms
+_MINUTE_MS: Final = 60_000
+OFFSETS_A_TURN: Final = 2_000  #: offsets checked or deleted in one turn of the loop: 20 ms
+
+_Since = Callable[[CommittedOffset], int]  #: when the retention of an offset starts, epoch ms
+
+
+class OffsetRetention:
+    """Check all offsets every offsets.retention.check.interval.ms, some in each turn of the loop."""
+
+    def __init__(self, groups: LiveGroups) -> None:
+        self._groups = groups
+        self._timer: Timer | None = None
+
+    def start(self) -> None:
+        """Wait for the first check."""
+        self._timer = self._groups.clock.call_later_ms(self._groups.config.offsets_retention_check_interval_ms, self._check)
+
+    def stop(self) -> None:
+        """Check no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _check(self) -> None:
+        self._check_partition(0)
+
+    def _check_partition(self, index: int, group_ids: Sequence[str] | None = None) -> None:
+        """Check some of the groups of one partition of the topic. After the last partition, wait for the next check."""
+        if index >= self._groups.store.partition_count:
+            self.start()
+            return
+        left: Sequence[str] = ()
+        with suppress(KafkaError):  # a partition that is loading is checked the next time; other failures are logged where they happen
+            stored = self._groups.store.shard(index)
+            left = self._expire(stored, list(stored.shard.groups) if group_ids is None else group_ids)
+        following = partial(self._check_partition, index, left) if left else partial(self._check_partition, index + 1)
+        self._timer = self._groups.clock.call_later_ms(0, following)
+
+    def _expire(self, stored: StoredShard, group_ids: Sequence[str]) -> Sequence[str]:
+        """Delete expired offsets, as many as fit into one turn of the loop. Return the groups that are left to check."""
+        now_ms, retention_ms = self._groups.clock.now_ms(), self._groups.config.offsets_retention_minutes * _MINUTE_MS
+        shard, tombstones, checked, index = stored.shard, list[CoordinatorRecord](), 0, 0
+        while index < len(group_ids) and checked < OFFSETS_A_TURN:
+            group_id = group_ids[index]
+            index += 1
+            if group_id in shard.groups:
+                checked += 1 + len(shard.offsets.of_group(group_id))
+                tombstones += expired(shard, group_id, stored.live.get(group_id), now_ms=now_ms, retention_ms=retention_ms)
+        if len(tombstones) > OFFSETS_A_TURN:  # of one group, whose other offsets are deleted in the next turn
+            tombstones, index = tombstones[:OFFSETS_A_TURN], index - 1
+        stored.append_all(tombstones, now_ms)
+        for group_id in stored.live.keys() - shard.groups.keys():
+            self._groups.forget(stored, group_id)
+        return group_ids[index:]
 
 
 def expired(shard: Shard, group_id: str, live: LiveGroup | None, *, now_ms: int, retention_ms: int) -> list[CoordinatorRecord]:
-    """The tombstones to be written for a group of the shard, those of the group itself behind those of its offsets."""
+    """Return the tombstones of expired offsets of a group, followed by those of the group if no offset is left."""
     since = _since(shard.groups[group_id], live)
     if since is None:
         return []
@@ -46,8 +106,8 @@ def expired(shard: Shard, group_id: str, live: LiveGroup | None, *, now_ms: int,
     return tombstones
 
 
-def _since(group: Group, live: LiveGroup | None) -> _Since | None:
-    """None while all offsets stay."""
+def _since(group: StoredGroup, live: LiveGroup | None) -> _Since | None:
+    """Return when the retention of each offset starts; None while all offsets stay."""
     stored = group.stored
     if live is not None and not (live.is_empty and group.is_classic):
         return _committed if live.do_offsets_expire else None

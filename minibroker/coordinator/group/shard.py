@@ -1,19 +1,19 @@
-"""What the records of one partition of `__consumer_offsets` say: groups, and the offsets that they committed.
+"""The groups and committed offsets of one partition of `__consumer_offsets`, replayed from its records.
 
 Source: GroupCoordinatorShard.replay of Apache Kafka 4.3.1.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from minibroker.coordinator.group.kind import GroupType, load_kind
+from minibroker.coordinator.group.kind import SIMPLE_GROUP, GroupType, StoredGroup
 from minibroker.coordinator.group.offset_records import committed_offset
 from minibroker.coordinator.group.offsets import NO_PRODUCER_ID, CommittedOffset, Offsets, TopicPartition
 from minibroker.coordinator.record_frame import CoordinatorRecord
 from minibroker.schemas.internal.consumer_group_records import ConsumerGroupMetadataKey
 from minibroker.schemas.internal.coordinator_records import OFFSET_RECORD_TYPES
-from minibroker.schemas.internal.offset_records import GroupMetadataKey, GroupMetadataValue, LegacyOffsetCommitKey, OffsetCommitKey
+from minibroker.schemas.internal.offset_records import GroupMetadataKey, LegacyOffsetCommitKey, OffsetCommitKey
 from minibroker.schemas.internal.share_group_records import ShareGroupMetadataKey
 from minibroker.schemas.internal.streams_group_records import StreamsGroupMetadataKey
 
@@ -33,30 +33,31 @@ _ENDS: Final = frozenset(_OF_GROUPS.values())
 
 
 def type_of_key(key: object) -> GroupType | None:
-    """Of which newer kind a record is; None of classic groups and offsets."""
+    """Return the newer kind of group that a record belongs to; None for classic groups and offsets."""
     return _TYPES.get(type(key))
 
 
 def is_of_group(key: object) -> bool:
-    """Whether this is the record that has the group's epoch, whose tombstone is the end of the group."""
+    """Whether a record has the epoch of its group: its tombstone ends the group."""
     return type(key) in _ENDS
 
 
-class Group(NamedTuple):
-    """One group: with records of its own, or simple, which is to say that it has offsets and nothing else."""
+def new_image(group_type: GroupType) -> Any:
+    """Return the empty image of a group; None for a classic group, which has none."""
+    if group_type is GroupType.CONSUMER:
+        from minibroker.coordinator.group.consumer.members import ConsumerGroupImage  # noqa: PLC0415  many brokers have none
 
-    stored: GroupMetadataValue | None = None  #: the last generation of a classic group
-    group_type: GroupType = GroupType.CLASSIC
-    image: Any = None  #: of a newer kind: what its records say
-    is_heir: bool = False  #: a classic one that a consumer group became, which has had no generation of its own since
+        return ConsumerGroupImage()
+    if group_type is GroupType.SHARE:
+        from minibroker.coordinator.group.share.members import ShareGroupImage  # noqa: PLC0415  as above
 
-    @property
-    def is_classic(self) -> bool:
-        """Whether it is of no newer kind."""
-        return self.group_type is GroupType.CLASSIC
+        return ShareGroupImage()
+    if group_type is GroupType.STREAMS:
+        from minibroker.coordinator.group.streams.members import StreamsGroupImage  # noqa: PLC0415  as above
 
+        return StreamsGroupImage()
+    return None
 
-SIMPLE = Group()
 
 _OFFSET_KEYS: Final = (OffsetCommitKey, LegacyOffsetCommitKey)
 
@@ -67,24 +68,24 @@ class Shard:
     __slots__ = ("_last_end", "groups", "new_images", "offsets")
 
     def __init__(self) -> None:
-        self.groups: dict[str, Group] = {}  #: every group that has offsets is here; a group may have none
-        self.new_images: dict[str, Any] = {}  #: of a group whose first record is about to come; written by LiveGroups
+        self.groups: dict[str, StoredGroup] = {}  #: contains every group that has offsets; a group may have none
+        self.new_images: dict[str, Any] = {}  #: images of groups whose first record comes next; written by LiveGroups
         self.offsets = Offsets()
-        self._last_end: tuple[str, int] | None = None  #: of a newer kind: which group, and where its last tombstone is
+        self._last_end: tuple[str, int] | None = None  #: of a newer kind: the group that ended last, and the offset of its last tombstone
 
     def replay(self, record: CoordinatorRecord, record_offset: int, producer_id: int = NO_PRODUCER_ID) -> None:
-        """Take one record of the log, in the order of the log."""
+        """Replay one record, in the order of the log."""
         key = record.key
         if isinstance(key, _OFFSET_KEYS):
             self._replay_offset(record, record_offset, producer_id)
         elif isinstance(key, GroupMetadataKey):
-            is_heir = self._last_end == (key.group, record_offset - 1)
-            self._replay_group(key.group, None if record.value is None else Group(record.value, is_heir=is_heir))
+            was_downgraded = self._last_end == (key.group, record_offset - 1)
+            self._replay_group(key.group, None if record.value is None else StoredGroup(record.value, was_downgraded=was_downgraded))
         elif (group_type := type_of_key(key)) is not None:
             self._replay_newer(record, record_offset, group_type)
 
     def end_transaction(self, producer_id: int, *, is_commit: bool) -> None:
-        """Take one marker of the log."""
+        """Replay one transaction marker."""
         self.offsets.end_transaction(producer_id, is_commit=is_commit)
 
     def _replay_offset(self, record: CoordinatorRecord, record_offset: int, producer_id: int) -> None:
@@ -96,26 +97,26 @@ class Shard:
         self.commit(key.group, (key.topic, key.partition), committed, producer_id)
 
     def commit(self, group_id: str, partition: TopicPartition, committed: CommittedOffset, producer_id: int) -> None:
-        """Take the record of a committed offset."""
+        """Replay the record of a committed offset."""
         if group_id not in self.groups:
-            self.groups[group_id] = SIMPLE
+            self.groups[group_id] = SIMPLE_GROUP
         self.offsets.put(group_id, partition, committed, producer_id)
 
-    def _replay_group(self, group_id: str, group: Group | None) -> None:
+    def _replay_group(self, group_id: str, group: StoredGroup | None) -> None:
         if group is None:
             self.groups.pop(group_id, None)
         else:
             self.groups[group_id] = group
 
     def _replay_newer(self, record: CoordinatorRecord, record_offset: int, group_type: GroupType) -> None:
-        """Compaction may have left any record of a group as its first one."""
+        """Replay a record of a newer kind. Compaction may have left any record of a group as the first one."""
         group_id = record.key.group_id
         group = self.groups.get(group_id)
         if group is None or group.group_type is not group_type:
             if record.value is None:
                 return
-            image = self.new_images[group_id] if group_id in self.new_images else load_kind(group_type).new_image()
-            group = self.groups[group_id] = Group(group_type=group_type, image=image)
+            image = self.new_images[group_id] if group_id in self.new_images else new_image(group_type)
+            group = self.groups[group_id] = StoredGroup(group_type=group_type, image=image)
         if record.value is None and is_of_group(record.key):
             del self.groups[group_id]
             self._last_end = group_id, record_offset

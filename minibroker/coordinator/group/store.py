@@ -1,7 +1,7 @@
-"""`__consumer_offsets`: where groups live, each in the partition that the hash of its id says.
+"""`__consumer_offsets`: each group is in the partition that the hash of its id selects.
 
-How one is read is stored_topic.py. Offsets of topics that were deleted meanwhile, or when the broker last died, are deleted when the load
-is done.
+`stored_topic.py` reads a partition. At the end of its load, offsets of topics that no longer exist
+are deleted.
 
 Source: CoordinatorRuntime, GroupCoordinatorShard of Apache Kafka 4.3.1.
 """
@@ -39,21 +39,21 @@ _LOG = logging.getLogger(__name__)
 
 
 class StoredShard(StoredPartition):
-    """One partition of the topic. Written by GroupStore, but for `live`."""
+    """One partition of the topic. GroupStore writes it, except `live`."""
 
     __slots__ = ("live", "shard")
 
     def __init__(self, partition: Partition) -> None:
         super().__init__(partition, CONSUMER_OFFSETS)
         self.shard = Shard()
-        self.live: dict[str, LiveGroup] = {}  #: machines of groups; written by LiveGroups
+        self.live: dict[str, LiveGroup] = {}  #: state machines; written by LiveGroups
 
     def replay(self, record: CoordinatorRecord, record_offset: int, producer_id: int) -> None:
-        """Take one record; NO_PRODUCER_ID where it is in no transaction."""
+        """Replay one record. `producer_id` is NO_PRODUCER_ID outside of transactions."""
         self.shard.replay(record, record_offset, producer_id)
 
     def commit(self, group_id: str, offsets: Sequence[NewOffset], now_ms: int, ids: ProducerIdAndEpoch) -> PartitionLog | None:
-        """Append commits in one batch and take them, as `append` would with their records; what that returns and raises."""
+        """Append commits in one batch and replay them. Faster than `append`, with the same result and errors."""
         records = [Record(index, now_ms, *encode_commit(group_id, new, now_ms)) for index, new in enumerate(offsets)]
         log, base_offset = self._append(batch_of_encoded(records, ids))
         for record_offset, (partition, offset, leader_epoch, metadata, topic_id) in enumerate(offsets, base_offset):
@@ -62,7 +62,7 @@ class StoredShard(StoredPartition):
         return log if log.wants_sync else None
 
     def replay_control(self, batch: RecordBatch) -> None:
-        """Take the end of a transaction."""
+        """Replay the end of a transaction."""
         for record in decode_records(batch):
             if parse_control_key(record.key) in _ENDS:
                 marker = EndTransactionMarker.from_record(record)
@@ -70,7 +70,7 @@ class StoredShard(StoredPartition):
 
 
 class GroupStore:
-    """All partitions of the topic, as long as it is the same topic."""
+    """All partitions of the topic. A topic that was deleted and created again starts empty."""
 
     def __init__(self, cluster: Cluster, config: BrokerConfig, clock: Clock, *, on_loaded: Callable[[StoredShard], Iterator[None]]) -> None:
         self._cluster = cluster
@@ -78,16 +78,16 @@ class GroupStore:
         self._clock = clock
         self._on_loaded = on_loaded
         self._stored = StoredTopic(CONSUMER_OFFSETS_TOPIC, cluster, clock, what="groups", make=StoredShard, finish=self._finish)
-        self._deleted_topics: set[str] = set()  #: what a log that is read from now on has of them is older than their deletion
-        self._just_deleted: set[str] = set()  #: whose offsets are still to be deleted where the log was read before
+        self._deleted_topics: set[str] = set()  #: their offsets in a log that is read from now on are older than the deletion
+        self._just_deleted: set[str] = set()  #: their offsets are not yet deleted in logs that were read before
 
     def stop(self) -> None:
-        """Finish what was begun, and load no further."""
+        """Finish pending deletions, and stop loading."""
         self._finish_deletions()
         self._stored.stop()
 
     def ensure_topic(self) -> None:
-        """Create the topic if there is none, as Apache Kafka configures it; KafkaError."""
+        """Create the topic if it does not exist, with the configs of Apache Kafka; KafkaError."""
         if CONSUMER_OFFSETS_TOPIC not in self._cluster.topics:
             self._cluster.create_topic(
                 CONSUMER_OFFSETS_TOPIC,
@@ -101,23 +101,23 @@ class GroupStore:
 
     @property
     def partition_count(self) -> int:
-        """Of the topic, as it is or will be."""
+        """The partition count of the topic, existing or not."""
         topic = self._cluster.topics.get(CONSUMER_OFFSETS_TOPIC)
         return self._config.offsets_topic_num_partitions if topic is None else len(topic.partitions)
 
     @property
     def loaded(self) -> list[StoredShard]:
-        """Those that were read, whatever became of them."""
+        """All partitions that were read, usable or not."""
         return self._stored.loaded
 
     def shard(self, index: int) -> StoredShard:
-        """One partition, loaded; CoordinatorLoadInProgress, NotCoordinator."""
+        """Return one loaded partition; CoordinatorLoadInProgress, NotCoordinator."""
         if self._just_deleted:
             self._finish_deletions()
         return self._stored.at(index)
 
     def delete_topic(self, name: str) -> None:
-        """Delete the offsets of a topic that is gone: once for all topics of this turn, and before anybody asks."""
+        """Delete the offsets of a deleted topic: once for all topics of this turn, and before the next request reads them."""
         if not self._just_deleted:
             self._clock.call_later_ms(0, self._finish_deletions)
         self._just_deleted.add(name)
@@ -138,7 +138,7 @@ class GroupStore:
         yield from self._on_loaded(stored)
 
     def _is_gone(self, topic: str, topic_id: UUID) -> bool:
-        """Whether offsets of that topic, found in a log that was just read, are of one that was deleted."""
+        """Whether offsets of a log that was just read belong to a deleted topic."""
         found = self._cluster.topics.get(topic)
         return found is None or topic in self._deleted_topics or topic_id not in {found.topic_id, NIL_UUID}
 

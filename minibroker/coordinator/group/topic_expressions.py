@@ -1,13 +1,13 @@
-"""The topics that regular expressions of groups match, found in slices so that no expression holds the event loop.
+"""Topics that the regular expressions of groups match, found in slices so that no expression blocks the event loop.
 
-    matching(pattern)   answer
-    small work          the topics, at once
-    large work          those of the last resolution, None for a new expression; the rest of the work runs in later turns, and a later
-                        call finds the result, as in Apache Kafka, where the next heartbeat of the member does
+    matching(pattern)   result
+    little work         the topics, immediately
+    much work           the topics of the last resolution, None for a new expression; the work continues in later turns, and a later
+                        call returns its result, as in Apache Kafka, where the next heartbeat of the member does
 
-A result is kept for each expression together with the topic names that it was matched against. When topics change, only names that
-are new to the expression are matched. At most MAX_EXPRESSIONS results are kept, and MAX_NAMES names: the least recently used results
-are dropped first and found again when they are needed.
+A result is kept for each expression together with the topic names that were matched. When topics
+change, only new names are matched. At most MAX_EXPRESSIONS results with MAX_NAMES names are kept.
+The least recently used ones are dropped first, and computed again when needed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LONGEST_NAME: Final = 249  #: bytes of a topic name
 
 
 class MatchingTopics(NamedTuple):
-    """The topics that an expression matched, sorted, when the metadata had this version."""
+    """The topics that an expression matched, sorted, and the metadata version of that result."""
 
     names: tuple[str, ...]
     version: int
@@ -35,7 +35,7 @@ NO_TOPICS: Final = MatchingTopics((), -1)
 
 
 def check_topic_expression(pattern: str) -> None:
-    """Raise InvalidRegularExpression unless `pattern` is an expression that topic names can be matched against."""
+    """Raise InvalidRegularExpression unless `pattern` can be matched against topic names."""
     Regex(pattern, longest_text_bytes=LONGEST_NAME)
 
 
@@ -45,17 +45,17 @@ class TopicExpressions:
     def __init__(
         self, clock: Clock, names: Callable[[], Iterable[str]], version: Callable[[], int], *, resolves_later: bool = False
     ) -> None:
-        """`resolves_later`: all work is large work, as in Apache Kafka."""
+        """Create the table. With `resolves_later` all work counts as much work, as in Apache Kafka."""
         self._clock = clock
         self._resolves_later = resolves_later
         self._names = names
         self._version = version
         self._snapshot: tuple[int, frozenset[str]] = (-1, frozenset())  #: the topic names at a version; results share it
         self._results: OrderedDict[str, _Result] = OrderedDict()  #: least recently used first
-        self._unfinished: OrderedDict[str, _Resolution] = OrderedDict()  #: the first one is worked on next
+        self._unfinished: OrderedDict[str, _Resolution] = OrderedDict()  #: the first one continues next
 
     def matching(self, pattern: str) -> MatchingTopics | None:
-        """Return the topics that `pattern` matches, of an older version while the work goes on, None before its first result."""
+        """Return the topics that `pattern` matches: those of an older version while work continues, None before the first result."""
         result = self._results.get(pattern)
         if result is not None:
             self._results.move_to_end(pattern)
@@ -78,7 +78,7 @@ class TopicExpressions:
         return self._snapshot[1]
 
     def _go_on(self) -> None:
-        """Run one slice of the first resolution, then give the next one its turn."""
+        """Run one slice of the first resolution, then continue with the next one."""
         pattern, resolution = self._unfinished.popitem(last=False)
         if resolution.advance():
             self._keep(resolution)

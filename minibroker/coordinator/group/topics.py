@@ -1,15 +1,15 @@
-"""The topics of the cluster, as far as groups want to know, and the number by which a group notices that they changed.
+"""The topics of the cluster as groups see them, and the metadata hash by which a group detects that its topics changed.
 
-Metadata hash of a group: the hash of the hashes of its topics, each int64, in the order of their names. A topic that is not there does not
-count; a group without topics has 0. Hash of a topic:
+Metadata hash of a group: the hash of the hashes of its topics, each int64, in the order of their
+names. Topics that do not exist are skipped. A group without topics has hash 0. Hash of a topic:
 
     magic: int8 = 0, topic id: 2 x int64, name: text, partition count: int32,
     of each partition: its index: int32, and of each of its replicas that is in a rack: length: int32, rack: text
 
-The hash is XXH3 with 64 bits, seed 0. All is little-endian; a text is UTF-16 and its length behind it: int32.
-Source: Utils.computeTopicHash and computeGroupHash of Apache Kafka 4.3.1, whose HashStream64 defines the bytes.
-
-The topics of the cluster, as groups see them: names to subscribe to, ids and partitions to assign.
+The hash is XXH3 with 64 bits, seed 0. All is little-endian. A text is UTF-16, followed by its
+length: int32.
+Source: Utils.computeTopicHash and computeGroupHash of Apache Kafka 4.3.1, whose HashStream64
+defines the bytes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class KnownTopic(NamedTuple):
 
     topic_id: UUID
     partition_count: int
-    rack: str | None = None  #: where its only replica is
+    rack: str | None = None  #: of its only replica
 
 
 class Topics(Protocol):
@@ -42,21 +42,21 @@ class Topics(Protocol):
 
     @property
     def version(self) -> int:
-        """Grows with each change of a topic."""
+        """A number that grows with each change of a topic."""
 
     @property
     def refresh_interval_ms(self) -> int:
         """How long an expression keeps its result though topics changed."""
 
     def matching(self, pattern: str) -> MatchingTopics | None:
-        """Return the topics that a regular expression matches; None while that is not known yet."""
+        """Return the topics that a regular expression matches; None while they are not known yet."""
 
     def find(self, name: str) -> KnownTopic | None:
-        """The topic; None where there is none."""
+        """Return a topic; None if it does not exist."""
 
 
 def metadata_hash(names: Iterable[str], topics: Topics) -> int:
-    """A number that changes when one of these topics does; 0 where none is there."""
+    """Return the metadata hash of these topics; 0 if none exists."""
     known = [(name, topic) for name in sorted(names) if (topic := topics.find(name)) is not None]
     return _signed(_xxh3(b"".join(_hash_of(*each) for each in known))) if known else 0
 
@@ -80,7 +80,7 @@ def _text(text: str) -> bytes:
 
 
 def _length(text: str) -> bytes:
-    """In UTF-16, as Java counts."""
+    """Encode the length in UTF-16 code units, as Java counts."""
     return struct.pack("<i", len(text.encode("utf-16-le")) // 2)
 
 
@@ -93,7 +93,7 @@ KAFKAS_REFRESH_INTERVAL_MS: Final = 10_000  #: with minibroker.like.kafka
 
 
 class ClusterTopics:
-    """Always as they are now."""
+    """The present topics of a cluster."""
 
     __slots__ = ("_cluster", "_expressions", "refresh_interval_ms")
 
@@ -106,14 +106,14 @@ class ClusterTopics:
 
     @property
     def version(self) -> int:
-        """Grows with each change of a topic, and with other changes of the metadata log: Kafka's offset of the metadata image."""
+        """Kafka's offset of the metadata image: grows with each change of a topic, and with other changes of the metadata log."""
         return self._cluster.metadata.last_offset
 
     def matching(self, pattern: str) -> MatchingTopics | None:
-        """Return the topics that a regular expression matches; None while that is not known yet."""
+        """Return the topics that a regular expression matches; None while they are not known yet."""
         return self._expressions.matching(pattern)
 
     def find(self, name: str) -> KnownTopic | None:
-        """The topic; None where there is none."""
+        """Return a topic; None if it does not exist."""
         topic = self._cluster.topics.get(name)
         return None if topic is None else KnownTopic(topic.topic_id, len(topic.partitions), self._cluster.node.rack)

@@ -36,7 +36,7 @@ def on_error(_ctx: RequestContext, request: schema.Request, error: KafkaError) -
 
 def _describe(ctx: RequestContext, group_id: str, operations: int) -> schema.Group:
     try:
-        group = ctx.broker.coordinators.groups.describe(group_id)
+        group = ctx.broker.coordinators.groups.classic.describe(group_id)
     except GroupIdNotFound as error:
         if ctx.api_version < NOT_FOUND_SINCE:
             return _refused(group_id, 0, state=DEAD, operations=operations)

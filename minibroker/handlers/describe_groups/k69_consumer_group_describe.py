@@ -13,7 +13,7 @@ from typing import Final
 from uuid import UUID
 
 from minibroker.coordinator.group.consumer.group import ConsumerGroup
-from minibroker.coordinator.group.consumer.members import Member
+from minibroker.coordinator.group.consumer.members import ConsumerMember
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.group_protocols import check_protocol
 from minibroker.dispatch.pieces import Pieces
@@ -53,7 +53,7 @@ def _describe(ctx: RequestContext, group_id: str, operations: int) -> schema.Gro
     )
 
 
-def _member(ctx: RequestContext, group: ConsumerGroup, member: Member) -> schema.Member:
+def _member(ctx: RequestContext, group: ConsumerGroup, member: ConsumerMember) -> schema.Member:
     target = group.image.targets.get(member.member_id, {})
     has = ((topic_id, index) for each in (member.assigned, member.pending_revocation) for topic_id in each for index in each[topic_id])
     return schema.Member(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 
 from minibroker.coordinator.group.share.assignor import SIMPLE
-from minibroker.coordinator.group.share.members import Member
+from minibroker.coordinator.group.share.members import ShareMember
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.group_protocols import check_share_groups
 from minibroker.dispatch.pieces import Pieces
@@ -46,7 +46,7 @@ def _describe(ctx: RequestContext, group_id: str, operations: int) -> schema.Gro
     )
 
 
-def _member(ctx: RequestContext, member: Member) -> schema.Member:
+def _member(ctx: RequestContext, member: ShareMember) -> schema.Member:
     topics = [
         (topic, each) for topic_id, each in member.assigned.items() if (topic := ctx.cluster.image.topics_by_id.get(topic_id)) is not None
     ]

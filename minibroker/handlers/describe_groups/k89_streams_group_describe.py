@@ -12,7 +12,7 @@ from functools import partial
 
 from minibroker.coordinator.group.streams.group import StreamsGroup
 from minibroker.coordinator.group.streams.internal_topics import ConfiguredSubtopology
-from minibroker.coordinator.group.streams.members import Member
+from minibroker.coordinator.group.streams.members import StreamsMember
 from minibroker.coordinator.group.streams.tasks import Tasks, TaskSets
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.group_protocols import check_protocol
@@ -86,7 +86,7 @@ def _topics(topics: Iterable[TopologyTopic], counts: Mapping[str, int]) -> list[
     ]
 
 
-def _member(member: Member, target: Tasks | None) -> schema.Member:
+def _member(member: StreamsMember, target: Tasks | None) -> schema.Member:
     endpoint = member.user_endpoint
     return schema.Member(
         member_id=member.member_id,

@@ -13,7 +13,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from minibroker.cluster.partition import Partition
-from minibroker.coordinator.group.offsets import Membership, NewOffset
+from minibroker.coordinator.group.kind import Membership
+from minibroker.coordinator.group.offsets import NewOffset
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.pieces import Pieces
 from minibroker.dispatch.registry import handles

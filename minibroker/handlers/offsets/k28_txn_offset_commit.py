@@ -17,7 +17,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from minibroker.cluster.partition import Partition
-from minibroker.coordinator.group.offsets import Membership, NewOffset
+from minibroker.coordinator.group.kind import Membership
+from minibroker.coordinator.group.offsets import NewOffset
 from minibroker.coordinator.transaction.admission import admit
 from minibroker.coordinator.transaction.metadata import ProducerIdAndEpoch
 from minibroker.dispatch.context import RequestContext

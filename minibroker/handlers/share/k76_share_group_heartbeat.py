@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from minibroker.config.request_limits import HEARTBEAT_ELEMENTS_MAX
-from minibroker.coordinator.group.share.requests import Heartbeat, HeartbeatAnswer
+from minibroker.coordinator.group.share.requests import ShareHeartbeat, ShareHeartbeatAnswer
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import when_done
 from minibroker.dispatch.element_limit import ElementLimit
@@ -26,7 +26,7 @@ def share_group_heartbeat(ctx: RequestContext, request: schema.Request) -> Any:
     check_share_groups(ctx)
     check_member_id(request.member_id)
     names = request.subscribed_topic_names
-    asked = Heartbeat(
+    asked = ShareHeartbeat(
         member_id=request.member_id,
         member_epoch=request.member_epoch,
         client_id=ctx.client_id or "",
@@ -42,7 +42,7 @@ def on_error(_ctx: RequestContext, _request: schema.Request, error: KafkaError) 
     return schema.Response(error_code=error.code, member_epoch=0, heartbeat_interval_ms=0)
 
 
-def _answer(told: HeartbeatAnswer | KafkaError) -> schema.Response:
+def _answer(told: ShareHeartbeatAnswer | KafkaError) -> schema.Response:
     if isinstance(told, KafkaError):
         return schema.Response(error_code=told.code, error_message=str(told), member_epoch=0, heartbeat_interval_ms=0)
     assignment = None

@@ -17,7 +17,7 @@ from tests.support.group_members import listed, stable
 
 
 def stored_of(broker: BrokerInMemory) -> StoredShard:
-    return groups_of(broker).shard_of("readers")
+    return groups_of(broker).live.shard_of("readers")
 
 
 def test_who_is_refused_leaves_nothing_behind() -> None:
@@ -32,7 +32,7 @@ def test_a_group_that_cannot_be_stored_is_not_there() -> None:
     broker = broker_with_consumers(files=files)
     files.fail("write", errno.ENOSPC)
     assert join(broker, "a").error_code == 16
-    assert broker.services.coordinators.groups._store.loaded[0].live == {}  # the directory is offline
+    assert broker.services.coordinators.groups.live.store.loaded[0].live == {}  # the directory is offline
     assert listed(broker) == {}
 
 

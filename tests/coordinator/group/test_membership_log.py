@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from minibroker.coordinator.group import membership_log
-from minibroker.coordinator.group.consumer.members import GroupImage, Member
+from minibroker.coordinator.group.consumer.members import ConsumerGroupImage, ConsumerMember
 from tests.support.broker_in_memory import BrokerInMemory
 from tests.support.committed_offsets import broker_with_groups
 from tests.support.consumer_members import broker_with_consumers, join, leave, two_members
@@ -63,8 +63,8 @@ def test_nothing_is_said_by_default(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_of_many_members_some_are_named(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
-        membership_log.tell(
-            "g", "generation 1", (), {str(number): Member(str(number), client_id="c", client_host="h") for number in range(12)}
+        membership_log.log_members(
+            "g", "generation 1", (), {str(number): ConsumerMember(str(number), client_id="c", client_host="h") for number in range(12)}
         )
     (line,) = said(caplog)
     assert line.startswith("INFO group g: generation 1, members: 12; joined: 0 (c at h), 1 (c at h), ")
@@ -72,12 +72,12 @@ def test_of_many_members_some_are_named(caplog: pytest.LogCaptureFixture) -> Non
 
 
 def test_a_group_that_becomes_classic(caplog: pytest.LogCaptureFixture) -> None:
-    image = GroupImage()
-    image.epoch, image.members = 3, {"a": Member("a")}
+    image = ConsumerGroupImage()
+    image.epoch, image.members = 3, {"a": ConsumerMember("a")}
 
     def end(_: object) -> None:
         image.members = {}
 
     with caplog.at_level(logging.INFO):
-        membership_log.telling("g", image, end)([])
+        membership_log.with_log_lines("g", image, end)([])
     assert said(caplog) == ["INFO group g: it goes on as a classic group"]

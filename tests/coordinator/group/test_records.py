@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minibroker.coordinator.group.offset_records import committed_offset, encode_commit, group_tombstone, offset_record, offset_tombstone
+from minibroker.coordinator.group.classic.records import group_tombstone
+from minibroker.coordinator.group.offset_records import committed_offset, encode_commit, offset_record, offset_tombstone
 from minibroker.coordinator.group.offsets import NO_TIMESTAMP, CommittedOffset, NewOffset
 from minibroker.coordinator.record_frame import CONSUMER_OFFSETS, CoordinatorRecord
 from minibroker.coordinator.stored_topic import batch_of

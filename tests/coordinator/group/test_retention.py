@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
-from minibroker.coordinator.group import coordinator
-from minibroker.coordinator.group.offset_records import group_tombstone, offset_record, offset_tombstone
-from minibroker.coordinator.group.offsets import CommittedOffset, Membership, NewOffset
+from minibroker.coordinator.group import retention
+from minibroker.coordinator.group.classic.records import group_tombstone
+from minibroker.coordinator.group.kind import Membership
+from minibroker.coordinator.group.offset_records import offset_record, offset_tombstone
+from minibroker.coordinator.group.offsets import CommittedOffset, NewOffset
 from minibroker.coordinator.group.retention import expired
 from minibroker.coordinator.group.shard import Shard
 from minibroker.coordinator.record_frame import CONSUMER_OFFSETS, CoordinatorRecord
@@ -210,7 +212,7 @@ def test_nothing_expires_while_a_group_rebalances_or_is_of_no_consumers() -> Non
 
 def test_much_is_deleted_in_many_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """No turn of the loop deletes more than its share, whether of one group or of many."""
-    monkeypatch.setattr(coordinator, "OFFSETS_A_TURN", 10)
+    monkeypatch.setattr(retention, "OFFSETS_A_TURN", 10)
     broker = broker_with_groups({"a": 25}, CONFIG)
     for group in ("large", *(f"small {number}" for number in range(8))):
         commit(broker, {("a", index): 1 for index in range(25 if group == "large" else 3)}, group=group)

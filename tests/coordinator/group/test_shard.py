@@ -8,12 +8,13 @@ from uuid import UUID
 import pytest
 
 from minibroker.coordinator.group import shard
-from minibroker.coordinator.group.consumer.members import GroupImage, Member
+from minibroker.coordinator.group.classic.records import group_record, group_tombstone
+from minibroker.coordinator.group.consumer.members import ConsumerGroupImage, ConsumerMember
 from minibroker.coordinator.group.consumer.records import epoch_record, group_tombstones, member_record, member_tombstones, target_record
-from minibroker.coordinator.group.kind import GroupType
-from minibroker.coordinator.group.offset_records import group_record, group_tombstone, offset_record
+from minibroker.coordinator.group.kind import SIMPLE_GROUP, GroupType
+from minibroker.coordinator.group.offset_records import offset_record
 from minibroker.coordinator.group.offsets import CommittedOffset
-from minibroker.coordinator.group.shard import SIMPLE, Shard
+from minibroker.coordinator.group.shard import Shard
 from minibroker.coordinator.record_frame import CONSUMER_OFFSETS, CoordinatorRecord
 from minibroker.records.any_format import decode_records, split_batches
 from minibroker.schemas.internal.coordinator_records import OFFSET_RECORD_TYPES
@@ -26,7 +27,7 @@ CLASSIC = group_record(
     "g", GroupMetadataValue(protocol_type="consumer", generation=3, protocol=None, leader=None, current_state_timestamp=0, members=[])
 )
 EPOCH = epoch_record("g", 5, 77)
-MEMBER = member_record("g", Member("m", topic_names=("a",)))
+MEMBER = member_record("g", ConsumerMember("m", topic_names=("a",)))
 TARGET = target_record("g", "m", {UUID(int=1): frozenset({0})})
 
 
@@ -67,7 +68,7 @@ def test_any_record_may_be_the_first_of_a_group(first: CoordinatorRecord) -> Non
     shard = shard_of(first)
     assert types(shard) == {"g": GroupType.CONSUMER}
     whole = shard_of(*dict.fromkeys([first, EPOCH, MEMBER, TARGET]))
-    image: GroupImage = whole.groups["g"].image
+    image: ConsumerGroupImage = whole.groups["g"].image
     assert (image.epoch, image.metadata_hash, list(image.members), list(image.targets)) == (5, 77, ["m"], ["m"])
 
 
@@ -87,7 +88,7 @@ def test_tombstones_of_what_is_not_there_make_no_group() -> None:
 
 def test_kinds_follow_each_other() -> None:
     shard = shard_of(OFFSET)
-    assert shard.groups == {"g": SIMPLE}
+    assert shard.groups == {"g": SIMPLE_GROUP}
     shard.replay(EPOCH, 1)  # no tombstone for a simple group: it has no record of its own
     assert types(shard) == {"g": GroupType.CONSUMER}
     shard = shard_of(OFFSET, CLASSIC, group_tombstone("g"), MEMBER, EPOCH)
@@ -98,7 +99,7 @@ def test_kinds_follow_each_other() -> None:
 
 
 def test_a_group_that_begins_keeps_the_image_of_its_machine() -> None:
-    shard, image = Shard(), GroupImage()
+    shard, image = Shard(), ConsumerGroupImage()
     shard.new_images["g"] = image
     shard.replay(EPOCH, 0)
     assert shard.groups["g"].image is image

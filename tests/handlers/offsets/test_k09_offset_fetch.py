@@ -9,8 +9,9 @@ from uuid import UUID, uuid4
 
 import pytest
 
+from minibroker.coordinator.group.kind import Membership
 from minibroker.coordinator.group.offset_records import offset_record
-from minibroker.coordinator.group.offsets import CommittedOffset, Membership, NewOffset
+from minibroker.coordinator.group.offsets import CommittedOffset, NewOffset
 from minibroker.coordinator.record_frame import CONSUMER_OFFSETS
 from minibroker.coordinator.stored_topic import batch_of
 from minibroker.coordinator.transaction.metadata import NO_IDS, ProducerIdAndEpoch

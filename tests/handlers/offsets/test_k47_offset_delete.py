@@ -5,7 +5,8 @@ What a group does when: tests/coordinator/group/classic.
 
 from __future__ import annotations
 
-from minibroker.coordinator.group.offsets import Membership, NewOffset
+from minibroker.coordinator.group.kind import Membership
+from minibroker.coordinator.group.offsets import NewOffset
 from minibroker.schemas import k47_offset_delete as schema
 from tests.support.broker_in_memory import BrokerInMemory
 from tests.support.committed_offsets import broker_with_groups, commit, fetch

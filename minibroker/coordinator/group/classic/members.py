@@ -18,7 +18,7 @@ from minibroker.coordinator.group.classic.requests import Join, JoinAnswer, Join
 from minibroker.errors import FencedInstanceId, RebalanceInProgress, UnknownMemberId
 
 
-class Member:
+class ClassicMember:
     """One member. A request of its that waits is in `joined` or `synced`; an older one is sent away."""
 
     __slots__ = (
@@ -93,13 +93,13 @@ class Member:
         return synced is not None
 
 
-class Members:
+class MemberTable:
     """Members by id, in the order in which they came."""
 
     __slots__ = ("_by_id", "_by_instance", "leader_id", "protocol_type")
 
     def __init__(self, protocol_type: str | None = None) -> None:
-        self._by_id: dict[str, Member] = {}
+        self._by_id: dict[str, ClassicMember] = {}
         self._by_instance: dict[str, str] = {}
         self.leader_id: str | None = None  #: written here, and by `elect`
         self.protocol_type = protocol_type  #: of the members that are or were there; None of a group that never had any
@@ -107,21 +107,21 @@ class Members:
     def __len__(self) -> int:
         return len(self._by_id)
 
-    def __iter__(self) -> Iterator[Member]:
+    def __iter__(self) -> Iterator[ClassicMember]:
         return iter(list(self._by_id.values()))
 
     def __contains__(self, member_id: str) -> bool:
         return member_id in self._by_id
 
-    def __getitem__(self, member_id: str) -> Member:
+    def __getitem__(self, member_id: str) -> ClassicMember:
         return self._by_id[member_id]
 
-    def of_instance(self, group_instance_id: str | None) -> Member | None:
+    def of_instance(self, group_instance_id: str | None) -> ClassicMember | None:
         """The static member of that instance."""
         member_id = None if group_instance_id is None else self._by_instance.get(group_instance_id)
         return None if member_id is None else self._by_id[member_id]
 
-    def check(self, member_id: str, group_instance_id: str | None) -> Member:
+    def check(self, member_id: str, group_instance_id: str | None) -> ClassicMember:
         """The member that a request is from; UnknownMemberId, or FencedInstanceId where another one has its place."""
         if group_instance_id is not None:
             owner = self.of_instance(group_instance_id)
@@ -133,7 +133,7 @@ class Members:
             raise UnknownMemberId
         return self._by_id[member_id]
 
-    def add(self, member: Member, protocol_type: str) -> None:
+    def add(self, member: ClassicMember, protocol_type: str) -> None:
         """A member more; the first one leads, and says of what type the group is."""
         if not self._by_id:
             self.protocol_type = protocol_type
@@ -152,7 +152,7 @@ class Members:
         if self.leader_id == member_id:
             self.leader_id = next(iter(self._by_id), None)
 
-    def replace(self, old: Member, new: Member) -> None:
+    def replace(self, old: ClassicMember, new: ClassicMember) -> None:
         """`new` takes the place of `old`, which is the same instance: its assignment, and its lead."""
         self._by_id = {
             (new.member_id if member is old else member_id): (new if member is old else member) for member_id, member in self._by_id.items()

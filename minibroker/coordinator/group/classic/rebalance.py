@@ -1,44 +1,45 @@
-"""How a classic group goes from one generation to the next, and what time does to it.
+"""The rebalances of a classic group: how it goes from one generation to the next, and what its timers do.
 
-    state                 goes on to
+    state                 next state
     Empty                 PreparingRebalance    a member joins
-    PreparingRebalance    CompletingRebalance   all have joined, or the rebalance time-out of the slowest is over; a new group waits for
-                                                more members first (group.initial.rebalance.delay.ms)
-                          Empty                 nobody is left
+    PreparingRebalance    CompletingRebalance   all have joined, or the longest rebalance time-out has passed; a new group first
+                                                waits for more members (group.initial.rebalance.delay.ms)
+                          Empty                 no member is left
     CompletingRebalance   Stable                the leader sent the assignment, and it is stored
-                          PreparingRebalance    somebody joins, leaves, changes, or does not sync in time
-    Stable                PreparingRebalance    somebody joins, leaves, changes, or does not sync in time
+                          PreparingRebalance    a member joins, leaves, changes, or does not sync in time
+    Stable                PreparingRebalance    a member joins, leaves, changes, or does not sync in time
 
-    timer                                 runs for                         when it is over
-    session of a member                   its session time-out             it is gone; not while a request of its waits
-      of a member that was never told its id                               (five minutes, and even while its JoinGroup waits)
-    session of an id that was given out   the session time-out it wants    the id is worth nothing
-    joining                               the longest rebalance time-out   who has not joined is gone, but for static members
-    syncing                               the longest rebalance time-out   who has not synced is gone
+    timer                                 runs for                         when it expires
+    session of a member                   its session time-out             it is removed, unless a request of it waits
+      of a member that never got its id                                    (five minutes, and even while its JoinGroup waits)
+    session of an id not yet joined       the session time-out of its      the id is invalid
+                                          JoinGroup
+    joining                               the longest rebalance time-out   members that have not joined are removed, except static ones
+    syncing                               the longest rebalance time-out   members that have not synced are removed
 
 Invariants
-  - generation_id never goes back, and grows by one with each generation
-  - a request waits only where something will answer it: joins in PreparingRebalance, syncs in CompletingRebalance
-  - what members are told of a generation is stored before they are told
+  - generation_id never decreases, and grows by one with each generation
+  - a request waits only where an answer will come: JoinGroup in PreparingRebalance, SyncGroup in CompletingRebalance
+  - what an answer says of a generation is stored before the answer is sent
 
-Apache Kafka's Dead is a group that is not there any more: here such a group is forgotten by whoever holds it, and `unload` answers
-who still waits. Source: GroupMetadataManager, ClassicGroup of Apache Kafka 4.3.1.
+Kafka's state Dead does not exist here: the coordinator drops the state machine of a group that is gone, and `unload` answers its waiting
+members. Source: GroupMetadataManager, ClassicGroup of Apache Kafka 4.3.1.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import Enum
 from functools import partial
 from typing import Final, NamedTuple
 
 from minibroker.clock import Clock, Timer
-from minibroker.coordinator.group.classic.members import Member, Members
-from minibroker.coordinator.group.classic.records import members_of, value_of
+from minibroker.coordinator.group.classic.members import ClassicMember, MemberTable
+from minibroker.coordinator.group.classic.records import members_of, value_of_members
 from minibroker.coordinator.group.classic.requests import UNKNOWN_MEMBER_ID, JoinAnswer, JoinedMember, SyncAnswer
-from minibroker.coordinator.group.membership_log import is_told, tell
-from minibroker.errors import KafkaError, NotCoordinator, RebalanceInProgress, UnknownMemberId
+from minibroker.coordinator.group.membership_log import is_logged, log_members
+from minibroker.errors import KafkaError, RebalanceInProgress, UnknownMemberId
 from minibroker.schemas.internal.offset_records import GroupMetadataValue
 
 NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 5 * 60 * 1000
@@ -47,8 +48,8 @@ _INT_MAX: Final = 2**31 - 1
 _LOG = logging.getLogger(__name__)
 
 
-class GroupState(Enum):
-    """As DescribeGroups and ListGroups spell it."""
+class ClassicGroupState(Enum):
+    """The state of a classic group, as DescribeGroups and ListGroups spell it."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -56,96 +57,106 @@ class GroupState(Enum):
     STABLE = "Stable"
 
 
-class Limits(NamedTuple):
-    """What the broker's configuration says of classic groups."""
+class ClassicGroupLimits(NamedTuple):
+    """The broker configs of classic groups."""
 
     max_size: int = _INT_MAX  #: group.max.size
     initial_rebalance_delay_ms: int = 0  #: group.initial.rebalance.delay.ms
 
 
-Persist = Callable[[GroupMetadataValue], None]  #: appends the record of the group; KafkaError when that fails
+PersistGeneration = Callable[[GroupMetadataValue], None]  #: appends the record of the group; KafkaError
 
 
 class Rebalance:
-    """Generations and timers of one group; requests are ClassicGroup's. Attributes are for reading."""
+    """The generations of one group, its members and their timers. ClassicGroup takes the requests. Attributes are for reading."""
 
     def __init__(
         self,
         group_id: str,
         *,
         clock: Clock,
-        persist: Persist,
-        limits: Limits,
+        persist: PersistGeneration,
+        limits: ClassicGroupLimits,
         stored: GroupMetadataValue | None = None,
-        members: Members | None = None,
+        members: MemberTable | None = None,
     ) -> None:
-        """`stored` is the last record of a group that the log knows; `resume` must follow then. `members`: who says more than it keeps."""
+        """Create a group, or continue with `stored`, the last record of a group that the log has: then `resume` must follow.
+
+        `members` are those of `stored`, if the caller knows more of them than the record has.
+        """
         self.group_id = group_id
-        self.state = GroupState.EMPTY
-        self.state_timestamp_ms = clock.now_ms()
+        self.state = ClassicGroupState.EMPTY
         self.generation_id = 0
         self.protocol_name: str | None = None  #: of this generation
-        self.members = Members()
+        self.members = MemberTable()
+        self.pending: dict[str, Timer] = {}  #: ids given to members that have not joined yet
+        self.limits = limits
+        self.state_timestamp_ms = clock.now_ms()
         self._clock = clock
         self._persist = persist
-        self._limits = limits
         self._is_stored = stored is not None
-        self._is_initial = False  #: this rebalance began with nobody there
-        self._has_grown = False  #: somebody came since the initial rebalance was delayed last
-        self._pending: dict[str, Timer] = {}  #: ids that were given out to members that have not joined yet
+        self._is_initial = False  #: this rebalance started from an empty group
+        self._has_grown = False  #: a member joined since the initial rebalance was last delayed
         self._unsynced: set[str] = set()  #: members of this generation whose SyncGroup has not come
         self._joining: Timer | None = None
         self._syncing: Timer | None = None
-        self._told: frozenset[str] = frozenset()  #: who was there when the log was told of the group last
+        self._logged: frozenset[str] = frozenset()  #: the members that the last log line named
         if stored is not None:
             self.generation_id = stored.generation
             self.protocol_name = stored.protocol
             self.members = members or members_of(stored)
-            self.state = GroupState.STABLE if len(self.members) else GroupState.EMPTY
-            self._told = frozenset(member.member_id for member in self.members)
+            self.state = ClassicGroupState.STABLE if len(self.members) else ClassicGroupState.EMPTY
+            self._logged = frozenset(member.member_id for member in self.members)
             if stored.current_state_timestamp >= 0:
                 self.state_timestamp_ms = stored.current_state_timestamp
 
     # Life
 
-    def resume(self, *, must_rebalance: bool = False) -> None:
-        """The log is read: members have a session time-out to be heard of again. `must_rebalance`: and they must agree anew."""
+    def resume(self, *, must_rebalance: bool) -> None:
+        """Start the session time-outs of the members of a stored group. `must_rebalance` makes them join again."""
         for member in self.members:
-            self._renew(member)
-        if must_rebalance or len(self.members) > self._limits.max_size:
-            self._prepare()
+            self.renew(member)
+        if must_rebalance or len(self.members) > self.limits.max_size:
+            self.prepare()
 
-    def unload(self) -> None:
-        """This broker coordinates the group no more: who waits is told to look for another."""
-        for timer in (self._joining, self._syncing, *self._pending.values(), *(member.session for member in self.members)):
+    def unload(self, error: type[KafkaError]) -> None:
+        """Cancel all timers, and answer waiting members with `error`."""
+        for timer in (self._joining, self._syncing, *self.pending.values(), *(member.session for member in self.members)):
             _cancel(timer)
-        self.send_away(NotCoordinator)
-
-    def send_away(self, error: type[KafkaError]) -> None:
-        """Nobody waits any more."""
         for member in self.members:
             member.answer_join(JoinAnswer(member.member_id, error=error))
             member.answer_sync(SyncAnswer(error=error))
 
+    def store(self) -> None:
+        """Append the record of the group as it is now; KafkaError."""
+        self._persist(value_of_members(self.members, self.generation_id, self.protocol_name, self.state_timestamp_ms))
+
+    def store_if_new(self) -> None:
+        """Append the first record of a new group, before its first member joins; KafkaError."""
+        if not self._is_stored:
+            self.store()
+            self._is_stored = True
+
     # Generations
 
-    def _rebalance(self) -> None:
-        """Something changed: a new generation must come, or the one that is coming has one reason less to wait."""
-        if self.state is GroupState.PREPARING_REBALANCE:
-            self._complete_if_all_joined()
+    def start_or_continue(self) -> None:
+        """Start a rebalance because a member changed. If one is running, complete it once all members have joined."""
+        if self.state is ClassicGroupState.PREPARING_REBALANCE:
+            self.complete_if_all_joined()
         else:
-            self._prepare()
+            self.prepare()
 
-    def _prepare(self) -> None:
-        if self.state is GroupState.COMPLETING_REBALANCE:
-            self._give_up_sync(RebalanceInProgress)
+    def prepare(self) -> None:
+        """Start a rebalance: all members must join again."""
+        if self.state is ClassicGroupState.COMPLETING_REBALANCE:
+            self._fail_syncs(RebalanceInProgress)
         self._unsynced.clear()
         _cancel(self._syncing)
-        self._is_initial = self.state is GroupState.EMPTY
-        self._move_to(GroupState.PREPARING_REBALANCE)
+        self._is_initial = self.state is ClassicGroupState.EMPTY
+        self._move_to(ClassicGroupState.PREPARING_REBALANCE)
         if self._is_initial:
             self._has_grown = False
-            delay_ms = self._limits.initial_rebalance_delay_ms
+            delay_ms = self.limits.initial_rebalance_delay_ms
             self._delay_initial(delay_ms, max(self.members.rebalance_timeout_ms - delay_ms, 0))
         elif self._has_all_joined():
             self._complete_join()
@@ -153,12 +164,12 @@ class Rebalance:
             self._wait_for_joins()
 
     def _delay_initial(self, delay_ms: int, remaining_ms: int) -> None:
-        """Wait for more members, and longer while they come, up to their rebalance time-out."""
+        """Delay the first rebalance, and delay it again while members join, up to their rebalance time-out."""
 
         def is_over() -> None:
             if self._has_grown and remaining_ms:
                 self._has_grown = False
-                again_ms = min(self._limits.initial_rebalance_delay_ms, remaining_ms)
+                again_ms = min(self.limits.initial_rebalance_delay_ms, remaining_ms)
                 self._delay_initial(again_ms, max(remaining_ms - delay_ms, 0))
             else:
                 self._complete_join()
@@ -170,21 +181,22 @@ class Rebalance:
         self._joining = self._clock.call_later_ms(self.members.rebalance_timeout_ms, self._complete_join)
 
     def _has_all_joined(self) -> bool:
-        return not self._pending and all(member.joined is not None for member in self.members)
+        return not self.pending and all(member.joined is not None for member in self.members)
 
-    def _complete_if_all_joined(self) -> None:
-        if self.state is GroupState.PREPARING_REBALANCE and not self._is_initial and self._has_all_joined():
+    def complete_if_all_joined(self) -> None:
+        """Complete the rebalance if it waits for no more members. Does nothing in other states."""
+        if self.state is ClassicGroupState.PREPARING_REBALANCE and not self._is_initial and self._has_all_joined():
             self._complete_join()
 
     def _complete_join(self) -> None:
-        """The next generation: of those who have joined, and of static members that are away."""
+        """Start the next generation with the members that have joined, and with static members that have not."""
         _cancel(self._joining)
         for member in self.members:
             if member.joined is None and not member.is_static:
-                self._tell_gone(member.member_id, "it did not join again in time")
-                self._forget(member.member_id)
+                self._log_removal(member.member_id, "it did not join again in time")
+                self.forget(member.member_id)
         if len(self.members) and not self.members.elect():
-            self._wait_for_joins()  # static members, and none of them is there
+            self._wait_for_joins()  # only static members are left, and none of them has joined
             return
         self.generation_id += 1
         self._unsynced.clear()
@@ -192,29 +204,29 @@ class Rebalance:
             self._begin_generation()
         else:
             self._become_empty()
-        self._tell()
+        self._log_generation()
 
     def _begin_generation(self) -> None:
         self.protocol_name = self.members.select()
-        self._move_to(GroupState.COMPLETING_REBALANCE)
+        self._move_to(ClassicGroupState.COMPLETING_REBALANCE)
         for member in self.members:
             member.is_new = False
             self._unsynced.add(member.member_id)
-            self._renew(member)
-        self._syncing = self._clock.call_later_ms(self.members.rebalance_timeout_ms, self._sync_is_over)
+            self.renew(member)
+        self._syncing = self._clock.call_later_ms(self.members.rebalance_timeout_ms, self._expire_syncs)
         for member in self.members:
-            member.answer_join(self._joined(member))
+            member.answer_join(self.join_answer(member))
 
     def _become_empty(self) -> None:
         self.protocol_name = None
-        self._move_to(GroupState.EMPTY)
+        self._move_to(ClassicGroupState.EMPTY)
         try:
-            self._persist(value_of(self))
+            self.store()
         except KafkaError as error:
             _LOG.warning("group %s is empty, which could not be stored: %s", self.group_id, error)
 
-    def _joined(self, member: Member) -> JoinAnswer:
-        """What a member is told of this generation."""
+    def join_answer(self, member: ClassicMember) -> JoinAnswer:
+        """Return the answer to a member's JoinGroup in this generation."""
         is_leader = member.member_id == self.members.leader_id
         return JoinAnswer(
             member.member_id,
@@ -228,42 +240,81 @@ class Rebalance:
     def _described(self) -> tuple[JoinedMember, ...]:
         return tuple(JoinedMember(each.member_id, each.group_instance_id, each.metadata(self.protocol_name)) for each in self.members)
 
-    def _give_up_sync(self, error: type[KafkaError]) -> None:
+    def _fail_syncs(self, error: type[KafkaError]) -> None:
         for member in self.members:
             if member.answer_sync(SyncAnswer(error=error)):
-                self._renew(member)
+                self.renew(member)
 
-    def _has_synced(self, member_id: str) -> None:
+    def assign(self, assignments: Mapping[str, bytes]) -> None:
+        """Store the leader's assignment and answer all waiting SyncGroup requests. If it cannot be stored, start a rebalance."""
+        before = [(member, member.assignment) for member in self.members]
+        for member in self.members:
+            member.assignment = assignments.get(member.member_id, b"")
+        try:
+            self.store()
+        except KafkaError as error:
+            for member, assignment in before:
+                member.assignment = assignment
+            self._fail_syncs(type(error))
+            self.prepare()
+            return
+        self._move_to(ClassicGroupState.STABLE)
+        for member in self.members:
+            if member.answer_sync(self.sync_answer(member)):
+                self.renew(member)
+
+    def sync_answer(self, member: ClassicMember) -> SyncAnswer:
+        """Return the answer to a member's SyncGroup in this generation."""
+        return SyncAnswer(member.assignment, self.members.protocol_type, self.protocol_name)
+
+    def note_sync(self, member_id: str) -> None:
+        """Stop waiting for the SyncGroup of this member."""
         self._unsynced.discard(member_id)
         if not self._unsynced:
             _cancel(self._syncing)
 
-    def _sync_is_over(self) -> None:
+    def _expire_syncs(self) -> None:
         for member_id in list(self._unsynced):
-            self._tell_gone(member_id, "it did not sync in time")
-            self._forget(member_id)
-        self._prepare()
+            self._log_removal(member_id, "it did not sync in time")
+            self.forget(member_id)
+        self.prepare()
 
-    def _move_to(self, state: GroupState) -> None:
+    def _move_to(self, state: ClassicGroupState) -> None:
         self.state = state
         self.state_timestamp_ms = self._clock.now_ms()
 
-    # What the broker's log says
+    # Log lines
 
-    def _tell(self) -> None:
-        if is_told():
+    def _log_generation(self) -> None:
+        if is_logged():
             members = {member.member_id: member for member in self.members}
-            tell(self.group_id, f"generation {self.generation_id}", self._told, members)
-            self._told = frozenset(members)
+            log_members(self.group_id, f"generation {self.generation_id}", self._logged, members)
+            self._logged = frozenset(members)
 
-    def _tell_gone(self, member_id: str, why: str) -> None:
+    def _log_removal(self, member_id: str, why: str) -> None:
         _LOG.info("group %s: member %s is gone: %s", self.group_id, member_id, why)
 
-    # Members that come and go
+    # Members that join and leave
 
-    def _forget(self, member_id: str) -> None:
-        """A member, or an id that was given out, is gone; harmless for others."""
-        _cancel(self._pending.pop(member_id, None))
+    def add(self, member: ClassicMember, protocol_type: str) -> None:
+        """Add a new member."""
+        self._has_grown = True
+        self.members.add(member, protocol_type)
+
+    def replace(self, before: ClassicMember, member: ClassicMember) -> None:
+        """Give the place of a static member to `member`, which has the same instance id."""
+        _cancel(before.session)
+        member.is_new = False
+        member.assignment = before.assignment
+        self.members.replace(before, member)
+        if before.member_id in self._unsynced:
+            self._unsynced.remove(before.member_id)
+            self._unsynced.add(member.member_id)
+        self.renew(member)
+
+    def forget(self, member_id: str) -> None:
+        """Remove a member, or an id that was given to one that has not joined yet. Does nothing for other ids."""
+        _cancel(self.pending.pop(member_id, None))
         if member_id in self.members:
             member = self.members[member_id]
             _cancel(member.session)
@@ -272,26 +323,26 @@ class Rebalance:
             self.members.remove(member_id)
             self._unsynced.discard(member_id)
 
-    def _renew(self, member: Member, timeout_ms: int | None = None) -> None:
-        """The member was heard of: its session begins anew."""
+    def renew(self, member: ClassicMember, timeout_ms: int | None = None) -> None:
+        """Start the session time-out of a member again."""
         _cancel(member.session)
         delay_ms = member.session_timeout_ms if timeout_ms is None else timeout_ms
-        member.session = self._clock.call_later_ms(delay_ms, partial(self._session_is_over, member))
+        member.session = self._clock.call_later_ms(delay_ms, partial(self._expire_session, member))
 
-    def _session_is_over(self, member: Member) -> None:
+    def _expire_session(self, member: ClassicMember) -> None:
         if not member.is_new and (member.joined is not None or member.synced is not None):
-            return  # it waits for us; the answer begins another session
-        self._tell_gone(member.member_id, "its session timed out")
-        self._forget(member.member_id)
-        self._rebalance()
+            return  # it waits for an answer, which renews the session
+        self._log_removal(member.member_id, "its session timed out")
+        self.forget(member.member_id)
+        self.start_or_continue()
 
-    def _give_out(self, member_id: str, session_timeout_ms: int) -> None:
-        """Expect a member with this id."""
-        self._pending[member_id] = self._clock.call_later_ms(session_timeout_ms, partial(self._pending_is_over, member_id))
+    def expect(self, member_id: str, session_timeout_ms: int) -> None:
+        """Remember an id given to a member that is about to join (KIP-394). It expires after the session time-out."""
+        self.pending[member_id] = self._clock.call_later_ms(session_timeout_ms, partial(self._expire_pending, member_id))
 
-    def _pending_is_over(self, member_id: str) -> None:
-        self._forget(member_id)
-        self._complete_if_all_joined()
+    def _expire_pending(self, member_id: str) -> None:
+        self.forget(member_id)
+        self.complete_if_all_joined()
 
 
 def _cancel(timer: Timer | None) -> None:

@@ -5,24 +5,29 @@ Source: GroupCoordinatorRecordHelpers.newGroupMetadataRecord, GroupMetadataManag
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from minibroker.coordinator.group.classic.members import Member, Members
+from minibroker.coordinator.group.classic.members import ClassicMember, MemberTable
 from minibroker.coordinator.group.classic.requests import Join, Protocol
-from minibroker.schemas.internal.offset_records import GroupMetadataValue, MemberMetadata
+from minibroker.coordinator.record_frame import CoordinatorRecord
+from minibroker.schemas.internal.offset_records import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 
-if TYPE_CHECKING:
-    from minibroker.coordinator.group.classic.rebalance import Rebalance
-
+GROUP_VERSION: Final = 3
+_TOMBSTONE: Final = -1
 SIMPLE_TYPE: Final = ""  #: protocol type of a group that has offsets and nothing else
 
 
-def value_of(group: Rebalance) -> GroupMetadataValue:
-    """What is stored of a group now."""
-    return value_of_members(group.members, group.generation_id, group.protocol_name, group.state_timestamp_ms)
+def group_record(group_id: str, value: GroupMetadataValue) -> CoordinatorRecord:
+    """A generation of a classic group."""
+    return CoordinatorRecord(GroupMetadataKey(group=group_id), value, GROUP_VERSION)
 
 
-def value_of_members(members: Members, generation_id: int, protocol_name: str | None, state_timestamp_ms: int) -> GroupMetadataValue:
+def group_tombstone(group_id: str) -> CoordinatorRecord:
+    """The group is gone."""
+    return CoordinatorRecord(GroupMetadataKey(group=group_id), None, _TOMBSTONE)
+
+
+def value_of_members(members: MemberTable, generation_id: int, protocol_name: str | None, state_timestamp_ms: int) -> GroupMetadataValue:
     """Members with what they sent for the protocol of their generation, and what they shall read."""
     return GroupMetadataValue(
         protocol_type=members.protocol_type or SIMPLE_TYPE,
@@ -34,7 +39,7 @@ def value_of_members(members: Members, generation_id: int, protocol_name: str | 
     )
 
 
-def _stored(member: Member, protocol_name: str | None) -> MemberMetadata:
+def _stored(member: ClassicMember, protocol_name: str | None) -> MemberMetadata:
     return MemberMetadata(
         member_id=member.member_id,
         group_instance_id=member.group_instance_id,
@@ -47,14 +52,9 @@ def _stored(member: Member, protocol_name: str | None) -> MemberMetadata:
     )
 
 
-def never_stored() -> GroupMetadataValue:
-    """What a simple group would have been stored as."""
-    return GroupMetadataValue(protocol_type=SIMPLE_TYPE, generation=0, protocol=None, leader=None, current_state_timestamp=-1, members=[])
-
-
-def members_of(value: GroupMetadataValue) -> Members:
+def members_of(value: GroupMetadataValue) -> MemberTable:
     """The members that a record tells of. Of each only the protocol is known that its generation has chosen."""
-    members = Members(value.protocol_type or None)
+    members = MemberTable(value.protocol_type or None)
     for stored in value.members:
         join = Join(
             client_id=stored.client_id,
@@ -65,7 +65,7 @@ def members_of(value: GroupMetadataValue) -> Members:
             rebalance_timeout_ms=stored.session_timeout if stored.rebalance_timeout < 0 else stored.rebalance_timeout,
             group_instance_id=stored.group_instance_id,
         )
-        member = Member(stored.member_id, join)
+        member = ClassicMember(stored.member_id, join)
         member.is_new = False
         member.assignment = bytes(stored.assignment)
         members.add(member, value.protocol_type)

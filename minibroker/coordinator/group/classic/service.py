@@ -1,13 +1,14 @@
-"""Members that speak the classic protocol: what they ask for goes to their group's state machine, and comes back when it is safe.
+"""Members that speak the classic protocol: find their group, and answer when its log is synced.
 
-    they ask                   a classic group    a consumer group             an empty one             one of another kind
-    JoinGroup                  classic/group      consumer/mixed_group         becomes classic (1)      INCONSISTENT_GROUP_PROTOCOL
-    SyncGroup, Heartbeat,      classic/group      consumer/mixed_group         UNKNOWN_MEMBER_ID        UNKNOWN_MEMBER_ID
+    request                    a classic group    a consumer group               an empty one             one of another kind
+    JoinGroup                  classic/group      consumer/classic_members       becomes classic (1)      INCONSISTENT_GROUP_PROTOCOL
+    SyncGroup, Heartbeat,      classic/group      consumer/classic_members       UNKNOWN_MEMBER_ID        UNKNOWN_MEMBER_ID
     LeaveGroup
 
-  (1) So does an empty streams group.
+  (1) An empty streams group also becomes classic.
 
-Errors are answers, or raised where there is nothing to wait for; every call may end with NotCoordinator and CoordinatorLoadInProgress.
+Errors are in the answers. They are raised where the call answers immediately. Every call may fail with NotCoordinator and
+CoordinatorLoadInProgress.
 
 Source: GroupCoordinatorService of Apache Kafka 4.3.1.
 """
@@ -15,11 +16,25 @@ Source: GroupCoordinatorService of Apache Kafka 4.3.1.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol, cast
+from functools import partial
+from typing import TYPE_CHECKING, Protocol, cast
 
 from minibroker.coordinator.group.classic.group import ClassicGroup
-from minibroker.coordinator.group.classic.requests import UNKNOWN_MEMBER_ID, Join, JoinAnswer, Joined, Leave, Sync, SyncAnswer, Synced
-from minibroker.coordinator.group.kind import GroupType
+from minibroker.coordinator.group.classic.members import MemberTable
+from minibroker.coordinator.group.classic.rebalance import ClassicGroupLimits
+from minibroker.coordinator.group.classic.records import group_record
+from minibroker.coordinator.group.classic.requests import (
+    UNKNOWN_MEMBER_ID,
+    Join,
+    JoinAnswer,
+    Joined,
+    Leave,
+    MemberMemory,
+    Sync,
+    SyncAnswer,
+    Synced,
+)
+from minibroker.coordinator.group.kind import GroupType, Persist, StoredGroup
 from minibroker.coordinator.group.live_groups import LiveGroups
 from minibroker.coordinator.group.store import StoredShard
 from minibroker.errors import (
@@ -31,76 +46,110 @@ from minibroker.errors import (
     UnknownMemberId,
 )
 
+if TYPE_CHECKING:
+    from minibroker.coordinator.group.consumer.group import ConsumerGroup
+
 Left = Callable[[list[type[KafkaError] | None]], None]
 
-_REPLACEABLE = frozenset({GroupType.CONSUMER, GroupType.STREAMS})  #: by a classic group, once nobody is in them
-_TAKE_CLASSIC_MEMBERS = frozenset({GroupType.CLASSIC, GroupType.CONSUMER})
+_REPLACEABLE = frozenset({GroupType.CONSUMER, GroupType.STREAMS})  #: by a classic group, when they are empty
 
 
-class TakesClassicMembers(Protocol):
-    """A group's machine that members may join by the classic protocol."""
+class ClassicProtocolGroup(Protocol):
+    """What members may join by the classic protocol: a classic group, or the classic members of a consumer group."""
 
     def join(self, join: Join, joined: Joined) -> None:
-        """JoinGroup."""
+        """Serve JoinGroup."""
 
     def sync(self, sync: Sync, synced: Synced) -> None:
-        """SyncGroup."""
+        """Serve SyncGroup."""
 
-    def classic_heartbeat(self, member_id: str, group_instance_id: str | None, generation_id: int) -> None:
-        """Heartbeat; KafkaError."""
+    def heartbeat(self, member_id: str, group_instance_id: str | None, generation_id: int) -> None:
+        """Serve Heartbeat; KafkaError."""
 
     def leave(self, leaving: Sequence[Leave]) -> list[type[KafkaError] | None]:
-        """LeaveGroup: None for each that is gone."""
+        """Serve LeaveGroup: None for each member that was removed, or its error."""
 
 
-class Memberships(LiveGroups):
-    """Of all groups."""
+class ClassicGroups:
+    """The service of the classic protocol, for all groups."""
+
+    def __init__(self, groups: LiveGroups) -> None:
+        self._groups = groups
+        self.member_memory = MemberMemory()
+
+    def make(self, group_id: str, known: StoredGroup, persist: Persist) -> ClassicGroup:
+        """Create the state machine of a group."""
+        return self._make(group_id, known, persist)
+
+    def take_over(self, group_id: str, members: MemberTable, *, must_rebalance: bool) -> None:
+        """Continue as a classic group, which the log says since a downgrade. `members` have more than the record keeps."""
+        stored = self._groups.shard_of(group_id)
+        self._groups.forget(stored, group_id)
+        known = stored.shard.groups[group_id]._replace(was_downgraded=must_rebalance)
+        stored.live[group_id] = group = self._make(group_id, known, partial(self._groups.persist, stored), members)
+        group.resume()
+
+    def describe(self, group_id: str) -> ClassicGroup:
+        """Return a group for reading; GroupIdNotFound if there is no classic group of this id."""
+        return self._groups.find_of_type(group_id, ClassicGroup, "classic")[1]
+
+    def _make(self, group_id: str, known: StoredGroup, persist: Persist, members: MemberTable | None = None) -> ClassicGroup:
+        config = self._groups.config
+        return ClassicGroup(
+            group_id,
+            clock=self._groups.clock,
+            persist=lambda value: persist([group_record(group_id, value)]),
+            limits=ClassicGroupLimits(config.group_max_size, config.group_initial_rebalance_delay_ms),
+            stored=known.stored,
+            members=members,
+            must_rebalance=known.was_downgraded,
+        )
 
     # Requests
 
     def join(self, group_id: str, join: Join, joined: Joined) -> None:
-        """Become a member, or take part in the next generation."""
+        """Join a group, or the next generation of it."""
 
-        def refused(error: type[KafkaError]) -> JoinAnswer:
+        def failed(error: type[KafkaError]) -> JoinAnswer:
             return JoinAnswer(join.member_id, error=error)
 
         try:
             self._check_join(group_id, join)
             size = sum(len(each.name) + len(each.metadata) for each in join.protocols)
             join = join._replace(charge=self.member_memory.charge(size))
-            stored = self.shard_of(group_id)
+            stored = self._groups.shard_of(group_id)
             group = self._group_to_join(stored, group_id, join.member_id)
         except InconsistentGroupProtocol as error:
             joined(JoinAnswer(UNKNOWN_MEMBER_ID, error=type(error)))
             return
         except KafkaError as error:
-            joined(refused(type(error)))
+            joined(failed(type(error)))
             return
-        group.join(join, self.when_safe(stored, joined, refused))
+        group.join(join, self._groups.when_safe(stored, joined, failed))
 
     def sync(self, group_id: str, sync: Sync, synced: Synced) -> None:
-        """Ask for what the member shall read."""
+        """Ask for the assignment of a member."""
 
-        def refused(error: type[KafkaError]) -> SyncAnswer:
+        def failed(error: type[KafkaError]) -> SyncAnswer:
             return SyncAnswer(error=error)
 
         try:
             stored, group = self._group_of_member(group_id)
         except KafkaError as error:
-            synced(refused(type(error)))
+            synced(failed(type(error)))
             return
-        group.sync(sync, self.when_safe(stored, synced, refused))
+        group.sync(sync, self._groups.when_safe(stored, synced, failed))
 
     def heartbeat(self, group_id: str, member_id: str, group_instance_id: str | None, generation_id: int) -> None:
-        """A member is alive; KafkaError kinds of classic/group.py. While its group is being read nobody knows better."""
+        """Renew the session of a member; KafkaError by the table of the group. Accept it while the log of the group is being read."""
         try:
             _, group = self._group_of_member(group_id)
         except CoordinatorLoadInProgress:
             return
-        group.classic_heartbeat(member_id, group_instance_id, generation_id)
+        group.heartbeat(member_id, group_instance_id, generation_id)
 
     def leave(self, group_id: str, leaving: Sequence[Leave], left: Left) -> None:
-        """Members go: for each the error or None. InvalidGroupId and the like are raised."""
+        """Remove members: `left` receives None or an error for each. Errors of the whole request are raised."""
         try:
             stored, group = self._group_of_member(group_id)
         except UnknownMemberId:
@@ -110,30 +159,36 @@ class Memberships(LiveGroups):
         def failed(error: type[KafkaError]) -> list[type[KafkaError] | None]:
             return [error] * len(leaving)
 
-        self.when_safe(stored, left, failed)(group.leave(leaving))
+        self._groups.when_safe(stored, left, failed)(group.leave(leaving))
 
     def _check_join(self, group_id: str, join: Join) -> None:
         if not group_id:
             raise InvalidGroupId
-        if not self.config.group_min_session_timeout_ms <= join.session_timeout_ms <= self.config.group_max_session_timeout_ms:
+        config = self._groups.config
+        if not config.group_min_session_timeout_ms <= join.session_timeout_ms <= config.group_max_session_timeout_ms:
             raise InvalidSessionTimeout
 
-    def _group_to_join(self, stored: StoredShard, group_id: str, member_id: str) -> TakesClassicMembers:
-        group = self.find(stored, group_id)
-        if isinstance(group, ClassicGroup) or (group is not None and group.group_type is GroupType.CONSUMER and not group.is_empty):
-            return cast("TakesClassicMembers", group)
+    def _group_to_join(self, stored: StoredShard, group_id: str, member_id: str) -> ClassicProtocolGroup:
+        group = self._groups.find(stored, group_id)
+        if isinstance(group, ClassicGroup):
+            return group
+        if group is not None and group.group_type is GroupType.CONSUMER and not group.is_empty:
+            return cast("ConsumerGroup", group).classic_members
         if group_id in stored.shard.groups and not (group is not None and group.group_type in _REPLACEABLE and group.is_empty):
             raise InconsistentGroupProtocol
         if member_id != UNKNOWN_MEMBER_ID:
             raise UnknownMemberId
         first_records = [] if group is None else group.tombstones()
-        return cast("TakesClassicMembers", self.begin(stored, group_id, GroupType.CLASSIC, first_records=first_records))
+        begun = self._groups.begin(stored, group_id, GroupType.CLASSIC, first_records=first_records)
+        return cast("ClassicGroup", begun)
 
-    def _group_of_member(self, group_id: str) -> tuple[StoredShard, TakesClassicMembers]:
+    def _group_of_member(self, group_id: str) -> tuple[StoredShard, ClassicProtocolGroup]:
         if not group_id:
             raise InvalidGroupId
-        stored = self.shard_of(group_id)
-        group = self.find(stored, group_id)
-        if group is None or group.group_type not in _TAKE_CLASSIC_MEMBERS:
-            raise UnknownMemberId
-        return stored, cast("TakesClassicMembers", group)
+        stored = self._groups.shard_of(group_id)
+        group = self._groups.find(stored, group_id)
+        if isinstance(group, ClassicGroup):
+            return stored, group
+        if group is not None and group.group_type is GroupType.CONSUMER:
+            return stored, cast("ConsumerGroup", group).classic_members
+        raise UnknownMemberId

@@ -36,19 +36,14 @@ Source: GroupMetadataManager.classicGroupJoinToConsumerGroup and its neighbours 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from minibroker.coordinator.group.classic.consumer_protocol import CONSUMER, partitions_of, read_subscription, write_assignment
-from minibroker.coordinator.group.classic.records import value_of_members
 from minibroker.coordinator.group.classic.requests import UNKNOWN_MEMBER_ID, Join, JoinAnswer, Joined, Leave, Sync, SyncAnswer, Synced
-from minibroker.coordinator.group.consumer.group import ConsumerGroup
-from minibroker.coordinator.group.consumer.members import Member, MemberState
-from minibroker.coordinator.group.consumer.migration import ClassicHeirs, Migration, downgraded, metadata_of, protocols_of
-from minibroker.coordinator.group.consumer.requests import Heartbeat, HeartbeatAnswer
-from minibroker.coordinator.group.consumer.step import Step
-from minibroker.coordinator.group.member_timeouts import MemberTimeouts
+from minibroker.coordinator.group.consumer.changes import GroupChanges
+from minibroker.coordinator.group.consumer.members import ConsumerMember, MemberState
+from minibroker.coordinator.group.consumer.migration import downgraded, metadata_of, protocols_of
+from minibroker.coordinator.group.consumer.step import ConsumerGroupStep
 from minibroker.coordinator.group.modern import without_epochs
-from minibroker.coordinator.group.offset_records import group_record
 from minibroker.errors import (
     FencedInstanceId,
     GroupMaxSizeReached,
@@ -63,26 +58,15 @@ from minibroker.errors import (
 )
 from minibroker.schemas.internal.consumer_protocol import ConsumerProtocolSubscription
 
-Downgraded = Callable[[ClassicHeirs], None]
 
+class ClassicMembers:
+    """Take the requests of the classic members of one group."""
 
-class MixedGroup(ConsumerGroup):
-    """Requests of classic members to one group. `downgraded` is told once, when the group is not there any more."""
-
-    def __init__(self, *arguments: Any, migration: Callable[[], Migration] = Migration, downgraded: Downgraded, **more: Any) -> None:
-        """Besides what ConsumerGroup takes; `migration` is what the configuration says at the moment."""
-        super().__init__(*arguments, **more)
-        self._migration = migration
-        self._downgraded = downgraded
-        self._joinings = MemberTimeouts(self.group_id, self._clock, self._remove, "it did not join again in time")
-        self._syncings = MemberTimeouts(self.group_id, self._clock, self._remove, "it did not sync in time")
-
-    def heartbeat(self, asked: Heartbeat) -> HeartbeatAnswer:
-        """As of any consumer group. A member that was classic need not join or sync any more."""
-        answer = super().heartbeat(asked)
-        self._joinings.cancel(answer.member_id)
-        self._syncings.cancel(answer.member_id)
-        return answer
+    def __init__(self, changes: GroupChanges, draw_member_id: Callable[[], str]) -> None:
+        self._changes = changes
+        self._image = changes.image
+        self._topics = changes.topics
+        self._draw_member_id = draw_member_id
 
     # JoinGroup
 
@@ -100,25 +84,26 @@ class MixedGroup(ConsumerGroup):
             return JoinAnswer(member_id, error=MemberIdRequired)
         subscription = _subscription(join)
         owned = partitions_of(subscription.owned_partitions, self._topics)
-        step = self._step()
-        owner = self._of_instance(join.group_instance_id)
+        changes = self._changes
+        step = changes.step()
+        owner = changes.static_member(join.group_instance_id)
         before = self._find_classic(join, member_id, owner, step)
-        self._follow(step, _updated(before, join, subscription))
-        if owner is not None and self._may_downgrade({owner.member_id}, replaced=owner):
+        changes.follow(step, _updated(before, join, subscription))
+        if owner is not None and changes.may_downgrade({owner.member_id}, replaced=owner):
             return self._hand_over(step, join, owner, member_id)
-        step.assign(self._limits().assignment_interval_ms, self._limits().assignors)
+        changes.assign(step)
         member = step.reconcile(member_id, owned)
-        self._commit(step)
-        self._revocations.cancel(member_id)
-        self._joinings.cancel(member_id)
-        self._renew(member)
-        self._syncings.arm(member_id, join.rebalance_timeout_ms)
-        return _told(member)
+        changes.commit(step)
+        changes.revocations.cancel(member_id)
+        changes.joinings.cancel(member_id)
+        changes.renew(member)
+        changes.syncings.arm(member_id, join.rebalance_timeout_ms)
+        return _join_answer(member)
 
     def _check_join(self, join: Join) -> None:
-        if self._migration().policy == "disabled":
+        if self._changes.migration().policy == "disabled":
             raise InconsistentGroupProtocol
-        if len(self.image.members) >= self._limits().max_size and join.member_id not in self.image.members:
+        if len(self._image.members) >= self._changes.limits().max_size and join.member_id not in self._image.members:
             raise GroupMaxSizeReached
         if join.protocol_type != CONSUMER or not self._supports({protocol.name for protocol in join.protocols}):
             raise InconsistentGroupProtocol
@@ -128,18 +113,18 @@ class MixedGroup(ConsumerGroup):
         known = [{protocol.name for protocol in protocols_of(member)} for member in self._classic_members()]
         return bool(names.intersection(*known))
 
-    def _classic_members(self) -> list[Member]:
-        return [member for member in self.image.members.values() if member.classic is not None]
+    def _classic_members(self) -> list[ConsumerMember]:
+        return [member for member in self._image.members.values() if member.classic is not None]
 
-    def _find_classic(self, join: Join, member_id: str, owner: Member | None, step: Step) -> Member:
+    def _find_classic(self, join: Join, member_id: str, owner: ConsumerMember | None, step: ConsumerGroupStep) -> ConsumerMember:
         """The member that joins, in the place of the one that it replaces; a blank one where it is new."""
         if join.group_instance_id is None:
-            return self.image.members.get(member_id, Member(member_id))
+            return self._image.members.get(member_id, ConsumerMember(member_id))
         if join.member_id == UNKNOWN_MEMBER_ID:
-            return Member(member_id) if owner is None else step.replace(owner, member_id)
+            return ConsumerMember(member_id) if owner is None else step.replace(owner, member_id)
         return self._check_owner(owner, join.member_id)
 
-    def _check_owner(self, owner: Member | None, member_id: str) -> Member:
+    def _check_owner(self, owner: ConsumerMember | None, member_id: str) -> ConsumerMember:
         if owner is None:
             raise UnknownMemberId
         if owner.member_id != member_id:
@@ -155,51 +140,51 @@ class MixedGroup(ConsumerGroup):
             protocol = protocols_of(member)[0]
             if sync.protocol_type not in {None, CONSUMER} or sync.protocol_name not in {None, protocol.name}:
                 raise InconsistentGroupProtocol
-            if self.image.assignment_epoch > member.member_epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
+            if self._image.assignment_epoch > member.member_epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
                 self._ask_to_join(member)
         except KafkaError as error:
             synced(SyncAnswer(error=type(error)))
             return
-        self._syncings.cancel(member.member_id)
-        self._renew(member)
+        self._changes.syncings.cancel(member.member_id)
+        self._changes.renew(member)
         assignment = write_assignment(without_epochs(member.assigned), protocol.metadata, member.topic_names, self._topics)
         synced(SyncAnswer(assignment, sync.protocol_type, sync.protocol_name))
 
-    def classic_heartbeat(self, member_id: str, group_instance_id: str | None, generation_id: int) -> None:
+    def heartbeat(self, member_id: str, group_instance_id: str | None, generation_id: int) -> None:
         """A classic member is alive; RebalanceInProgress tells it to join again."""
         member = self._find_of_generation(member_id, group_instance_id, generation_id)
-        self._renew(member)
+        self._changes.renew(member)
         is_free = member.state is MemberState.UNRELEASED_PARTITIONS and not self._waits_for_others(member)
-        is_behind = member.member_epoch < self.image.assignment_epoch or member.state is MemberState.UNREVOKED_PARTITIONS
+        is_behind = member.member_epoch < self._image.assignment_epoch or member.state is MemberState.UNREVOKED_PARTITIONS
         if is_behind or is_free or self._lacks_a_target():
             self._ask_to_join(member)
 
     def _lacks_a_target(self) -> bool:
         """Whether there must be a new target assignment, which only a JoinGroup can bring, because no new member is there."""
-        if any(member.classic is None for member in self.image.members.values()):
+        if any(member.classic is None for member in self._image.members.values()):
             return False
-        step = self._step()
+        step = self._changes.step()
         step.follow_subscriptions(has_changed=False)
         return step.image.epoch > step.image.assignment_epoch
 
-    def _ask_to_join(self, member: Member) -> None:
-        if member.member_id not in self._joinings.member_ids:
-            self._joinings.arm(member.member_id, member.rebalance_timeout_ms)
+    def _ask_to_join(self, member: ConsumerMember) -> None:
+        if member.member_id not in self._changes.joinings.member_ids:
+            self._changes.joinings.arm(member.member_id, member.rebalance_timeout_ms)
         raise RebalanceInProgress
 
-    def _waits_for_others(self, member: Member) -> bool:
+    def _waits_for_others(self, member: ConsumerMember) -> bool:
         """Whether somebody has not given up yet what it shall have."""
-        target = self.image.targets.get(member.member_id, {})
+        target = self._image.targets.get(member.member_id, {})
         return any(
-            partition not in member.assigned.get(topic_id, {}) and (topic_id, partition) in self.image.owners
+            partition not in member.assigned.get(topic_id, {}) and (topic_id, partition) in self._image.owners
             for topic_id, partitions in target.items()
             for partition in partitions
         )
 
-    def _find_of_generation(self, member_id: str, group_instance_id: str | None, generation_id: int) -> Member:
+    def _find_of_generation(self, member_id: str, group_instance_id: str | None, generation_id: int) -> ConsumerMember:
         if group_instance_id is not None:
-            self._check_owner(self._of_instance(group_instance_id), member_id)
-        member = self.image.members.get(member_id)
+            self._check_owner(self._changes.static_member(group_instance_id), member_id)
+        member = self._image.members.get(member_id)
         if member is None or member.classic is None:
             raise UnknownMemberId
         if generation_id != member.member_epoch:
@@ -218,66 +203,34 @@ class MixedGroup(ConsumerGroup):
             else:
                 errors.append(None)
         if gone:
-            self._remove(*gone)
+            self._changes.remove(*gone)
         return errors
 
     def _find_leaving(self, leaving: Leave) -> str:
         if leaving.group_instance_id is None:
-            if leaving.member_id not in self.image.members:
+            if leaving.member_id not in self._image.members:
                 raise UnknownMemberId
             return leaving.member_id
-        owner = self._of_instance(leaving.group_instance_id)
+        owner = self._changes.static_member(leaving.group_instance_id)
         if owner is not None and leaving.member_id == UNKNOWN_MEMBER_ID:
             return owner.member_id
         return self._check_owner(owner, leaving.member_id).member_id
 
     # Downgrade
 
-    def _may_downgrade(self, gone: set[str], *, replaced: Member | None = None) -> bool:
-        """Whether a classic group may go on where these are gone. One that is `replaced` leaves its place to a classic member."""
-        left = [member for member_id, member in self.image.members.items() if member_id not in gone]
-        count = len(left) + (replaced is not None)
-        if any(member.classic is None for member in left) or (replaced is not None and replaced.classic is not None):
-            return False
-        migration = self._migration()
-        return migration.may_downgrade and 0 < count <= migration.max_classic_size
-
-    def _remove(self, *member_ids: str) -> None:
-        gone = set(member_ids)
-        if self._may_downgrade(gone):
-            left = [member for member_id, member in self.image.members.items() if member_id not in gone]
-            self._end(self._step(), downgraded(left, self.image, self._topics, must_rebalance=True))
-        else:
-            super()._remove(*member_ids)
-
-    def _hand_over(self, step: Step, join: Join, owner: Member, member_id: str) -> JoinAnswer:
-        """A classic member takes the place of the last new one. Where nothing else changed, nobody needs to join again."""
-        epoch = self.image.epoch
-        is_stale = self.image.assignment_epoch < step.image.epoch
+    def _hand_over(self, step: ConsumerGroupStep, join: Join, owner: ConsumerMember, member_id: str) -> JoinAnswer:
+        """Downgrade because a classic member replaces the last other one. If nothing else changed, no member needs to join again."""
+        epoch = self._image.epoch
+        is_stale = self._image.assignment_epoch < step.image.epoch
         if not is_stale:
             subscription = _subscription(join)
             step.reconcile(member_id, partitions_of(subscription.owned_partitions, self._topics))
-        members = [step.image.members[member_id if each == owner.member_id else each] for each in self.image.members]
+        members = [step.image.members[member_id if each == owner.member_id else each] for each in self._image.members]
         is_unsettled = is_stale or not all(member.is_reconciled(step.image.assignment_epoch) for member in members)
-        heirs = downgraded(members, step.image, self._topics, must_rebalance=is_unsettled)
-        told = _told(step.image.members[member_id])
-        self._end(step, heirs._replace(generation_id=epoch))
-        return told
-
-    def _end(self, step: Step, heirs: ClassicHeirs) -> None:
-        value = value_of_members(heirs.members, heirs.generation_id, heirs.protocol_name, self._clock.now_ms())
-        step.end(group_record(self.group_id, value))
-        self._store(step)
-        self.unload()
-        self._downgraded(heirs)
-
-    # Time-outs
-
-    def _session_timeout_ms(self, member: Member) -> int:
-        return super()._session_timeout_ms(member) if member.classic is None else member.classic.session_timeout_ms
-
-    def _timeouts(self) -> tuple[MemberTimeouts, ...]:
-        return (*super()._timeouts(), self._joinings, self._syncings)
+        successor = downgraded(members, step.image, self._topics, must_rebalance=is_unsettled)
+        answer = _join_answer(step.image.members[member_id])
+        self._changes.downgrade(step, successor._replace(generation_id=epoch))
+        return answer
 
 
 def _subscription(join: Join) -> ConsumerProtocolSubscription:
@@ -288,7 +241,7 @@ def _subscription(join: Join) -> ConsumerProtocolSubscription:
         raise UnknownServerError from error
 
 
-def _updated(before: Member, join: Join, subscription: ConsumerProtocolSubscription) -> Member:
+def _updated(before: ConsumerMember, join: Join, subscription: ConsumerProtocolSubscription) -> ConsumerMember:
     """The member with what it says of itself now. A classic one resolves its expressions itself."""
     return before._replace(
         instance_id=before.instance_id if join.group_instance_id is None else join.group_instance_id,
@@ -302,5 +255,5 @@ def _updated(before: Member, join: Join, subscription: ConsumerProtocolSubscript
     )
 
 
-def _told(member: Member) -> JoinAnswer:
+def _join_answer(member: ConsumerMember) -> JoinAnswer:
     return JoinAnswer(member.member_id, member.member_epoch, CONSUMER, protocols_of(member)[0].name)

@@ -43,17 +43,26 @@ from base64 import urlsafe_b64encode
 from collections.abc import Callable
 from enum import Enum
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 from uuid import UUID, uuid4
 
 from minibroker.clock import Clock
-from minibroker.coordinator.group.consumer.assignors import ASSIGNORS, preferred
-from minibroker.coordinator.group.consumer.members import GroupImage, Member, MemberState
+from minibroker.coordinator.group.consumer.assignors import preferred
+from minibroker.coordinator.group.consumer.changes import GroupChanges
+from minibroker.coordinator.group.consumer.classic_members import ClassicMembers
+from minibroker.coordinator.group.consumer.members import ConsumerGroupImage, ConsumerMember
+from minibroker.coordinator.group.consumer.migration import ClassicSuccessor, Migration
 from minibroker.coordinator.group.consumer.reconciliation import is_part_of
 from minibroker.coordinator.group.consumer.records import group_tombstones
-from minibroker.coordinator.group.consumer.requests import NOT_SAID, Heartbeat, HeartbeatAnswer, check_heartbeat
-from minibroker.coordinator.group.consumer.step import Step
-from minibroker.coordinator.group.kind import CheckCommit, GroupType, Persist, may_commit_all
+from minibroker.coordinator.group.consumer.requests import (
+    NOT_SAID,
+    ConsumerGroupLimits,
+    ConsumerHeartbeat,
+    ConsumerHeartbeatAnswer,
+    check_heartbeat,
+)
+from minibroker.coordinator.group.consumer.step import ConsumerGroupStep
+from minibroker.coordinator.group.kind import CheckCommit, GroupType, Membership, Persist, may_commit_all
 from minibroker.coordinator.group.member_epochs import (
     JOINS,
     LEAVES_FOR_A_WHILE,
@@ -65,9 +74,7 @@ from minibroker.coordinator.group.member_epochs import (
     who_commits,
     who_fetches,
 )
-from minibroker.coordinator.group.member_timeouts import MemberTimeouts
 from minibroker.coordinator.group.modern import without_epochs
-from minibroker.coordinator.group.offsets import Membership
 from minibroker.coordinator.group.topics import Topics
 from minibroker.coordinator.record_frame import CoordinatorRecord
 from minibroker.errors import (
@@ -76,6 +83,7 @@ from minibroker.errors import (
     IllegalGeneration,
     KafkaError,
     NonEmptyGroup,
+    NotCoordinator,
     StaleMemberEpoch,
     UnknownMemberId,
     UnreleasedInstanceId,
@@ -85,7 +93,7 @@ from minibroker.errors import (
 _INT_MAX: Final = 2**31 - 1
 
 
-class GroupState(Enum):
+class ConsumerGroupState(Enum):
     """As ConsumerGroupDescribe and ListGroups spell it."""
 
     EMPTY = "Empty"
@@ -94,23 +102,13 @@ class GroupState(Enum):
     STABLE = "Stable"
 
 
-class Limits(NamedTuple):
-    """What the broker's configuration says of consumer groups."""
-
-    max_size: int = _INT_MAX  #: group.consumer.max.size
-    session_timeout_ms: int = 45_000  #: group.consumer.session.timeout.ms
-    heartbeat_interval_ms: int = 5_000  #: group.consumer.heartbeat.interval.ms
-    assignment_interval_ms: int = 1_000  #: group.consumer.assignment.interval.ms; 0: who joins is in a target assignment at once
-    assignors: tuple[str, ...] = ASSIGNORS  #: group.consumer.assignors
-
-
 def new_member_id() -> str:
     """An id that nobody had before, as Apache Kafka's ids look."""
     return urlsafe_b64encode(uuid4().bytes).rstrip(b"=").decode()
 
 
 class ConsumerGroup:
-    """One group. `image` is what the log says of it, and for reading."""
+    """One group. `image` is what the log says of it, for reading. `classic_members` takes the requests of the classic protocol."""
 
     group_type = GroupType.CONSUMER
     protocol_type = "consumer"
@@ -123,46 +121,53 @@ class ConsumerGroup:
         clock: Clock,
         topics: Topics,
         persist: Persist,
-        limits: Callable[[], Limits] = Limits,
-        image: GroupImage,
+        image: ConsumerGroupImage,
+        limits: Callable[[], ConsumerGroupLimits] = ConsumerGroupLimits,
         draw_member_id: Callable[[], str] = new_member_id,
+        migration: Callable[[], Migration] = Migration,
+        on_downgraded: Callable[[ClassicSuccessor], None] = lambda _: None,
     ) -> None:
-        """`image` is what the group's records are replayed into, those that `persist` takes too; if there are any, `resume` must follow."""
+        """Create the state machine. If `image` has members, `resume` must follow.
+
+        `persist` replays what it stores into `image`. `limits` and `migration` return the present configs. `on_downgraded` is called once,
+        when a classic group has taken the place of this one.
+        """
         self.group_id = group_id
         self.image = image
-        self._clock = clock
-        self._topics = topics
-        self._persist = persist
-        self._limits = limits  #: at the moment
+        self._limits = limits
         self._draw_member_id = draw_member_id
-        self._topics_version = -1  #: of the topics that the group's epoch is known to be right for
-        self._asked_regexes: dict[str, int] = {}  #: those without a result; written by steps
-        self._sessions = MemberTimeouts(group_id, clock, self._remove, "its session timed out")
-        self._revocations = MemberTimeouts(group_id, clock, self._remove, "it did not give up its partitions in time")
+        self._changes = GroupChanges(
+            group_id,
+            clock=clock,
+            topics=topics,
+            persist=persist,
+            limits=limits,
+            image=image,
+            migration=migration,
+            on_downgraded=on_downgraded,
+        )
+        self.classic_members = ClassicMembers(self._changes, draw_member_id)
 
     # Life
 
     def resume(self) -> None:
-        """The log is read: members have a session time-out to be heard of again."""
-        for member in self.image.members.values():
-            self._renew(member)
-            self._watch_revocation(member)
+        """Start the session time-outs of all members, after the log was read."""
+        self._changes.resume()
 
-    def unload(self) -> None:
-        """This broker coordinates the group no more."""
-        for timeouts in self._timeouts():
-            timeouts.clear()
+    def unload(self, _error: type[KafkaError] = NotCoordinator, /) -> None:
+        """Cancel all time-outs. No request waits."""
+        self._changes.unload()
 
     @property
-    def state(self) -> GroupState:
+    def state(self) -> ConsumerGroupState:
         """By the first rule of the table that holds."""
         if not self.image.members:
-            return GroupState.EMPTY
+            return ConsumerGroupState.EMPTY
         if self.image.epoch > self.image.assignment_epoch:
-            return GroupState.ASSIGNING
+            return ConsumerGroupState.ASSIGNING
         if all(member.is_reconciled(self.image.assignment_epoch) for member in self.image.members.values()):
-            return GroupState.STABLE
-        return GroupState.RECONCILING
+            return ConsumerGroupState.STABLE
+        return ConsumerGroupState.RECONCILING
 
     @property
     def is_empty(self) -> bool:
@@ -176,29 +181,32 @@ class ConsumerGroup:
 
     # ConsumerGroupHeartbeat
 
-    def heartbeat(self, asked: Heartbeat) -> HeartbeatAnswer:
+    def heartbeat(self, asked: ConsumerHeartbeat) -> ConsumerHeartbeatAnswer:
         """Join, be alive, leave: KafkaError kinds of the table, of requests.py, and what storing fails with."""
         check_heartbeat(self.group_id, asked, self._limits().assignors)
         if asked.member_epoch < JOINS:
             return self._leave(asked)
         if not asked.member_id:
             asked = asked._replace(member_id=self._draw_member_id())
-        step = self._step()
+        changes = self._changes
+        step = changes.step()
         before = self._find(asked, step)
-        self._follow(step, _updated(before, asked))
-        step.assign(self._limits().assignment_interval_ms, self._limits().assignors)
+        changes.follow(step, _updated(before, asked))
+        changes.assign(step)
         member = step.reconcile(asked.member_id, asked.owned)
-        self._commit(step)
-        self._renew(member)
-        self._watch_revocation(member, before)
-        is_told = asked.member_epoch == JOINS or asked.is_full or without_epochs(before.assigned) != without_epochs(member.assigned)
-        assignment = without_epochs(member.assigned) if is_told else None
-        return HeartbeatAnswer(member.member_id, member.member_epoch, self._limits().heartbeat_interval_ms, assignment)
+        changes.commit(step)
+        changes.renew(member)
+        changes.watch_revocation(member, before)
+        changes.joinings.cancel(member.member_id)  # it may have spoken the classic protocol before
+        changes.syncings.cancel(member.member_id)
+        has_news = asked.member_epoch == JOINS or asked.is_full or without_epochs(before.assigned) != without_epochs(member.assigned)
+        assignment = without_epochs(member.assigned) if has_news else None
+        return ConsumerHeartbeatAnswer(member.member_id, member.member_epoch, self._limits().heartbeat_interval_ms, assignment)
 
-    def _find(self, asked: Heartbeat, step: Step) -> Member:
+    def _find(self, asked: ConsumerHeartbeat, step: ConsumerGroupStep) -> ConsumerMember:
         """The member that asks, in the place of the one that it replaces; a blank one where it is new."""
         if asked.instance_id is not None:
-            owner = self._of_instance(asked.instance_id)
+            owner = self._changes.static_member(asked.instance_id)
             if asked.member_epoch == JOINS and owner is not None:
                 return self._return(owner, asked, step)
             if asked.member_epoch != JOINS:
@@ -211,9 +219,9 @@ class ConsumerGroup:
             raise unknown_member(self.group_id, asked.member_id)
         if len(self.image.members) >= self._limits().max_size:
             raise GroupMaxSizeReached(f"The consumer group has reached its maximum capacity of {self._limits().max_size} members.")
-        return Member(asked.member_id)
+        return ConsumerMember(asked.member_id)
 
-    def _return(self, owner: Member, asked: Heartbeat, step: Step) -> Member:
+    def _return(self, owner: ConsumerMember, asked: ConsumerHeartbeat, step: ConsumerGroupStep) -> ConsumerMember:
         if owner.classic is None and owner.member_epoch != LEAVES_FOR_A_WHILE:
             raise UnreleasedInstanceId(
                 f"Static member {asked.member_id} with instance id {asked.instance_id} cannot join the group because the instance id is "
@@ -224,11 +232,7 @@ class ConsumerGroup:
             raise FencedInstanceId(f"Member {asked.member_id} has another instance id than {asked.instance_id}.")
         return step.replace(owner, asked.member_id)
 
-    def _of_instance(self, instance_id: str | None) -> Member | None:
-        member_id = self.image.instances.get(instance_id or "")
-        return None if member_id is None else self.image.members[member_id]
-
-    def _check_instance(self, owner: Member | None, asked: Heartbeat) -> None:
+    def _check_instance(self, owner: ConsumerMember | None, asked: ConsumerHeartbeat) -> None:
         if owner is None:
             raise UnknownMemberId(f"Instance id {asked.instance_id} is unknown.")
         if owner.member_id != asked.member_id:
@@ -236,81 +240,20 @@ class ConsumerGroup:
                 f"Static member {asked.member_id} with instance id {asked.instance_id} was fenced by member {owner.member_id}."
             )
 
-    def _leave(self, asked: Heartbeat) -> HeartbeatAnswer:
+    def _leave(self, asked: ConsumerHeartbeat) -> ConsumerHeartbeatAnswer:
         if asked.instance_id is not None:
-            self._check_instance(self._of_instance(asked.instance_id), asked)
+            self._check_instance(self._changes.static_member(asked.instance_id), asked)
         member = known_member(self.group_id, self.image.members, asked.member_id)
         if asked.member_epoch == LEAVES_FOR_A_WHILE:
-            step = self._step()
+            step = self._changes.step()
             step.rest(member)
-            self._store(step)
-            self._revocations.cancel(member.member_id)
+            self._changes.store(step)
+            self._changes.revocations.cancel(member.member_id)
         else:
-            self._remove(member.member_id)
-        return HeartbeatAnswer(asked.member_id, asked.member_epoch)
+            self._changes.remove(member.member_id)
+        return ConsumerHeartbeatAnswer(asked.member_id, asked.member_epoch)
 
-    # Steps
-
-    def _step(self) -> Step:
-        return Step(self.group_id, self.image, self._topics, self._clock.now_ms(), self._asked_regexes)
-
-    def _follow(self, step: Step, member: Member) -> None:
-        """The member says this of itself now, and topics are as they are now: the group may have a new epoch."""
-        has_changed = step.subscribe(member)
-        has_changed = step.resolve_regexes() or (has_changed and not self._waits_for_regex(step, member))
-        if has_changed or self._topics_version != self._topics.version:
-            step.follow_subscriptions(has_changed=has_changed)
-
-    def _waits_for_regex(self, step: Step, member: Member) -> bool:
-        """Whether all that is new of its subscription is an expression without a result: the group's epoch grows with the result."""
-        if not member.topic_regex or member.topic_regex in step.image.regexes:
-            return False
-        before = self.image.members.get(member.member_id)
-        return member.topic_names == (before.topic_names if before is not None else ())
-
-    def _commit(self, step: Step) -> None:
-        """Store a step that followed the topics. Who is not there any more has no time-outs."""
-        topics_version = self._topics.version
-        self._store(step)
-        self._topics_version = topics_version
-        for member_id in self._sessions.member_ids - self.image.members.keys():
-            self._cancel_all(member_id)
-
-    def _store(self, step: Step) -> None:
-        if step.records:
-            self._persist(step.records)
-
-    def _remove(self, *member_ids: str) -> None:
-        step = self._step()
-        step.remove(*member_ids)
-        self._store(step)
-        for member_id in member_ids:
-            self._cancel_all(member_id)
-
-    # Time-outs
-
-    def _timeouts(self) -> tuple[MemberTimeouts, ...]:
-        """All that there are."""
-        return self._sessions, self._revocations
-
-    def _session_timeout_ms(self, _: Member) -> int:
-        return self._limits().session_timeout_ms
-
-    def _renew(self, member: Member) -> None:
-        self._sessions.arm(member.member_id, self._session_timeout_ms(member))
-
-    def _watch_revocation(self, member: Member, before: Member | None = None) -> None:
-        """Its time begins anew with each thing that it must give up."""
-        if member.state is not MemberState.UNREVOKED_PARTITIONS or member.classic is not None:
-            self._revocations.cancel(member.member_id)
-        elif before is None or before != before.with_progress_of(member):
-            self._revocations.arm(member.member_id, member.rebalance_timeout_ms)
-
-    def _cancel_all(self, member_id: str) -> None:
-        for timeouts in self._timeouts():
-            timeouts.cancel(member_id)
-
-    # What others want to know
+    # What the coordinator asks of every kind of group
 
     def check_offset_commit(self, membership: Membership, *, is_transactional: bool = False, has_member_epoch: bool = True) -> CheckCommit:
         """Who may commit offsets: UnknownMemberId, StaleMemberEpoch; and then of which partitions.
@@ -351,12 +294,12 @@ class ConsumerGroup:
         return any(topic in self.image.topic_names_of(member) for member in self.image.members.values())
 
 
-def _stale(member: Member) -> type[KafkaError]:
+def _stale(member: ConsumerMember) -> type[KafkaError]:
     """What an epoch is that is not the member's."""
     return StaleMemberEpoch if member.classic is None else IllegalGeneration
 
 
-def _check_since(member: Member, member_epoch: int, topic_id: UUID, partition: int) -> KafkaError | None:
+def _check_since(member: ConsumerMember, member_epoch: int, topic_id: UUID, partition: int) -> KafkaError | None:
     """None where the partition is the member's at least since that epoch, be it that it must give it up."""
     epochs = [
         found for each in (member.assigned, member.pending_revocation) if (found := each.get(topic_id, {}).get(partition)) is not None
@@ -368,7 +311,7 @@ def _check_since(member: Member, member_epoch: int, topic_id: UUID, partition: i
     return None
 
 
-def _updated(before: Member, asked: Heartbeat) -> Member:
+def _updated(before: ConsumerMember, asked: ConsumerHeartbeat) -> ConsumerMember:
     """The member with what it says of itself now."""
     is_new_timeout = asked.rebalance_timeout_ms != NOT_SAID
     return before._replace(

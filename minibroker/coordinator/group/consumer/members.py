@@ -49,7 +49,7 @@ class MemberState(IntEnum):
     UNKNOWN = 127
 
 
-class Member(NamedTuple):
+class ConsumerMember(NamedTuple):
     """One member."""
 
     member_id: str
@@ -73,7 +73,7 @@ class Member(NamedTuple):
         """What it wants to read."""
         return self.topic_names, self.topic_regex
 
-    def with_progress_of(self, other: Member) -> Member:
+    def with_progress_of(self, other: ConsumerMember) -> ConsumerMember:
         """This member as far as `other` is: what it says of itself, and what another kind of record keeps of the other."""
         return self._replace(
             member_epoch=other.member_epoch,
@@ -91,7 +91,7 @@ class Member(NamedTuple):
 _STATES: Final = {state.value: state for state in MemberState}
 
 
-class GroupImage(ModernImage[Member, Assignment]):
+class ConsumerGroupImage(ModernImage[ConsumerMember, Assignment]):
     """One group. Attributes are for reading; `replay` writes them."""
 
     __slots__ = ("instances", "owners", "regexes")
@@ -108,7 +108,7 @@ class GroupImage(ModernImage[Member, Assignment]):
         copied.instances, copied.owners, copied.regexes = dict(self.instances), dict(self.owners), dict(self.regexes)
         return copied
 
-    def topic_names_of(self, member: Member) -> set[str]:
+    def topic_names_of(self, member: ConsumerMember) -> set[str]:
         """Return all topics that a member is subscribed to, by name and by expression, whether they exist or not."""
         resolved = self.regexes.get(member.topic_regex)
         return {*member.topic_names, *(resolved.topics if resolved is not None else ())}
@@ -125,14 +125,14 @@ class GroupImage(ModernImage[Member, Assignment]):
             self.regexes[key.regular_expression] = ResolvedRegex(tuple(value.topics), value.version, value.timestamp)
 
     def _replay_member(self, key: Any, value: Any) -> None:
-        before = self.members.get(key.member_id, Member(key.member_id))
+        before = self.members.get(key.member_id, ConsumerMember(key.member_id))
         if before.instance_id is not None and self.instances.get(before.instance_id) == key.member_id:
             del self.instances[before.instance_id]
         if value is None:
             self._disown(before)
             self.members.pop(key.member_id, None)
             return
-        said = Member(
+        said = ConsumerMember(
             member_id=key.member_id,
             instance_id=value.instance_id,
             rack_id=value.rack_id,
@@ -154,9 +154,9 @@ class GroupImage(ModernImage[Member, Assignment]):
             self._disown(before)
         if value is None:
             if before is not None:
-                self.members[key.member_id] = before.with_progress_of(Member(key.member_id))
+                self.members[key.member_id] = before.with_progress_of(ConsumerMember(key.member_id))
             return
-        member = (before or Member(key.member_id))._replace(
+        member = (before or ConsumerMember(key.member_id))._replace(
             member_epoch=value.member_epoch,
             previous_member_epoch=value.previous_member_epoch,
             state=_STATES.get(value.state, MemberState.UNKNOWN),
@@ -167,7 +167,7 @@ class GroupImage(ModernImage[Member, Assignment]):
         for partition in _partitions(member):
             self.owners[partition] = key.member_id
 
-    def _disown(self, member: Member) -> None:
+    def _disown(self, member: ConsumerMember) -> None:
         for partition in _partitions(member):
             if self.owners.get(partition) == member.member_id:
                 del self.owners[partition]
@@ -182,7 +182,7 @@ class GroupImage(ModernImage[Member, Assignment]):
     }
 
 
-def _partitions(member: Member) -> list[tuple[UUID, int]]:
+def _partitions(member: ConsumerMember) -> list[tuple[UUID, int]]:
     both = (member.assigned, member.pending_revocation)
     return [(topic_id, partition) for each in both for topic_id, epochs in each.items() for partition in epochs]
 

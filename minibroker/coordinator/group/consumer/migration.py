@@ -15,7 +15,7 @@ A classic group that cannot be upgraded is GroupIdNotFound for who asks for it. 
 read is UNKNOWN_SERVER_ERROR there; members that were still on their way to what they were to have when a static one was replaced by a
 classic one are left as they are, so that some partitions wait there for the next rebalance; a rebalance that was given up while the
 leader was waited for makes it forget what members had, and the upgrade gives it to others while they still read it; one that dies behind
-a downgrade finds a stable group at its start, so that nobody has what the last new member had. Here it rebalances (Group.is_heir).
+a downgrade finds a stable group at its start, so that nobody has what the last new member had. Here it rebalances.
 
 Source: GroupMetadataManager.convertToConsumerGroup and convertToClassicGroup, ConsumerGroup.fromClassicGroup,
 ClassicGroup.fromConsumerGroup of Apache Kafka 4.3.1.
@@ -26,7 +26,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from minibroker.coordinator.group.classic import members as classic
 from minibroker.coordinator.group.classic.consumer_protocol import (
     CONSUMER,
     partitions_of,
@@ -35,9 +34,10 @@ from minibroker.coordinator.group.classic.consumer_protocol import (
     write_assignment,
 )
 from minibroker.coordinator.group.classic.group import ClassicGroup
+from minibroker.coordinator.group.classic.members import ClassicMember, MemberTable
 from minibroker.coordinator.group.classic.requests import Join, Protocol
 from minibroker.coordinator.group.consumer import records
-from minibroker.coordinator.group.consumer.members import GroupImage, Member
+from minibroker.coordinator.group.consumer.members import ConsumerGroupImage, ConsumerMember
 from minibroker.coordinator.group.modern import NEVER, NOTHING, Assignment
 from minibroker.coordinator.group.topics import Topics, metadata_hash
 from minibroker.coordinator.record_frame import CoordinatorRecord
@@ -68,10 +68,10 @@ class Migration(NamedTuple):
         return self.policy in {BIDIRECTIONAL, DOWNGRADE}
 
 
-class ClassicHeirs(NamedTuple):
+class ClassicSuccessor(NamedTuple):
     """What a consumer group leaves to the classic group that takes its place."""
 
-    members: classic.Members
+    members: MemberTable
     generation_id: int
     protocol_name: str
     must_rebalance: bool  #: what the members have is not what they were to have
@@ -115,7 +115,7 @@ def _no_upgrade(group_id: str, why: str) -> GroupIdNotFound:
     return GroupIdNotFound(f"Cannot upgrade classic group {group_id} to consumer group because {why}.")
 
 
-def _upgraded(member: classic.Member, group: ClassicGroup, topics: Topics) -> tuple[Member, Assignment]:
+def _upgraded(member: ClassicMember, group: ClassicGroup, topics: Topics) -> tuple[ConsumerMember, Assignment]:
     """The member, and what it has: what its leader assigned to it last."""
     assignment = NOTHING
     if member.assignment:
@@ -126,7 +126,7 @@ def _upgraded(member: classic.Member, group: ClassicGroup, topics: Topics) -> tu
         assignment = partitions_of(found.assigned_partitions, topics)
     metadata = member.metadata(group.protocol_name) if group.protocol_name is not None else member.protocols[0].metadata
     subscription = read_subscription(metadata)
-    return Member(
+    return ConsumerMember(
         member_id=member.member_id,
         instance_id=member.group_instance_id,
         rack_id=subscription.rack_id or None,
@@ -152,19 +152,19 @@ def metadata_of(session_timeout_ms: int, protocols: Sequence[Protocol]) -> Class
 # Downgrade
 
 
-def downgraded(members: Sequence[Member], image: GroupImage, topics: Topics, *, must_rebalance: bool) -> ClassicHeirs:
+def downgraded(members: Sequence[ConsumerMember], image: ConsumerGroupImage, topics: Topics, *, must_rebalance: bool) -> ClassicSuccessor:
     """Members that speak the classic protocol, as a group of their own; with what `image` says that they shall have."""
-    heirs = classic.Members(CONSUMER)
+    heirs = MemberTable(CONSUMER)
     for member in members:
         heirs.add(_downgraded(member), CONSUMER)
     protocol_name = heirs.select()
     for member, heir in zip(members, heirs, strict=True):
         target = image.targets.get(member.member_id, NOTHING)
         heir.assignment = write_assignment(target, heir.metadata(protocol_name), member.topic_names, topics)
-    return ClassicHeirs(heirs, image.epoch, protocol_name, must_rebalance)
+    return ClassicSuccessor(heirs, image.epoch, protocol_name, must_rebalance)
 
 
-def _downgraded(member: Member) -> classic.Member:
+def _downgraded(member: ConsumerMember) -> ClassicMember:
     known = member.classic or ClassicMemberMetadata()
     join = Join(
         client_id=member.client_id,
@@ -175,12 +175,12 @@ def _downgraded(member: Member) -> classic.Member:
         rebalance_timeout_ms=member.rebalance_timeout_ms,
         group_instance_id=member.instance_id,
     )
-    heir = classic.Member(member.member_id, join)
+    heir = ClassicMember(member.member_id, join)
     heir.is_new = False
     return heir
 
 
-def protocols_of(member: Member) -> tuple[Protocol, ...]:
+def protocols_of(member: ConsumerMember) -> tuple[Protocol, ...]:
     """The protocols that it brought; none of a member of the new protocol."""
     if member.classic is None:
         return ()

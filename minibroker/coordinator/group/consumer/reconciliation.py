@@ -27,7 +27,7 @@ from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 from uuid import UUID
 
-from minibroker.coordinator.group.consumer.members import Member, MemberState
+from minibroker.coordinator.group.consumer.members import ConsumerMember, MemberState
 from minibroker.coordinator.group.modern import NO_EPOCHS, NOTHING, Assignment, Epochs
 from minibroker.errors import FencedMemberEpoch
 
@@ -43,7 +43,7 @@ class Goal(NamedTuple):
     owners: Owners
 
 
-def reconcile(member: Member, goal: Goal, owned: Assignment | None) -> Member:
+def reconcile(member: ConsumerMember, goal: Goal, owned: Assignment | None) -> ConsumerMember:
     """The member after a heartbeat that says it owns `owned`; None when it does not say."""
     if member.state is MemberState.STABLE and member.member_epoch == goal.epoch:
         return _keep_to_subscription(member, goal, owned)
@@ -61,7 +61,7 @@ def _owns_any(owned: Assignment | None, partitions: Epochs) -> bool:
     return any(not owned.get(topic_id, frozenset()).isdisjoint(indexes) for topic_id, indexes in partitions.items())
 
 
-def _keep_to_subscription(member: Member, goal: Goal, owned: Assignment | None) -> Member:
+def _keep_to_subscription(member: ConsumerMember, goal: Goal, owned: Assignment | None) -> ConsumerMember:
     """Take from it what it is not subscribed to any more; else it stays as it is."""
     if member.assigned.keys() <= goal.subscribed:
         return member
@@ -74,7 +74,7 @@ def _keep_to_subscription(member: Member, goal: Goal, owned: Assignment | None) 
     return _moved(member, member.state, member.member_epoch, kept, member.pending_revocation)
 
 
-def _advance(member: Member, goal: Goal, owned: Assignment | None) -> Member:
+def _advance(member: ConsumerMember, goal: Goal, owned: Assignment | None) -> ConsumerMember:
     """As far as the target as it may go now."""
     kept: dict[UUID, Mapping[int, int]] = {}
     revoked: dict[UUID, Mapping[int, int]] = {}
@@ -97,7 +97,7 @@ def _advance(member: Member, goal: Goal, owned: Assignment | None) -> Member:
     return _moved(member, state, goal.epoch, kept, NO_EPOCHS)
 
 
-def _moved(member: Member, state: MemberState, epoch: int, assigned: Epochs, revoked: Epochs) -> Member:
+def _moved(member: ConsumerMember, state: MemberState, epoch: int, assigned: Epochs, revoked: Epochs) -> ConsumerMember:
     moved = member._replace(state=state, assigned=assigned, pending_revocation=revoked)
     if moved == member and epoch == member.member_epoch:
         return member

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from minibroker.coordinator.group.consumer.members import Member, ResolvedRegex
+from minibroker.coordinator.group.consumer.members import ConsumerMember, ResolvedRegex
 from minibroker.coordinator.group.modern import Assignment, Epochs
 from minibroker.coordinator.record_frame import CoordinatorRecord
 from minibroker.schemas.internal.consumer_group_records import (
@@ -46,7 +46,7 @@ def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> CoordinatorRe
     return CoordinatorRecord(ConsumerGroupMetadataKey(group_id=group_id), value, _VERSION)
 
 
-def member_record(group_id: str, member: Member) -> CoordinatorRecord:
+def member_record(group_id: str, member: ConsumerMember) -> CoordinatorRecord:
     """A member is new, or says something else of itself."""
     value = ConsumerGroupMemberMetadataValue(
         instance_id=member.instance_id,
@@ -87,7 +87,7 @@ def target_record(group_id: str, member_id: str, assignment: Assignment) -> Coor
     return CoordinatorRecord(ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id), value, _VERSION)
 
 
-def current_record(group_id: str, member: Member) -> CoordinatorRecord:
+def current_record(group_id: str, member: ConsumerMember) -> CoordinatorRecord:
     """A member has something else, or is at another epoch."""
     value = ConsumerGroupCurrentMemberAssignmentValue(
         member_epoch=member.member_epoch,

@@ -15,9 +15,20 @@ from minibroker.coordinator.group.topic_expressions import check_topic_expressio
 from minibroker.errors import InvalidRegularExpression, InvalidRequest
 
 NOT_SAID: Final = -1
+_INT_MAX: Final = 2**31 - 1
 
 
-class Heartbeat(NamedTuple):
+class ConsumerGroupLimits(NamedTuple):
+    """The configs of a consumer group."""
+
+    max_size: int = _INT_MAX  #: group.consumer.max.size
+    session_timeout_ms: int = 45_000  #: group.consumer.session.timeout.ms
+    heartbeat_interval_ms: int = 5_000  #: group.consumer.heartbeat.interval.ms
+    assignment_interval_ms: int = 1_000  #: group.consumer.assignment.interval.ms; 0: none
+    assignors: tuple[str, ...] = ASSIGNORS  #: group.consumer.assignors
+
+
+class ConsumerHeartbeat(NamedTuple):
     """A ConsumerGroupHeartbeat. None and -1 mean: as in the last one."""
 
     member_id: str
@@ -40,7 +51,7 @@ class Heartbeat(NamedTuple):
         return self.rebalance_timeout_ms != NOT_SAID and has_subscription and self.owned is not None
 
 
-class HeartbeatAnswer(NamedTuple):
+class ConsumerHeartbeatAnswer(NamedTuple):
     """What the member is told; `assignment` is None when it is what it was told before."""
 
     member_id: str
@@ -49,7 +60,7 @@ class HeartbeatAnswer(NamedTuple):
     assignment: Assignment | None = None
 
 
-def check_heartbeat(group_id: str, asked: Heartbeat, assignors: Sequence[str] = ASSIGNORS) -> None:
+def check_heartbeat(group_id: str, asked: ConsumerHeartbeat, assignors: Sequence[str] = ASSIGNORS) -> None:
     """InvalidRequest, UnsupportedAssignor, InvalidRegularExpression."""
     if not asked.member_id and (asked.draws_own_id or asked.member_epoch > JOINS or asked.member_epoch == LEAVES):
         raise InvalidRequest("MemberId can't be empty.")
@@ -74,7 +85,7 @@ def _check_regex(pattern: str | None) -> None:
             raise InvalidRegularExpression(f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {error}.") from None
 
 
-def _check_join(asked: Heartbeat) -> None:
+def _check_join(asked: ConsumerHeartbeat) -> None:
     if asked.rebalance_timeout_ms == NOT_SAID:
         raise InvalidRequest("RebalanceTimeoutMs must be provided in first request.")
     if asked.owned is None or asked.owned:

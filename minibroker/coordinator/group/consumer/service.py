@@ -1,49 +1,71 @@
-"""Members of consumer groups (KIP-848): what they ask for goes to their group's state machine (consumer/).
+"""Members of consumer groups (KIP-848): find or create their group, and answer when its log is synced.
 
-    who asks      there is no group     a classic one            one of another kind
-    epoch 0       a new group           is replaced (1)          GROUP_ID_NOT_FOUND
-    others        GROUP_ID_NOT_FOUND    GROUP_ID_NOT_FOUND       GROUP_ID_NOT_FOUND
+    heartbeat        no such group         a classic group          a group of another kind
+    epoch 0          creates the group     is replaced (1)          GROUP_ID_NOT_FOUND
+    other epochs     GROUP_ID_NOT_FOUND    GROUP_ID_NOT_FOUND       GROUP_ID_NOT_FOUND
 
-  (1) One with members is upgraded, and they stay: consumer/migration.py. One batch of records ends the one group and begins the other.
+  (1) A classic group with members is upgraded, and its members stay (migration.py). One batch of records ends it and starts the new group.
 
 Source: GroupCoordinatorService, GroupMetadataManager.getOrMaybeCreateConsumerGroup of Apache Kafka 4.3.1.
-
-Consumer groups among the kinds of groups (../kinds.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, cast
+from typing import cast
 
 from minibroker.coordinator.group.classic.group import ClassicGroup
-from minibroker.coordinator.group.consumer.classic_members import MixedGroup
-from minibroker.coordinator.group.consumer.group import ConsumerGroup, Limits
-from minibroker.coordinator.group.consumer.members import GroupImage
-from minibroker.coordinator.group.consumer.migration import ClassicHeirs, Migration, check_upgrade, upgraded
-from minibroker.coordinator.group.consumer.requests import Heartbeat, HeartbeatAnswer, check_heartbeat
-from minibroker.coordinator.group.kind import GroupType, Kind, Persist
+from minibroker.coordinator.group.consumer.group import ConsumerGroup
+from minibroker.coordinator.group.consumer.members import ConsumerGroupImage
+from minibroker.coordinator.group.consumer.migration import ClassicSuccessor, Migration, check_upgrade, upgraded
+from minibroker.coordinator.group.consumer.requests import ConsumerGroupLimits, ConsumerHeartbeat, ConsumerHeartbeatAnswer, check_heartbeat
+from minibroker.coordinator.group.kind import GroupType, Persist, StoredGroup
 from minibroker.coordinator.group.live_groups import LiveGroups
 from minibroker.coordinator.group.member_epochs import JOINS
 from minibroker.coordinator.group.store import StoredShard
 from minibroker.coordinator.record_frame import CoordinatorRecord
 from minibroker.errors import GroupIdNotFound, KafkaError
 
-if TYPE_CHECKING:
-    from minibroker.config.broker_config import BrokerConfig
-    from minibroker.coordinator.group.live_groups import LiveGroups
-
-Told = Callable[[HeartbeatAnswer | KafkaError], None]
+TakeOver = Callable[..., None]
 
 
-class ConsumerMemberships:
-    """Of all consumer groups."""
+class ConsumerGroups:
+    """The service of consumer groups."""
 
-    def __init__(self, groups: LiveGroups) -> None:
+    def __init__(self, groups: LiveGroups, take_over: TakeOver) -> None:
+        """Create the service. `take_over` is that of ClassicGroups, for groups that are downgraded."""
         self._groups = groups
+        self._take_over = take_over
 
-    def heartbeat(self, group_id: str, asked: Heartbeat, told: Told) -> None:
-        """Join, be alive, leave; told when what changed is safe."""
+    def make(self, group_id: str, known: StoredGroup, persist: Persist) -> ConsumerGroup:
+        """Create the state machine of a group."""
+
+        def limits() -> ConsumerGroupLimits:
+            own = self._groups.cluster.configs.of_group(group_id)
+            return ConsumerGroupLimits(
+                self._groups.config.group_consumer_max_size,
+                own.consumer_session_timeout_ms,
+                own.consumer_heartbeat_interval_ms,
+                own.consumer_assignment_interval_ms,
+                self._groups.config.group_consumer_assignors,
+            )
+
+        def on_downgraded(successor: ClassicSuccessor) -> None:
+            self._take_over(group_id, successor.members, must_rebalance=successor.must_rebalance)
+
+        return ConsumerGroup(
+            group_id,
+            clock=self._groups.clock,
+            topics=self._groups.topics,
+            persist=persist,
+            limits=limits,
+            image=known.image,
+            migration=self._migration,
+            on_downgraded=on_downgraded,
+        )
+
+    def heartbeat(self, group_id: str, asked: ConsumerHeartbeat, answer_to: Callable[[ConsumerHeartbeatAnswer | KafkaError], None]) -> None:
+        """Serve a heartbeat. `answer_to` is called when what changed is synced."""
         try:
             check_heartbeat(group_id, asked, self._groups.config.group_consumer_assignors)
             stored = self._groups.shard_of(group_id)
@@ -53,13 +75,13 @@ class ConsumerMemberships:
             if is_new:
                 group.resume()
         except KafkaError as error:
-            told(error)
+            answer_to(error)
             return
-        tell: Callable[[HeartbeatAnswer | KafkaError], None] = self._groups.when_safe(stored, told, lambda error: error())
-        tell(answer)
+        send: Callable[[ConsumerHeartbeatAnswer | KafkaError], None] = self._groups.when_safe(stored, answer_to, lambda error: error())
+        send(answer)
 
     def describe(self, group_id: str) -> ConsumerGroup:
-        """The group as it is now, for reading; GroupIdNotFound."""
+        """Return a group for reading; GroupIdNotFound."""
         return self._groups.find_of_type(group_id, ConsumerGroup, "consumer")[1]
 
     def _group_of(self, stored: StoredShard, group_id: str, member_epoch: int) -> ConsumerGroup:
@@ -71,52 +93,21 @@ class ConsumerMemberships:
             raise GroupIdNotFound(f"{'Consumer group' if member_epoch > JOINS else 'Group'} {group_id} not found.")
         if member_epoch != JOINS or (is_known and not isinstance(group, ClassicGroup)):
             raise GroupIdNotFound(f"Group {group_id} is not a consumer group.")
-        image = GroupImage()
+        image = ConsumerGroupImage()
         first_records = self._upgraded(group, image) if isinstance(group, ClassicGroup) else []
         begun = self._groups.begin(stored, group_id, GroupType.CONSUMER, image=image, first_records=first_records)
         return cast("ConsumerGroup", begun)
 
-    def _upgraded(self, group: ClassicGroup, image: GroupImage) -> list[CoordinatorRecord]:
-        """The end of the classic group, and what its members are in the new one."""
+    def _upgraded(self, group: ClassicGroup, image: ConsumerGroupImage) -> list[CoordinatorRecord]:
+        """Return the records that end a classic group and make its members members of `image`."""
         if group.is_empty:
             return group.tombstones()
-        config = self._groups.config
-        check_upgrade(group, migration_of(config), config.group_consumer_max_size)
+        check_upgrade(group, self._migration(), self._groups.config.group_consumer_max_size)
         records = upgraded(group, self._groups.topics)
         for record in records:
             image.replay(record)
         return records
 
-
-def _make(groups: LiveGroups, group_id: str, image: GroupImage, persist: Persist) -> MixedGroup:
-    def limits() -> Limits:
-        own = groups.cluster.configs.of_group(group_id)
-        return Limits(
-            groups.config.group_consumer_max_size,
-            own.consumer_session_timeout_ms,
-            own.consumer_heartbeat_interval_ms,
-            own.consumer_assignment_interval_ms,
-            groups.config.group_consumer_assignors,
-        )
-
-    def downgraded(heirs: ClassicHeirs) -> None:
-        groups.take_over(group_id, heirs.members, must_rebalance=heirs.must_rebalance)
-
-    return MixedGroup(
-        group_id,
-        clock=groups.clock,
-        topics=groups.topics,
-        persist=persist,
-        limits=limits,
-        image=image,
-        migration=lambda: migration_of(groups.config),
-        downgraded=downgraded,
-    )
-
-
-def migration_of(config: BrokerConfig) -> Migration:
-    """What the configuration says of upgrade and downgrade."""
-    return Migration(config.group_consumer_migration_policy.lower(), config.group_max_size)  # written in any case
-
-
-KIND: Final = Kind(GroupImage, _make)
+    def _migration(self) -> Migration:
+        config = self._groups.config
+        return Migration(config.group_consumer_migration_policy.lower(), config.group_max_size)

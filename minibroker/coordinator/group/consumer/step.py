@@ -16,7 +16,7 @@ from uuid import UUID
 
 from minibroker.coordinator.group.consumer import records
 from minibroker.coordinator.group.consumer.assignors import assign, preferred
-from minibroker.coordinator.group.consumer.members import GroupImage, Member, ResolvedRegex
+from minibroker.coordinator.group.consumer.members import ConsumerGroupImage, ConsumerMember, ResolvedRegex
 from minibroker.coordinator.group.consumer.reconciliation import Goal, reconcile
 from minibroker.coordinator.group.member_epochs import JOINS, LEAVES_FOR_A_WHILE
 from minibroker.coordinator.group.modern import NOTHING, Assignment, Epochs, MemberSpec, ModernStep
@@ -24,10 +24,10 @@ from minibroker.coordinator.group.topics import Topics, metadata_hash
 from minibroker.coordinator.record_frame import CoordinatorRecord
 
 
-class Step(ModernStep[GroupImage]):
+class ConsumerGroupStep(ModernStep[ConsumerGroupImage]):
     """Records so far, and the group after them."""
 
-    def __init__(self, group_id: str, image: GroupImage, topics: Topics, now_ms: int, asked: dict[str, int] | None = None) -> None:
+    def __init__(self, group_id: str, image: ConsumerGroupImage, topics: Topics, now_ms: int, asked: dict[str, int] | None = None) -> None:
         """`asked`: by expression without a result, the version of the topics when the group first asked for it; written here."""
         super().__init__(group_id, image, now_ms)
         self._topics = topics
@@ -35,7 +35,7 @@ class Step(ModernStep[GroupImage]):
 
     # Members
 
-    def subscribe(self, member: Member) -> bool:
+    def subscribe(self, member: ConsumerMember) -> bool:
         """The member is new, or says something else of itself. Whether it wants to read something else."""
         before = self.image.members.get(member.member_id)
         if before is not None and before == member.with_progress_of(before):
@@ -43,7 +43,7 @@ class Step(ModernStep[GroupImage]):
         self._write(records.member_record(self._group_id, member))
         return before is None or before.subscription != member.subscription
 
-    def replace(self, before: Member, member_id: str) -> Member:
+    def replace(self, before: ConsumerMember, member_id: str) -> ConsumerMember:
         """A static member came back as `member_id`: it has what it had before, and begins at epoch 0."""
         target = self.image.targets.get(before.member_id, NOTHING)
         self._write(*records.member_tombstones(self._group_id, before.member_id))
@@ -55,7 +55,7 @@ class Step(ModernStep[GroupImage]):
         )
         return self.image.members[member_id]
 
-    def rest(self, member: Member) -> None:
+    def rest(self, member: ConsumerMember) -> None:
         """A static member is away for a while. What it was to give up it gave up."""
         resting = member._replace(member_epoch=LEAVES_FOR_A_WHILE, assigned=_at_epoch_zero(member.assigned), pending_revocation={})
         self._write(records.current_record(self._group_id, resting))
@@ -133,7 +133,7 @@ class Step(ModernStep[GroupImage]):
                 self._write(records.target_record(self._group_id, member_id, target))
         self._write(records.target_epoch_record(self._group_id, image.epoch, self._now_ms))
 
-    def reconcile(self, member_id: str, owned: Assignment | None) -> Member:
+    def reconcile(self, member_id: str, owned: Assignment | None) -> ConsumerMember:
         """Take the member towards its target, as far as it may go."""
         image = self.image
         member = image.members[member_id]

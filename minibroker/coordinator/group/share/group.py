@@ -31,33 +31,32 @@ from enum import Enum
 from typing import Final, NamedTuple, NoReturn
 
 from minibroker.clock import Clock, Timer
-from minibroker.coordinator.group.kind import GroupType, Persist
+from minibroker.coordinator.group.kind import GroupType, Membership, Persist
 from minibroker.coordinator.group.member_epochs import JOINS, LEAVES, unknown_member
 from minibroker.coordinator.group.member_timeouts import MemberTimeouts
-from minibroker.coordinator.group.offsets import Membership
-from minibroker.coordinator.group.share.members import GroupImage, Member
+from minibroker.coordinator.group.share.members import ShareGroupImage, ShareMember
 from minibroker.coordinator.group.share.offsets import ShareOffsets, States
 from minibroker.coordinator.group.share.records import group_tombstones
-from minibroker.coordinator.group.share.requests import Heartbeat, HeartbeatAnswer, check_heartbeat
+from minibroker.coordinator.group.share.requests import ShareHeartbeat, ShareHeartbeatAnswer, check_heartbeat
 from minibroker.coordinator.group.share.state_partitions import NamedAssignment
-from minibroker.coordinator.group.share.step import Step
+from minibroker.coordinator.group.share.step import ShareGroupStep
 from minibroker.coordinator.group.topics import Topics
 from minibroker.coordinator.record_frame import CoordinatorRecord
-from minibroker.errors import FencedMemberEpoch, GroupIdNotFound, GroupMaxSizeReached, KafkaError, NonEmptyGroup
+from minibroker.errors import FencedMemberEpoch, GroupIdNotFound, GroupMaxSizeReached, KafkaError, NonEmptyGroup, NotCoordinator
 
 _LOG = logging.getLogger(__name__)
 
 INITIALIZATION_MS: Final = 20  #: with `initializes_later`; Apache Kafka needs 10 to 50 ms once __share_group_state exists
 
 
-class GroupState(Enum):
+class ShareGroupState(Enum):
     """As ShareGroupDescribe and ListGroups spell it."""
 
     EMPTY = "Empty"
     STABLE = "Stable"
 
 
-class Limits(NamedTuple):
+class ShareGroupLimits(NamedTuple):
     """What the configuration says of this group, and of all."""
 
     max_size: int = 200  #: group.share.max.size
@@ -77,8 +76,8 @@ class ShareGroup:
         topics: Topics,
         persist: Persist,
         states: States,
-        image: GroupImage,
-        limits: Callable[[], Limits] = Limits,
+        image: ShareGroupImage,
+        limits: Callable[[], ShareGroupLimits] = ShareGroupLimits,
         on_member_gone: Callable[[str], None] = lambda _: None,
         initializes_later: bool = False,
     ) -> None:
@@ -113,16 +112,16 @@ class ShareGroup:
         for member_id in self.image.members:
             self._renew(member_id)
 
-    def unload(self) -> None:
+    def unload(self, _error: type[KafkaError] = NotCoordinator, /) -> None:
         """Nobody asks it any more."""
         self._sessions.clear()
         if self._initialization is not None:
             self._initialization.cancel()
 
     @property
-    def state(self) -> GroupState:
+    def state(self) -> ShareGroupState:
         """By the first rule of the table that holds."""
-        return GroupState.STABLE if self.image.members else GroupState.EMPTY
+        return ShareGroupState.STABLE if self.image.members else ShareGroupState.EMPTY
 
     @property
     def is_empty(self) -> bool:
@@ -131,13 +130,13 @@ class ShareGroup:
 
     # ShareGroupHeartbeat
 
-    def heartbeat(self, asked: Heartbeat) -> HeartbeatAnswer:
+    def heartbeat(self, asked: ShareHeartbeat) -> ShareHeartbeatAnswer:
         """Join, be alive, leave: KafkaError kinds of the table, of requests.py, and what storing fails with."""
         check_heartbeat(self.group_id, asked)
         if asked.member_epoch == LEAVES:
             self._check_member(asked.member_id)
             self._remove(asked.member_id)
-            return HeartbeatAnswer(asked.member_id, LEAVES)
+            return ShareHeartbeatAnswer(asked.member_id, LEAVES)
         limits = self._limits()
         before = self._find(asked, limits.max_size)
         topics_version = self._topics.version
@@ -158,16 +157,17 @@ class ShareGroup:
         self._store(step)
         self._topics_version = topics_version
         self._renew(asked.member_id)
-        is_told = asked.member_epoch == JOINS or asked.topic_names is not None or before.assigned != member.assigned
-        return HeartbeatAnswer(member.member_id, member.member_epoch, limits.heartbeat_interval_ms, member.assigned if is_told else None)
+        has_news = asked.member_epoch == JOINS or asked.topic_names is not None or before.assigned != member.assigned
+        assignment = member.assigned if has_news else None
+        return ShareHeartbeatAnswer(member.member_id, member.member_epoch, limits.heartbeat_interval_ms, assignment)
 
-    def _find(self, asked: Heartbeat, max_size: int) -> Member:
+    def _find(self, asked: ShareHeartbeat, max_size: int) -> ShareMember:
         """The member that asks, a blank one where it is new."""
         members = self.image.members
         if asked.member_id not in members and len(members) >= max_size:
             raise GroupMaxSizeReached(f"The share group has reached its maximum capacity of {max_size} members.")
         if asked.member_epoch == JOINS:
-            return members.get(asked.member_id, Member(asked.member_id))
+            return members.get(asked.member_id, ShareMember(asked.member_id))
         self._check_member(asked.member_id)
         member = members[asked.member_id]
         _check_epoch(member, asked.member_epoch)
@@ -179,10 +179,10 @@ class ShareGroup:
 
     # Steps
 
-    def _step(self) -> Step:
-        return Step(self.group_id, self.image, self._topics, self._clock.now_ms())
+    def _step(self) -> ShareGroupStep:
+        return ShareGroupStep(self.group_id, self.image, self._topics, self._clock.now_ms())
 
-    def _store(self, step: Step) -> None:
+    def _store(self, step: ShareGroupStep) -> None:
         if step.records:
             self._append(step.records)
 
@@ -202,7 +202,7 @@ class ShareGroup:
     def _renew(self, member_id: str) -> None:
         self._sessions.arm(member_id, self._limits().session_timeout_ms)
 
-    def _look_for_lost_states(self, step: Step) -> None:
+    def _look_for_lost_states(self, step: ShareGroupStep) -> None:
         """When the log was read: states may have been lost with the power, though this log says that they were made."""
         if self._has_its_states:
             return
@@ -214,7 +214,7 @@ class ShareGroup:
             _LOG.warning("group %s: states of share partitions were lost, and are made anew: %s", self.group_id, list(lost.values()))
             step.store_state_partitions(step.image.state_partitions.lose(lost))
 
-    def _initialize(self, step: Step) -> Step:
+    def _initialize(self, step: ShareGroupStep) -> ShareGroupStep:
         """Have states made for what members subscribed to. Where that fails the next heartbeat tries again."""
         missing = step.uninitialized()
         if not missing or self._initialization is not None:
@@ -290,7 +290,7 @@ class ShareGroup:
         return topic in self.image.subscribed
 
 
-def _updated(before: Member, asked: Heartbeat) -> Member:
+def _updated(before: ShareMember, asked: ShareHeartbeat) -> ShareMember:
     """The member with what it says of itself now."""
     return before._replace(
         rack_id=before.rack_id if asked.rack_id is None else asked.rack_id,
@@ -300,7 +300,7 @@ def _updated(before: Member, asked: Heartbeat) -> Member:
     )
 
 
-def _check_epoch(member: Member, epoch: int) -> None:
+def _check_epoch(member: ShareMember, epoch: int) -> None:
     known, previous = member.member_epoch, member.previous_member_epoch
     if epoch > known:
         raise FencedMemberEpoch(

@@ -26,7 +26,7 @@ from minibroker.schemas.internal.share_group_records import (
 )
 
 
-class Member(NamedTuple):
+class ShareMember(NamedTuple):
     """One member."""
 
     member_id: str
@@ -38,12 +38,12 @@ class Member(NamedTuple):
     previous_member_epoch: int = JOINS
     assigned: Assignment = NOTHING  #: what it was told
 
-    def with_progress_of(self, other: Member) -> Member:
+    def with_progress_of(self, other: ShareMember) -> ShareMember:
         """What this one says of itself, as far as `other` is: another kind of record keeps that."""
         return self._replace(member_epoch=other.member_epoch, previous_member_epoch=other.previous_member_epoch, assigned=other.assigned)
 
 
-class GroupImage(ModernImage[Member, Assignment]):
+class ShareGroupImage(ModernImage[ShareMember, Assignment]):
     """One group. Attributes are for reading; `replay` writes them."""
 
     __slots__ = ("state_partitions",)
@@ -66,18 +66,20 @@ class GroupImage(ModernImage[Member, Assignment]):
         if value is None:
             self.members.pop(key.member_id, None)
             return
-        said = Member(key.member_id, value.rack_id, value.client_id, value.client_host, tuple(sorted(set(value.subscribed_topic_names))))
+        said = ShareMember(
+            key.member_id, value.rack_id, value.client_id, value.client_host, tuple(sorted(set(value.subscribed_topic_names)))
+        )
         self.members[key.member_id] = said.with_progress_of(self.members.get(key.member_id, said))
 
     def _replay_current(self, key: Any, value: Any) -> None:
         before = self.members.get(key.member_id)
         if value is not None:
-            told = Member(
+            told = ShareMember(
                 key.member_id, None, "", "", (), value.member_epoch, value.previous_member_epoch, _assignment(value.assigned_partitions)
             )
             self.members[key.member_id] = (before or told).with_progress_of(told)
         elif before is not None:
-            self.members[key.member_id] = before.with_progress_of(Member(key.member_id))
+            self.members[key.member_id] = before.with_progress_of(ShareMember(key.member_id))
 
     def _replay_state_partitions(self, _: Any, value: Any) -> None:
         self.state_partitions = (

@@ -23,9 +23,9 @@ from uuid import UUID
 from minibroker.clock import Clock
 from minibroker.coordinator.group.kind import Persist
 from minibroker.coordinator.group.modern import Assignment
-from minibroker.coordinator.group.share.members import GroupImage
+from minibroker.coordinator.group.share.members import ShareGroupImage
 from minibroker.coordinator.group.share.state_partitions import NamedAssignment, StatePartitions, named
-from minibroker.coordinator.group.share.step import Step
+from minibroker.coordinator.group.share.step import ShareGroupStep
 from minibroker.coordinator.group.topics import KnownTopic, Topics
 from minibroker.coordinator.share_state.records import InitialState, StateSummary
 from minibroker.coordinator.share_state.state_batches import NO_OFFSET
@@ -48,7 +48,7 @@ class StartOffset(NamedTuple):
 class ShareOffsets:
     """Of one group."""
 
-    def __init__(self, group_id: str, *, image: GroupImage, topics: Topics, clock: Clock, persist: Persist, states: States) -> None:
+    def __init__(self, group_id: str, *, image: ShareGroupImage, topics: Topics, clock: Clock, persist: Persist, states: States) -> None:
         self._group_id = group_id
         self._image = image
         self._topics = topics
@@ -131,8 +131,8 @@ class ShareOffsets:
     def _find(self, names: Iterable[str]) -> dict[str, KnownTopic]:
         return {name: topic for name in names if (topic := self._topics.find(name)) is not None}
 
-    def _step(self) -> Step:
-        return Step(self._group_id, self._image, self._topics, self._clock.now_ms())
+    def _step(self) -> ShareGroupStep:
+        return ShareGroupStep(self._group_id, self._image, self._topics, self._clock.now_ms())
 
     def _store(self, partitions: StatePartitions) -> None:
         step = self._step()

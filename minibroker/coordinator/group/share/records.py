@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Final
 
 from minibroker.coordinator.group.modern import Assignment
-from minibroker.coordinator.group.share.members import Member
+from minibroker.coordinator.group.share.members import ShareMember
 from minibroker.coordinator.group.share.state_partitions import NamedAssignment, StatePartitions
 from minibroker.coordinator.record_frame import CoordinatorRecord
 from minibroker.schemas.internal.share_group_records import (
@@ -48,7 +48,7 @@ def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> CoordinatorRe
     return CoordinatorRecord(ShareGroupMetadataKey(group_id=group_id), value, _VERSION)
 
 
-def member_record(group_id: str, member: Member) -> CoordinatorRecord:
+def member_record(group_id: str, member: ShareMember) -> CoordinatorRecord:
     """A member is new, or says something else of itself."""
     value = ShareGroupMemberMetadataValue(
         rack_id=member.rack_id,
@@ -73,7 +73,7 @@ def target_record(group_id: str, member_id: str, assignment: Assignment) -> Coor
     return CoordinatorRecord(ShareGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id), value, _VERSION)
 
 
-def current_record(group_id: str, member: Member) -> CoordinatorRecord:
+def current_record(group_id: str, member: ShareMember) -> CoordinatorRecord:
     """A member is told something else, or is at another epoch."""
     value = ShareGroupCurrentMemberAssignmentValue(
         member_epoch=member.member_epoch,

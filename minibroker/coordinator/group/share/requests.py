@@ -12,7 +12,7 @@ from minibroker.coordinator.group.modern import Assignment
 from minibroker.errors import InvalidRequest
 
 
-class Heartbeat(NamedTuple):
+class ShareHeartbeat(NamedTuple):
     """A ShareGroupHeartbeat. None means: as in the last one."""
 
     member_id: str
@@ -23,7 +23,7 @@ class Heartbeat(NamedTuple):
     topic_names: tuple[str, ...] | None = None
 
 
-class HeartbeatAnswer(NamedTuple):
+class ShareHeartbeatAnswer(NamedTuple):
     """What the member is told; `assignment` is None when it is what it was told before."""
 
     member_id: str
@@ -32,7 +32,7 @@ class HeartbeatAnswer(NamedTuple):
     assignment: Assignment | None = None
 
 
-def check_heartbeat(group_id: str, asked: Heartbeat) -> None:
+def check_heartbeat(group_id: str, asked: ShareHeartbeat) -> None:
     """InvalidRequest. That the member id is one is the caller's to see to."""
     if not group_id:
         raise InvalidRequest("GroupId can't be empty.")

@@ -1,17 +1,15 @@
-"""Members and offsets of share groups (KIP-932): what is asked for goes to the group's state machine (share/).
+"""Members and offsets of share groups (KIP-932): find or create their group, and answer when the logs are synced.
 
-    asked                          there is no group      one of another kind    it has members
-    heartbeat, epoch 0             a new group            GROUP_ID_NOT_FOUND
-    other heartbeats               GROUP_ID_NOT_FOUND     GROUP_ID_NOT_FOUND
-    describe                       GROUP_ID_NOT_FOUND     GROUP_ID_NOT_FOUND
-    alter offsets                  a new, empty group     GROUP_ID_NOT_FOUND     NON_EMPTY_GROUP
-    delete offsets                 GROUP_ID_NOT_FOUND     GROUP_ID_NOT_FOUND     NON_EMPTY_GROUP
-    describe offsets               nothing is known       nothing is known
+    request                no such group            a group of another kind    a group with members
+    heartbeat, epoch 0     creates the group        GROUP_ID_NOT_FOUND
+    other heartbeats       GROUP_ID_NOT_FOUND       GROUP_ID_NOT_FOUND
+    describe               GROUP_ID_NOT_FOUND       GROUP_ID_NOT_FOUND
+    alter offsets          creates an empty group   GROUP_ID_NOT_FOUND         NON_EMPTY_GROUP
+    delete offsets         GROUP_ID_NOT_FOUND       GROUP_ID_NOT_FOUND         NON_EMPTY_GROUP
+    describe offsets       no offset is known       no offset is known
 
-What changed is told when it is as safe as the logs of groups, and of states, ask for.
+Answers wait for the logs of groups and of share states, if these ask for syncs.
 Source: GroupCoordinatorService, GroupMetadataManager.getOrMaybeCreateShareGroup of Apache Kafka 4.3.1.
-
-Share groups among the kinds of groups (../kinds.py).
 """
 
 from __future__ import annotations
@@ -19,23 +17,22 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 from minibroker.cluster.topic import SHARE_GROUP_STATE_TOPIC, Topic
-from minibroker.coordinator.group.kind import GroupType, Kind, Persist
+from minibroker.coordinator.group.kind import GroupType, Persist, StoredGroup
 from minibroker.coordinator.group.live_groups import LiveGroups
 from minibroker.coordinator.group.member_epochs import JOINS
-from minibroker.coordinator.group.share.group import Limits, ShareGroup
-from minibroker.coordinator.group.share.members import GroupImage
+from minibroker.coordinator.group.share.group import ShareGroup, ShareGroupLimits
 from minibroker.coordinator.group.share.offsets import StartOffset
-from minibroker.coordinator.group.share.requests import Heartbeat, HeartbeatAnswer, check_heartbeat
+from minibroker.coordinator.group.share.requests import ShareHeartbeat, ShareHeartbeatAnswer, check_heartbeat
 from minibroker.coordinator.group.store import StoredShard
 from minibroker.coordinator.share_state.records import NO_COUNT, StateSummary
 from minibroker.coordinator.share_state.state_batches import NO_OFFSET
 from minibroker.errors import GroupIdNotFound, KafkaError
 
 if TYPE_CHECKING:
-    from minibroker.coordinator.group.live_groups import LiveGroups
+    from minibroker.coordinator.share_state.persister import Persister
 
 T = TypeVar("T")
 
@@ -53,16 +50,43 @@ class ShareOffset(NamedTuple):
     lag: int = -1  #: records that members may still get; -1: nobody knows
 
 
-class ShareMemberships:
-    """Of all share groups."""
+class ShareGroups:
+    """The service of share groups."""
 
-    def __init__(self, groups: LiveGroups) -> None:
+    def __init__(self, groups: LiveGroups, share_persister: Callable[[], Persister], on_member_gone: Callable[[str, str], None]) -> None:
+        """Create the service. `on_member_gone` is called with the group id and the id of each member that left or timed out."""
         self._groups = groups
+        self._share_persister = share_persister
+        self._on_member_gone = on_member_gone
 
-    def heartbeat(self, group_id: str, asked: Heartbeat, told: Callable[[HeartbeatAnswer | KafkaError], None]) -> None:
+    def make(self, group_id: str, known: StoredGroup, persist: Persist) -> ShareGroup:
+        """Create the state machine of a group."""
+
+        def limits() -> ShareGroupLimits:
+            own = self._groups.cluster.configs.of_group(group_id)
+            return ShareGroupLimits(
+                max_size=self._groups.config.group_share_max_size,
+                session_timeout_ms=own.share_session_timeout_ms,
+                heartbeat_interval_ms=own.share_heartbeat_interval_ms,
+                assignment_interval_ms=own.share_assignment_interval_ms,
+            )
+
+        return ShareGroup(
+            group_id,
+            clock=self._groups.clock,
+            topics=self._groups.topics,
+            persist=persist,
+            states=self._share_persister(),
+            image=known.image,
+            limits=limits,
+            on_member_gone=partial(self._on_member_gone, group_id),
+            initializes_later=self._groups.config.minibroker_like_kafka,
+        )
+
+    def heartbeat(self, group_id: str, asked: ShareHeartbeat, told: Callable[[ShareHeartbeatAnswer | KafkaError], None]) -> None:
         """Join, be alive, leave."""
 
-        def beat(stored: StoredShard) -> HeartbeatAnswer:
+        def beat(stored: StoredShard) -> ShareHeartbeatAnswer:
             check_heartbeat(group_id, asked)
             return self._group_of(stored, group_id, asked.member_epoch).heartbeat(asked)
 
@@ -115,7 +139,7 @@ class ShareMemberships:
     def _offsets(self, group_id: str, topic: Topic, partitions: Sequence[int]) -> list[ShareOffset]:
         if SHARE_GROUP_STATE_TOPIC not in self._groups.cluster.topics:
             return [ShareOffset(index) for index in partitions]
-        found = self._groups.share_persister().read_summary(group_id, [(topic.topic_id, index) for index in partitions])
+        found = self._share_persister().read_summary(group_id, [(topic.topic_id, index) for index in partitions])
         return [
             ShareOffset(index)
             if isinstance(each, KafkaError)
@@ -140,7 +164,7 @@ class ShareMemberships:
         except KafkaError as error:
             told(error)
             return
-        others = self._groups.share_persister().take_unsynced()
+        others = self._share_persister().take_unsynced()
         tell: Callable[[T | KafkaError], None] = self._groups.when_safe(stored, told, lambda error: error(), others)
         tell(answer)
 
@@ -150,36 +174,3 @@ def _lag(topic: Topic, index: int, summary: StateSummary) -> int:
     if partition is None or not partition.is_online or summary.start_offset == NO_OFFSET or summary.delivery_complete_count == NO_COUNT:
         return -1
     return partition.log.high_watermark - summary.start_offset - summary.delivery_complete_count
-
-
-def _make(groups: LiveGroups, group_id: str, image: GroupImage, persist: Persist) -> ShareGroup:
-    return ShareGroup(
-        group_id,
-        clock=groups.clock,
-        topics=groups.topics,
-        persist=persist,
-        states=groups.share_persister(),
-        image=image,
-        limits=partial(_limits, groups, group_id),
-        on_member_gone=partial(_tell_gone, groups, group_id),
-        initializes_later=groups.config.minibroker_like_kafka,
-    )
-
-
-def _limits(groups: LiveGroups, group_id: str) -> Limits:
-    """As they are now: some of them change while the broker runs."""
-    config = groups.cluster.configs.of_group(group_id)
-    return Limits(
-        max_size=groups.config.group_share_max_size,
-        session_timeout_ms=config.share_session_timeout_ms,
-        heartbeat_interval_ms=config.share_heartbeat_interval_ms,
-        assignment_interval_ms=config.share_assignment_interval_ms,
-    )
-
-
-def _tell_gone(groups: LiveGroups, group_id: str, member_id: str) -> None:
-    for hear in groups.on_share_member_gone:
-        hear(group_id, member_id)
-
-
-KIND: Final = Kind(GroupImage, _make)

@@ -17,15 +17,15 @@ from uuid import UUID
 from minibroker.coordinator.group.modern import NOTHING, Assignment, MemberSpec, ModernStep, frozen
 from minibroker.coordinator.group.share import records
 from minibroker.coordinator.group.share.assignor import assign_simple
-from minibroker.coordinator.group.share.members import GroupImage, Member
+from minibroker.coordinator.group.share.members import ShareGroupImage, ShareMember
 from minibroker.coordinator.group.share.state_partitions import NamedAssignment, StatePartitions, named
 from minibroker.coordinator.group.topics import KnownTopic, Topics, metadata_hash
 
 
-class Step(ModernStep[GroupImage]):
+class ShareGroupStep(ModernStep[ShareGroupImage]):
     """Records so far, and the group after them."""
 
-    def __init__(self, group_id: str, image: GroupImage, topics: Topics, now_ms: int) -> None:
+    def __init__(self, group_id: str, image: ShareGroupImage, topics: Topics, now_ms: int) -> None:
         super().__init__(group_id, image, now_ms)
         self._topics = topics
 
@@ -35,7 +35,7 @@ class Step(ModernStep[GroupImage]):
 
     # Members
 
-    def subscribe(self, member: Member) -> bool:
+    def subscribe(self, member: ShareMember) -> bool:
         """The member is new, or says something else of itself. Whether it wants to read something else."""
         before = self.image.members.get(member.member_id)
         if before is not None and before == member.with_progress_of(before):
@@ -110,10 +110,10 @@ class Step(ModernStep[GroupImage]):
                 self._write(records.target_record(self._group_id, member_id, target))
         self._write(records.target_epoch_record(self._group_id, image.epoch, self._now_ms))
 
-    def _topic_ids(self, member: Member) -> frozenset[UUID]:
+    def _topic_ids(self, member: ShareMember) -> frozenset[UUID]:
         return frozenset(topic.topic_id for name in member.topic_names for topic in self._find(name).values())
 
-    def tell_target(self, member_id: str, *, has_changed: bool) -> Member:
+    def tell_target(self, member_id: str, *, has_changed: bool) -> ShareMember:
         """The member has what it shall have, as soon as there is a target of another epoch than its own, or it wants something else."""
         image = self.image
         member = image.members[member_id]

@@ -48,7 +48,7 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from minibroker.clock import Clock, Timer
-from minibroker.coordinator.group.kind import CheckCommit, GroupType, Persist, may_commit_all
+from minibroker.coordinator.group.kind import CheckCommit, GroupType, Membership, Persist, may_commit_all
 from minibroker.coordinator.group.member_epochs import (
     JOINS,
     check_epoch,
@@ -60,12 +60,11 @@ from minibroker.coordinator.group.member_epochs import (
 )
 from minibroker.coordinator.group.member_timeouts import MemberTimeouts
 from minibroker.coordinator.group.modern import FIRST_EPOCH
-from minibroker.coordinator.group.offsets import Membership
 from minibroker.coordinator.group.streams.internal_topics import ConfiguredTopology, Configuring, MakeTopic, Status, StatusCode
-from minibroker.coordinator.group.streams.members import GroupImage, Member, MemberState
+from minibroker.coordinator.group.streams.members import MemberState, StreamsGroupImage, StreamsMember
 from minibroker.coordinator.group.streams.records import group_tombstones
-from minibroker.coordinator.group.streams.requests import NOT_SAID, Heartbeat, HeartbeatAnswer, Located, locate
-from minibroker.coordinator.group.streams.step import Step
+from minibroker.coordinator.group.streams.requests import NOT_SAID, Located, StreamsHeartbeat, StreamsHeartbeatAnswer, locate
+from minibroker.coordinator.group.streams.step import StreamsGroupStep
 from minibroker.coordinator.group.streams.tasks import Tasks, is_part_of
 from minibroker.coordinator.group.topics import Topics
 from minibroker.coordinator.record_frame import CoordinatorRecord
@@ -74,6 +73,7 @@ from minibroker.errors import (
     InvalidRequest,
     KafkaError,
     NonEmptyGroup,
+    NotCoordinator,
     StaleMemberEpoch,
     UnsupportedVersion,
 )
@@ -85,7 +85,7 @@ _INTERVAL: Final = Status(StatusCode.ASSIGNMENT_DELAYED, "Assignment delayed due
 _LOG = logging.getLogger(__name__)
 
 
-class GroupState(Enum):
+class StreamsGroupState(Enum):
     """As StreamsGroupDescribe and ListGroups spell it."""
 
     EMPTY = "Empty"
@@ -95,7 +95,7 @@ class GroupState(Enum):
     STABLE = "Stable"
 
 
-class Limits(NamedTuple):
+class StreamsGroupLimits(NamedTuple):
     """What the configuration says of a streams group."""
 
     max_size: int = _INT_MAX  #: group.streams.max.size
@@ -121,8 +121,8 @@ class StreamsGroup:
         topics: Topics,
         persist: Persist,
         make_topic: MakeTopic,
-        limits: Callable[[], Limits] = Limits,
-        image: GroupImage,
+        limits: Callable[[], StreamsGroupLimits] = StreamsGroupLimits,
+        image: StreamsGroupImage,
     ) -> None:
         """`image` is what the group's records are replayed into, those that `persist` takes too; if there are any, `resume` must follow."""
         self.group_id = group_id
@@ -146,7 +146,7 @@ class StreamsGroup:
             self._renew(member.member_id)
             self._watch_revocation(member)
 
-    def unload(self) -> None:
+    def unload(self, _error: type[KafkaError] = NotCoordinator, /) -> None:
         """This broker coordinates the group no more."""
         self._sessions.clear()
         self._revocations.clear()
@@ -158,18 +158,18 @@ class StreamsGroup:
         return not self.image.members
 
     @property
-    def state(self) -> GroupState:
+    def state(self) -> StreamsGroupState:
         """By the first rule of the table that holds."""
         image = self.image
         if not image.members:
-            return GroupState.EMPTY
+            return StreamsGroupState.EMPTY
         if image.topology is None or image.topology.epoch != image.validated_topology_epoch:
-            return GroupState.NOT_READY
+            return StreamsGroupState.NOT_READY
         if image.epoch > image.assignment_epoch:
-            return GroupState.ASSIGNING
+            return StreamsGroupState.ASSIGNING
         if all(member.is_reconciled(image.assignment_epoch) for member in image.members.values()):
-            return GroupState.STABLE
-        return GroupState.RECONCILING
+            return StreamsGroupState.STABLE
+        return StreamsGroupState.RECONCILING
 
     def configured(self) -> ConfiguredTopology | None:
         """What becomes of the topology with the topics that there are; None of a group without one. StreamsInvalidTopology."""
@@ -177,13 +177,13 @@ class StreamsGroup:
 
     # StreamsGroupHeartbeat
 
-    def heartbeat(self, asked: Heartbeat) -> HeartbeatAnswer:
+    def heartbeat(self, asked: StreamsHeartbeat) -> StreamsHeartbeatAnswer:
         """Join, be alive, leave: KafkaError kinds of the table, and what storing fails with."""
         if asked.member_epoch < JOINS:
             return self._leave(asked)
         limits, was_known = self._limits(), self.image.epoch > FIRST_EPOCH
         before = self._find(asked, limits)
-        step = Step(self.group_id, self.image, self._clock.now_ms())
+        step = StreamsGroupStep(self.group_id, self.image, self._clock.now_ms())
         has_changed = step.update(_updated(before, asked))
         configured = self._configuring.complete(step.initialize(asked.topology))
         _check_owned(asked.owned, configured.result)
@@ -204,7 +204,7 @@ class StreamsGroup:
             self._endpoint_epoch += 1
         delayed = () if is_assigned else (_INITIAL_DELAY if is_delayed else _INTERVAL,)
         problems = () if configured.problem is None else (configured.problem,)
-        return HeartbeatAnswer(
+        return StreamsHeartbeatAnswer(
             member.member_id,
             member.member_epoch,
             limits.heartbeat_interval_ms,
@@ -214,7 +214,7 @@ class StreamsGroup:
             located=self._locate(member, configured.result) if asked.endpoint_epoch != self._endpoint_epoch else None,
         )
 
-    def _find(self, asked: Heartbeat, limits: Limits) -> Member:
+    def _find(self, asked: StreamsHeartbeat, limits: StreamsGroupLimits) -> StreamsMember:
         """The member that asks; a blank one where it is new."""
         member = self.image.members.get(asked.member_id)
         if member is not None:
@@ -224,19 +224,19 @@ class StreamsGroup:
             raise unknown_member(self.group_id, asked.member_id)
         if len(self.image.members) >= limits.max_size:
             raise GroupMaxSizeReached(f"The streams group has reached its maximum capacity of {limits.max_size} members.")
-        return Member(asked.member_id)
+        return StreamsMember(asked.member_id)
 
-    def _leave(self, asked: Heartbeat) -> HeartbeatAnswer:
+    def _leave(self, asked: StreamsHeartbeat) -> StreamsHeartbeatAnswer:
         if asked.member_id not in self.image.members:
             raise unknown_member(self.group_id, asked.member_id)
         self._remove(asked.member_id)
         if asked.shuts_down and not self.is_empty:
             self._shut_down(asked.member_id)
-        return HeartbeatAnswer(asked.member_id, asked.member_epoch)
+        return StreamsHeartbeatAnswer(asked.member_id, asked.member_epoch)
 
     # What is told besides tasks
 
-    def _stale(self, member: Member) -> tuple[Status, ...]:
+    def _stale(self, member: StreamsMember) -> tuple[Status, ...]:
         topology = self.image.topology
         if topology is None or member.topology_epoch >= topology.epoch:
             return ()
@@ -259,19 +259,19 @@ class StreamsGroup:
             ),
         )
 
-    def _locate(self, member: Member, configured: ConfiguredTopology) -> tuple[Located, ...]:
+    def _locate(self, member: StreamsMember, configured: ConfiguredTopology) -> tuple[Located, ...]:
         """The member that asks comes last, as in Apache Kafka."""
         others = [each for each in self.image.members.values() if each.member_id != member.member_id]
         return locate([*others, member], configured.subtopologies, self._topics)
 
     # Steps
 
-    def _store(self, step: Step) -> None:
+    def _store(self, step: StreamsGroupStep) -> None:
         if step.records:
             self._persist(step.records)
 
     def _remove(self, member_id: str) -> None:
-        step = Step(self.group_id, self.image, self._clock.now_ms())
+        step = StreamsGroupStep(self.group_id, self.image, self._clock.now_ms())
         step.remove(member_id)
         self._store(step)
         self._sessions.cancel(member_id)
@@ -286,7 +286,7 @@ class StreamsGroup:
         self._first_assignment = None
         if self.is_empty or self.image.topology is None:
             return
-        limits, step = self._limits(), Step(self.group_id, self.image, self._clock.now_ms())
+        limits, step = self._limits(), StreamsGroupStep(self.group_id, self.image, self._clock.now_ms())
         try:
             step.assign(self._configuring.look(self.image.topology).result, limits.num_standby_replicas, limits.assignment_interval_ms)
             self._store(step)
@@ -301,7 +301,7 @@ class StreamsGroup:
     def _renew(self, member_id: str) -> None:
         self._sessions.arm(member_id, self._limits().session_timeout_ms)
 
-    def _watch_revocation(self, member: Member, before: Member | None = None) -> None:
+    def _watch_revocation(self, member: StreamsMember, before: StreamsMember | None = None) -> None:
         """Its time begins anew with each thing that it must give up."""
         if member.state is not MemberState.UNREVOKED_TASKS:
             self._revocations.cancel(member.member_id)
@@ -353,7 +353,7 @@ class StreamsGroup:
         return not self.is_empty and topology is not None and topic in topology.subtopology_of_topic
 
 
-def _updated(before: Member, asked: Heartbeat) -> Member:
+def _updated(before: StreamsMember, asked: StreamsHeartbeat) -> StreamsMember:
     """The member with what it says of itself now."""
     return before._replace(
         rack_id=before.rack_id if asked.rack_id is None else asked.rack_id,
@@ -367,7 +367,7 @@ def _updated(before: Member, asked: Heartbeat) -> Member:
     )
 
 
-def _has_all(member: Member, owned: Tasks | None) -> bool:
+def _has_all(member: StreamsMember, owned: Tasks | None) -> bool:
     return owned is not None and is_part_of(owned, member.assigned.tasks)
 
 
@@ -387,7 +387,9 @@ def _check_owned(owned: Tasks | None, configured: ConfiguredTopology) -> None:
                 )
 
 
-def _check_since(member: Member, member_epoch: int, subtopologies: dict[UUID, str], topic_id: UUID, partition: int) -> KafkaError | None:
+def _check_since(
+    member: StreamsMember, member_epoch: int, subtopologies: dict[UUID, str], topic_id: UUID, partition: int
+) -> KafkaError | None:
     """None where the task is the member's at least since that epoch, be it that it must give it up."""
     subtopology_id = subtopologies.get(topic_id)
     if subtopology_id is None:

@@ -38,7 +38,7 @@ class MemberState(IntEnum):
     UNKNOWN = 127
 
 
-class Member(NamedTuple):
+class StreamsMember(NamedTuple):
     """One member."""
 
     member_id: str
@@ -57,7 +57,7 @@ class Member(NamedTuple):
     assigned: HeldTasks = NO_HELD_TASKS
     pending_revocation: HeldTasks = NO_HELD_TASKS
 
-    def with_progress_of(self, other: Member) -> Member:
+    def with_progress_of(self, other: StreamsMember) -> StreamsMember:
         """This member as far as `other` is: what it says of itself, and what another kind of record keeps of the other."""
         return self._replace(
             member_epoch=other.member_epoch,
@@ -76,7 +76,7 @@ NOT_VALIDATED: Final = -1  #: the epoch of a topology whose topics are not as th
 _STATES: Final = {state.value: state for state in MemberState}
 
 
-class GroupImage(ModernImage[Member, Tasks]):
+class StreamsGroupImage(ModernImage[StreamsMember, Tasks]):
     """One group. Attributes are for reading; `replay` writes them."""
 
     __slots__ = ("assignment_configs", "topology", "validated_topology_epoch")
@@ -106,7 +106,7 @@ class GroupImage(ModernImage[Member, Tasks]):
             self.members.pop(key.member_id, None)
             return
         endpoint = value.user_endpoint
-        said = Member(
+        said = StreamsMember(
             member_id=key.member_id,
             instance_id=value.instance_id,
             rack_id=value.rack_id,
@@ -124,10 +124,10 @@ class GroupImage(ModernImage[Member, Tasks]):
         before = self.members.get(key.member_id)
         if value is None:
             if before is not None:
-                self.members[key.member_id] = before.with_progress_of(Member(key.member_id))
+                self.members[key.member_id] = before.with_progress_of(StreamsMember(key.member_id))
             return
         active, revoked = value.active_tasks, value.active_tasks_pending_revocation
-        self.members[key.member_id] = (before or Member(key.member_id))._replace(
+        self.members[key.member_id] = (before or StreamsMember(key.member_id))._replace(
             member_epoch=value.member_epoch,
             previous_member_epoch=value.previous_member_epoch,
             state=_STATES.get(value.state, MemberState.UNKNOWN),

@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import NamedTuple
 
-from minibroker.coordinator.group.streams.members import Member, MemberState
+from minibroker.coordinator.group.streams.members import MemberState, StreamsMember
 from minibroker.coordinator.group.streams.tasks import (
     NO_HELD_TASKS,
     NO_SETS,
@@ -43,7 +43,7 @@ from minibroker.errors import FencedMemberEpoch
 class Owners:
     """Which instances have a task: as theirs, or to give up. Looked for among all members: few tasks move at a time."""
 
-    def __init__(self, members: Collection[Member]) -> None:
+    def __init__(self, members: Collection[StreamsMember]) -> None:
         self._members = members
 
     def may_work(self, process_id: str, task: tuple[str, int]) -> bool:
@@ -78,7 +78,7 @@ class Goal(NamedTuple):
     owners: Owners
 
 
-def reconcile(member: Member, goal: Goal, owned: Tasks | None) -> Member:
+def reconcile(member: StreamsMember, goal: Goal, owned: Tasks | None) -> StreamsMember:
     """The member after a heartbeat that says it owns `owned`; None when it does not say."""
     if member.is_reconciled(goal.epoch):
         return member
@@ -103,7 +103,7 @@ class _Difference(NamedTuple):
     must_wait: bool
 
 
-def _advance(member: Member, goal: Goal, owned: Tasks | None, epoch: int) -> Member:
+def _advance(member: StreamsMember, goal: Goal, owned: Tasks | None, epoch: int) -> StreamsMember:
     """As far as the target as it may go now, or to `epoch` with what it must give up."""
 
     def may_work(task: tuple[str, int]) -> bool:
@@ -149,7 +149,7 @@ def _both(difference: _Difference) -> TaskSets:
     return {each: kept.get(each, frozenset()) | coming.get(each, frozenset()) for each in (*kept, *(coming.keys() - kept.keys()))}
 
 
-def _moved(member: Member, state: MemberState, epoch: int, assigned: HeldTasks, revoked: HeldTasks) -> Member:
+def _moved(member: StreamsMember, state: MemberState, epoch: int, assigned: HeldTasks, revoked: HeldTasks) -> StreamsMember:
     return member._replace(
         state=state,
         assigned=assigned,

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from minibroker.coordinator.group.streams.members import Member
+from minibroker.coordinator.group.streams.members import StreamsMember
 from minibroker.coordinator.group.streams.tasks import TaskEpochs, Tasks, TaskSets
 from minibroker.coordinator.group.streams.topology import Topology
 from minibroker.coordinator.record_frame import CoordinatorRecord
@@ -60,7 +60,7 @@ def topology_record(group_id: str, topology: Topology) -> CoordinatorRecord:
     return CoordinatorRecord(StreamsGroupTopologyKey(group_id=group_id), topology.stored, _VERSION)
 
 
-def member_record(group_id: str, member: Member) -> CoordinatorRecord:
+def member_record(group_id: str, member: StreamsMember) -> CoordinatorRecord:
     """A member is new, or says something else of itself."""
     endpoint = member.user_endpoint
     value = StreamsGroupMemberMetadataValue(
@@ -90,7 +90,7 @@ def target_record(group_id: str, member_id: str, tasks: Tasks) -> CoordinatorRec
     return CoordinatorRecord(StreamsGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id), value, _VERSION)
 
 
-def current_record(group_id: str, member: Member) -> CoordinatorRecord:
+def current_record(group_id: str, member: StreamsMember) -> CoordinatorRecord:
     """A member has something else, or is at another epoch."""
     assigned, revoked = member.assigned, member.pending_revocation
     value = StreamsGroupCurrentMemberAssignmentValue(

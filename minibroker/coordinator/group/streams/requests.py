@@ -17,7 +17,7 @@ from minibroker.cluster.topic import INTERNAL_TOPICS
 from minibroker.cluster.topic_rules import check_name
 from minibroker.coordinator.group.member_epochs import JOINS, LEAVES_FOR_A_WHILE
 from minibroker.coordinator.group.streams.internal_topics import ConfiguredSubtopology, Status
-from minibroker.coordinator.group.streams.members import Member
+from minibroker.coordinator.group.streams.members import StreamsMember
 from minibroker.coordinator.group.streams.tasks import Tasks, TaskSets, frozen
 from minibroker.coordinator.group.streams.topology import Topology, topics_named_by, topology_of
 from minibroker.coordinator.group.topics import Topics
@@ -27,7 +27,7 @@ from minibroker.schemas import k88_streams_group_heartbeat as k88
 NOT_SAID: Final = -1
 
 
-class Heartbeat(NamedTuple):
+class StreamsHeartbeat(NamedTuple):
     """A StreamsGroupHeartbeat. None and -1 mean: as in the last one."""
 
     member_id: str
@@ -45,7 +45,7 @@ class Heartbeat(NamedTuple):
     shuts_down: bool = False  #: all members shall
 
 
-class HeartbeatAnswer(NamedTuple):
+class StreamsHeartbeatAnswer(NamedTuple):
     """What the member is told; `tasks` and `located` are None when they are what it was told before."""
 
     member_id: str
@@ -57,11 +57,11 @@ class HeartbeatAnswer(NamedTuple):
     located: tuple[Located, ...] | None = None
 
 
-def heartbeat_of(asked: k88.Request, client_id: str, client_host: str) -> Heartbeat:
+def heartbeat_of(asked: k88.Request, client_id: str, client_host: str) -> StreamsHeartbeat:
     """What a member asks; InvalidRequest, StreamsInvalidTopology."""
     _check(asked)
     endpoint, tags, owns = asked.user_endpoint, asked.client_tags, asked.active_tasks is not None
-    return Heartbeat(
+    return StreamsHeartbeat(
         member_id=asked.member_id,
         member_epoch=asked.member_epoch,
         endpoint_epoch=asked.endpoint_information_epoch,
@@ -153,7 +153,7 @@ class Located(NamedTuple):
     standby: Partitions
 
 
-def locate(members: Iterable[Member], subtopologies: Mapping[str, ConfiguredSubtopology], topics: Topics) -> tuple[Located, ...]:
+def locate(members: Iterable[StreamsMember], subtopologies: Mapping[str, ConfiguredSubtopology], topics: Topics) -> tuple[Located, ...]:
     """Of all members that say their endpoint."""
     return tuple(
         Located(

@@ -1,55 +1,101 @@
-"""Members of streams groups (KIP-1071): what they ask for goes to their group's state machine (streams/).
+"""Members of streams groups (KIP-1071): find or create their group, and answer when its log is synced.
 
-    who asks      there is no group     an empty classic one     one of another kind
-    epoch 0       a new group           is replaced              GROUP_ID_NOT_FOUND
-    others        GROUP_ID_NOT_FOUND    GROUP_ID_NOT_FOUND       GROUP_ID_NOT_FOUND
+    heartbeat        no such group         an empty classic group     any other group
+    epoch 0          creates the group     is replaced                GROUP_ID_NOT_FOUND
+    other epochs     GROUP_ID_NOT_FOUND    GROUP_ID_NOT_FOUND         GROUP_ID_NOT_FOUND
 
 Source: GroupCoordinatorService, GroupMetadataManager.getOrCreateStreamsGroup of Apache Kafka 4.3.1.
-
-Streams groups among the kinds of groups (../kinds.py).
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
 
-from minibroker.coordinator.group.kind import GroupType, Kind, Persist
+from minibroker.coordinator.group.kind import GroupType, Persist, StoredGroup
 from minibroker.coordinator.group.live_groups import LiveGroups
 from minibroker.coordinator.group.member_epochs import JOINS
 from minibroker.coordinator.group.store import StoredShard
-from minibroker.coordinator.group.streams.group import Limits, StreamsGroup
+from minibroker.coordinator.group.streams.group import StreamsGroup, StreamsGroupLimits
 from minibroker.coordinator.group.streams.internal_topics import InternalTopic
-from minibroker.coordinator.group.streams.members import GroupImage
-from minibroker.coordinator.group.streams.requests import Heartbeat, HeartbeatAnswer
+from minibroker.coordinator.group.streams.requests import StreamsHeartbeat, StreamsHeartbeatAnswer
 from minibroker.errors import GroupIdNotFound, KafkaError
 
-if TYPE_CHECKING:
-    from minibroker.coordinator.group.live_groups import LiveGroups
+CREATION_MS: Final = 50  #: with minibroker.like.kafka, until an internal topic is created
 
-Told = Callable[[HeartbeatAnswer | KafkaError], None]
+_LOG = logging.getLogger(__name__)
 
 
-class StreamsMemberships:
-    """Of all streams groups."""
+class StreamsGroups:
+    """The service of streams groups."""
 
     def __init__(self, groups: LiveGroups) -> None:
         self._groups = groups
 
-    def heartbeat(self, group_id: str, asked: Heartbeat, told: Told) -> None:
-        """Join, be alive, leave; told when what changed is safe."""
+    def make(self, group_id: str, known: StoredGroup, persist: Persist) -> StreamsGroup:
+        """Create the state machine of a group."""
+
+        def limits() -> StreamsGroupLimits:
+            own = self._groups.cluster.configs.of_group(group_id)
+            return StreamsGroupLimits(
+                self._groups.config.group_streams_max_size,
+                own.streams_session_timeout_ms,
+                own.streams_heartbeat_interval_ms,
+                own.streams_assignment_interval_ms,
+                own.streams_initial_rebalance_delay_ms,
+                own.streams_num_standby_replicas,
+            )
+
+        return StreamsGroup(
+            group_id,
+            clock=self._groups.clock,
+            topics=self._groups.topics,
+            persist=persist,
+            make_topic=self._later() if self._groups.config.minibroker_like_kafka else self._make_topic,
+            limits=limits,
+            image=known.image,
+        )
+
+    def _make_topic(self, topic: InternalTopic) -> None:
+        self._groups.cluster.create_topic(
+            topic.name,
+            partition_count=topic.partition_count,
+            replication_factor=topic.replication_factor or -1,
+            configs=topic.configs,
+        )
+
+    def _later(self) -> Callable[[InternalTopic], None]:
+        """Create internal topics after the heartbeat that needs them, as Apache Kafka does: its answer says that they are missing."""
+        pending: set[str] = set()
+
+        def make(topic: InternalTopic) -> None:
+            pending.discard(topic.name)
+            try:
+                self._make_topic(topic)
+            except KafkaError as error:
+                _LOG.warning("topic %s cannot be made (the next heartbeat tries again): %s", topic.name, error)
+
+        def make_later(topic: InternalTopic) -> None:
+            if topic.name not in pending:
+                pending.add(topic.name)
+                self._groups.clock.call_later_ms(CREATION_MS, lambda: make(topic))
+
+        return make_later
+
+    def heartbeat(self, group_id: str, asked: StreamsHeartbeat, answer_to: Callable[[StreamsHeartbeatAnswer | KafkaError], None]) -> None:
+        """Serve a heartbeat. `answer_to` is called when what changed is synced."""
         try:
             stored = self._groups.shard_of(group_id)
             answer = self._group_of(stored, group_id, asked.member_epoch).heartbeat(asked)
         except KafkaError as error:
-            told(error)
+            answer_to(error)
             return
-        tell: Callable[[HeartbeatAnswer | KafkaError], None] = self._groups.when_safe(stored, told, lambda error: error())
-        tell(answer)
+        send: Callable[[StreamsHeartbeatAnswer | KafkaError], None] = self._groups.when_safe(stored, answer_to, lambda error: error())
+        send(answer)
 
     def describe(self, group_id: str) -> StreamsGroup:
-        """The group as it is now, for reading; GroupIdNotFound."""
+        """Return a group for reading; GroupIdNotFound."""
         return self._groups.find_of_type(group_id, StreamsGroup, "streams")[1]
 
     def _group_of(self, stored: StoredShard, group_id: str, member_epoch: int) -> StreamsGroup:
@@ -64,54 +110,3 @@ class StreamsMemberships:
             raise GroupIdNotFound(f"Group {group_id} is not a streams group.")
         first_records = [] if group is None else group.tombstones()
         return cast("StreamsGroup", self._groups.begin(stored, group_id, GroupType.STREAMS, first_records=first_records))
-
-
-CREATION_MS: Final = 50  #: with minibroker.like.kafka, until an internal topic is created
-
-_LOG = logging.getLogger(__name__)
-
-
-def _make(groups: LiveGroups, group_id: str, image: GroupImage, persist: Persist) -> StreamsGroup:
-    def limits() -> Limits:
-        own = groups.cluster.configs.of_group(group_id)
-        return Limits(
-            groups.config.group_streams_max_size,
-            own.streams_session_timeout_ms,
-            own.streams_heartbeat_interval_ms,
-            own.streams_assignment_interval_ms,
-            own.streams_initial_rebalance_delay_ms,
-            own.streams_num_standby_replicas,
-        )
-
-    def make_topic(topic: InternalTopic) -> None:
-        groups.cluster.create_topic(
-            topic.name,
-            partition_count=topic.partition_count,
-            replication_factor=topic.replication_factor or -1,
-            configs=topic.configs,
-        )
-
-    make = _later(groups, make_topic) if groups.config.minibroker_like_kafka else make_topic
-    return StreamsGroup(group_id, clock=groups.clock, topics=groups.topics, persist=persist, make_topic=make, limits=limits, image=image)
-
-
-def _later(groups: LiveGroups, make_topic: Callable[[InternalTopic], None]) -> Callable[[InternalTopic], None]:
-    """Create internal topics after the heartbeat that needs them, as Apache Kafka does: its answer says that they are missing."""
-    wanted: set[str] = set()
-
-    def make(topic: InternalTopic) -> None:
-        wanted.discard(topic.name)
-        try:
-            make_topic(topic)
-        except KafkaError as error:
-            _LOG.warning("topic %s cannot be made (the next heartbeat tries again): %s", topic.name, error)
-
-    def make_later(topic: InternalTopic) -> None:
-        if topic.name not in wanted:
-            wanted.add(topic.name)
-            groups.clock.call_later_ms(CREATION_MS, lambda: make(topic))
-
-    return make_later
-
-
-KIND: Final = Kind(GroupImage, _make)

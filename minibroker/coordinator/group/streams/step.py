@@ -19,7 +19,7 @@ from minibroker.coordinator.group.modern import NEVER, ModernStep
 from minibroker.coordinator.group.streams import records
 from minibroker.coordinator.group.streams.assignor import MemberSpec, assign_sticky
 from minibroker.coordinator.group.streams.internal_topics import ConfiguredTopology
-from minibroker.coordinator.group.streams.members import NOT_VALIDATED, GroupImage, Member
+from minibroker.coordinator.group.streams.members import NOT_VALIDATED, StreamsGroupImage, StreamsMember
 from minibroker.coordinator.group.streams.reconciliation import Goal, Owners, reconcile
 from minibroker.coordinator.group.streams.tasks import NO_TASKS, Tasks
 from minibroker.coordinator.group.streams.topology import Topology
@@ -28,12 +28,12 @@ from minibroker.errors import InvalidRequest
 NUM_STANDBY_REPLICAS: Final = "num.standby.replicas"  #: the setting of the assignment
 
 
-class Step(ModernStep[GroupImage]):
+class StreamsGroupStep(ModernStep[StreamsGroupImage]):
     """Records so far, and the group after them."""
 
     # Members and topology
 
-    def update(self, member: Member) -> bool:
+    def update(self, member: StreamsMember) -> bool:
         """The member is new, or says something else of itself: whether that is so."""
         before = self.image.members.get(member.member_id)
         if before is not None and before == member.with_progress_of(before):
@@ -91,7 +91,7 @@ class Step(ModernStep[GroupImage]):
         self._write(records.target_epoch_record(self._group_id, image.epoch, self._now_ms))
         return True
 
-    def reconcile(self, member_id: str, owned: Tasks | None, *, is_delayed: bool) -> Member:
+    def reconcile(self, member_id: str, owned: Tasks | None, *, is_delayed: bool) -> StreamsMember:
         """Take the member towards its target, as far as it may go; while the first assignment is delayed that is nothing."""
         image = self.image
         member = image.members[member_id]

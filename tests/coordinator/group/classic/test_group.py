@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from minibroker.coordinator.group.classic.group import new_member_id
-from minibroker.coordinator.group.classic.rebalance import Limits
+from minibroker.coordinator.group.classic.rebalance import ClassicGroupLimits
 from minibroker.coordinator.group.classic.requests import Join, JoinedMember, Leave, Protocol
 from minibroker.errors import (
     FencedInstanceId,
@@ -273,7 +273,7 @@ def test_the_protocol_with_most_votes() -> None:
 
 
 def test_ids_of_members_that_have_not_joined_are_limited() -> None:
-    world = World(limits=Limits(max_size=2))
+    world = World(limits=ClassicGroupLimits(max_size=2))
     answers = [world.join(f"c{number}")[0] for number in range(4)]
     assert [each.error for each in answers] == [MemberIdRequired] * 2 + [GroupMaxSizeReached] * 2
     world.join("c0", answers[0].member_id)
@@ -281,7 +281,7 @@ def test_ids_of_members_that_have_not_joined_are_limited() -> None:
 
 
 def test_a_full_group() -> None:
-    world, (a, _) = stable("a", "b", limits=Limits(max_size=2))
+    world, (a, _) = stable("a", "b", limits=ClassicGroupLimits(max_size=2))
     (refused,) = world.join("c")
     assert (refused.error, refused.member_id, world.state) == (GroupMaxSizeReached, "", STABLE)
     world.leave(a)

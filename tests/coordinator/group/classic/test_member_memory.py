@@ -31,7 +31,7 @@ def join(broker: BrokerInMemory, group_id: str, member_id: str = "") -> schema.R
 def test_members_of_all_groups_share_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(requests, "MAX_BYTES", 3 * SIZE)
     broker = broker_with_groups({"t": 1})
-    memory = broker.services.coordinators.groups.member_memory
+    memory = broker.services.coordinators.groups.classic.member_memory
     ids = {}
     for group_id in ("a", "b", "c"):
         first = join(broker, group_id)

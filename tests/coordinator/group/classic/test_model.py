@@ -12,7 +12,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minibroker.coordinator.group.classic.rebalance import GroupState, Limits
+from minibroker.coordinator.group.classic.rebalance import ClassicGroupLimits, ClassicGroupState
 from minibroker.coordinator.group.classic.requests import JoinAnswer, Protocol, SyncAnswer
 from minibroker.errors import MemberIdRequired, NotCoordinator, RebalanceInProgress
 from tests.coordinator.group.classic.world import SESSION_MS, STABLE, World
@@ -119,7 +119,7 @@ class Model:
     """The group, its consumers, and what was seen of it."""
 
     def __init__(self, *, delay_ms: int) -> None:
-        self.world = World(limits=Limits(initial_rebalance_delay_ms=delay_ms))
+        self.world = World(limits=ClassicGroupLimits(initial_rebalance_delay_ms=delay_ms))
         self.consumers = [Consumer(self, f"c{index}", f"i{index}" if index % 2 else None, 9 - 3 * (index % 3)) for index in range(CLIENTS)]
         self.generation = 0
         self.owners: dict[tuple[int, str], str] = {}
@@ -170,8 +170,8 @@ class Model:
         members = {member.member_id: member for member in group.members}
         assert (group.members.leader_id in members) == bool(members)
         for member in members.values():
-            assert member.joined is None or group.state is GroupState.PREPARING_REBALANCE
-            assert member.synced is None or group.state is GroupState.COMPLETING_REBALANCE
+            assert member.joined is None or group.state is ClassicGroupState.PREPARING_REBALANCE
+            assert member.synced is None or group.state is ClassicGroupState.COMPLETING_REBALANCE
         waiting = sum((member.joined is not None) + (member.synced is not None) for member in members.values())
         assert self.asked == self.answered + waiting, "a request that nobody will answer"
         owners = [partition for each in self.consumers if each.generation == group.generation_id for partition in each.owned]

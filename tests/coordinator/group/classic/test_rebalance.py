@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from minibroker.clock import ManualClock
-from minibroker.coordinator.group.classic.rebalance import NEW_MEMBER_JOIN_TIMEOUT_MS, Limits
+from minibroker.coordinator.group.classic.rebalance import NEW_MEMBER_JOIN_TIMEOUT_MS, ClassicGroupLimits
 from minibroker.coordinator.group.classic.requests import Protocol
 from minibroker.errors import NotCoordinator, UnknownMemberId
 from tests.coordinator.group.classic.world import (
@@ -180,7 +180,7 @@ def test_a_new_member_that_waits_too_long_is_gone() -> None:
 
 
 def test_a_new_group_waits_for_more_members() -> None:
-    world = World(limits=Limits(initial_rebalance_delay_ms=3_000))
+    world = World(limits=ClassicGroupLimits(initial_rebalance_delay_ms=3_000))
     _, waits_a = world.enter("a")
     world.let_pass(2_000)
     _, waits_b = world.enter("b")
@@ -193,7 +193,7 @@ def test_a_new_group_waits_for_more_members() -> None:
 
 
 def test_but_no_longer_than_the_rebalance_time_out() -> None:
-    world = World(limits=Limits(initial_rebalance_delay_ms=3_000))
+    world = World(limits=ClassicGroupLimits(initial_rebalance_delay_ms=3_000))
     _, waits = world.enter("a", rebalance_timeout_ms=10_000)
     for index in range(9):
         world.let_pass(1_000)
@@ -204,7 +204,7 @@ def test_but_no_longer_than_the_rebalance_time_out() -> None:
 
 
 def test_all_leave_before_the_first_generation() -> None:
-    world = World(limits=Limits(initial_rebalance_delay_ms=3_000))
+    world = World(limits=ClassicGroupLimits(initial_rebalance_delay_ms=3_000))
     a, waits = world.enter("a")
     world.leave(a)
     assert ([answer.error for answer in waits], world.state) == ([UnknownMemberId], PREPARING)
@@ -239,7 +239,7 @@ def test_a_group_goes_on_where_another_coordinator_left_it(is_alive: bool) -> No
     world = World(stored=before.stored[-1], clock=ManualClock())
     world.group.resume()
     assert (world.state, world.generation, world.group.members.leader_id) == (STABLE, 1, a)
-    assert world.group.state_timestamp_ms == before.stored[-1].current_state_timestamp
+    assert world.group._rebalance.state_timestamp_ms == before.stored[-1].current_state_timestamp
     world.let_pass(SESSION_MS - 1)
     if is_alive:
         assert [world.heartbeat(a), world.heartbeat(b)] == ["OK", "OK"]
@@ -264,7 +264,7 @@ def test_a_group_whose_members_left_goes_on_counting() -> None:
 
 def test_a_group_that_is_too_large_now_makes_a_new_generation() -> None:
     before, _ = stable("a", "b", "c")
-    world = World(stored=before.stored[-1], limits=Limits(max_size=2))
+    world = World(stored=before.stored[-1], limits=ClassicGroupLimits(max_size=2))
     world.group.resume()
     assert world.state is PREPARING
 

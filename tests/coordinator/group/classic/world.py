@@ -6,22 +6,24 @@ from typing import Any
 
 from minibroker.clock import ManualClock
 from minibroker.coordinator.group.classic.group import ClassicGroup
-from minibroker.coordinator.group.classic.rebalance import GroupState, Limits
+from minibroker.coordinator.group.classic.rebalance import ClassicGroupLimits, ClassicGroupState
 from minibroker.coordinator.group.classic.requests import Join, JoinAnswer, Joined, Leave, Protocol, Sync, SyncAnswer, Synced
-from minibroker.coordinator.group.offsets import Membership
+from minibroker.coordinator.group.kind import Membership
 from minibroker.errors import KafkaError, NotCoordinator
 from minibroker.schemas.internal.offset_records import GroupMetadataValue
 
 SESSION_MS = 10_000
 REBALANCE_MS = 60_000
-EMPTY, PREPARING, COMPLETING, STABLE = GroupState
+EMPTY, PREPARING, COMPLETING, STABLE = ClassicGroupState
 PROTOCOLS = (Protocol("range", b"range of %s"), Protocol("roundrobin", b"roundrobin of %s"))
 
 
 class World:
     """One group. Members draw their ids from their client id: a-1, b-2, ..."""
 
-    def __init__(self, *, limits: Limits | None = None, stored: GroupMetadataValue | None = None, clock: ManualClock | None = None) -> None:
+    def __init__(
+        self, *, limits: ClassicGroupLimits | None = None, stored: GroupMetadataValue | None = None, clock: ManualClock | None = None
+    ) -> None:
         self.clock = clock or ManualClock()
         self.stored: list[GroupMetadataValue] = []
         self.fails = False
@@ -40,7 +42,7 @@ class World:
         return f"{join.client_id}-{self._drawn}"
 
     @property
-    def state(self) -> GroupState:
+    def state(self) -> ClassicGroupState:
         return self.group.state
 
     @property
@@ -87,7 +89,7 @@ class World:
     def heartbeat(self, member_id: str, generation_id: int | None = None, group_instance_id: str | None = None) -> str:
         """OK, or the name of the error."""
         try:
-            self.group.classic_heartbeat(member_id, group_instance_id, self.generation if generation_id is None else generation_id)
+            self.group.heartbeat(member_id, group_instance_id, self.generation if generation_id is None else generation_id)
         except KafkaError as error:
             return error.name
         return "OK"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from minibroker.coordinator.group.consumer.group import Limits
-from minibroker.coordinator.group.offsets import Membership
+from minibroker.coordinator.group.consumer.requests import ConsumerGroupLimits
+from minibroker.coordinator.group.kind import Membership
 from minibroker.errors import NotCoordinator, StaleMemberEpoch, UnknownMemberId, UnsupportedVersion
 from tests.coordinator.group.consumer.world import REBALANCE_MS, World
 from tests.coordinator.group.modern_world import SESSION_MS, KnownTopics
@@ -44,7 +44,7 @@ def test_the_second_member_gets_what_the_first_gave_up() -> None:
 
 
 def test_a_target_assignment_is_made_once_in_the_interval() -> None:
-    world = World(limits=Limits(assignment_interval_ms=1_000))
+    world = World(limits=ConsumerGroupLimits(assignment_interval_ms=1_000))
     assert world.join("a") == (2, ALL)
     assert world.join("b") == (2, {})
     assert world.state == "Assigning"
@@ -127,7 +127,7 @@ def test_refused(said: dict[str, object], message: str) -> None:
 
 
 def test_refused_by_other_codes() -> None:
-    world = World(limits=Limits(max_size=1))
+    world = World(limits=ConsumerGroupLimits(max_size=1))
     assert world.refused("a", 0, **FULL, server_assignor="nope")[0] == 112
     assert world.refused("a", 0, **FULL, topic_regex="a[")[0] == 128
     assert world.refused("a", 0, **FULL, topic_regex="a[")[1].startswith("SubscribedTopicRegex `a[` is not a valid regular expression: ")
@@ -257,7 +257,7 @@ def test_another_subscription() -> None:
 
 
 def test_an_unsubscribed_topic_is_taken_before_the_next_target() -> None:
-    world = World(topics=KnownTopics(t=2, u=2), limits=Limits(assignment_interval_ms=1_000))
+    world = World(topics=KnownTopics(t=2, u=2), limits=ConsumerGroupLimits(assignment_interval_ms=1_000))
     world.join("a", "t", "u")
     assert world.beat("a", 2, {"t": [0, 1], "u": [0, 1]}, topic_names=("u",)) == (2, {"u": [0, 1]})
     assert world.beat("a", 2, {"u": [0, 1]}) == (2, None)
@@ -337,7 +337,7 @@ def test_a_static_member_that_stays_away_is_gone() -> None:
 
 
 def test_a_static_member_comes_back_to_a_full_group() -> None:
-    world = World(limits=Limits(max_size=1))
+    world = World(limits=ConsumerGroupLimits(max_size=1))
     world.join("a", instance_id="one")
     world.ask("a", -2, instance_id="one")
     assert world.join("b", instance_id="one") == (2, ALL)

@@ -10,9 +10,9 @@ import pytest
 
 from minibroker.coordinator.group.classic.consumer_protocol import read_assignment
 from minibroker.coordinator.group.classic.requests import Join, JoinAnswer, Leave, Protocol, Sync, SyncAnswer
-from minibroker.coordinator.group.consumer.classic_members import MixedGroup
-from minibroker.coordinator.group.consumer.requests import Heartbeat, HeartbeatAnswer
-from minibroker.coordinator.group.offsets import Membership
+from minibroker.coordinator.group.consumer.group import ConsumerGroup
+from minibroker.coordinator.group.consumer.requests import ConsumerHeartbeat, ConsumerHeartbeatAnswer
+from minibroker.coordinator.group.kind import Membership
 from minibroker.errors import IllegalGeneration, KafkaError, NotCoordinator, RebalanceInProgress, UnknownMemberId
 from minibroker.records.any_format import split_batches
 from minibroker.schemas import k37_create_partitions as k37
@@ -41,7 +41,7 @@ class World:
 
     @property
     def group(self) -> Any:
-        return self.groups.find(self.groups.shard_of(GROUP), GROUP)
+        return self.groups.live.find(self.groups.live.shard_of(GROUP), GROUP)
 
     @property
     def records(self) -> int:
@@ -55,8 +55,8 @@ class World:
         topics = self.broker.cluster.topics
         own = None if owned is None else {topics[topic].topic_id: frozenset(indexes) for topic, indexes in owned.items()}
         joining: dict[str, Any] = {"rebalance_timeout_ms": REBALANCE_MS, "topic_names": ("t",)} if epoch == 0 else {}
-        told: list[HeartbeatAnswer | KafkaError] = []
-        self.groups.consumer.heartbeat(GROUP, Heartbeat(member_id, epoch, owned=own, **joining, **said), told.append)
+        told: list[ConsumerHeartbeatAnswer | KafkaError] = []
+        self.groups.consumer.heartbeat(GROUP, ConsumerHeartbeat(member_id, epoch, owned=own, **joining, **said), told.append)
         answer = told[0]
         return answer.name if isinstance(answer, KafkaError) else (answer.member_epoch, self.partitions(answer.assignment))
 
@@ -74,7 +74,7 @@ class World:
             "requires_known_member_id": False,
         }
         answers: list[JoinAnswer] = []
-        self.groups.join(GROUP, Join(**(known | {"member_id": member_id} | said)), answers.append)
+        self.groups.classic.join(GROUP, Join(**(known | {"member_id": member_id} | said)), answers.append)
         self.broker.clock.advance(0)
         return answers
 
@@ -84,7 +84,7 @@ class World:
 
     def sync(self, member_id: str, generation_id: int, assignments: Mapping[str, bytes] | None = None) -> dict[str, list[int]] | str:
         answers: list[SyncAnswer] = []
-        self.groups.sync(
+        self.groups.classic.sync(
             GROUP, Sync(member_id, generation_id, None, "consumer", "range", list((assignments or {}).items())), answers.append
         )
         (answer,) = answers
@@ -109,7 +109,7 @@ class World:
 
     def heartbeat(self, member_id: str, generation_id: int) -> str:
         try:
-            self.groups.heartbeat(GROUP, member_id, None, generation_id)
+            self.groups.classic.heartbeat(GROUP, member_id, None, generation_id)
         except KafkaError as error:
             return error.name
         return "OK"
@@ -126,7 +126,7 @@ def failing(world: World, monkeypatch: pytest.MonkeyPatch) -> Any:
 
     context = monkeypatch.context()
     entered = context.__enter__()
-    entered.setattr(type(world.groups.shard_of(GROUP)), "append", fails)
+    entered.setattr(type(world.groups.live.shard_of(GROUP)), "append", fails)
     return context
 
 
@@ -153,7 +153,7 @@ def test_an_upgrade_is_one_batch() -> None:
     world.beat("new", 0, {})
     (batch,) = split_batches(log.read(before, 1 << 20, isolation=None))
     assert batch.record_count == 12  # the end of the classic group, what it becomes, what the new member changes
-    assert isinstance(world.group, MixedGroup)
+    assert isinstance(world.group, ConsumerGroup)
 
 
 def test_a_refused_upgrade_leaves_everything_as_it_is() -> None:
@@ -332,10 +332,10 @@ def test_leaving_that_cannot_be_stored(monkeypatch: pytest.MonkeyPatch) -> None:
     old = world.upgraded()
     context = failing(world, monkeypatch)
     with pytest.raises(NotCoordinator):
-        world.groups.leave(GROUP, [Leave(old)], lambda _: None)
+        world.groups.classic.leave(GROUP, [Leave(old)], lambda _: None)
     context.__exit__(None, None, None)
     left: list[Any] = []
-    world.groups.leave(GROUP, [Leave(old), Leave(old), Leave("stranger")], left.extend)
+    world.groups.classic.leave(GROUP, [Leave(old), Leave(old), Leave("stranger")], left.extend)
     assert left == [None, None, UnknownMemberId]
     assert set(world.group.image.members) == {"new"}
 
@@ -358,7 +358,7 @@ def test_a_rebalance_that_was_given_up_does_not_make_partitions_free() -> None:
     waiting = world.begin_join()
     assert world.join(old, owned={"t": [0, 1, 2, 3]}).generation_id == 2
     synced: list[SyncAnswer] = []
-    world.groups.sync(GROUP, Sync(waiting[0].member_id, 2), synced.append)
+    world.groups.classic.sync(GROUP, Sync(waiting[0].member_id, 2), synced.append)
     third = world.begin_join()
     assert synced[0].error is RebalanceInProgress
     assert world.beat("new", 0, {}) == (3, {})
@@ -378,7 +378,7 @@ def test_a_hundred_members_come_and_go() -> None:
     assert len(world.group.image.members) == 100
     for turn in range(5):
         left: list[Any] = []
-        world.groups.leave(GROUP, [Leave(each) for each in (*old[:5], *new[:5])], left.extend)
+        world.groups.classic.leave(GROUP, [Leave(each) for each in (*old[:5], *new[:5])], left.extend)
         assert left == [None] * 10
         old, new = old[5:], new[5:]
         for index in range(5):
@@ -389,7 +389,7 @@ def test_a_hundred_members_come_and_go() -> None:
         assert world.group.image.epoch == epoch + 11  # ten joins, and all who leave at once
         epoch = world.group.image.epoch
     left = []
-    world.groups.leave(GROUP, [Leave(each) for each in new], left.extend)
+    world.groups.classic.leave(GROUP, [Leave(each) for each in new], left.extend)
     assert (world.group.state.value, len(world.group.members), world.group.generation_id) == ("PreparingRebalance", 50, epoch)
     assert world.beat("back", 0, {}) == (epoch + 1, {})
     assert len(world.group.image.members) == 51

@@ -18,9 +18,8 @@ from hypothesis import strategies as st
 from minibroker.coordinator.group.classic.consumer_protocol import read_assignment, read_subscription
 from minibroker.coordinator.group.classic.group import ClassicGroup
 from minibroker.coordinator.group.classic.requests import Join, JoinAnswer, Leave, Protocol, Sync, SyncAnswer
-from minibroker.coordinator.group.consumer.classic_members import MixedGroup
 from minibroker.coordinator.group.consumer.group import ConsumerGroup
-from minibroker.coordinator.group.consumer.requests import Heartbeat, HeartbeatAnswer
+from minibroker.coordinator.group.consumer.requests import ConsumerHeartbeat, ConsumerHeartbeatAnswer
 from minibroker.errors import (
     FencedInstanceId,
     FencedMemberEpoch,
@@ -84,9 +83,9 @@ class Consumer:
 
     def stop(self) -> None:
         if self.is_running and self.is_new and self.epoch > 0:
-            self.model.heartbeat(Heartbeat(self.member_id, -1 if self.instance is None else -2, instance_id=self.instance))
+            self.model.heartbeat(ConsumerHeartbeat(self.member_id, -1 if self.instance is None else -2, instance_id=self.instance))
         elif self.is_running and not self.is_new and self.member_id and self.instance is None:
-            self.model.groups.leave(GROUP, [Leave(self.member_id)], lambda _: None)
+            self.model.groups.classic.leave(GROUP, [Leave(self.member_id)], lambda _: None)
         self.crash()
 
     def beat(self) -> None:
@@ -103,7 +102,7 @@ class Consumer:
 
     def _beat_new(self) -> None:
         self.owned &= self.told
-        asked = Heartbeat(
+        asked = ConsumerHeartbeat(
             self.member_id,
             self.epoch,
             instance_id=self.instance,
@@ -114,7 +113,7 @@ class Consumer:
         answer = self.model.heartbeat(asked)
         if isinstance(answer, UnknownMemberId | FencedMemberEpoch | FencedInstanceId | GroupIdNotFound):
             self._forget()
-        elif isinstance(answer, HeartbeatAnswer):
+        elif isinstance(answer, ConsumerHeartbeatAnswer):
             assert answer.member_epoch >= self.epoch
             self.epoch = answer.member_epoch
             if answer.assignment is not None:
@@ -128,7 +127,7 @@ class Consumer:
 
     def _beat_classic(self) -> None:
         try:
-            self.model.groups.heartbeat(GROUP, self.member_id, self.instance, self.epoch)
+            self.model.groups.classic.heartbeat(GROUP, self.member_id, self.instance, self.epoch)
         except KafkaError as error:
             self._refused(type(error))
 
@@ -159,7 +158,7 @@ class Consumer:
             group_instance_id=self.instance,
         )
         self.must_join, self.does_wait = False, True
-        self.model.groups.join(GROUP, join, self._of_this_life(self._joined))
+        self.model.groups.classic.join(GROUP, join, self._of_this_life(self._joined))
         self.model.broker.clock.advance(0)
 
     def _of_this_life(self, act: Callable[[Any], None]) -> Callable[[Any], None]:
@@ -177,7 +176,7 @@ class Consumer:
             given = self.model.assign(answer) if answer.leader == answer.member_id and not answer.skip_assignment else {}
             sync = Sync(self.member_id, self.epoch, self.instance, "consumer", "assignor", list(given.items()))
             self.does_wait = True
-            self.model.groups.sync(GROUP, sync, self._of_this_life(self._synced))
+            self.model.groups.classic.sync(GROUP, sync, self._of_this_life(self._synced))
 
     def _synced(self, answer: SyncAnswer) -> None:
         self.does_wait = False
@@ -219,8 +218,8 @@ class Model:
     def encoded(self, said: ConsumerProtocolSubscription) -> bytes:
         return b"\0\3" + bytes(encode(said, 3, flexible=False))
 
-    def heartbeat(self, asked: Heartbeat) -> HeartbeatAnswer | KafkaError:
-        answers: list[HeartbeatAnswer | KafkaError] = []
+    def heartbeat(self, asked: ConsumerHeartbeat) -> ConsumerHeartbeatAnswer | KafkaError:
+        answers: list[ConsumerHeartbeatAnswer | KafkaError] = []
         self.groups.consumer.heartbeat(GROUP, asked, answers.append)
         return answers[0]
 
@@ -263,7 +262,7 @@ class Model:
 
     @property
     def group(self) -> Any:
-        return self.groups.find(self.groups.shard_of(GROUP), GROUP)
+        return self.groups.live.find(self.groups.live.shard_of(GROUP), GROUP)
 
     def member_ids(self) -> set[str]:
         group = self.group
@@ -344,7 +343,7 @@ def test_whatever_happens(is_cooperative: bool, steps: list[tuple[Any, ...]]) ->
     model.let_pass(3)
     model.consumers[2].start(is_new=True)
     model.let_pass(1)
-    assert model.kinds >= {ClassicGroup, MixedGroup}
+    assert model.kinds >= {ClassicGroup, ConsumerGroup}
     for step in steps:
         take(model, step)
     model.settle()

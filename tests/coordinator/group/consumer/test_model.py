@@ -14,8 +14,7 @@ from uuid import UUID
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minibroker.coordinator.group.consumer.group import Limits
-from minibroker.coordinator.group.consumer.requests import Heartbeat
+from minibroker.coordinator.group.consumer.requests import ConsumerGroupLimits, ConsumerHeartbeat
 from minibroker.coordinator.group.modern import Assignment
 from minibroker.errors import FencedInstanceId, FencedMemberEpoch, NotCoordinator, UnknownMemberId, UnreleasedInstanceId
 from tests.coordinator.group.consumer.world import World
@@ -87,7 +86,7 @@ class Consumer:
 
     def _ask(self, epoch: int, **said: Any) -> Any:
         try:
-            return self.model.world.group.heartbeat(Heartbeat(self.member_id, epoch, "client", "", **said))
+            return self.model.world.group.heartbeat(ConsumerHeartbeat(self.member_id, epoch, "client", "", **said))
         except (UnknownMemberId, FencedMemberEpoch, FencedInstanceId):
             self.life += 1
             self._forget()
@@ -107,7 +106,7 @@ class Model:
     """The group, its consumers, and what was seen of it."""
 
     def __init__(self, interval_ms: int) -> None:
-        limits = Limits(session_timeout_ms=SESSION_MS, assignment_interval_ms=interval_ms)
+        limits = ConsumerGroupLimits(session_timeout_ms=SESSION_MS, assignment_interval_ms=interval_ms)
         self.world = World(limits=limits, topics=KnownTopics(a1=3, a2=2))
         self.consumers = [Consumer(self, index) for index in range(CLIENTS)]
         self.epoch = self.assignment_epoch = 0

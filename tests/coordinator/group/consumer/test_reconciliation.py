@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from minibroker.coordinator.group.consumer.members import Member, MemberState
+from minibroker.coordinator.group.consumer.members import ConsumerMember, MemberState
 from minibroker.coordinator.group.consumer.reconciliation import Goal, Owners, is_part_of, reconcile
 from minibroker.coordinator.group.modern import NOTHING, Assignment, Epochs
 from minibroker.errors import FencedMemberEpoch
@@ -15,8 +15,10 @@ STABLE, UNREVOKED, UNRELEASED, UNKNOWN = MemberState
 T, U = UUID(int=1), UUID(int=2)
 
 
-def member(state: MemberState, assigned: Epochs, revoked: Epochs | None = None, *, epoch: int = 5) -> Member:
-    return Member("a", member_epoch=epoch, previous_member_epoch=4, state=state, assigned=assigned, pending_revocation=revoked or {})
+def member(state: MemberState, assigned: Epochs, revoked: Epochs | None = None, *, epoch: int = 5) -> ConsumerMember:
+    return ConsumerMember(
+        "a", member_epoch=epoch, previous_member_epoch=4, state=state, assigned=assigned, pending_revocation=revoked or {}
+    )
 
 
 def goal(*wanted: int, epoch: int = 6, owners: Owners | None = None, subscribed: frozenset[UUID] = frozenset([T, U])) -> Goal:
@@ -27,7 +29,7 @@ def owned(*partitions: int) -> Assignment:
     return {T: frozenset(partitions)} if partitions else NOTHING
 
 
-def place(found: Member) -> tuple[MemberState, int, int, Epochs, Epochs]:
+def place(found: ConsumerMember) -> tuple[MemberState, int, int, Epochs, Epochs]:
     return found.state, found.member_epoch, found.previous_member_epoch, found.assigned, found.pending_revocation
 
 

@@ -9,10 +9,9 @@ from uuid import UUID
 import pytest
 
 from minibroker.coordinator.group.consumer import records as of_group
-from minibroker.coordinator.group.consumer.group import Limits
-from minibroker.coordinator.group.consumer.members import GroupImage, Member, MemberState, ResolvedRegex
+from minibroker.coordinator.group.consumer.members import ConsumerGroupImage, ConsumerMember, MemberState, ResolvedRegex
 from minibroker.coordinator.group.consumer.records import group_tombstones, regex_record, regex_tombstone, target_record
-from minibroker.coordinator.group.consumer.requests import Heartbeat
+from minibroker.coordinator.group.consumer.requests import ConsumerGroupLimits, ConsumerHeartbeat
 from minibroker.coordinator.group.modern import FIRST_EPOCH
 from minibroker.coordinator.record_frame import CoordinatorRecord
 from minibroker.schemas.internal.consumer_group_records import (
@@ -48,7 +47,7 @@ TOPIC_ID = next(
 )
 
 
-def again(group_id: str, image: GroupImage, record: CoordinatorRecord) -> CoordinatorRecord:
+def again(group_id: str, image: ConsumerGroupImage, record: CoordinatorRecord) -> CoordinatorRecord:
     """What we write for what this record of Kafka says."""
     key = record.key
     if isinstance(key, ConsumerGroupMetadataKey):
@@ -76,7 +75,7 @@ def comparable(record: CoordinatorRecord) -> CoordinatorRecord:
 
 @pytest.mark.parametrize("group_id", sorted(KAFKA))
 def test_what_kafka_wrote_is_read_and_written_again(group_id: str) -> None:
-    image = GroupImage()
+    image = ConsumerGroupImage()
     for record, theirs in KAFKA[group_id]:
         image.replay(record)
         if record.value is None:
@@ -111,7 +110,7 @@ def test_the_same_steps_are_the_same_records() -> None:
     theirs = [record for record, _ in KAFKA[group_id]]
     topics = KnownTopics()
     topics.create("java-groups", 2, TOPIC_ID)
-    world = World(limits=Limits(assignment_interval_ms=1_000), topics=topics, group_id=group_id)
+    world = World(limits=ConsumerGroupLimits(assignment_interval_ms=1_000), topics=topics, group_id=group_id)
     joins: dict[str, CoordinatorRecord] = {}
     for each in theirs:
         if isinstance(each.key, ConsumerGroupMemberMetadataKey) and each.value is not None:
@@ -122,7 +121,7 @@ def test_the_same_steps_are_the_same_records() -> None:
         return {"owned": {TOPIC_ID: frozenset(partitions)}}
 
     def join(member_id: str, **said: Any) -> None:
-        world.group.heartbeat(Heartbeat(member_id, 0, **(asked_of(joins[member_id]) | said)))
+        world.group.heartbeat(ConsumerHeartbeat(member_id, 0, **(asked_of(joins[member_id]) | said)))
 
     join(first)
     join(second)
@@ -141,8 +140,8 @@ def test_the_same_steps_are_the_same_records() -> None:
     assert len(ours) > 30
 
 
-def beat_of(member_id: str, member_epoch: int, *, client_id: str, **said: Any) -> Heartbeat:
-    return Heartbeat(member_id, member_epoch, client_id, "/127.0.0.1", **said)
+def beat_of(member_id: str, member_epoch: int, *, client_id: str, **said: Any) -> ConsumerHeartbeat:
+    return ConsumerHeartbeat(member_id, member_epoch, client_id, "/127.0.0.1", **said)
 
 
 def normal(record: CoordinatorRecord) -> Any:
@@ -164,7 +163,7 @@ def current(state: int, epochs: list[int] | None = None, *, epoch: int = 3) -> C
 
 
 def test_states_and_epochs_that_are_not_known() -> None:
-    image = GroupImage()
+    image = ConsumerGroupImage()
     image.replay(current(9))
     assert image.members["a"][11:14] == (2, MemberState.UNKNOWN, {UUID(int=1): {0: 0, 1: 0}})
     image.replay(current(2, [2, 3]))
@@ -172,9 +171,9 @@ def test_states_and_epochs_that_are_not_known() -> None:
 
 
 def test_a_compacted_log_may_tell_the_current_assignment_first() -> None:
-    image = GroupImage()
+    image = ConsumerGroupImage()
     image.replay(current(0, [2, 3]))
-    image.replay(of_group.member_record("g", Member("a", instance_id="i", topic_names=("t",))))
+    image.replay(of_group.member_record("g", ConsumerMember("a", instance_id="i", topic_names=("t",))))
     assert (image.members["a"].member_epoch, image.members["a"].topic_names) == (3, ("t",))
     assert image.owners == {(UUID(int=1), 0): "a", (UUID(int=1), 1): "a"}
     assert image.instances == {"i": "a"}
@@ -184,14 +183,14 @@ def test_a_compacted_log_may_tell_the_current_assignment_first() -> None:
 
 
 def test_a_group_that_is_gone() -> None:
-    image = GroupImage()
+    image = ConsumerGroupImage()
     for record in (of_group.epoch_record("g", 7, 1), of_group.target_epoch_record("g", 7, 5), *group_tombstones("g")):
         image.replay(record)
     assert (image.epoch, image.assignment_epoch, image.metadata_hash, image.assignment_timestamp_ms) == (FIRST_EPOCH, FIRST_EPOCH, 0, 0)
 
 
 def test_a_copy_is_another() -> None:
-    image = GroupImage()
+    image = ConsumerGroupImage()
     image.replay(current(0, [2, 3]))
     copied = image.copy()
     copied.replay(regex_record("g", "x", ResolvedRegex(("t",), 1, 2)))

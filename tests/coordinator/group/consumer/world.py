@@ -5,27 +5,32 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from minibroker.coordinator.group.consumer.group import ConsumerGroup, Limits
-from minibroker.coordinator.group.consumer.members import GroupImage
-from minibroker.coordinator.group.consumer.requests import Heartbeat, HeartbeatAnswer
+from minibroker.coordinator.group.consumer.group import ConsumerGroup
+from minibroker.coordinator.group.consumer.members import ConsumerGroupImage
+from minibroker.coordinator.group.consumer.requests import ConsumerGroupLimits, ConsumerHeartbeat, ConsumerHeartbeatAnswer
 from minibroker.coordinator.group.modern import Assignment, frozen
 from tests.coordinator.group.modern_world import KnownTopics, ModernWorld
 
 REBALANCE_MS = 60_000
-AT_ONCE = Limits(assignment_interval_ms=0)
+AT_ONCE = ConsumerGroupLimits(assignment_interval_ms=0)
 
 Told = tuple[int, dict[str, list[int]] | None]
 
 
-class World(ModernWorld[ConsumerGroup, GroupImage]):
+class World(ModernWorld[ConsumerGroup, ConsumerGroupImage]):
     """One group."""
 
     def __init__(
-        self, *, limits: Limits = AT_ONCE, image: GroupImage | None = None, topics: KnownTopics | None = None, group_id: str = "readers"
+        self,
+        *,
+        limits: ConsumerGroupLimits = AT_ONCE,
+        image: ConsumerGroupImage | None = None,
+        topics: KnownTopics | None = None,
+        group_id: str = "readers",
     ) -> None:
         self.group_id = group_id
         self.limits = limits
-        super().__init__(image or GroupImage(), topics)
+        super().__init__(image or ConsumerGroupImage(), topics)
 
     def make(self) -> ConsumerGroup:
         return ConsumerGroup(
@@ -38,8 +43,8 @@ class World(ModernWorld[ConsumerGroup, GroupImage]):
             draw_member_id=lambda: "drawn",
         )
 
-    def ask(self, member_id: str, member_epoch: int, **said: Any) -> HeartbeatAnswer:
-        return self.group.heartbeat(Heartbeat(member_id, member_epoch, "client", "/127.0.0.1", **said))
+    def ask(self, member_id: str, member_epoch: int, **said: Any) -> ConsumerHeartbeatAnswer:
+        return self.group.heartbeat(ConsumerHeartbeat(member_id, member_epoch, "client", "/127.0.0.1", **said))
 
     def join(self, member_id: str, *topics: str, **said: Any) -> Told:
         """The epoch and the assignment."""
@@ -56,7 +61,7 @@ class World(ModernWorld[ConsumerGroup, GroupImage]):
         known = {name: self.topics.find(name) for name in partitions}
         return frozen({topic.topic_id: partitions[name] for name, topic in known.items() if topic is not None})
 
-    def told(self, answer: HeartbeatAnswer) -> Told:
+    def told(self, answer: ConsumerHeartbeatAnswer) -> Told:
         if answer.assignment is None:
             return answer.member_epoch, None
         return answer.member_epoch, {self.topics.name_of(topic): sorted(each) for topic, each in sorted(answer.assignment.items())}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from minibroker.coordinator.group.share.group import Limits
+from minibroker.coordinator.group.share.group import ShareGroupLimits
 from minibroker.errors import CoordinatorLoadInProgress, NonEmptyGroup, NotCoordinator
 from tests.coordinator.group.modern_world import SESSION_MS, KnownTopics
 from tests.coordinator.group.share.world import World
@@ -59,7 +59,7 @@ def test_members_of_different_topics() -> None:
 
 
 def test_a_target_assignment_is_made_once_in_the_interval() -> None:
-    world = World(limits=Limits(assignment_interval_ms=1_000))
+    world = World(limits=ShareGroupLimits(assignment_interval_ms=1_000))
     assert world.join("a") == (2, ALL)
     assert world.join("b") == (2, {})
     world.let_pass(1_000)
@@ -91,7 +91,7 @@ def test_epochs() -> None:
 
 
 def test_requests_that_are_wrong() -> None:
-    world = World(limits=Limits(max_size=1))
+    world = World(limits=ShareGroupLimits(max_size=1))
     assert world.refused("a", 0) == (42, "SubscribedTopicNames must be set in first request.")
     assert world.refused("a", 0, topic_names=()) == (42, "SubscribedTopicNames must be set in first request.")
     assert world.refused("a", -2) == (42, "MemberEpoch is invalid.")
@@ -114,7 +114,7 @@ def test_another_subscription() -> None:
 
 
 def test_what_is_not_wanted_any_more_is_taken_at_once_though_the_interval_is_not_over() -> None:
-    world = World(limits=Limits(assignment_interval_ms=1_000), topics=KnownTopics(t=2, u=1))
+    world = World(limits=ShareGroupLimits(assignment_interval_ms=1_000), topics=KnownTopics(t=2, u=1))
     assert world.join("a", "t", "u") == (2, {"t": [0, 1], "u": [0]})
     assert world.beat("a", 2, topic_names=("u",)) == (2, {"u": [0]})
 

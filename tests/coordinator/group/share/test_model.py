@@ -14,9 +14,9 @@ from uuid import UUID
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minibroker.coordinator.group.share.group import Limits
+from minibroker.coordinator.group.share.group import ShareGroupLimits
 from minibroker.coordinator.group.share.offsets import StartOffset
-from minibroker.coordinator.group.share.requests import Heartbeat
+from minibroker.coordinator.group.share.requests import ShareHeartbeat
 from minibroker.errors import FencedMemberEpoch, GroupMaxSizeReached, KafkaError, NonEmptyGroup, UnknownMemberId
 from tests.coordinator.group.modern_world import KnownTopics, facts
 from tests.coordinator.group.share.world import World
@@ -78,7 +78,7 @@ class Client:
 
     def _ask(self, epoch: int, **said: Any) -> Any:
         try:
-            return self.model.world.group.heartbeat(Heartbeat(self.member_id, epoch, "client", "", **said))
+            return self.model.world.group.heartbeat(ShareHeartbeat(self.member_id, epoch, "client", "", **said))
         except (UnknownMemberId, FencedMemberEpoch):
             self.life += 1
             self._forget()
@@ -91,7 +91,7 @@ class Model:
     """The group, its clients, and what was seen of it."""
 
     def __init__(self, interval_ms: int) -> None:
-        limits = Limits(max_size=CLIENTS - 1, session_timeout_ms=SESSION_MS, assignment_interval_ms=interval_ms)
+        limits = ShareGroupLimits(max_size=CLIENTS - 1, session_timeout_ms=SESSION_MS, assignment_interval_ms=interval_ms)
         self.world = World(limits=limits, topics=KnownTopics(a=3, b=1))
         self.clients = [Client(self, index) for index in range(CLIENTS)]
         self.epoch = self.assignment_epoch = 0
@@ -234,7 +234,7 @@ def test_a_full_group_takes_nobody_else() -> None:
 
 def _refusal(model: Model) -> KafkaError | None:
     try:
-        model.world.group.heartbeat(Heartbeat("new", 0, "client", "", topic_names=("a",)))
+        model.world.group.heartbeat(ShareHeartbeat("new", 0, "client", "", topic_names=("a",)))
     except KafkaError as error:
         return error
     return None

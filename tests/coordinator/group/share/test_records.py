@@ -9,7 +9,7 @@ import pytest
 
 from minibroker.coordinator.group.modern import FIRST_EPOCH
 from minibroker.coordinator.group.share import records as of_group
-from minibroker.coordinator.group.share.members import GroupImage, Member
+from minibroker.coordinator.group.share.members import ShareGroupImage, ShareMember
 from minibroker.coordinator.group.share.state_partitions import StatePartitions, named
 from minibroker.coordinator.record_frame import CoordinatorRecord
 from minibroker.schemas.internal.share_group_records import (
@@ -38,7 +38,7 @@ TOPIC = UUID(int=1)
 KAFKA = records_of((each["segment"] for each in SEGMENTS.values()), KINDS)
 
 
-def again(group_id: str, image: GroupImage, record: CoordinatorRecord) -> CoordinatorRecord:
+def again(group_id: str, image: ShareGroupImage, record: CoordinatorRecord) -> CoordinatorRecord:
     """What we write for what this record of Kafka says."""
     key = record.key
     if isinstance(key, ShareGroupMetadataKey):
@@ -56,7 +56,7 @@ def again(group_id: str, image: GroupImage, record: CoordinatorRecord) -> Coordi
 
 @pytest.mark.parametrize("group_id", sorted(KAFKA))
 def test_what_kafka_wrote_is_read_and_written_again(group_id: str) -> None:
-    image = GroupImage()
+    image = ShareGroupImage()
     kinds: set[type] = set()
     for record, theirs in KAFKA[group_id]:
         kinds.add(type(record.key))
@@ -83,7 +83,7 @@ def test_kafka_deletes_a_group_in_the_same_order() -> None:
 
 def every_record() -> list[CoordinatorRecord]:
     partitions = named([(TOPIC, "t", [0, 1])])
-    member = Member("a", "rack", "client", "/host", ("t",), 3, 2, {TOPIC: frozenset({0})})
+    member = ShareMember("a", "rack", "client", "/host", ("t",), 3, 2, {TOPIC: frozenset({0})})
     return [
         of_group.epoch_record("g", 7, -5),
         of_group.member_record("g", member),
@@ -96,7 +96,7 @@ def every_record() -> list[CoordinatorRecord]:
 
 @pytest.mark.parametrize("turn", range(6))
 def test_a_compacted_log_tells_it_in_any_order(turn: int) -> None:
-    expected, image = GroupImage(), GroupImage()
+    expected, image = ShareGroupImage(), ShareGroupImage()
     records = every_record()
     for record in records:
         expected.replay(record)
@@ -109,15 +109,15 @@ def test_a_compacted_log_tells_it_in_any_order(turn: int) -> None:
 
 
 def test_a_group_that_is_gone() -> None:
-    image = GroupImage()
+    image = ShareGroupImage()
     for record in [*every_record(), *of_group.member_tombstones("g", "a"), *of_group.group_tombstones("g")]:
         image.replay(record)
-    assert facts(image) == facts(GroupImage())
+    assert facts(image) == facts(ShareGroupImage())
     assert image.epoch == image.assignment_epoch == FIRST_EPOCH
 
 
 def test_a_copy_is_another() -> None:
-    image = GroupImage()
+    image = ShareGroupImage()
     for record in every_record():
         image.replay(record)
     copied = image.copy()

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-from minibroker.coordinator.group.share.group import Limits, ShareGroup
-from minibroker.coordinator.group.share.members import GroupImage
-from minibroker.coordinator.group.share.requests import Heartbeat, HeartbeatAnswer
+from minibroker.coordinator.group.share.group import ShareGroup, ShareGroupLimits
+from minibroker.coordinator.group.share.members import ShareGroupImage
+from minibroker.coordinator.group.share.requests import ShareHeartbeat, ShareHeartbeatAnswer
 from minibroker.coordinator.share_state.records import InitialState, StateSummary
 from minibroker.errors import CoordinatorLoadInProgress, KafkaError, UnknownServerError
 from tests.coordinator.group.modern_world import KnownTopics, ModernWorld
 
-AT_ONCE = Limits(assignment_interval_ms=0)
+AT_ONCE = ShareGroupLimits(assignment_interval_ms=0)
 
 Told = tuple[int, dict[str, list[int]] | None]
 
@@ -52,15 +52,15 @@ class KnownStates:
         return [UnknownServerError() if partition in self.refused else None for partition in partitions]
 
 
-class World(ModernWorld[ShareGroup, GroupImage]):
+class World(ModernWorld[ShareGroup, ShareGroupImage]):
     """One group."""
 
-    def __init__(self, *, limits: Limits = AT_ONCE, topics: KnownTopics | None = None, group_id: str = "sharers") -> None:
+    def __init__(self, *, limits: ShareGroupLimits = AT_ONCE, topics: KnownTopics | None = None, group_id: str = "sharers") -> None:
         self.group_id = group_id
         self.states = KnownStates()
         self.gone: list[str] = []
         self.limits = limits
-        super().__init__(GroupImage(), topics)
+        super().__init__(ShareGroupImage(), topics)
 
     def make(self) -> ShareGroup:
         return ShareGroup(
@@ -74,8 +74,8 @@ class World(ModernWorld[ShareGroup, GroupImage]):
             on_member_gone=self.gone.append,
         )
 
-    def ask(self, member_id: str, member_epoch: int, **said: Any) -> HeartbeatAnswer:
-        return self.group.heartbeat(Heartbeat(member_id, member_epoch, "client", "/127.0.0.1", **said))
+    def ask(self, member_id: str, member_epoch: int, **said: Any) -> ShareHeartbeatAnswer:
+        return self.group.heartbeat(ShareHeartbeat(member_id, member_epoch, "client", "/127.0.0.1", **said))
 
     def join(self, member_id: str, *topics: str, **said: Any) -> Told:
         """The epoch and the assignment."""
@@ -87,7 +87,7 @@ class World(ModernWorld[ShareGroup, GroupImage]):
     def leave(self, member_id: str) -> int:
         return self.ask(member_id, -1).member_epoch
 
-    def told(self, answer: HeartbeatAnswer) -> Told:
+    def told(self, answer: ShareHeartbeatAnswer) -> Told:
         if answer.assignment is None:
             return answer.member_epoch, None
         return answer.member_epoch, {self.topics.name_of(topic): sorted(each) for topic, each in sorted(answer.assignment.items())}

@@ -6,8 +6,8 @@ from uuid import UUID
 
 import pytest
 
-from minibroker.coordinator.group.offsets import Membership
-from minibroker.coordinator.group.streams.group import Limits
+from minibroker.coordinator.group.kind import Membership
+from minibroker.coordinator.group.streams.group import StreamsGroupLimits
 from minibroker.errors import NonEmptyGroup, NotCoordinator, StaleMemberEpoch, UnknownMemberId, UnsupportedVersion
 from minibroker.schemas import k88_streams_group_heartbeat as k88
 from tests.coordinator.group.modern_world import SESSION_MS, KnownTopics
@@ -379,7 +379,7 @@ def test_who_may_fetch_and_delete() -> None:
 def test_limits_are_read_when_they_are_used() -> None:
     world = World()
     world.join("a")
-    world.limits = Limits(session_timeout_ms=10, heartbeat_interval_ms=3, assignment_interval_ms=0)
+    world.limits = StreamsGroupLimits(session_timeout_ms=10, heartbeat_interval_ms=3, assignment_interval_ms=0)
     assert world.ask("a", 2).heartbeat_interval_ms == 3
     world.let_pass(10)
     assert world.state == "Empty"

@@ -13,8 +13,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minibroker.coordinator.group.streams.group import Limits
-from minibroker.coordinator.group.streams.requests import Heartbeat
+from minibroker.coordinator.group.streams.group import StreamsGroupLimits
+from minibroker.coordinator.group.streams.requests import StreamsHeartbeat
 from minibroker.coordinator.group.streams.tasks import NO_TASKS, Tasks
 from minibroker.coordinator.group.streams.topology import topology_of
 from minibroker.errors import FencedMemberEpoch, InvalidRequest, NotCoordinator, UnknownMemberId
@@ -84,7 +84,7 @@ class Client:
 
     def _ask(self, epoch: int, **said: Any) -> Any:
         try:
-            return self.model.world.group.heartbeat(Heartbeat(self.member_id, epoch, client_id="client", **said))
+            return self.model.world.group.heartbeat(StreamsHeartbeat(self.member_id, epoch, client_id="client", **said))
         except (UnknownMemberId, FencedMemberEpoch):
             self.life += 1
             self._forget()
@@ -108,7 +108,7 @@ class Model:
     """The group, its clients, and what was seen of it."""
 
     def __init__(self, interval_ms: int, delay_ms: int, standbys: int) -> None:
-        limits = Limits(
+        limits = StreamsGroupLimits(
             session_timeout_ms=SESSION_MS,
             assignment_interval_ms=interval_ms,
             initial_rebalance_delay_ms=delay_ms,

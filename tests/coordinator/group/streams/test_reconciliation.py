@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from minibroker.coordinator.group.streams.members import Member, MemberState
+from minibroker.coordinator.group.streams.members import MemberState, StreamsMember
 from minibroker.coordinator.group.streams.reconciliation import Goal, Owners, reconcile
 from minibroker.coordinator.group.streams.tasks import NO_TASKS, HeldTasks, Tasks, TaskSets
 from minibroker.errors import FencedMemberEpoch
@@ -20,11 +20,13 @@ def active(*partitions: int, epoch: int = 2) -> HeldTasks:
     return HeldTasks({"0": dict.fromkeys(partitions, epoch)}) if partitions else HeldTasks()
 
 
-def member(name: str = "b", process_id: str = "p", epoch: int = 2, **known: Any) -> Member:
-    return Member(name, process_id=process_id, member_epoch=epoch)._replace(**known)
+def member(name: str = "b", process_id: str = "p", epoch: int = 2, **known: Any) -> StreamsMember:
+    return StreamsMember(name, process_id=process_id, member_epoch=epoch)._replace(**known)
 
 
-def moved(of: Member, target: Tasks, owned: Tasks | None = None, *others: Member, epoch: int = 3) -> tuple[int, MemberState, Tasks, Tasks]:
+def moved(
+    of: StreamsMember, target: Tasks, owned: Tasks | None = None, *others: StreamsMember, epoch: int = 3
+) -> tuple[int, MemberState, Tasks, Tasks]:
     """Its epoch, its state, what it has and what it must give up."""
     found = reconcile(of, Goal(epoch, target, Owners([of, *others])), owned)
     return found.member_epoch, found.state, found.assigned.tasks, found.pending_revocation.tasks

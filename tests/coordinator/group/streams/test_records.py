@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from minibroker.coordinator.group.kind import GroupType
 from minibroker.coordinator.group.shard import type_of_key
 from minibroker.coordinator.group.streams import records
-from minibroker.coordinator.group.streams.members import GroupImage
+from minibroker.coordinator.group.streams.members import StreamsGroupImage
 from minibroker.coordinator.record_frame import CONSUMER_OFFSETS, CoordinatorRecord
 from minibroker.records.any_format import decode_records, split_batches
 from minibroker.schemas.internal import streams_group_records as stored
@@ -28,7 +28,7 @@ def batches_of_kafka() -> Iterator[list[CoordinatorRecord]]:
                 yield found
 
 
-def written_again(image: GroupImage, record: CoordinatorRecord) -> CoordinatorRecord:
+def written_again(image: StreamsGroupImage, record: CoordinatorRecord) -> CoordinatorRecord:
     """The record that says what the image has of this one's."""
     key = record.key
     if isinstance(key, stored.StreamsGroupMetadataKey):
@@ -47,7 +47,7 @@ def written_again(image: GroupImage, record: CoordinatorRecord) -> CoordinatorRe
 
 
 def test_kafkas_records_are_written_again() -> None:
-    image, seen = GroupImage(), Counter[str]()
+    image, seen = StreamsGroupImage(), Counter[str]()
     for batch in batches_of_kafka():
         for record in batch:
             image.replay(record)
@@ -74,12 +74,12 @@ def test_tombstones_come_in_kafkas_order() -> None:
 def test_records_of_a_compacted_log_in_any_order() -> None:
     """The last one of each key, backwards."""
     last: dict[bytes, CoordinatorRecord] = {}
-    image = GroupImage()
+    image = StreamsGroupImage()
     for batch in list(batches_of_kafka())[:-3]:
         for record in batch:
             image.replay(record)
             last[CONSUMER_OFFSETS.encode_key(record.key)] = record
-    compacted = GroupImage()
+    compacted = StreamsGroupImage()
     for record in reversed(last.values()):
         compacted.replay(record)
     for name in facts(image).keys() - {"topology"}:

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from minibroker.coordinator.group.streams.group import Limits, StreamsGroup
+from minibroker.coordinator.group.streams.group import StreamsGroup, StreamsGroupLimits
 from minibroker.coordinator.group.streams.internal_topics import InternalTopic
-from minibroker.coordinator.group.streams.members import GroupImage
-from minibroker.coordinator.group.streams.requests import Heartbeat, HeartbeatAnswer, heartbeat_of
+from minibroker.coordinator.group.streams.members import StreamsGroupImage
+from minibroker.coordinator.group.streams.requests import StreamsHeartbeat, StreamsHeartbeatAnswer, heartbeat_of
 from minibroker.coordinator.group.streams.tasks import Tasks, TaskSets, frozen
 from minibroker.errors import InvalidConfig
 from minibroker.schemas import k88_streams_group_heartbeat as k88
 from tests.coordinator.group.modern_world import KnownTopics, ModernWorld
 
 REBALANCE_MS = 60_000
-AT_ONCE = Limits(assignment_interval_ms=0, initial_rebalance_delay_ms=0)
+AT_ONCE = StreamsGroupLimits(assignment_interval_ms=0, initial_rebalance_delay_ms=0)
 
 Words = Mapping[str, Iterable[int]]
 
@@ -56,13 +56,13 @@ COUNTING = topology(
 READING = topology(subtopology("0", ["t"]))
 
 
-class World(ModernWorld[StreamsGroup, GroupImage]):
+class World(ModernWorld[StreamsGroup, StreamsGroupImage]):
     """One group; topic `t` has four partitions."""
 
-    def __init__(self, *, limits: Limits = AT_ONCE, topics: KnownTopics | None = None) -> None:
+    def __init__(self, *, limits: StreamsGroupLimits = AT_ONCE, topics: KnownTopics | None = None) -> None:
         self.limits = limits
         self.refused_topics: set[str] = set()
-        super().__init__(GroupImage(), topics)
+        super().__init__(StreamsGroupImage(), topics)
 
     def make(self) -> StreamsGroup:
         return StreamsGroup(
@@ -80,7 +80,7 @@ class World(ModernWorld[StreamsGroup, GroupImage]):
             raise InvalidConfig("no such setting")
         self.topics.create(wanted.name, wanted.partition_count)
 
-    def ask(self, member_id: str, member_epoch: int, **said: Any) -> HeartbeatAnswer:
+    def ask(self, member_id: str, member_epoch: int, **said: Any) -> StreamsHeartbeatAnswer:
         known: dict[str, Any] = {"group_id": "app", "endpoint_information_epoch": -1}
         return self.group.heartbeat(asked(k88.Request(member_id=member_id, member_epoch=member_epoch, **(known | said))))
 
@@ -100,7 +100,7 @@ class World(ModernWorld[StreamsGroup, GroupImage]):
         return told(self.ask(member_id, -1, **said))
 
 
-def asked(request: k88.Request) -> Heartbeat:
+def asked(request: k88.Request) -> StreamsHeartbeat:
     return heartbeat_of(request, "client", "/127.0.0.1")
 
 
@@ -124,6 +124,6 @@ def spelled(tasks: TaskSets) -> str:
     return "/".join(f"{each}:{'.'.join(map(str, sorted(tasks[each])))}" for each in sorted(tasks))
 
 
-def told(answer: HeartbeatAnswer) -> Told:
+def told(answer: StreamsHeartbeatAnswer) -> Told:
     tasks = None if answer.tasks is None else ";".join(map(spelled, answer.tasks[:2]))
     return Told(answer.member_epoch, tasks, tuple(status.code for status in answer.statuses))
