@@ -3,6 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
+# Tests start hundreds of brokers, and each worker imports all test files: without bytecode they would all be compiled each time.
+unexport PYTHONDONTWRITEBYTECODE
+
 # One file at a time for each worker, and files that take long first.
 PYTEST := $(BIN)/pytest --dist loadfile --no-loadscope-reorder
 

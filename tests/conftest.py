@@ -8,21 +8,23 @@ import logging
 import os
 import re
 import signal
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import hypothesis
 import pytest
 
 from tests.support.broker_process import BrokerProcess
+from tests.support.memory_folders import memory_folder, remove_memory_folder
 from tests.support.scheduling import TogetherOrByFile, rank
-from tests.support.soak import IS_SOAK, report_header, set_check
+from tests.support.soak import report_header, set_tier
 from tests.support.spark_classes import spare_cpu
-from tests.support.tiers import ProcessGuard, mark
+from tests.support.tiers import FULL, ProcessGuard, mark
 
 _guard = pytest.StashKey[ProcessGuard]()
+_numbers = itertools.count(1)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -57,23 +59,44 @@ def pytest_configure(config: pytest.Config) -> None:
     spare_cpu()
     # All this comes before test modules are imported, which derive their own settings from these.
     is_check = config.option.markexpr == "check"
-    hypothesis.settings.register_profile("tests", deadline=None, derandomize=not IS_SOAK, max_examples=25 if is_check else 100)
-    hypothesis.settings.load_profile("tests")
+    set_tier(is_check=is_check)
     if is_check:
-        set_check()
         config.stash[_guard] = ProcessGuard()
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """Forbid processes while a test of `make check` runs."""
+    """Give tests that run in this process temporary folders in memory; in `make check`, forbid them to start a process."""
     guard = item.config.stash.get(_guard, None)
     if guard is not None:
         guard.current = item.nodeid
+    if _is_of_one_process(item):
+        tempfile.tempdir = str(memory_folder() or "") or None
     result = yield
+    tempfile.tempdir = None
     if guard is not None:
         guard.current = None
     return result
+
+
+def _is_of_one_process(item: pytest.Item) -> bool:
+    names = {marker.name for marker in item.iter_markers()}
+    return "check" in names or names.isdisjoint({"process", *FULL - {"slow"}})
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder for the test: pytest's, or one in memory. Those in memory stay until pytest ends: brokers may still write to them."""
+    name = re.sub(r"\W", "_", request.node.name)[:30]
+    if tempfile.tempdir is None:
+        return tmp_path_factory.mktemp(name)
+    folder = Path(tempfile.tempdir) / f"{name}{next(_numbers)}"
+    folder.mkdir()
+    return folder
+
+
+def pytest_unconfigure() -> None:
+    remove_memory_folder()
 
 
 _threads_before = pytest.StashKey[set[threading.Thread]]()
@@ -133,13 +156,10 @@ def bootstrap(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
         assert broker.stop() == 0, broker.output
 
 
-_numbers = itertools.count(1)
-
-
 @pytest.fixture
 def admin(bootstrap: str) -> Any:
     """confluent-kafka's AdminClient; must outlive the futures that it returns."""
-    from confluent_kafka.admin import AdminClient
+    from tests.support.confluent import AdminClient
 
     return AdminClient({"bootstrap.servers": bootstrap})
 

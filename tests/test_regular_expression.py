@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from minibroker.errors import InvalidRegularExpression
 from minibroker.regular_expression import MAX_STEPS, MAX_UNICODE_CLASSES, Regex
+from tests.support.soak import examples
 
 TEXTS = ["golden-1", "xgolden-2", "GOLDEN", "a.b", "gol\nden", "golden-1x"]
 
@@ -140,7 +141,7 @@ EXPRESSIONS = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(EXPRESSIONS, st.text("abc\n", max_size=5))
 def test_as_python(pattern: str, text: str) -> None:
     assert Regex(pattern).matches(text) == (re.fullmatch(pattern, text) is not None)

@@ -30,7 +30,7 @@ def new_group() -> str:
 @pytest.fixture
 def join(cluster: Cluster, cli: Commands) -> Iterator[Join]:
     """Members of a group: `join("readers", ["orders"], 2, partitions=3)` polls until all of these partitions are given to the two."""
-    from confluent_kafka import Consumer
+    from tests.support.confluent import Consumer
 
     consumers: list[Any] = []
 
@@ -62,7 +62,9 @@ def _settled(cli: Commands, group: str, members: list[Any], partitions: int) -> 
 
 def commit(cluster: Cluster, group: str, **offsets: int) -> None:
     """Commit from outside, as an assigned consumer does: `commit(cluster, "readers", **{"orders-0": 3})`."""
-    from confluent_kafka import Consumer, KafkaException, TopicPartition
+    from confluent_kafka import KafkaException, TopicPartition
+
+    from tests.support.confluent import Consumer
 
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group})
     names = [(name.rpartition("-"), offset) for name, offset in offsets.items()]

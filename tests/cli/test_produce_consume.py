@@ -164,7 +164,7 @@ def test_both_isolation_levels(cli: Commands, years: str) -> None:
 
 
 def test_transactions(cli: Commands, cluster: Cluster, fresh: Callable[..., str]) -> None:
-    from confluent_kafka import Producer
+    from tests.support.confluent import Producer
 
     topic = fresh()
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": topic})

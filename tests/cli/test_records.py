@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from minibroker.cli import input as source
@@ -17,6 +17,7 @@ from minibroker.client.consumer import Consumed
 from minibroker.client.times import epoch_ms
 from minibroker.records.batch import TimestampType
 from minibroker.records.record import Record
+from tests.support.soak import examples
 
 RECORD = Record(7, 1356998400000, b"key", b"\xffvalue", (("a", b"1"), ("b", None)))
 CONSUMED = Consumed(2, TimestampType.CREATE_TIME, RECORD)
@@ -54,7 +55,6 @@ def test_unknown_escapes_stay() -> None:
     assert unescape("\\q\\x4\\xzz\\n") == b"\\q\\x4\\xzz\n"
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.none() | st.binary())
 def test_bytes_survive_json(content: bytes | None) -> None:
     assert bytes_from_json(json.loads(json.dumps(bytes_to_json(content)))) == content
@@ -92,7 +92,7 @@ class Chunks(io.RawIOBase):
         return data
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.lists(st.binary(max_size=8)), st.sampled_from([b"\n", b"\0", b"--", b"\r\n"]), st.integers(1, 5))
 def test_messages_do_not_depend_on_how_they_arrive(parts: list[bytes], delimiter: bytes, size: int) -> None:
     data = delimiter.join(parts)

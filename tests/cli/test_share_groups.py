@@ -11,7 +11,7 @@ import pytest
 from minibroker.schemas import k76_share_group_heartbeat as k76
 from tests.cli.conftest import Cluster, Commands
 from tests.cli.test_groups import items, new_group
-from tests.golden.capture_admin import ask
+from tests.golden.captures.admin import ask
 from tests.golden.share_scenario import A, B, beat
 from tests.support import java
 

@@ -9,7 +9,7 @@ from typing import Any
 from minibroker.schemas import k88_streams_group_heartbeat as k88
 from tests.cli.conftest import Cluster, Commands
 from tests.cli.test_groups import items, new_group
-from tests.golden.capture_admin import ask
+from tests.golden.captures.admin import ask
 from tests.golden.streams_scenes import subtopology, topology
 
 TIMEOUT_S = 60.0

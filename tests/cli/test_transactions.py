@@ -28,11 +28,11 @@ _numbers = itertools.count(1)
 @pytest.fixture
 def begin(cluster: Cluster) -> Iterator[OpenTransaction]:
     """Begin a transaction with a record in each partition: `begin("orders", 0, 1)` is librdkafka's producer, `.name` its id."""
-    from confluent_kafka import Producer
+    from tests.support.confluent import Producer
 
     producers: list[Any] = []
 
-    class Writer(Producer):  # type: ignore[misc]  # confluent_kafka has no types
+    class Writer(Producer):
         name: str
 
         def write(self, topic: str, *partitions: int) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kafka.partitioner.default import murmur2 as theirs
 
 from minibroker.client.partitioner import Partitioner, murmur2
+from tests.support.soak import examples
 
 # org.apache.kafka.common.utils.UtilsTest of Kafka 4.3.1, signed there.
 JAVA = {
@@ -25,7 +26,7 @@ def test_hashes_as_java(key: bytes, hashed: int) -> None:
     assert murmur2(key) == hashed & 0xFFFFFFFF
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.binary(max_size=40))
 def test_hashes_as_another_client(key: bytes) -> None:
     assert murmur2(key) == theirs(key) & 0xFFFFFFFF

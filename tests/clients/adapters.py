@@ -108,7 +108,9 @@ class AioKafka:
 
 class ConfluentKafka:
     def write(self, bootstrap: str, topic: str, records: Sequence[Sent], *, compression: str = "none", partition: int = 0) -> list[int]:
-        from confluent_kafka import KafkaException, Message, Producer
+        from confluent_kafka import KafkaException, Message
+
+        from tests.support.confluent import Producer
 
         producer = Producer(
             {
@@ -139,7 +141,9 @@ class ConfluentKafka:
         return offsets
 
     def read(self, bootstrap: str, topic: str, *, start: int = 0, count: int, partition: int = 0) -> list[Read]:
-        from confluent_kafka import Consumer, KafkaException, TopicPartition
+        from confluent_kafka import KafkaException, TopicPartition
+
+        from tests.support.confluent import Consumer
 
         consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "not-used", "enable.auto.commit": False, "check.crcs": True})
         try:

@@ -275,7 +275,7 @@ class Writer:
     """Values that are never the same, to each partition of a topic."""
 
     def __init__(self, bootstrap: str) -> None:
-        from confluent_kafka import Producer
+        from tests.support.confluent import Producer
 
         self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
         self._written = 0

@@ -184,7 +184,9 @@ def test_a_senseless_change_of_configs_is_refused(admin: Any, topic: str) -> Non
 
 
 def test_records_are_deleted_up_to_an_offset(admin: Any, bootstrap: str, topic: str) -> None:
-    from confluent_kafka import Consumer, TopicPartition
+    from confluent_kafka import TopicPartition
+
+    from tests.support.confluent import Consumer
 
     CLIENTS["aiokafka"].write(bootstrap, topic, [Sent(None, b"%d" % i) for i in range(10)])
     assert result(admin.delete_records([TopicPartition(topic, 0, 4)])).low_watermark == 4

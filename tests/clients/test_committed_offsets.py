@@ -18,7 +18,7 @@ NOTE = "with a note"
 
 
 def confluent(bootstrap: str, group: str) -> Any:
-    from confluent_kafka import Consumer
+    from tests.support.confluent import Consumer
 
     return contextlib.closing(Consumer({"bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": False}))
 
@@ -101,7 +101,9 @@ def test_every_client_finds_what_one_committed(writer: str, bootstrap: str, topi
 
 
 def test_a_consumer_goes_on_where_the_last_one_ended(bootstrap: str, topic: str) -> None:
-    from confluent_kafka import Consumer, TopicPartition
+    from confluent_kafka import TopicPartition
+
+    from tests.support.confluent import Consumer
 
     CLIENTS["confluent-kafka"].write(bootstrap, topic, [Sent(None, b"%d" % number) for number in range(10)])
     read = []

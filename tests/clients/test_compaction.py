@@ -45,7 +45,7 @@ class Kept(NamedTuple):
 
 def produce(bootstrap: str, rng: random.Random) -> None:
     """Six megabytes: all codecs, tombstones, transactions that end either way, and producers whose last batch is of no use any more."""
-    from confluent_kafka import Producer
+    from tests.support.confluent import Producer
 
     now_ms = int(time.time() * 1000)  # Kafka forgets producers by the times of their records, and then what they left
     for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
@@ -70,7 +70,7 @@ def produce(bootstrap: str, rng: random.Random) -> None:
 
 def roll(bootstrap: str) -> None:
     """Fill a segment with keys that nobody else uses: only what lies below it is compacted."""
-    from confluent_kafka import Producer
+    from tests.support.confluent import Producer
 
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5})
     for number in range(1400):
@@ -79,7 +79,9 @@ def roll(bootstrap: str) -> None:
 
 
 def alter(bootstrap: str, **configs: str) -> None:
-    from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
+    from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
+
+    from tests.support.confluent import AdminClient
 
     admin = AdminClient({"bootstrap.servers": bootstrap})
     entries = [ConfigEntry(name.replace("_", "."), value, incremental_operation=AlterConfigOpType.SET) for name, value in configs.items()]
@@ -165,13 +167,15 @@ def files_of(folder: Path) -> list[Path]:
 
 @pytest.mark.timeout(600)
 def test_the_same_is_left_as_apache_kafka_leaves(tmp_path: Path) -> None:
-    from confluent_kafka.admin import AdminClient, NewTopic
+    from confluent_kafka.admin import NewTopic
+
+    from tests.support.confluent import AdminClient
 
     seed = random.randrange(2**32)
     print(f"seed {seed}")
     with KafkaProcess(tmp_path, settings=CLEANER) as kafka:
         theirs = kafka.data_dir / f"{TOPIC}-0"
-        admin = AdminClient({"bootstrap.servers": kafka.bootstrap, "log_level": 0})
+        admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
         admin.create_topics([NewTopic(TOPIC, 1, 1, config=PAUSED)])[TOPIC].result(timeout=60)
         produce(kafka.bootstrap, random.Random(seed))
         first_dirty_offset = 0

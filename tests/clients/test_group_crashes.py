@@ -157,7 +157,7 @@ def member_ids(bootstrap: str, groups: list[Group]) -> dict[str, set[str]]:
 
     Each time by a new client: librdkafka's takes half a minute to find a broker again.
     """
-    from confluent_kafka.admin import AdminClient
+    from tests.support.confluent import AdminClient
 
     admin = AdminClient({"bootstrap.servers": bootstrap})
     found = admin.describe_consumer_groups([group.topic for group in groups if group.kind.make != "kafkajs"])

@@ -37,7 +37,7 @@ def read_by_confluent(bootstrap: str, topic: str, group: str, count: int) -> lis
 
 @contextmanager
 def confluent(bootstrap: str, topic: str, group: str, **settings: Any) -> Iterator[Any]:
-    from confluent_kafka import Consumer
+    from tests.support.confluent import Consumer
 
     common = {"bootstrap.servers": bootstrap, "group.id": group, "auto.offset.reset": "earliest", "enable.auto.commit": False}
     consumer = Consumer(common | settings)

@@ -20,7 +20,7 @@ from minibroker.client.share_groups import share_offsets
 from minibroker.errors import KafkaError
 from tests.clients.share_reader import ACCEPT, REJECT, RELEASE, ShareReader
 from tests.golden import streams_scenes
-from tests.golden.capture_migrations import Sockets
+from tests.golden.captures.migrations import Sockets
 from tests.golden.migration_members import Classic, New, Scene
 from tests.support.broker_process import BrokerProcess
 from tests.support.kafka_process import KafkaProcess
@@ -182,8 +182,9 @@ def sockets_to(bootstrap: str) -> Sockets:
 
 def share_some(bootstrap: str) -> None:
     """Of six records, a share group has yet to deliver two, both for the second time."""
-    from confluent_kafka import Producer
-    from confluent_kafka.admin import AdminClient, NewTopic
+    from confluent_kafka.admin import NewTopic
+
+    from tests.support.confluent import AdminClient, Producer
 
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_topics([NewTopic(QUEUE, 1, 1)])[QUEUE].result(60)
@@ -230,8 +231,9 @@ def consumer_group(bootstrap: str, group: str) -> DescribedGroup:
 
 def fill(bootstrap: str) -> Any:
     """A group that was left, with offsets; and one with a static member, which is returned and outlives the broker."""
-    from confluent_kafka import Producer
-    from confluent_kafka.admin import AdminClient, NewTopic
+    from confluent_kafka.admin import NewTopic
+
+    from tests.support.confluent import AdminClient, Producer
 
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(60)
@@ -251,7 +253,7 @@ def fill(bootstrap: str) -> Any:
 
 def joined(bootstrap: str, group: str, **settings: Any) -> tuple[Any, int]:
     """A consumer that has every partition, and how many messages it has read by then."""
-    from confluent_kafka import Consumer
+    from tests.support.confluent import Consumer
 
     common = {"bootstrap.servers": bootstrap, "group.id": group, "auto.offset.reset": "earliest", "enable.auto.commit": False}
     consumer = Consumer(common | settings)
@@ -265,7 +267,8 @@ def joined(bootstrap: str, group: str, **settings: Any) -> tuple[Any, int]:
 def seen(bootstrap: str) -> dict[str, tuple[str, list[tuple[str, int]], dict[int, int]]]:
     """State, instances with how many partitions each has, and committed offsets, of each group; asked until the broker knows."""
     from confluent_kafka import KafkaException
-    from confluent_kafka.admin import AdminClient
+
+    from tests.support.confluent import AdminClient
 
     admin = AdminClient({"bootstrap.servers": bootstrap})
     deadline = time.monotonic() + TIMEOUT_S

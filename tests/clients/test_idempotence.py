@@ -70,9 +70,9 @@ def by_aiokafka(bootstrap: str) -> None:
 
 
 def by_confluent_kafka(bootstrap: str) -> None:
-    from confluent_kafka import Producer
+    from tests.support.confluent import Producer
 
-    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "log_level": 0})
+    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
     for value in VALUES:
         producer.produce(TOPIC, value, partition=0)
         assert producer.flush(60) == 0

@@ -57,7 +57,9 @@ def wait_for(condition: Callable[[], bool], what: str) -> None:
 
 
 def watermarks(bootstrap: str, topic: str) -> tuple[int, int]:
-    from confluent_kafka import Consumer, TopicPartition
+    from confluent_kafka import TopicPartition
+
+    from tests.support.confluent import Consumer
 
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "none"})
     try:
@@ -69,7 +71,9 @@ def watermarks(bootstrap: str, topic: str) -> tuple[int, int]:
 
 def read_all(bootstrap: str, topic: str) -> dict[int, Sent]:
     """Offset to record of partition 0, by librdkafka (read_committed), to the end; compaction and transactions leave gaps."""
-    from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
+    from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, TopicPartition
+
+    from tests.support.confluent import Consumer
 
     settings = {"bootstrap.servers": bootstrap, "group.id": "none", "enable.partition.eof": True, "check.crcs": True}
     consumer = Consumer({**settings, "enable.auto.commit": False})
@@ -92,7 +96,9 @@ def read_all(bootstrap: str, topic: str) -> dict[int, Sent]:
 def described(bootstrap: str, topics: list[str]) -> dict[str, Any]:
     """Id, leaders and own configs of topics."""
     from confluent_kafka import TopicCollection
-    from confluent_kafka.admin import AdminClient, ConfigResource
+    from confluent_kafka.admin import ConfigResource
+
+    from tests.support.confluent import AdminClient
 
     admin = AdminClient({"bootstrap.servers": bootstrap})
     found: dict[str, Any] = {}
@@ -159,7 +165,9 @@ class Story:
         self.timed_from = 0
 
     def create(self, bootstrap: str) -> None:
-        from confluent_kafka.admin import AdminClient, NewTopic
+        from confluent_kafka.admin import NewTopic
+
+        from tests.support.confluent import AdminClient
 
         admin = AdminClient({"bootstrap.servers": bootstrap})
         topics = [NewTopic(name, count, 1, config=configs) for name, (count, configs) in TOPICS.items()]
@@ -294,7 +302,6 @@ class Estate:
             AclBinding,
             AclOperation,
             AclPermissionType,
-            AdminClient,
             NewTopic,
             ResourcePatternType,
             ResourceType,
@@ -302,6 +309,8 @@ class Estate:
             ScramMechanism,
             UserScramCredentialUpsertion,
         )
+
+        from tests.support.confluent import AdminClient
 
         admin = AdminClient({"bootstrap.servers": bootstrap})
         topics = [NewTopic("plain", 4, 1, config={"retention.ms": "-1"}), NewTopic("transactions", 1, 1), NewTopic("deleted", 2, 1)]
@@ -321,7 +330,9 @@ class Estate:
     def check(self, bootstrap: str) -> None:
         """All of it, as Kafka tells it."""
         from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
-        from confluent_kafka.admin import AclBindingFilter, AclOperation, AclPermissionType, AdminClient, ResourcePatternType, ResourceType
+        from confluent_kafka.admin import AclBindingFilter, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
+
+        from tests.support.confluent import AdminClient
 
         admin = AdminClient({"bootstrap.servers": bootstrap})
         (credential,) = admin.describe_user_scram_credentials(["alice"]).values()
@@ -337,7 +348,9 @@ class Estate:
 
     @staticmethod
     def _commit(bootstrap: str) -> None:
-        from confluent_kafka import Consumer, TopicPartition
+        from confluent_kafka import TopicPartition
+
+        from tests.support.confluent import Consumer
 
         consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "readers"})
         consumer.commit(offsets=[TopicPartition("plain", 0, 17)], asynchronous=False)
@@ -345,7 +358,7 @@ class Estate:
 
     @staticmethod
     def _transactions(bootstrap: str) -> None:
-        from confluent_kafka import Producer
+        from tests.support.confluent import Producer
 
         producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": "t"})
         producer.init_transactions(30)
@@ -413,7 +426,9 @@ def test_a_directory_that_kafka_began(tmp_path: Path) -> None:
 
 def create_and_delete(bootstrap: str) -> None:
     """Enough for a snapshot or two."""
-    from confluent_kafka.admin import AdminClient, NewTopic
+    from confluent_kafka.admin import NewTopic
+
+    from tests.support.confluent import AdminClient
 
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.delete_topics(["deleted"])["deleted"].result(timeout=60)

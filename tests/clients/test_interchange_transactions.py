@@ -77,7 +77,9 @@ class Row(NamedTuple):
 
 def read_rows(bootstrap: str, topic: str, isolation: str) -> list[Row]:
     """All partitions, by librdkafka, to the end that its isolation level sees."""
-    from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
+    from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, TopicPartition
+
+    from tests.support.confluent import Consumer
 
     settings = {"bootstrap.servers": bootstrap, "group.id": "none", "enable.partition.eof": True, "check.crcs": True}
     consumer = Consumer({**settings, "enable.auto.commit": False, "isolation.level": isolation})
@@ -102,7 +104,9 @@ def read_rows(bootstrap: str, topic: str, isolation: str) -> list[Row]:
 def latest(bootstrap: str, topic: str, *, committed: bool) -> dict[int, int]:
     """By partition: the last stable offset, or the high watermark."""
     from confluent_kafka import IsolationLevel, TopicPartition
-    from confluent_kafka.admin import AdminClient, OffsetSpec
+    from confluent_kafka.admin import OffsetSpec
+
+    from tests.support.confluent import AdminClient
 
     level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
     wanted = {TopicPartition(topic, partition): OffsetSpec.latest() for partition in range(PARTITIONS)}
@@ -124,7 +128,8 @@ def ends_of(bootstrap: str, topic: str) -> tuple[dict[int, int], dict[int, int]]
 def committed_offsets(bootstrap: str, group: str) -> dict[int, int]:
     """A group's offsets by partition of the topic."""
     from confluent_kafka import ConsumerGroupTopicPartitions
-    from confluent_kafka.admin import AdminClient
+
+    from tests.support.confluent import AdminClient
 
     admin = AdminClient({"bootstrap.servers": bootstrap})
     (asked,) = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
@@ -132,7 +137,9 @@ def committed_offsets(bootstrap: str, group: str) -> dict[int, int]:
 
 
 def commit_offset(bootstrap: str, group: str, partition: int, offset: int) -> None:
-    from confluent_kafka import Consumer, TopicPartition
+    from confluent_kafka import TopicPartition
+
+    from tests.support.confluent import Consumer
 
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
     try:
@@ -142,7 +149,9 @@ def commit_offset(bootstrap: str, group: str, partition: int, offset: int) -> No
 
 
 def create(bootstrap: str, *topics: str) -> None:
-    from confluent_kafka.admin import AdminClient, NewTopic
+    from confluent_kafka.admin import NewTopic
+
+    from tests.support.confluent import AdminClient
 
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for made in admin.create_topics([NewTopic(topic, PARTITIONS, 1, config={"retention.ms": "-1"}) for topic in topics]).values():

@@ -57,8 +57,10 @@ def test_kafka_python(filled: str, python_admin: object, isolation: str, selecto
 
 
 def test_confluent_kafka(bootstrap: str, admin: Any, filled: str) -> None:
-    from confluent_kafka import Consumer, TopicPartition
+    from confluent_kafka import TopicPartition
     from confluent_kafka.admin import OffsetSpec
+
+    from tests.support.confluent import Consumer
 
     def listed(spec: object) -> tuple[int, int]:
         asked = TopicPartition(filled, 0)

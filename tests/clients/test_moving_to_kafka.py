@@ -22,7 +22,9 @@ THIRD = [Sent(None, b"ours again")]
 def described(bootstrap: str) -> tuple[str, Any]:
     """Topic id and configs of the topic."""
     from confluent_kafka import TopicCollection
-    from confluent_kafka.admin import AdminClient, ConfigResource
+    from confluent_kafka.admin import ConfigResource
+
+    from tests.support.confluent import AdminClient
 
     admin = AdminClient({"bootstrap.servers": bootstrap})
     (topic,) = admin.describe_topics(TopicCollection(["orders"])).values()
@@ -32,7 +34,9 @@ def described(bootstrap: str) -> tuple[str, Any]:
 
 
 def create(bootstrap: str) -> None:
-    from confluent_kafka.admin import AdminClient, NewTopic
+    from confluent_kafka.admin import NewTopic
+
+    from tests.support.confluent import AdminClient
 
     admin = AdminClient({"bootstrap.servers": bootstrap})
     topics = [NewTopic("orders", 2, 1, config={"retention.ms": "-1", "segment.bytes": "1048576"}), NewTopic("gone", 1, 1)]

@@ -47,7 +47,9 @@ def clients(bootstrap: str) -> Iterator[dict[str, OldJavaClient]]:
 
 
 def new_topic(bootstrap: str) -> str:
-    from confluent_kafka.admin import AdminClient, NewTopic
+    from confluent_kafka.admin import NewTopic
+
+    from tests.support.confluent import AdminClient
 
     admin = AdminClient({"bootstrap.servers": bootstrap})
     name = f"old-java-{os.getpid()}"

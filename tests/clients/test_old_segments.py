@@ -49,7 +49,9 @@ def without_missing_times(found: list[Read]) -> list[Read]:
 
 def offsets_at(bootstrap: str) -> list[int]:
     """The first offset at or after each of TIMES."""
-    from confluent_kafka import Consumer, TopicPartition
+    from confluent_kafka import TopicPartition
+
+    from tests.support.confluent import Consumer
 
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "not-used"})
     try:
@@ -68,7 +70,9 @@ def put(data_dir: Path, data: bytes) -> None:
 
 @pytest.mark.parametrize("is_clean", [True, False])
 def test_todays_clients_read_them(tmp_path: Path, is_clean: bool) -> None:
-    from confluent_kafka.admin import AdminClient, NewTopic
+    from confluent_kafka.admin import NewTopic
+
+    from tests.support.confluent import AdminClient
 
     data, records = old_log()
     expected = [Read(record.offset, Sent(record.key, record.value, (), record.timestamp)) for record in records]

@@ -26,7 +26,9 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 @pytest.fixture
 def purged(broker: BrokerProcess, request: pytest.FixtureRequest) -> str:
     """A topic that had ten records, was purged by retention.ms=1 and keeps everything again."""
-    from confluent_kafka.admin import AdminClient, NewTopic
+    from confluent_kafka.admin import NewTopic
+
+    from tests.support.confluent import AdminClient
 
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     topic = "".join(letter if letter.isalnum() else "-" for letter in request.node.name)
@@ -47,7 +49,9 @@ def alter(admin: Any, topic: str, retention_ms: str) -> None:
 
 
 def watermarks(bootstrap: str, topic: str) -> tuple[int, int]:
-    from confluent_kafka import Consumer, TopicPartition
+    from confluent_kafka import TopicPartition
+
+    from tests.support.confluent import Consumer
 
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "nobody"})
     try:
@@ -72,7 +76,9 @@ def test_a_purged_topic_goes_on_where_it_was(client: str, broker: BrokerProcess,
 
 
 def test_a_reader_of_purged_records_starts_at_the_earliest(broker: BrokerProcess, purged: str) -> None:
-    from confluent_kafka import Consumer, TopicPartition
+    from confluent_kafka import TopicPartition
+
+    from tests.support.confluent import Consumer
 
     CLIENTS["confluent-kafka"].write(broker.bootstrap, purged, [Sent(b"k", b"new")])
     config = {"group.id": "nobody", "auto.offset.reset": "earliest", "enable.auto.commit": False}

@@ -15,7 +15,9 @@ SENT = [Sent(None, b"%d" % number) for number in range(20)]
 
 
 def commit(bootstrap: str, group: str) -> None:
-    from confluent_kafka import Consumer, TopicPartition
+    from confluent_kafka import TopicPartition
+
+    from tests.support.confluent import Consumer
 
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
     try:
@@ -26,7 +28,9 @@ def commit(bootstrap: str, group: str) -> None:
 
 def committed(bootstrap: str, group: str) -> int | None:
     """What the group's coordinator says; None until Kafka has elected it and it has loaded its partition."""
-    from confluent_kafka import Consumer, KafkaException, TopicPartition
+    from confluent_kafka import KafkaException, TopicPartition
+
+    from tests.support.confluent import Consumer
 
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
     try:
@@ -40,7 +44,7 @@ def committed(bootstrap: str, group: str) -> int | None:
 
 @pytest.mark.timeout(600)
 def test_kafka_logs_no_error_on_committed_offsets_and_transactions(tmp_path: Path) -> None:
-    from confluent_kafka import Producer
+    from tests.support.confluent import Producer
 
     groups = [f"group-{number}" for number in range(10)]
     with BrokerProcess(tmp_path) as broker:

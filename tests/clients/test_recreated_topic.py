@@ -26,7 +26,9 @@ def make_again(admin: Any, bootstrap: str, topic: str) -> None:
 
 @pytest.mark.timeout(600)
 def test_confluent_kafka(admin: Any, bootstrap: str, topic: str) -> None:
-    from confluent_kafka import Consumer, TopicPartition
+    from confluent_kafka import TopicPartition
+
+    from tests.support.confluent import Consumer
 
     CLIENTS["aiokafka"].write(bootstrap, topic, OLD)
     settings = {"auto.offset.reset": "earliest", "enable.auto.commit": False, "topic.metadata.refresh.interval.ms": 500}

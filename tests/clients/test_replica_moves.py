@@ -10,8 +10,8 @@ from minibroker.schemas import k34_alter_replica_log_dirs as k34
 from minibroker.schemas import k35_describe_log_dirs as k35
 from minibroker.schemas import k44_incremental_alter_configs as k44
 from tests.golden.admin_scenarios import create
-from tests.golden.capture_admin import ask
-from tests.golden.capture_log_dirs import REASSIGN_PARTITIONS_COMMAND, reassignment
+from tests.golden.captures.admin import ask
+from tests.golden.captures.log_dirs import REASSIGN_PARTITIONS_COMMAND, reassignment
 from tests.support import java
 from tests.support.becoming import becomes
 from tests.support.broker_process import BrokerProcess

@@ -47,7 +47,7 @@ class Roll:
     """One group whose members are replaced."""
 
     def __init__(self, programs: Programs, bootstrap: str, topic: str) -> None:
-        from confluent_kafka.admin import AdminClient
+        from tests.support.confluent import AdminClient
 
         self.topic = topic
         self._programs = programs

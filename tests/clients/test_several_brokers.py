@@ -118,7 +118,7 @@ def aiokafka_reads(bootstrap: str, progress: Progress) -> None:
 
 
 def confluent_writes(bootstrap: str, progress: Progress) -> None:
-    from confluent_kafka import Producer
+    from tests.support.confluent import Producer
 
     failures: list[object] = []
 
@@ -126,7 +126,7 @@ def confluent_writes(bootstrap: str, progress: Progress) -> None:
         if error is not None:
             failures.append(error)
 
-    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "retry.backoff.ms": 20, "log_level": 0})
+    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "retry.backoff.ms": 20})
     for number in range(COUNT):
         producer.produce(progress.topic, value(number), value(number), on_delivery=delivered)
         if number % 10 == 9:
@@ -137,9 +137,9 @@ def confluent_writes(bootstrap: str, progress: Progress) -> None:
 
 
 def confluent_reads(bootstrap: str, progress: Progress) -> None:
-    from confluent_kafka import Consumer
+    from tests.support.confluent import Consumer
 
-    settings = {"bootstrap.servers": bootstrap, "group.id": progress.topic, "auto.offset.reset": "earliest", "log_level": 0}
+    settings = {"bootstrap.servers": bootstrap, "group.id": progress.topic, "auto.offset.reset": "earliest"}
     consumer = Consumer(settings)
     consumer.subscribe([progress.topic])
     deadline = time.monotonic() + TIMEOUT_S
@@ -276,7 +276,9 @@ def test_nothing_is_lost_and_nothing_is_there_twice(broker: BrokerProcess) -> No
 
 
 def test_kafkas_own_tools_see_a_cluster(broker: BrokerProcess, tmp_path: Path) -> None:
-    from confluent_kafka.admin import AdminClient, NewTopic
+    from confluent_kafka.admin import NewTopic
+
+    from tests.support.confluent import AdminClient
 
     bootstrap = broker.bootstrap_servers
     admin = AdminClient({"bootstrap.servers": bootstrap})
@@ -307,7 +309,9 @@ def test_kafkas_own_tools_see_a_cluster(broker: BrokerProcess, tmp_path: Path) -
 
 
 def test_a_consumer_reads_from_the_replica_in_its_rack(broker: BrokerProcess) -> None:
-    from confluent_kafka import Consumer, TopicPartition
+    from confluent_kafka import TopicPartition
+
+    from tests.support.confluent import Consumer
 
     topic = broker.create_topic("racks")
     broker.produce(topic, *(f"v{number}" for number in range(10)))

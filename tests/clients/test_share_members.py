@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Callable, Iterator
 
 import pytest
-from confluent_kafka import Producer
 
 from minibroker.client.client import Client
 from minibroker.client.configs import Change, alter_configs
@@ -14,6 +13,7 @@ from minibroker.client.described_groups import DescribedGroup, describe_groups
 from tests.clients.share_members import EXPLICIT, Shared, ShareMembers
 from tests.conftest import NO_RETENTION
 from tests.support.broker_process import BrokerProcess
+from tests.support.confluent import Producer
 
 SET = 0  #: AlterConfigOp
 #: A broker with these alone is started here; a Kafka that is given must have them, too.

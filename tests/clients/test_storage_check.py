@@ -14,8 +14,7 @@ from struct import Struct
 from typing import NamedTuple
 
 import pytest
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import NewTopic
 
 from minibroker.cluster.directories.storage_checking import StorageCheck
 from minibroker.log.findings import ERROR, Finding
@@ -23,6 +22,7 @@ from minibroker.log.segment_checking import check_segment
 from minibroker.records.any_format import split_batches
 from minibroker.records.batch import RecordBatch
 from minibroker.storage.files import RealFiles
+from tests.support.confluent import AdminClient, Producer
 from tests.support.kafka_process import KafkaProcess
 
 SMALL = {"segment.bytes": "1048576"}

@@ -65,14 +65,14 @@ APPLICATION = {
 #: What the broker says in a streams group.
 BY_PROTOCOL = {"classic": {"session.timeout.ms": "4000", "heartbeat.interval.ms": "500"}, "streams": {"group.protocol": "streams"}}
 #: librdkafka's: back soon after a restart.
-QUICK: dict[str, Any] = {"reconnect.backoff.max.ms": 200, "log_level": 0}
+QUICK: dict[str, Any] = {"reconnect.backoff.max.ms": 200}
 
 
 class Feeder:
     """Writes random lines on a thread until it is told to finish; `words` counts what it wrote."""
 
     def __init__(self, bootstrap: str, chance: random.Random) -> None:
-        from confluent_kafka import Producer
+        from tests.support.confluent import Producer
 
         self.words: Counter[str] = Counter()
         self.failures: list[str] = []
@@ -108,7 +108,9 @@ class Reader:
     """Reads a topic from its start under read_committed; `found` has the values of each key in their order."""
 
     def __init__(self, bootstrap: str, topic: str, number: Callable[[bytes], int]) -> None:
-        from confluent_kafka import Consumer, TopicPartition
+        from confluent_kafka import TopicPartition
+
+        from tests.support.confluent import Consumer
 
         self.found: dict[str, list[int]] = defaultdict(list)
         self._number = number
@@ -250,8 +252,10 @@ def int_of_java(value: bytes) -> int:
 
 
 def create_topics(bootstrap: str) -> None:
-    from confluent_kafka.admin import AdminClient, NewTopic
+    from confluent_kafka.admin import NewTopic
 
-    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    from tests.support.confluent import AdminClient
+
+    admin = AdminClient({"bootstrap.servers": bootstrap})
     for made in admin.create_topics([NewTopic(topic, PARTITIONS, 1) for topic in (LINES, COUNTS)]).values():
         made.result(60)

@@ -30,7 +30,9 @@ def values(rows: list[Row]) -> list[bytes]:
 @pytest.fixture(scope="module")
 def stories(bootstrap: str, clients: Clients) -> dict[str, str]:
     """A topic with the story of each client that there is."""
-    from confluent_kafka.admin import AdminClient, NewTopic
+    from confluent_kafka.admin import NewTopic
+
+    from tests.support.confluent import AdminClient
 
     admin = AdminClient({"bootstrap.servers": bootstrap})
     told: dict[str, str] = {}

@@ -61,7 +61,9 @@ def test_a_transaction_that_nobody_ends_is_aborted(name: str, clients: Clients, 
 @pytest.mark.parametrize("ends_with", ["commit", "abort"])
 def test_a_fetch_that_waits_hears_of_the_end(ends_with: str, clients: Clients, topic: str) -> None:
     """The records have been there for long when the last stable offset passes them: no append of data wakes the reader."""
-    from confluent_kafka import Consumer, TopicPartition
+    from confluent_kafka import TopicPartition
+
+    from tests.support.confluent import Consumer
 
     place = Place(topic, 0)
     producer = IN_PROCESS["aiokafka"].open(clients.bootstrap, unique("awaited"))

@@ -83,7 +83,7 @@ def fencing(*kinds: type[BaseException]) -> Iterator[None]:
 class ConfluentKafka:
     class Producer:
         def __init__(self, bootstrap: str, transactional_id: str, timeout_ms: int) -> None:
-            from confluent_kafka import Producer
+            from tests.support.confluent import Producer
 
             self._producer = Producer(
                 {
@@ -95,7 +95,6 @@ class ConfluentKafka:
                     "reconnect.backoff.ms": 5,
                     "reconnect.backoff.max.ms": 100,
                     "retry.backoff.ms": 20,
-                    "log_level": 0,
                 }
             )
             with self._fencing():
@@ -127,9 +126,11 @@ class ConfluentKafka:
                 assert self._producer.flush(TIMEOUT_S) == 0, "records without an answer"
 
         def send_offset(self, group: str, place: Place, offset: int) -> None:
-            from confluent_kafka import Consumer, TopicPartition
+            from confluent_kafka import TopicPartition
 
-            consumer = Consumer({"bootstrap.servers": "127.0.0.1:1", "group.id": group, "log_level": 0})  # for the group's name only
+            from tests.support.confluent import Consumer
+
+            consumer = Consumer({"bootstrap.servers": "127.0.0.1:1", "group.id": group})  # for the group's name only
             with self._fencing():
                 to_commit = [TopicPartition(place.topic, place.partition, offset)]
                 self._producer.send_offsets_to_transaction(to_commit, consumer.consumer_group_metadata(), TIMEOUT_S)
@@ -151,7 +152,7 @@ class ConfluentKafka:
 
     @staticmethod
     def _consumer(bootstrap: str, group: str, isolation: str) -> Any:
-        from confluent_kafka import Consumer
+        from tests.support.confluent import Consumer
 
         return Consumer(
             {
@@ -162,7 +163,6 @@ class ConfluentKafka:
                 "enable.partition.eof": True,
                 "fetch.wait.max.ms": 100,
                 "check.crcs": True,
-                "log_level": 0,
             }
         )
 

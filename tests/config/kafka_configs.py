@@ -1,4 +1,4 @@
-"""Apache Kafka's own listing of configs (tests/golden/capture_configs.py, tests/golden/capture_broker_configs.py)."""
+"""Apache Kafka's own listing of configs (tests/golden/captures/configs.py, tests/golden/captures/broker_configs.py)."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from minibroker.config.reference import BROKER, GROUP, KINDS, TOPIC, Entry, entr
 from minibroker.config.topic_properties import SYNONYMS, TOPIC_PROPERTIES
 from tests.config.reference_page import is_read
 
-#: python -m tests.golden.capture_config_docs
+#: python -m tests.golden capture config_docs
 DOCS = json.loads((Path(__file__).parents[1] / "golden" / "config_docs_kafka_4.3.1.json").read_text())
 
 #: stricter or laxer here than in Apache Kafka: (ours, Kafka's)

@@ -23,8 +23,9 @@ TIMEOUT_S = 60.0
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_group_goes_on(protocol: str, tmp_path: Path) -> None:
-    from confluent_kafka import Producer
-    from confluent_kafka.admin import AdminClient, NewTopic
+    from confluent_kafka.admin import NewTopic
+
+    from tests.support.confluent import AdminClient, Producer
 
     moments = random.Random(seed())
     with BrokerProcess(tmp_path) as broker:
@@ -60,7 +61,7 @@ def test_a_group_goes_on(protocol: str, tmp_path: Path) -> None:
 
 
 def consumer_of(server: dict[str, str], protocol: str) -> Any:
-    from confluent_kafka import Consumer
+    from tests.support.confluent import Consumer
 
     consumer = Consumer(
         server | {"group.id": "readers", "auto.offset.reset": "earliest", "enable.auto.commit": False, "group.protocol": protocol}

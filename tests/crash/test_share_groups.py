@@ -62,8 +62,9 @@ def work_on(reader: ShareReader, done: set[int], unanswered: set[int], moments: 
 
 
 def fill(bootstrap: str) -> None:
-    from confluent_kafka import Producer
-    from confluent_kafka.admin import AdminClient, NewTopic
+    from confluent_kafka.admin import NewTopic
+
+    from tests.support.confluent import AdminClient, Producer
 
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(60)

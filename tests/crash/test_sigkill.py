@@ -30,7 +30,7 @@ class Writer:
     """A librdkafka idempotent producer on a thread; keeps what was acknowledged: (partition, offset) -> value."""
 
     def __init__(self, bootstrap: str, name: str, codec: str) -> None:
-        from confluent_kafka import Producer
+        from tests.support.confluent import Producer
 
         self.acknowledged: dict[tuple[int, int], bytes] = {}
         self.refused: list[str] = []
@@ -50,7 +50,6 @@ class Writer:
                 "retry.backoff.max.ms": 50,
                 "message.timeout.ms": 120_000,
                 "queue.buffering.max.messages": 2_000,
-                "log_level": 0,
             }
         )
         self._thread = threading.Thread(target=self._write)
@@ -136,7 +135,9 @@ def test_acknowledged_records_survive_in_their_place(tmp_path: Path) -> None:
 
 def read_everything(bootstrap: str, partition: int) -> list[bytes]:
     """Values from offset 0 to the end; fails on a gap."""
-    from confluent_kafka import Consumer, TopicPartition
+    from confluent_kafka import TopicPartition
+
+    from tests.support.confluent import Consumer
 
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "not-used"})
     start, end = consumer.get_watermark_offsets(TopicPartition(TOPIC, partition), timeout=60)

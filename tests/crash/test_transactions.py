@@ -150,9 +150,11 @@ def test_transactions_happen_whole_or_not_at_all(tmp_path: Path) -> None:
 
 
 def create_topic(bootstrap: str) -> None:
-    from confluent_kafka.admin import AdminClient, NewTopic
+    from confluent_kafka.admin import NewTopic
 
-    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    from tests.support.confluent import AdminClient
+
+    admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_topics([NewTopic(TOPIC, len(PLACES), 1)])[TOPIC].result(timeout=60)
 
 

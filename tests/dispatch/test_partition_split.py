@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from minibroker.dispatch.error_answer import error_answer
@@ -45,6 +45,7 @@ from minibroker.wire.api import api_of
 from minibroker.wire.codec import decode, encode
 from minibroker.wire.schema import NIL_UUID
 from tests.golden import all_golden
+from tests.support.soak import examples
 
 IDS = [UUID(int=1), UUID(int=2)]
 CHOSEN = [NotLeaderOrFollower("elsewhere"), CorruptMessage(), UnknownTopicOrPartition()]
@@ -233,7 +234,7 @@ def errors_in(answer: Any, above: tuple[str, UUID] = ("", NIL_UUID)) -> dict[Pla
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(data=st.data())
 def test_what_is_refused_and_what_is_left_are_the_request(name: str, data: st.DataObject) -> None:
     request, version = REQUESTS[name]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from minibroker.dispatch.rates import LONGEST_MS, METERS_MAX, Meters, Rate, TokenBucket, Window
-from tests.golden.capture_rates import FILE, START_MS
+from tests.golden.captures.rates import FILE, START_MS
 
 CLIENTS: list[list[Any]] = json.loads(FILE.read_text())["clients"]
 

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from minibroker.errors import FencedLeaderEpoch, NotLeaderOrFollower
 from minibroker.schemas import k01_fetch
-from tests.golden.capture_waiting import ANSWERS, AT_ONCE_MS, WAIT_MS, Fetching, converse, fetch_of
+from tests.golden.captures.waiting import ANSWERS, AT_ONCE_MS, WAIT_MS, Fetching, converse, fetch_of
 from tests.support.broker_in_memory import Pending, records
 from tests.support.nodes_in_memory import NodesInMemory
 

@@ -19,7 +19,7 @@ import org.apache.kafka.common.utils.Time;
 import org.apache.kafka.storage.internals.log.LogConfig;
 import org.apache.kafka.storage.internals.log.LogSegment;
 
-/** Message formats v0 and v1 as Apache Kafka's own classes write, convert and index them; see capture_legacy.py. One JSON a line. */
+/** Message formats v0 and v1 as Apache Kafka's own classes write, convert and index them; see captures/legacy.py. One JSON a line. */
 public class CaptureLegacy {
     static final long START_MS = 1_700_000_000_000L;
     static final String[] KEYS = {"key", null, "", "schlüssel"};

@@ -19,7 +19,7 @@ import org.apache.kafka.common.errors.FencedInstanceIdException;
 import org.apache.kafka.common.serialization.StringDeserializer;
 
 /**
- * Members of groups, for tests/golden/capture_groups.py: BOOTSTRAP SCENE TOPIC.
+ * Members of groups, for tests/golden/captures/groups.py: BOOTSTRAP SCENE TOPIC.
  *
  * The topic has two partitions with records; its name and the scene make the group's. Each scene is one JVM with all members, polled in turn.
  */

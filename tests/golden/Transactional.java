@@ -13,7 +13,7 @@ import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
 /**
- * A transactional producer and a read_committed consumer, for tests/golden/capture_transactions.py: BOOTSTRAP SCENE TOPIC.
+ * A transactional producer and a read_committed consumer, for tests/golden/captures/transactions.py: BOOTSTRAP SCENE TOPIC.
  *
  * The topic has two partitions; its name is the transactional id and the group too.
  */

@@ -1,12 +1,13 @@
 """Golden frames: bytes that real clients sent and that Apache Kafka answered, with their provenance.
 
 `frames/kNN_name.jsonl` holds the frames of one API, one JSON object a line: name, client, command, broker, and the frame
-in hexadecimal with its size prefix. A name reads `k21_delete_records_v2_request_java_4.3.1`; of two frames of one client at
-one version the shorter has `_small` behind it. `python -m tests.golden.capture` takes them anew. Those of versions that Kafka 4 dropped
-lie in `frames/kNN_name.kafka_3.9.1.jsonl`, numbered in their order, and `python -m tests.golden.capture_old` takes them. Those of
-transactions and committed offsets, `..._transactional`, `..._fenced` and the like, come from `python -m tests.golden.capture_transactions`;
-of APIs that have others too they lie in `frames/kNN_name.transactions.jsonl`. Those of groups with members and of administration beside
-topics and configs come from `python -m tests.golden.capture_groups`.
+in hexadecimal with its size prefix. A name reads `k21_delete_records_v2_request_java_4.3.1`. Of two frames of one client at
+one version the shorter one ends in `_small`. `python -m tests.golden capture` lists the commands that take frames:
+
+    file                                 capture        its frames
+    frames/kNN_name.jsonl                clients, groups, streams, acls ...
+    frames/kNN_name.kafka_3.9.1.jsonl    old            versions that Kafka 4 dropped, numbered in their order
+    frames/kNN_name.transactions.jsonl   transactions   transactions and committed offsets, of APIs that other captures take as well
 """
 
 from __future__ import annotations

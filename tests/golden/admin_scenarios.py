@@ -1,4 +1,4 @@
-"""Administration requests, asked of Apache Kafka by `capture_admin` and of us by tests/handlers: the answers must be equal.
+"""Administration requests, asked of Apache Kafka by `captures/admin.py` and of us by tests/handlers: the answers must be equal.
 
 One scenario for each API, in order; each begins on a broker with the topics `one` (1 partition, retention.ms=5000) and `two` (2 partitions).
 """

@@ -1,6 +1,6 @@
 """Online migration (KIP-848): classic members and new ones in one group, in scenes that any broker can play.
 
-What Apache Kafka 4.3.1 said is in migrations_kafka_4.3.1.json (capture_migrations.py).
+What Apache Kafka 4.3.1 said is in migrations_kafka_4.3.1.json (captures/migrations.py).
 """
 
 from __future__ import annotations

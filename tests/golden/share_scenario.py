@@ -1,4 +1,4 @@
-"""Requests about share groups, asked of Apache Kafka by `capture_share_groups` and of us by tests/handlers: the answers must be equal.
+"""Requests about share groups, asked of Apache Kafka by `captures/share_groups.py` and of us by tests/handlers: the answers must be equal.
 
 Where a member needs several heartbeats to get its partitions (there, states of partitions are made behind the request) it is asked until it
 has some; which partitions those are, ids, epochs of groups and members are masked, and lists are sorted.

@@ -1,7 +1,7 @@
 """Share partitions told in requests: who gets which records, what is said of them, what the coordinator keeps. Any broker can play it.
 
 Each scene has a share group and topics of its own. It writes down what it asked and what it was told, topics by their names. What Apache
-Kafka 4.3.1 said is in share_scenes_kafka_4.3.1.json (capture_share_scenes.py).
+Kafka 4.3.1 said is in share_scenes_kafka_4.3.1.json (captures/share_scenes.py).
 """
 
 from __future__ import annotations

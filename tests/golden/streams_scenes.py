@@ -1,7 +1,7 @@
 """Streams groups (KIP-1071) told in requests, in scenes that any broker can play.
 
 A scene writes down what it asked and what it was told. What Apache Kafka 4.3.1 was told is in streams_scenes_kafka_4.3.1.json
-(capture_streams_scenes.py). Members and instances have ids of one letter, so that Kafka's hash tables take them in their order.
+(captures/streams_scenes.py). Members and instances have ids of one letter, so that Kafka's hash tables take them in their order.
 """
 
 from __future__ import annotations

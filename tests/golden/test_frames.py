@@ -1,7 +1,6 @@
-"""Golden frames through both codecs: read whole, written back to the byte, with bytes behind, and cut at each length (of long ones at
-every fourth, unless MINIBROKER_SOAK=1).
+"""Golden frames through both codecs: decoded whole, encoded back to the byte, with bytes after the end, and cut at many lengths.
 
-A frame that fails here names the client that sent it.
+A failure names the frame, and so the client that sent it. Only a soak cuts frames at each length (`lengths`).
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from minibroker.schemas import k18_api_versions
 from minibroker.wire import codec, compiled, header
 from minibroker.wire.api import api_of
 from tests.golden import Golden, all_golden, golden
-from tests.support.soak import seed, times
+from tests.support.soak import seed, stride
 
 ALL = sorted(all_golden().values())
 SERVED = {golden.stem: golden.schema.VERSIONS for golden in ALL}
@@ -24,7 +23,6 @@ SERVED = {golden.stem: golden.schema.VERSIONS for golden in ALL}
 FRAMES = [golden for golden in ALL if golden.version <= SERVED[golden.stem][1]]
 
 CHANCE = Random(seed())
-STEP = times(4, soak=1)  #: of the lengths at which a frame is cut, behind its first hundred bytes
 STEMS = sorted({golden.stem for golden in FRAMES})
 
 #: A test for each API, and `told` names the frames that fail: a test for each frame would cost more than what it does.
@@ -52,9 +50,10 @@ def is_refused(decode: Callable[..., object], *arguments: object) -> bool:
     return False
 
 
-def lengths(body: bytes, step: int) -> Iterator[int]:
-    """To cut it at: the same ones in each run that is no soak."""
-    yield from range(0, min(100, len(body)), max(1, step // STEP))
+def lengths(body: bytes, spacing: int = 1) -> Iterator[int]:
+    """Lengths at which to cut a frame: each of its first hundred bytes, then each fourth; fewer in `make check`, all in a soak."""
+    yield from range(0, min(100, len(body)), spacing * stride(1))
+    step = spacing * stride(4)
     yield from range(100 + CHANCE.randrange(step), len(body), step)
 
 
@@ -105,9 +104,9 @@ def test_bytes_behind_it_are_refused(stem: str) -> None:
 def test_cut_at_any_length_it_is_refused(stem: str) -> None:
     def check(golden: Golden) -> None:
         body = golden.body
-        assert [length for length in lengths(body, STEP) if not is_refused(reads_compiled, golden, body[:length])] == []
+        assert [length for length in lengths(body) if not is_refused(reads_compiled, golden, body[:length])] == []
         # the slow codec at fewer places
-        assert [length for length in lengths(body, 7 * STEP) if not is_refused(reads, golden, body[:length])] == []
+        assert [length for length in lengths(body, 7) if not is_refused(reads, golden, body[:length])] == []
 
     assert told(stem, check) == {}
 

@@ -1,4 +1,4 @@
-"""Plays a scenario against a broker in memory, as tests/golden/capture_admin played it against Apache Kafka."""
+"""Plays a scenario against a broker in memory, as tests/golden/captures/admin.py played it against Apache Kafka."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Describing and altering brokers, compared with Apache Kafka 4.3.1 (tests/golden/capture_broker_configs.py), config by config."""
+"""Describing and altering brokers, compared with Apache Kafka 4.3.1 (tests/golden/captures/broker_configs.py), config by config."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Configs of groups, client metrics and brokers are described, altered and listed as by Apache Kafka.
 
-What it said is in tests/golden/own_configs_kafka_4.3.1.json (capture_own_configs).
+What it said is in tests/golden/own_configs_kafka_4.3.1.json (captures/own_configs.py).
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from minibroker.schemas import k33_alter_configs as k33
 from minibroker.schemas import k44_incremental_alter_configs as k44
 from minibroker.schemas import k74_list_config_resources as k74
 from minibroker.schemas.internal.setting_records import ConfigRecord, FeatureLevelRecord
-from tests.golden.capture_configs import topic_row
-from tests.golden.capture_own_configs import FILE, GROUP, METRICS, answer, request
+from tests.golden.captures.configs import topic_row
+from tests.golden.captures.own_configs import FILE, GROUP, METRICS, answer, request
 from tests.support.broker_in_memory import BrokerInMemory
 
 KAFKA: dict[str, Any] = json.loads(FILE.read_text())

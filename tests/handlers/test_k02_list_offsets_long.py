@@ -18,6 +18,7 @@ from minibroker.records.validate import AT_ONCE_CONTENT, AT_ONCE_RECORDS
 from minibroker.schemas import k02_list_offsets as schema
 from tests.support.broker_in_memory import BrokerInMemory, Pending
 from tests.support.slice_turns import SliceTurns
+from tests.support.soak import times
 
 LONG = AT_ONCE_RECORDS + 3000
 MAX_TIMESTAMP = -3
@@ -102,8 +103,8 @@ def test_the_look_up_goes_on_after_a_long_batch_without_the_answer(broker: Broke
 def test_the_largest_timestamp_after_records_were_deleted(
     broker: BrokerInMemory, turns: SliceTurns, batches: list[list[int]], start: int, expected: int
 ) -> None:
-    for times in batches:
-        append(broker, times, Compression.GZIP)
+    for each in batches:
+        append(broker, each, Compression.GZIP)
     broker.cluster.partition("orders", 0).advance_log_start_offset(start)
     pending = begin(broker, MAX_TIMESTAMP)
     turns.until_done(pending)
@@ -141,7 +142,7 @@ def test_a_topic_that_is_deleted_meanwhile(broker: BrokerInMemory, turns: SliceT
 
 
 @pytest.mark.parametrize("kind", list(Compression))
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(times(8, soak=40)))
 def test_steps_find_what_a_search_finds(kind: Compression, seed: int) -> None:
     chance = random.Random(seed)
     offsets = sorted(chance.sample(range(10_000, 20_000), chance.choice([1, 5, 700, 3000])))

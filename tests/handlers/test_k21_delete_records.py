@@ -113,7 +113,7 @@ def test_replicas_that_do_not_come_along_are_not_waited_for_longer_than_asked() 
     broker = BrokerInMemory(topics={"orders": 2})
     pending = held(broker, (0, 3), (1, 2))
     broker.clock.advance(1000)
-    assert told(pending) == [(0, 0, 7), (1, 2, 0)]  # the low watermark of before, as Kafka: tests/golden/capture_held.py
+    assert told(pending) == [(0, 0, 7), (1, 2, 0)]  # the low watermark of before, as Kafka: tests/golden/captures/held.py
     assert broker.cluster.partition("orders", 0).log.log_start_offset == 3
     assert ask(broker, topic("orders", (0, 0))) == [("orders", 0, 0, 0)], "nothing to wait for"
 

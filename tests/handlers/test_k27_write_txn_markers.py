@@ -128,7 +128,7 @@ def test_it_is_waited_for_no_longer_than_brokers_wait_for_each_other() -> None:
     broker = BrokerInMemory(topics={"a": 2}, config={"request.timeout.ms": "500"})
     partition, pending = held(broker)
     broker.clock.advance(500)
-    assert codes(pending) == [RequestTimedOut.code, 0]  # tests/golden/capture_held.py
+    assert codes(pending) == [RequestTimedOut.code, 0]  # tests/golden/captures/held.py
     assert partition.log.log_end_offset == 2, "it is there, nevertheless"
 
 

@@ -1,4 +1,4 @@
-"""AlterReplicaLogDirs: the answers of Apache Kafka (tests/golden/capture_log_dirs.py), and what DescribeLogDirs shows meanwhile."""
+"""AlterReplicaLogDirs: the answers of Apache Kafka (tests/golden/captures/log_dirs.py), and what DescribeLogDirs shows meanwhile."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from minibroker.schemas import k34_alter_replica_log_dirs as schema
 from minibroker.schemas import k35_describe_log_dirs as k35
 from tests.golden import all_golden
-from tests.golden.capture_log_dirs import FILE, SCENES, TOPICS, codes, request
+from tests.golden.captures.log_dirs import FILE, SCENES, TOPICS, codes, request
 from tests.support.broker_in_memory import BrokerInMemory, records
 
 REQUESTS = sorted(

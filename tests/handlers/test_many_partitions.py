@@ -14,9 +14,10 @@ from minibroker.records.record import encode_record
 from minibroker.schemas import k19_create_topics as k19
 from minibroker.schemas import k37_create_partitions as k37
 from tests.support.broker_in_memory import BrokerInMemory, Pending
+from tests.support.soak import times
 from tests.support.turns import shortest_slices, turn, turns
 
-COUNT = 3_000
+COUNT = times(3_000, soak=6_000)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from minibroker.errors import OffsetOutOfRange
@@ -22,10 +22,11 @@ from minibroker.records.legacy_builder import build_message_set, write_message
 from minibroker.records.record import Record
 from minibroker.records.steps import finished
 from minibroker.storage.files import RealFiles
-from tests.golden.capture_legacy import legacy_golden
+from tests.golden.captures.legacy import legacy_golden
 from tests.log.conftest import OpenLog
 from tests.records.test_legacy import NOW_MS, OLD_CODECS
 from tests.support.log_batches import batch_of, read_batches
+from tests.support.soak import examples
 
 SEGMENTS = {entry["codec"]: entry for entry in legacy_golden() if entry["kind"] == "segment"}
 GOLDEN_COUNT = 48
@@ -225,7 +226,7 @@ def logs(draw: st.DrawFn) -> tuple[list[Record], list[bytes]]:
 
 
 @given(case=logs(), interval=st.integers(0, 400), clean=st.booleans(), data=st.data())
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_mixture_of_formats(open_log: OpenLog, tmp_path: Path, case: tuple[list[Record], list[bytes]], **drawn: Any) -> None:
     records, entries = case
     for path in tmp_path.glob("orders-0/*"):
@@ -263,7 +264,7 @@ def keyed_logs(draw: st.DrawFn) -> tuple[list[Record], bytes]:
 
 
 @given(case=keyed_logs())
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_compaction_of_old_formats(open_log: OpenLog, tmp_path: Path, case: tuple[list[Record], bytes]) -> None:
     """The last record of each key stays with its offset and time, whatever format it had; again nothing changes."""
     records, data = case

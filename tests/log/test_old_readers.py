@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from minibroker.clock import ManualClock
@@ -26,6 +26,7 @@ from minibroker.storage.files import RealFiles
 from minibroker.wire.schema import Buffer
 from tests.log.conftest import OpenLog
 from tests.support.broker_in_memory import records
+from tests.support.soak import examples
 
 UNCOMMITTED = IsolationLevel.READ_UNCOMMITTED
 OLD_CODECS = [Compression.NONE, Compression.GZIP, Compression.SNAPPY, Compression.LZ4]
@@ -187,7 +188,7 @@ def test_what_old_kafka_left_is_given_as_it_is(open_log: OpenLog, tmp_path: Path
 KINDS = st.sampled_from(["none", "gzip", "lz4", "marker", "roll", "large"])
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(st.tuples(KINDS, st.integers(1, 12)), min_size=1, max_size=12),
     st.integers(0, 40),

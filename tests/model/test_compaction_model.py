@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
@@ -28,6 +28,7 @@ from minibroker.records.control import ControlType
 from minibroker.storage.files import RealFiles
 from tests.support.compacting import COMPACT, KeyValue, end_transaction, keyed_batch, left_in, sent
 from tests.support.log_batches import read_batches
+from tests.support.soak import examples
 
 DELETE_RETENTION_MS = 1000
 KEYS = st.sampled_from([b"a", b"b", b"c", b"d", b"e" * 60, b"f" * 61])
@@ -213,6 +214,6 @@ class CompactedLog(RuleBasedStateMachine):
 
 
 Test: Callable[..., object] = CompactedLog.TestCase
-CompactedLog.TestCase.settings = settings(
-    max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
+CompactedLog.TestCase.settings = examples(
+    60, stateful_step_count=40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
 )

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -20,6 +19,7 @@ from minibroker.log.results import IsolationLevel, TimestampOffset
 from minibroker.records.any_format import decode_records, split_batches
 from minibroker.storage.files import RealFiles
 from tests.support.log_batches import NOW_MS, batch_of, idempotent_batch, read_values
+from tests.support.soak import examples
 
 PRODUCER_ID = 77
 
@@ -159,4 +159,4 @@ class LogMachine(RuleBasedStateMachine):
 
 
 TestLogMachine = LogMachine.TestCase
-TestLogMachine.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestLogMachine.settings = examples(150, stateful_step_count=40)

@@ -11,7 +11,6 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -22,6 +21,7 @@ from minibroker.log.partition_log import PartitionLog
 from minibroker.log.results import TimestampOffset
 from minibroker.storage.files import RealFiles
 from tests.support.log_batches import batch_of, read_values
+from tests.support.soak import examples
 
 SECOND = 1000
 NEVER = 1 << 60
@@ -151,4 +151,4 @@ class RetentionMachine(RuleBasedStateMachine):
 
 
 TestRetentionMachine = RetentionMachine.TestCase
-TestRetentionMachine.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
+TestRetentionMachine.settings = examples(stateful_step_count=30)

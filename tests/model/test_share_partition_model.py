@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -16,6 +15,7 @@ from minibroker.coordinator.share_partition.acknowledging import RELEASE, RENEW,
 from minibroker.coordinator.share_state.state_batches import RecordState
 from minibroker.errors import InvalidRecordState, InvalidRequest, KafkaStorageError
 from tests.coordinator.share_partition.machine import LOCK_MS, Machine
+from tests.support.soak import examples
 
 MEMBERS = ("a", "b", "c")
 LIMIT = 4  #: of deliveries
@@ -182,5 +182,5 @@ class ShareGroup(RuleBasedStateMachine):
         )
 
 
-ShareGroup.TestCase.settings = settings(max_examples=120, stateful_step_count=40, deadline=None)
+ShareGroup.TestCase.settings = examples(120, stateful_step_count=40)
 TestShareGroup = ShareGroup.TestCase

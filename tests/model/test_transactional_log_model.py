@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -22,6 +22,7 @@ from minibroker.storage.files import RealFiles
 from minibroker.testing.simulation.held_watermarks import HeldLog
 from tests.support.compacting import end_transaction
 from tests.support.log_batches import batch_of, idempotent_batch
+from tests.support.soak import examples
 from tests.support.transactional_logs import committed_values
 
 PRODUCERS = st.integers(1, 4)
@@ -155,6 +156,6 @@ class TransactionalLog(RuleBasedStateMachine):
 
 
 Test: Callable[..., object] = TransactionalLog.TestCase
-TransactionalLog.TestCase.settings = settings(
-    max_examples=40, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
+TransactionalLog.TestCase.settings = examples(
+    40, stateful_step_count=40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
 )

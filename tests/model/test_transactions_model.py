@@ -16,7 +16,6 @@ from itertools import count
 from random import Random
 from typing import Any
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -40,6 +39,7 @@ from minibroker.schemas import k26_end_txn as k26
 from minibroker.schemas import k28_txn_offset_commit as k28
 from minibroker.schemas import k65_describe_transactions as k65
 from tests.support.broker_in_memory import BrokerInMemory, Pending
+from tests.support.soak import examples
 
 TOPIC = "orders"
 GROUP = "readers"
@@ -504,4 +504,4 @@ class Transactions(RuleBasedStateMachine):
 
 
 TestTransactions = Transactions.TestCase
-TestTransactions.settings = settings(max_examples=60, stateful_step_count=20, deadline=None)
+TestTransactions.settings = examples(60, stateful_step_count=20)

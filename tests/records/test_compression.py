@@ -7,12 +7,13 @@ import sys
 import textwrap
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from minibroker.errors import InvalidRecord, UnsupportedCompressionType
 from minibroker.records.codecs.snappy import XERIAL_HEADER
 from minibroker.records.compression import Compression, compress, decompress
+from tests.support.soak import examples
 
 CODECS = [codec for codec in Compression if codec]
 TEXT = b"".join(b"%d: the quick brown fox\n" % number for number in range(4_000))
@@ -27,7 +28,7 @@ def test_what_went_in_comes_out(kind: Compression, data: bytes) -> None:
     assert decompress(kind, memoryview(bytearray(packed)), max_bytes=len(data)) == data
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.sampled_from(list(Compression)), st.lists(st.binary(max_size=40)), st.integers(1, 300))
 def test_any_bytes_survive(kind: Compression, pieces: list[bytes], times: int) -> None:
     data = b"".join(pieces) * times
@@ -61,7 +62,7 @@ def test_a_tail_is_noticed(kind: Compression) -> None:
             decompress(kind, packed + tail)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.sampled_from(CODECS), st.data())
 def test_damage_is_refused_or_harmless(kind: Compression, data: st.DataObject) -> None:
     packed = bytearray(compress(kind, TEXT[:3_000]))
@@ -74,7 +75,7 @@ def test_damage_is_refused_or_harmless(kind: Compression, data: st.DataObject) -
     assert len(out) <= 50_000
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.sampled_from(CODECS), st.binary(max_size=60))
 def test_garbage_is_refused_or_harmless(kind: Compression, data: bytes) -> None:
     magic = {Compression.GZIP: b"\x1f\x8b\x08\0", Compression.SNAPPY: XERIAL_HEADER, Compression.LZ4: b"\x04\x22\x4d\x18"}

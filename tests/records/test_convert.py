@@ -1,4 +1,4 @@
-"""Up to v2 and down to v0 and v1, against what Apache Kafka 3.9.1 made of the same (capture_legacy.py, capture_upgrades.py)."""
+"""Up to v2 and down to v0 and v1, against what Apache Kafka 3.9.1 made of the same (captures/legacy.py, captures/upgrades.py)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import zlib
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from minibroker.errors import (
@@ -28,11 +28,12 @@ from minibroker.records.convert import downgrade
 from minibroker.records.legacy_builder import build_message_set, write_message
 from minibroker.records.record import Record
 from minibroker.records.validate import ProduceRules
-from tests.golden import capture_upgrades
-from tests.golden.capture_legacy import legacy_golden
+from tests.golden.captures import upgrades
+from tests.golden.captures.legacy import legacy_golden
 from tests.records.lies import HOUR_MS
 from tests.records.produced import validate_produced
 from tests.records.test_legacy import NOW_MS, OLD_CODECS, decoded, records_in, some
+from tests.support.soak import examples
 
 DOWN = [entry for entry in legacy_golden() if entry["kind"] == "down"]
 SETS = [entry for entry in legacy_golden() if entry["kind"] == "set"]
@@ -103,7 +104,7 @@ FUZZED = [
     st.booleans(),
     st.integers(0, 2),
 )
-@settings(deadline=None, max_examples=300)
+@examples(300)
 def test_whatever_comes_the_error_is_kafkas(data: bytes, lies: list[tuple[int, int]], sums_are_right: bool, version: int) -> None:
     """Both ways; also where the CRC of the first message is right."""
     spoilt = bytearray(data)
@@ -156,7 +157,6 @@ def test_up_keeps_the_records(entry: dict[str, Any], codec: Compression | None) 
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("codec", OLD_CODECS)
 @given(data=st.data())
-@settings(deadline=None)
 def test_up_and_down_again_changes_nothing_but_offsets(magic: int, codec: Compression, data: st.DataObject) -> None:
     fields = st.none() | st.binary(max_size=30)
     records = [
@@ -244,7 +244,7 @@ def test_errors_of_records_are_listed() -> None:
     assert [index for index, _ in caught.value.record_errors] == [1]
 
 
-UPGRADES = [entry for entry in map(json.loads, capture_upgrades.TARGET.read_text().splitlines()) if "provenance" not in entry]
+UPGRADES = [entry for entry in map(json.loads, upgrades.TARGET.read_text().splitlines()) if "provenance" not in entry]
 RULES = {
     "plain": ProduceRules(),
     "compacted": ProduceRules(is_compacted=True),
@@ -252,7 +252,7 @@ RULES = {
     "bounded-time": ProduceRules(timestamp_before_max_ms=HOUR_MS, timestamp_after_max_ms=HOUR_MS),
     "to-gzip": ProduceRules(compression=Compression.GZIP),
     "to-none": ProduceRules(compression=Compression.NONE),
-    "small": ProduceRules(max_message_bytes=capture_upgrades.MAX_MESSAGE_BYTES),
+    "small": ProduceRules(max_message_bytes=upgrades.MAX_MESSAGE_BYTES),
 }
 #: where Kafka's answer is not ours, and why
 DIFFERENT: dict[str, tuple[type[KafkaError], str]] = {

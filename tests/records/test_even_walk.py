@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from minibroker.errors import InvalidRecord
@@ -13,6 +13,7 @@ from minibroker.records.builder import build_batch
 from minibroker.records.even_walk import walk_even
 from minibroker.records.record import Record
 from tests.records import lies
+from tests.support.soak import examples
 
 COUNTS = [1, 2, 33, 63, 64, 65, 66, 100, 128, 129, 8_191, 8_192]
 
@@ -50,7 +51,7 @@ def test_the_extremes_of_timestamps_are_found(first_ms: int) -> None:
     assert walk_even(data, len(deltas)) == one_by_one(data, len(deltas)) == (first_ms - 1, first_ms + 1)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.data(), st.integers(33, 140), st.integers(0, 70), st.sampled_from([0, 1, -1, 64, 7_000]))
 def test_damage_is_never_taken_for_what_it_was(data: st.DataObject, count: int, size: int, step_ms: int) -> None:
     good = bytearray(payload(count, size=size, step_ms=step_ms))

@@ -1,4 +1,4 @@
-"""Batches of real clients, as Apache Kafka stored them, read whole and damaged (tests/golden/capture_records.py)."""
+"""Batches of real clients, as Apache Kafka stored them, read whole and damaged (tests/golden/captures/records.py)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Formats v0 and v1 against the bytes of Apache Kafka 3.9.1 (tests/golden/capture_legacy.py), by themselves, and damaged."""
+"""Formats v0 and v1 against the bytes of Apache Kafka 3.9.1 (tests/golden/captures/legacy.py), by themselves, and damaged."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import zlib
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from minibroker.errors import CorruptMessage, InvalidRecord, KafkaError, UnsupportedCompressionType, UnsupportedForMessageFormat
@@ -18,7 +18,7 @@ from minibroker.records.compression import Compression, decompress
 from minibroker.records.legacy import LegacyBatch, messages_of
 from minibroker.records.legacy_builder import build_message_set, write_message
 from minibroker.records.record import Record
-from tests.golden.capture_legacy import legacy_golden
+from tests.golden.captures.legacy import legacy_golden
 
 SETS = [entry for entry in legacy_golden() if entry["kind"] == "set"]
 NOW_MS = 1_700_000_000_000
@@ -112,7 +112,6 @@ class TestGoldenSets:
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("codec", OLD_CODECS)
 @given(data=st.data())
-@settings(deadline=None)
 def test_what_is_written_is_read(magic: int, codec: Compression, data: st.DataObject) -> None:
     timestamps = st.integers(min_value=-1, max_value=2**62) if magic else st.just(-1)
     fields = st.none() | st.binary(max_size=40)
@@ -131,7 +130,6 @@ def test_what_is_written_is_read(magic: int, codec: Compression, data: st.DataOb
 
 
 @given(st.binary(max_size=200), st.integers(0, 199), st.integers(0, 255), st.sampled_from(OLD_CODECS), st.integers(0, 1))
-@settings(deadline=None)
 def test_whatever_lies_in_it_the_error_is_kafkas(noise: bytes, position: int, flip: int, codec: Compression, magic: int) -> None:
     good = build_message_set(some(3, magic), magic, compression=codec)
     good[position % len(good)] ^= flip

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from minibroker.errors import BY_CODE, InvalidRecord, InvalidTimestamp, KafkaError, MessageTooLarge
@@ -36,6 +36,7 @@ from tests.records.lies import LIES
 from tests.records.test_validate import NOT_CHECKED_HERE, NOW_MS, OBSERVED, RULES, expected_code, stored
 from tests.support.opcodes import count_opcodes
 from tests.support.payload_attacks import tiny_records
+from tests.support.soak import examples
 
 UNTIMED = ProduceRules(timestamp_before_max_ms=1 << 62, timestamp_after_max_ms=1 << 62, max_message_bytes=1 << 30)
 MIB = 1024 * 1024
@@ -247,7 +248,7 @@ RECORDS = st.builds(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.lists(RECORDS, min_size=1, max_size=80), st.randoms(use_true_random=False), st.integers(0, 3), st.booleans(), st.data())
 def test_a_walk_in_pieces_is_the_walk(records: list[Record], chance: random.Random, flips: int, deep: bool, data: st.DataObject) -> None:
     payload = bytearray()

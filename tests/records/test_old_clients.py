@@ -1,4 +1,4 @@
-"""Message sets that Java clients 0.8.2 to 0.10.2 sent, and what Apache Kafka 3.9.1 gave those to read (golden frames of capture_old.py)."""
+"""Message sets that Java clients 0.8.2 to 0.10.2 sent, and what Apache Kafka 3.9.1 gave those to read (captures/old.py)."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ import pytest
 from aiokafka.record._crecords import default_records as aiokafka_cython
 from aiokafka.record.default_records import _DefaultRecordBatchBuilderPy as AiokafkaBuilder
 from aiokafka.record.default_records import _DefaultRecordBatchPy as AiokafkaBatch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kafka.record import default_records as kafka_python
 
@@ -20,13 +20,14 @@ from minibroker.records.record import Record
 from minibroker.records.validate import ProduceRules
 from tests.records.produced import validate_produced
 from tests.records.strategies import PRODUCERS, RECORDS, numbered
+from tests.support.soak import examples
 
 OTHERS = {
     "kafka-python": (kafka_python.DefaultRecordBatchBuilder, kafka_python.DefaultRecordBatch),
     "aiokafka": (AiokafkaBuilder, AiokafkaBatch),
     "aiokafka-cython": (aiokafka_cython.DefaultRecordBatchBuilder, aiokafka_cython.DefaultRecordBatch),
 }
-SETTINGS = settings(max_examples=40, deadline=None)
+SETTINGS = examples(40)
 
 
 @pytest.mark.parametrize("other", OTHERS)
@@ -82,7 +83,6 @@ def test_they_read_what_we_write(
     assert (batch.producer_id, batch.producer_epoch, batch.base_sequence) == producer
 
 
-@settings(max_examples=100, deadline=None)
 @given(RECORDS, st.sampled_from(Compression), st.integers(0, 2**62))
 def test_we_read_what_we_write(records: list[Record], compression: Compression, base_offset: int) -> None:
     data = build_batch(records, base_offset=base_offset, compression=compression)

@@ -4,7 +4,7 @@ import gc
 import tracemalloc
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from minibroker.errors import InvalidRecord
@@ -12,6 +12,7 @@ from minibroker.records.codecs.limits import AT_ONCE_BYTES, PIECE_BYTES, parts_m
 from minibroker.records.compression import Compression, compress, decompress, decompressed_pieces
 from tests.support.opcodes import count_opcodes
 from tests.support.payload_attacks import MANY_PARTS, gzip_of_large_names, zeros
+from tests.support.soak import examples
 
 CODECS = [codec for codec in Compression if codec]
 MIB = 1024 * 1024
@@ -113,7 +114,7 @@ def test_a_large_name_in_a_header_of_gzip_is_read_once() -> None:
     assert count_opcodes(lambda: decompress(Compression.GZIP, payload)) < 10_000
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.sampled_from(list(Compression)), st.lists(st.binary(min_size=1, max_size=200), min_size=1, max_size=5), st.integers(1, 3_000))
 def test_pieces_are_what_went_in(kind: Compression, parts: list[bytes], times: int) -> None:
     data = b"".join(parts) * times
@@ -126,7 +127,7 @@ def test_pieces_are_what_went_in(kind: Compression, parts: list[bytes], times: i
         list(decompressed_pieces(kind, payload, max_bytes=len(data) - 1))
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.sampled_from(CODECS), st.data())
 def test_pieces_and_the_whole_agree_on_damage(kind: Compression, data: st.DataObject) -> None:
     payload = bytearray(compress(kind, b"".join(b"%d: the quick brown fox\n" % number for number in range(300))))

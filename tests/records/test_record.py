@@ -3,7 +3,7 @@ from __future__ import annotations
 import struct
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from minibroker.errors import InvalidRecord, KafkaError
@@ -14,6 +14,7 @@ from minibroker.records.record import MAX_VARLONG_BITS, Record, encode_record, r
 from minibroker.records.walk import walk_records
 from tests.records.lies import LIES
 from tests.records.strategies import RECORDS
+from tests.support.soak import examples
 
 NOW_MS = 1_700_000_000_000
 #: lies of lies.py that a strict reader must refuse as well: those inside of records
@@ -100,7 +101,7 @@ def test_a_record_count_is_not_believed(count: int) -> None:
         list(decode_records(RecordBatch(data)))
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(records=RECORDS, data=st.data())
 def test_walk_and_decoder_agree_on_damage(records: list[Record], data: st.DataObject) -> None:
     """What the deep walk lets through can be read, and what it refuses cannot; a changed byte of a key or a value is no damage."""

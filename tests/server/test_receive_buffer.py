@@ -7,13 +7,14 @@ import struct
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from minibroker.errors import WireError
 from minibroker.server import receive_buffer
 from minibroker.server.receive_buffer import INITIAL_SIZE, READ_AHEAD_SIZE, ReceiveBuffer, new_read_area
 from tests.server.serving import frame
+from tests.support.soak import examples
 
 LIMIT = 1 << 20
 
@@ -38,7 +39,6 @@ def feed(buffer: ReceiveBuffer, data: bytes) -> list[bytes]:
 
 
 @given(st.lists(st.integers(1, 20_000), max_size=12), st.lists(st.integers(0, 150_000), max_size=20))
-@settings(max_examples=100, deadline=None)
 def test_frames_do_not_depend_on_how_bytes_arrive(sizes: list[int], cuts: list[int]) -> None:
     bodies = [bytes([index + 1]) * size for index, size in enumerate(sizes)]
     stream = b"".join(map(frame, bodies))
@@ -148,7 +148,7 @@ def test_frames_that_are_kept_keep_their_memory() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 400_000)), max_size=30))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_connections_that_share_an_area_do_not_see_each_other(reads: list[tuple[int, int]]) -> None:
     area = new_read_area()
     buffers = [ReceiveBuffer(LIMIT, area) for _ in range(3)]

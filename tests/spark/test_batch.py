@@ -18,7 +18,9 @@ COUNT = 20
 @pytest.fixture(scope="module")
 def filled(bootstrap: str) -> str:
     """A topic of three partitions with 20 records each; record i of each has the timestamp T + 1000 * i."""
-    from confluent_kafka.admin import AdminClient, NewTopic
+    from confluent_kafka.admin import NewTopic
+
+    from tests.support.confluent import AdminClient
 
     name = f"spark-batch-{datetime.now(UTC):%H%M%S%f}"
     admin = AdminClient({"bootstrap.servers": bootstrap})

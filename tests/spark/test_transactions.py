@@ -47,7 +47,9 @@ DATA_1 = [*range(8), 9, 10]
 
 @pytest.fixture(scope="module")
 def filled(bootstrap: str) -> Iterator[Filled]:
-    from confluent_kafka.admin import AdminClient, NewTopic
+    from confluent_kafka.admin import NewTopic
+
+    from tests.support.confluent import AdminClient
 
     topic = f"spark-transactions-{datetime.now(UTC):%H%M%S%f}"
     admin = AdminClient({"bootstrap.servers": bootstrap})

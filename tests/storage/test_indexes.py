@@ -8,7 +8,7 @@ from bisect import bisect_right
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from minibroker.errors import CorruptLogError
@@ -31,7 +31,6 @@ def time_index(folder: str | Path, *, is_new: bool = False, max_bytes: int = 10_
     return TimeIndex(RealFiles(), f"{folder}/{BASE:020d}.timeindex", BASE, max_bytes, is_new=is_new)
 
 
-@settings(deadline=None)  # files, on a machine that may be busy
 @given(steps=growing, saved_at=st.integers(0, 60))
 def test_offset_index_is_a_sorted_map(steps: list[int], saved_at: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -58,7 +57,6 @@ def test_offset_index_is_a_sorted_map(steps: list[int], saved_at: int) -> None:
         assert Path(index.path).stat().st_size == 8 * len(model)
 
 
-@settings(deadline=None)  # files, on a machine that may be busy
 @given(timestamps=st.lists(st.integers(-1, 50), min_size=1, max_size=40))
 def test_time_index_takes_only_what_grows(timestamps: list[int]) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -164,7 +162,6 @@ def test_transaction_index_layout(tmp_path: Path) -> None:
     assert list(index.entries) == []
 
 
-@settings(deadline=None)
 @given(lengths=st.lists(st.tuples(st.integers(1, 9), st.integers(1, 30)), max_size=40), first=st.integers(0, 300), size=st.integers(1, 40))
 def test_a_look_up_in_a_transaction_index_is_as_one_that_looks_at_every_entry(
     lengths: list[tuple[int, int]], first: int, size: int

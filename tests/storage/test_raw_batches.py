@@ -14,7 +14,7 @@ from minibroker.records.record import Record
 from minibroker.storage import raw_batches
 from minibroker.storage.files import READ_ONLY, RealFiles
 from minibroker.storage.raw_batches import RawBatch, read_raw
-from tests.golden.capture_legacy import legacy_golden
+from tests.golden.captures.legacy import legacy_golden
 
 
 def batch_at(offset: int, size: int, codec: Compression = Compression.NONE) -> bytes:

@@ -9,7 +9,7 @@ import uuid
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from minibroker.errors import ConfigurationError, CorruptLogError
@@ -87,7 +87,6 @@ def test_leader_epochs_are_kafkas(tmp_path: Path) -> None:
     assert path.read_bytes() == golden_folder("empty-0")["leader-epoch-checkpoint"]
 
 
-@settings(deadline=None)  # files, on a machine that may be busy
 @given(steps=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=12), asked=st.integers(-1, 40), end=st.integers(0, 40))
 def test_end_offsets_of_epochs_against_a_list(steps: list[tuple[int, int]], asked: int, end: int) -> None:
     import tempfile
@@ -129,7 +128,6 @@ def test_partition_metadata_is_kafkas(tmp_path: Path) -> None:
     assert path.read_bytes() == golden_folder("rolled-0")["partition.metadata"]
 
 
-@settings(deadline=None)  # files, on a machine that may be busy
 @given(st.uuids())
 def test_ids_come_back(value: uuid.UUID) -> None:
     assert partition_metadata.parse_uuid(partition_metadata.format_uuid(value)) == value

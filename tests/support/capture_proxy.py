@@ -1,7 +1,7 @@
 """A proxy for Kafka's protocol that keeps every frame it passes on: what a client sends, and what the broker answers.
 
 The broker must advertise the proxy's address, or clients go round it. Threads, not asyncio: it is started once by
-`python -m tests.golden.capture`, at nobody's cost.
+`python -m tests.golden capture clients`, at nobody's cost.
 """
 
 from __future__ import annotations

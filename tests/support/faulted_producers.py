@@ -223,7 +223,7 @@ class AIOKafka:
 
 class Confluent:
     def __init__(self, bootstrap: str, transactional_id: str | None) -> None:
-        from confluent_kafka import Producer
+        from tests.support.confluent import Producer
 
         config: dict[str, Any] = {
             "bootstrap.servers": bootstrap,
@@ -239,7 +239,6 @@ class Confluent:
             "topic.metadata.refresh.fast.interval.ms": 50,
             "linger.ms": 0,
             "error_cb": lambda _: None,
-            "log_level": 0,
         }
         if transactional_id is not None:
             config |= {"transactional.id": transactional_id, "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS}

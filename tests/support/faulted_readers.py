@@ -185,7 +185,9 @@ class Reader(Readings):
                 await asyncio.wait_for(consumer.stop(), 3)
 
     def confluent(self) -> None:
-        from confluent_kafka import Consumer, KafkaException, TopicPartition
+        from confluent_kafka import KafkaException, TopicPartition
+
+        from tests.support.confluent import Consumer
 
         consumer = Consumer(
             {
@@ -205,7 +207,6 @@ class Reader(Readings):
                 "reconnect.backoff.max.ms": 100,
                 "check.crcs": True,
                 "error_cb": lambda _: None,
-                "log_level": 0,
             }
         )
         try:

@@ -1,4 +1,4 @@
-"""Partition folders that a real Apache Kafka wrote and closed: see tests/golden/capture_storage.py, capture_transactional_logs.py."""
+"""Partition folders that a real Apache Kafka wrote and closed: see tests/golden/captures/storage.py, captures/transactional_logs.py."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ class KeyedWriter:
     """
 
     def __init__(self, bootstrap: str, topic: str, keys: list[bytes], *, value_size: int = 1000, with_tombstones: bool = False) -> None:
-        from confluent_kafka import Producer
+        from tests.support.confluent import Producer
 
         self.acknowledged: dict[int, Kept] = {}  #: by offset
         self.refused: list[str] = []
@@ -38,7 +38,6 @@ class KeyedWriter:
                 "reconnect.backoff.max.ms": 50,
                 "message.timeout.ms": 120_000,
                 "queue.buffering.max.messages": 2_000,
-                "log_level": 0,
             }
         )
         self._thread = threading.Thread(target=self._write)
@@ -94,7 +93,9 @@ class KeyedWriter:
 
 def read_all(bootstrap: str, topic: str, timeout_s: float = 60) -> list[Kept]:
     """Everything that partition 0 holds now, in its order; what is written meanwhile may be among it."""
-    from confluent_kafka import Consumer, KafkaError, TopicPartition
+    from confluent_kafka import KafkaError, TopicPartition
+
+    from tests.support.confluent import Consumer
 
     consumer = Consumer(
         {

@@ -51,6 +51,7 @@ def shared_by(path: Path) -> str | None:
     return folder if folder in SHARED and SHARED[folder].search(path.read_text()) else None
 
 
+@cache
 def rank(path: Path) -> int:
     """Where a file of tests stands in line; those of one rank stay as they were."""
     if shared_by(path) == "spark":

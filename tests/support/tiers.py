@@ -87,8 +87,7 @@ def mark(item: pytest.Item) -> None:
 
 
 def _markers_of(item: pytest.Item) -> Iterator[str]:
-    inside = item.path.relative_to(TESTS)
-    yield from (PLACES[place] for place in (inside.parts[0], inside.as_posix()) if place in PLACES)
+    yield from _markers_of_place(item.path)
     function = getattr(item, "function", None)
     if function is not None:
         yield from started_by(function)
@@ -101,6 +100,12 @@ def _markers_of(item: pytest.Item) -> Iterator[str]:
         elif name in item.fixturenames:  # type: ignore[attr-defined]  # a Function has them
             for definition in definitions:
                 yield from started_by(definition.func)
+
+
+@cache
+def _markers_of_place(path: Path) -> list[str]:
+    inside = path.relative_to(TESTS)
+    return [PLACES[place] for place in (inside.parts[0], inside.as_posix()) if place in PLACES]
 
 
 @cache

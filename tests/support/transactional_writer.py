@@ -69,7 +69,7 @@ class TransactionalWriter:
     """
 
     def __init__(self, bootstrap: str, transactional_id: str, *, timeout_ms: int = 600_000, **settings: Any) -> None:
-        from confluent_kafka import Producer
+        from tests.support.confluent import Producer
 
         named = {name.replace("_", "."): value for name, value in settings.items()}
         fixed = {"transactional.id": transactional_id, "transaction.timeout.ms": timeout_ms, "linger.ms": 0}
@@ -101,11 +101,12 @@ class TransactionalWriter:
 
     def send_offsets(self, group: str, offsets: dict[tuple[str, int], int]) -> None:
         """Commit offsets of a group with the transaction; the group has no members, and is always the same."""
-        from confluent_kafka import Consumer, TopicPartition
+        from confluent_kafka import TopicPartition
+
+        from tests.support.confluent import Consumer
 
         if self._member is None:
-            quiet = {"log_level": 2}  # of restarts
-            self._member = Consumer({"bootstrap.servers": self._bootstrap, "group.id": group, **quiet})
+            self._member = Consumer({"bootstrap.servers": self._bootstrap, "group.id": group})
         wanted = [TopicPartition(topic, partition, offset) for (topic, partition), offset in offsets.items()]
         self._producer.send_offsets_to_transaction(wanted, self._member.consumer_group_metadata(), TIMEOUT_S)
 

@@ -108,8 +108,10 @@ def test_refusals_are_one_line(broker: Surface) -> None:
 
 
 def test_reset_forgets_everything_but_the_topics_of_the_options(broker: Surface) -> None:
-    from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
-    from confluent_kafka.admin import AdminClient, ConfigResource
+    from confluent_kafka import KafkaError, KafkaException, TopicPartition
+    from confluent_kafka.admin import ConfigResource
+
+    from tests.support.confluent import AdminClient, Consumer, Producer
 
     servers = {"bootstrap.servers": broker.bootstrap_servers}
     for number in range(50):
@@ -138,7 +140,7 @@ def test_reset_forgets_everything_but_the_topics_of_the_options(broker: Surface)
 
 
 def test_clients_live_through_a_reset(broker: Surface) -> None:
-    from confluent_kafka import Consumer, Producer
+    from tests.support.confluent import Consumer, Producer
 
     servers = {"bootstrap.servers": broker.bootstrap_servers}
     producer = Producer(servers | {"enable.idempotence": True})
@@ -187,7 +189,9 @@ def test_what_waits_is_answered_before_a_reset(broker: Surface) -> None:
 
 
 def test_snapshots_are_restored_as_often_as_one_likes(broker: Surface) -> None:
-    from confluent_kafka import Consumer, TopicPartition
+    from confluent_kafka import TopicPartition
+
+    from tests.support.confluent import Consumer
 
     broker.create_topic("prices", cleanup_policy="compact")
     broker.produce("prices", "1.20", key="apples")

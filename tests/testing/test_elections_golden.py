@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from minibroker.testing import BrokerThread
-from tests.golden.capture_elections import GOLDEN, Elections, converse, converse_without_eligible
+from tests.golden.captures.elections import GOLDEN, Elections, converse, converse_without_eligible
 from tests.support.kafka_cluster import RACKS
 
 

@@ -123,7 +123,9 @@ def test_compaction_follows(broker: Surface) -> None:
 
 
 def test_a_transaction_times_out(broker: Surface) -> None:
-    from confluent_kafka import KafkaException, Producer
+    from confluent_kafka import KafkaException
+
+    from tests.support.confluent import Producer
 
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "till", "transaction.timeout.ms": 600_000})
     producer.init_transactions()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from minibroker.testing import BrokerThread
-from tests.golden.capture_several_brokers import GOLDEN, Cluster, converse
+from tests.golden.captures.several_brokers import GOLDEN, Cluster, converse
 from tests.support.kafka_cluster import RACKS
 
 

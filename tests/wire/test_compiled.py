@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from minibroker.errors import WireError
@@ -17,6 +17,7 @@ from minibroker.wire import codec, compiled
 from minibroker.wire.primitives import EncodeError
 from minibroker.wire.weight import OverBudgetError
 from tests.golden import Golden, all_golden
+from tests.support.soak import examples
 from tests.support.worst_frames import schemas, worst_bodies
 from tests.wire.declarations import VERSIONS, declarations, values
 
@@ -47,7 +48,7 @@ def outcome(decode: Callable[..., Any], *arguments: Any, version: int, flexible:
     return codec.encode(value, version, flexible=flexible), end
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.data(), st.sampled_from(VERSIONS), st.booleans())
 def test_any_value_of_any_declaration(data: st.DataObject, version: int, flexible: bool) -> None:
     struct = data.draw(declarations())
@@ -63,7 +64,7 @@ def test_any_value_of_any_declaration(data: st.DataObject, version: int, flexibl
         assert alone(decoder, memoryview(bytearray(b"ab" + encoded)), 2) == (value, 2 + len(encoded))
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.data(), st.sampled_from(VERSIONS), st.booleans())
 def test_any_bytes_for_any_declaration(data: st.DataObject, version: int, flexible: bool) -> None:
     struct = data.draw(declarations())
@@ -93,7 +94,7 @@ def to_the_end(steps: Generator[None, None, Any]) -> tuple[Any, int]:
             return end.value, pauses
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.data(), st.sampled_from(VERSIONS), st.booleans())
 def test_in_slices_any_value_of_any_declaration(data: st.DataObject, version: int, flexible: bool) -> None:
     struct = data.draw(declarations())
@@ -103,7 +104,7 @@ def test_in_slices_any_value_of_any_declaration(data: st.DataObject, version: in
     assert sliced(struct, version, flexible)(b"ab" + encoded, 2) == (value, 2 + len(encoded))
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.data(), st.sampled_from(VERSIONS), st.booleans())
 def test_in_slices_any_bytes_for_any_declaration(data: st.DataObject, version: int, flexible: bool) -> None:
     """The same as at once, but for the complaint, which does not name the field."""
@@ -115,7 +116,6 @@ def test_in_slices_any_bytes_for_any_declaration(data: st.DataObject, version: i
         assert found == defined or (isinstance(found, str) and isinstance(defined, str))
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.sampled_from(SEEDS))
 def test_in_slices_frames_of_real_clients(golden: Golden) -> None:
     value, end = compiled.decoder(golden.struct, golden.version, golden.flexible)(golden.body, 0)
@@ -144,7 +144,6 @@ def test_a_budget_bounds_memory_before_anything_is_made(key: int) -> None:
             assert peak <= 1.1 * budget + 200_000, (version, peak)
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.data(), st.sampled_from(VERSIONS), st.booleans())
 def test_cut_anywhere_or_with_bytes_behind_it_is_refused(data: st.DataObject, version: int, flexible: bool) -> None:
     struct = data.draw(declarations())
@@ -160,7 +159,7 @@ def test_cut_anywhere_or_with_bytes_behind_it_is_refused(data: st.DataObject, ve
         codec.decode(struct, message + b"\0", version, flexible=flexible)
 
 
-@settings(max_examples=600, deadline=None)
+@examples(600)
 @given(st.sampled_from(SEEDS), st.data())
 def test_mutated_frames_of_real_clients(golden: Golden, data: st.DataObject) -> None:
     noise, version, flexible = mutated(data.draw, golden.body), golden.version, golden.flexible

@@ -13,7 +13,7 @@ REQUEST_TIMED_OUT, although the records are in the log and the leader has delete
 the answer is NOT_LEADER_OR_FOLLOWER at once (Partition.checkEnoughReplicasReachOffset). DeleteRecords goes on waiting, as in Kafka.
 
 The log and the handlers do not know about holds. A held log is an instance of `HeldLog` until it is released, and
-`with_held_watermarks` wraps the handlers. Golden answers: tests/golden/capture_held.py.
+`with_held_watermarks` wraps the handlers. Golden answers: tests/golden/captures/held.py.
 """
 
 from __future__ import annotations

@@ -27,11 +27,11 @@ from minibroker.storage.files import RealFiles
 from tests.cluster.crashing import Died, DoomedFiles, MortalFiles, bury, start
 from tests.support.log_batches import read_batches
 from tests.support.losing_files import Loss
-from tests.support.soak import first_of, times
+from tests.support.soak import first_of, stride
 
 NAME = "table"
 HORIZON_MS = 30_000
-FEWER = times(3, soak=1)
+FEWER = stride(3)
 CONFIG = {
     "cleanup.policy": "compact",
     "segment.bytes": "300",

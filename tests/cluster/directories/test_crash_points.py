@@ -16,9 +16,9 @@ import pytest
 from minibroker.cluster.cluster import Cluster
 from tests.cluster.crashing import Died, MortalFiles, bury, found, live, start
 from tests.support.log_batches import idempotent_batch
-from tests.support.soak import first_of, times
+from tests.support.soak import first_of, stride
 
-STRIDE = times(3, soak=1)
+STRIDE = stride(3)
 
 
 @pytest.mark.parametrize("again_every", [0, 3])

@@ -36,14 +36,14 @@ from minibroker.storage.files import RealFiles
 from minibroker.storage.offset_checkpoint import LOG_START_OFFSET
 from tests.support.broker_in_memory import BrokerInMemory, records
 from tests.support.log_batches import batch_of
-from tests.support.soak import first_of, times
+from tests.support.soak import first_of, stride
 from tests.support.transactional_logs import committed_values
 from tests.support.transactional_logs import fill as fill_with_transactions
 
 CONFIG = {"log.segment.bytes": "1100", "log.index.interval.bytes": "150"}
 OF_THE_BROKER = ("__cluster_metadata-0/", "meta.properties", ".lock")
 TRANSACTIONAL = "payments"
-EVERY = times(3, soak=1)  #: that many-th file is damaged
+EVERY = stride(3)  #: that many-th file is damaged
 UNLUCKY = 2  #: random flips of each file
 
 Values = dict[int, bytes | None]

@@ -38,7 +38,7 @@ from tests.support import consumer_members, group_members
 from tests.support.broker_in_memory import BrokerInMemory
 from tests.support.committed_offsets import commit, fetch, groups_of
 from tests.support.share_states import persister_of
-from tests.support.soak import first_of, times
+from tests.support.soak import first_of, stride
 from tests.support.transactional_ids import coordinator_of, init_producer
 
 CONFIG = {
@@ -53,7 +53,7 @@ FRAMES: dict[str, RecordFrame] = {
     "__share_group_state": SHARE_GROUP_STATE,
 }
 UNKNOWN = struct.pack(">h", 99)
-EVERY_BYTE = times(11, soak=1)  #: that many-th one is flipped
+EVERY_BYTE = stride(11)  #: that many-th one is flipped
 
 State = object
 #: What the coordinator of a topic knows of each name; None where it knows nothing, "refused" where it does not serve it.

@@ -18,9 +18,9 @@ from minibroker.cluster.cluster import Cluster
 from tests.cluster.crashing import DoomedFiles, found, live, start
 from tests.support.log_batches import batch_of, idempotent_batch, read_values
 from tests.support.losing_files import Loss
-from tests.support.soak import first_of, times
+from tests.support.soak import first_of, stride
 
-FEWER = times(3, soak=1)
+FEWER = stride(3)
 
 
 @pytest.mark.parametrize("loss", Loss)

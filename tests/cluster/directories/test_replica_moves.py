@@ -25,9 +25,9 @@ from tests.support.faulty_files import FaultyFiles
 from tests.support.log_batches import batch_of, idempotent_batch, read_values
 from tests.support.losing_files import Loss
 from tests.support.opcodes import count_opcodes
-from tests.support.soak import first_of, times
+from tests.support.soak import first_of, stride
 
-STRIDE = times(7, soak=1)
+STRIDE = stride(7)
 SLOW = {"replica.alter.log.dirs.io.max.bytes.per.second": "150"}  #: a piece a second
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from minibroker.coordinator.group.offsets import CommittedOffset, Offsets
+from tests.support.soak import examples
 
 GROUPS = ("g", "h")
 PARTITIONS = (("a", 0), ("a", 1))
@@ -96,7 +97,7 @@ def model(log: list[tuple[int, Any]]) -> tuple[dict[tuple[str, tuple[str, int]],
     return largest, {outcome.place for _, outcome in pending}
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(logs)
 def test_offsets_are_what_the_model_says(log: list[tuple[int, Any]]) -> None:
     offsets = replay(log)
@@ -106,7 +107,7 @@ def test_offsets_are_what_the_model_says(log: list[tuple[int, Any]]) -> None:
     assert {(group, partition) for group, partition, _ in offsets.all()} == set(seen(offsets)) | unstable(offsets)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(logs, st.data())
 def test_what_compaction_leaves_comes_to_the_same(log: list[tuple[int, Any]], data: st.DataObject) -> None:
     """A key keeps its last record below some offset; aborted records go, those of open transactions stay, markers too."""

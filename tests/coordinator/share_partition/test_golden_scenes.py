@@ -14,7 +14,7 @@ from minibroker.coordinator.record_frame import SHARE_GROUP_STATE
 from minibroker.records.any_format import decode_records, split_batches
 from minibroker.schemas.internal.share_state_records import ShareSnapshotValue
 from minibroker.wire.schema import Buffer, replace
-from tests.golden.capture_share_scenes import GOLDEN, LOGS
+from tests.golden.captures.share_scenes import GOLDEN, LOGS
 from tests.golden.share_scenes import SCENES, SETTINGS, Scene, locks, play
 from tests.support.broker_in_memory import BrokerInMemory, Pending
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from minibroker.coordinator.share_state.state_batches import NO_OFFSET, RecordState, StateBatch, combine
@@ -29,7 +29,6 @@ def by_offset(*found: StateBatch) -> dict[int, tuple[int, int]]:
     return ranks
 
 
-@settings(deadline=None)
 @given(st.lists(batches, max_size=6), st.lists(batches, max_size=6), st.integers(-1, 25))
 def test_each_offset_has_what_ranks_highest(so_far: list[StateBatch], new: list[StateBatch], start_offset: int) -> None:
     combined = combine(so_far, new, start_offset)

@@ -39,11 +39,11 @@ from tests.coordinator.transaction.crashing import (
     live,
 )
 from tests.support.losing_files import Loss
-from tests.support.soak import first_of, times
+from tests.support.soak import first_of, stride
 
 UNSYNCED = MortalFiles(1 << 40)  #: of a broker that does not die
 AGES_MS = 10 * TIMEOUT_MS
-FEWER = times(3, soak=1)
+FEWER = stride(3)
 STRIDES = {Loss.STRICT: 7 * FEWER, Loss.JOURNALED: 17 * FEWER, Loss.MIXED: 11 * FEWER}
 
 

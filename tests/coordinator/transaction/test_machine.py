@@ -13,7 +13,6 @@ from __future__ import annotations
 from itertools import count
 from typing import NamedTuple
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -33,6 +32,7 @@ from minibroker.coordinator.transaction.states import (
 )
 from minibroker.coordinator.transaction.store import Transactions
 from minibroker.errors import ConcurrentTransactions, InvalidProducerIdMapping, InvalidTxnState, KafkaError, ProducerFenced
+from tests.support.soak import examples
 
 NAME = "payments"
 EXPIRATION_MS = 600_000
@@ -249,4 +249,4 @@ class Coordinator(RuleBasedStateMachine):
 
 
 TestCoordinator = Coordinator.TestCase
-TestCoordinator.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestCoordinator.settings = examples(150, stateful_step_count=40)

@@ -1,5 +1,5 @@
 // Speaks every version of every API that minibroker serves, with franz-go's encoder, to the broker given as first
-// argument. It is run once behind tests/golden/capture.py; what it sends and what Apache Kafka answers become golden frames.
+// argument. It is run once behind tests/golden/captures/clients.py; what it sends and what Apache Kafka answers become golden frames.
 // With "transactions" as second argument it speaks those of transactions and committed offsets instead, with "groups" those of groups
 // and of administration; with any other it is a member of a group of that kind.
 package main
@@ -229,23 +229,23 @@ func fetch(version int16) {
 }
 
 func main() {
-	if len(os.Args) > 2 && os.Args[2] == "transactions" { // tests/golden/capture_transactions.py
+	if len(os.Args) > 2 && os.Args[2] == "transactions" { // tests/golden/captures/transactions.py
 		transactions()
 		return
 	}
-	if len(os.Args) > 2 && os.Args[2] == "groups" { // tests/golden/capture_groups.py
+	if len(os.Args) > 2 && os.Args[2] == "groups" { // tests/golden/captures/groups.py
 		groups()
 		return
 	}
-	if len(os.Args) > 2 && os.Args[2] == "share_states" { // tests/golden/capture_share_states.py
+	if len(os.Args) > 2 && os.Args[2] == "share_states" { // tests/golden/captures/share_states.py
 		shareStates()
 		return
 	}
-	if len(os.Args) > 2 && os.Args[2] == "acls" { // tests/golden/capture_acls.py
+	if len(os.Args) > 2 && os.Args[2] == "acls" { // tests/golden/captures/acls.py
 		acls()
 		return
 	}
-	if len(os.Args) > 4 && os.Args[2] == "log_dirs" { // tests/golden/capture_log_dirs.py
+	if len(os.Args) > 4 && os.Args[2] == "log_dirs" { // tests/golden/captures/log_dirs.py
 		logDirs(os.Args[3], os.Args[4])
 		return
 	}

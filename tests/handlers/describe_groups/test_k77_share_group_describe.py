@@ -6,7 +6,7 @@ import json
 
 from minibroker.schemas import k57_update_features as k57
 from minibroker.schemas import k76_share_group_heartbeat as k76
-from tests.golden.capture_share_groups import FILE
+from tests.golden.captures.share_groups import FILE
 from tests.golden.share_scenario import TOPICS, A, alter, beat, describe, forget, offsets, scenario
 from tests.support.broker_in_memory import BrokerInMemory
 from tests.support.share_groups import CONFIG, share_broker

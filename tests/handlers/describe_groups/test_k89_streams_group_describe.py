@@ -14,7 +14,7 @@ from minibroker.records.batch import RecordBatch
 from minibroker.schemas import k89_streams_group_describe as schema
 from minibroker.schemas.internal.streams_group_records import StreamsGroupMetadataKey
 from tests.golden import Golden, Provenance, golden
-from tests.golden.capture_streams import LOGS
+from tests.golden.captures.streams import LOGS
 from tests.support.broker_in_memory import BrokerInMemory
 from tests.support.committed_offsets import TOPIC, broker_with_groups
 from tests.support.golden_exchange import kafka_answer, serve

@@ -294,7 +294,7 @@ class TestSessions:
         assert not parked.is_done
         broker.cluster.delete_topic("orders")
         broker.clock.advance(0)
-        assert [result.error_code for result in results(parked.answer())] == [3, 3, 0]  # of an id, too: tests/golden/capture_waiting.py
+        assert [result.error_code for result in results(parked.answer())] == [3, 3, 0]  # of an id, too: tests/golden/captures/waiting.py
 
     def test_records_that_are_deleted_meanwhile_do_not_hide_those_that_come(self, broker: BrokerInMemory) -> None:
         parked = broker.begin(request(partition(10), wait_ms=500, min_bytes=200), 12)

@@ -1,4 +1,4 @@
-"""Which batches an answer has, as Apache Kafka 4.3.1 was asked by tests/golden/capture_fetched_batches.py."""
+"""Which batches an answer has, as Apache Kafka 4.3.1 was asked by tests/golden/captures/fetched_batches.py."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.golden.capture_fetched_batches import ANSWERS, FETCHES, TOPICS, fetch, fill
+from tests.golden.captures.fetched_batches import ANSWERS, FETCHES, TOPICS, fetch, fill
 from tests.support.broker_in_memory import BrokerInMemory
 
 KAFKA: dict[str, dict[str, Any]] = json.loads(ANSWERS.read_text())["answers"]

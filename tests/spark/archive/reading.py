@@ -19,9 +19,11 @@ class Seen(NamedTuple):
 
 def consumed(bootstrap: str, topic: str, *, timeout_s: float = 120.0) -> list[Seen]:
     """All committed records, up to the last stable offset of each partition as it is now."""
-    from confluent_kafka import Consumer, TopicPartition
+    from confluent_kafka import TopicPartition
 
-    settings = {"isolation.level": "read_committed", "enable.partition.eof": True, "auto.offset.reset": "earliest", "log_level": 2}
+    from tests.support.confluent import Consumer
+
+    settings = {"isolation.level": "read_committed", "enable.partition.eof": True, "auto.offset.reset": "earliest"}
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "none", "enable.auto.commit": False, **settings})
     found = []
     try:

@@ -44,7 +44,7 @@ def broker(tmp_path: Path, request: pytest.FixtureRequest) -> Any:
 
 def write(bootstrap: str, topic: str, count: int, *, first: int = 0, partition: int | None = None) -> None:
     """Records with keys, values and headers that may be null, half a day from one to the next."""
-    from confluent_kafka import Producer
+    from tests.support.confluent import Producer
 
     producer = Producer({"bootstrap.servers": bootstrap})
     for number in range(first, first + count):
@@ -101,7 +101,9 @@ def test_run_after_run(spark: Any, broker: BrokerProcess, tmp_path: Path) -> Non
 
 def test_ranges_gaps_and_another_topic_of_the_name(spark: Any, broker: BrokerProcess, tmp_path: Path) -> None:
     from confluent_kafka import TopicPartition
-    from confluent_kafka.admin import AdminClient, NewTopic
+    from confluent_kafka.admin import NewTopic
+
+    from tests.support.confluent import AdminClient
 
     path, admin = str(tmp_path / "archive"), AdminClient({"bootstrap.servers": broker.bootstrap})
     write(broker.bootstrap, "t", 10, partition=0)

@@ -59,7 +59,9 @@ def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clusters]:
 
 
 def create(bootstrap: str, topic: str, partitions: int) -> None:
-    from confluent_kafka.admin import AdminClient, NewTopic
+    from confluent_kafka.admin import NewTopic
+
+    from tests.support.confluent import AdminClient
 
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_topics([NewTopic(topic, partitions, 1, config={"retention.ms": "-1"})])[topic].result(timeout=60)
@@ -168,7 +170,8 @@ def test_planted_differences(spark: Any, clusters: Clusters) -> None:
 
 def test_a_table_and_what_retention_left(pipelines: Commands, spark: Any, clusters: Clusters, tmp_path: Path) -> None:
     from confluent_kafka import TopicPartition
-    from confluent_kafka.admin import AdminClient
+
+    from tests.support.confluent import AdminClient
 
     create(clusters.ours, "old", 1)
     write(clusters.ours, "old", sent())

@@ -45,7 +45,9 @@ def filled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 def fill(bootstrap: str) -> None:
-    from confluent_kafka.admin import AdminClient, NewTopic
+    from confluent_kafka.admin import NewTopic
+
+    from tests.support.confluent import AdminClient
 
     config = {"retention.ms": "-1", "segment.bytes": str(1 << 20), "message.timestamp.after.max.ms": str(1 << 40)}
     admin = AdminClient({"bootstrap.servers": bootstrap})

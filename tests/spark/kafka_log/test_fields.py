@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 pytest.importorskip("pyarrow")
@@ -22,6 +22,7 @@ from minibroker.spark.kafka_log.decoder import MAX_TIMESTAMP, Decode, Decoder, G
 from minibroker.spark.kafka_log.fields import PADDING, MalformedBatchError
 from minibroker.spark.kafka_log.frames import read_frame_headers
 from minibroker.spark.kafka_log.split import Splitter
+from tests.support.soak import examples
 
 WAYS = [pytest.param(partial(decode_with_numpy, splitter=Splitter(compile_after=1 << 60)), id="python")]
 if compiled_decode() is not None:
@@ -64,7 +65,7 @@ def row_of(record: Record) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("way", WAYS)
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(them=st.lists(batches, min_size=1, max_size=6), bounds=st.lists(st.integers(0, 12), min_size=2, max_size=2))
 def test_the_same_values(way: Decode, them: list[RecordBatch], bounds: list[int]) -> None:
     group = group_of(them, [bytes(batch.payload) for batch in them])
@@ -75,7 +76,7 @@ def test_the_same_values(way: Decode, them: list[RecordBatch], bounds: list[int]
 
 
 @pytest.mark.parametrize("way", WAYS)
-@settings(max_examples=250, deadline=None)
+@examples(250)
 @given(batch=batches, data=st.data())
 def test_the_same_refusals(way: Decode, batch: RecordBatch, data: st.DataObject) -> None:
     """One byte changed, cut out or put in, or another count: both take it, with the same values, or both refuse it."""

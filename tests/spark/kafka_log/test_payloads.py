@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from lz4 import frame
 
@@ -15,6 +15,7 @@ from minibroker.errors import InvalidRecord
 from minibroker.records.compression import Compression, compress, decompress
 from minibroker.spark.kafka_log import payloads as payloads_module
 from minibroker.spark.kafka_log.payloads import BLOCK_BYTES, GROUP_BYTES, KEPT_BYTES, PayloadBuffer, block_bytes, plain_blocks
+from tests.support.soak import examples
 
 SIZES = [1, 100, 65_535, 65_536, 65_537, 300_000, 5_000_000]
 
@@ -62,7 +63,7 @@ def test_headers_of_plain_frames_have_right_checksums() -> None:
         assert frame.decompress(header + bytes(4)) == b""
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(data=st.data())
 def test_damaged_frames(data: st.DataObject) -> None:
     """A byte changed, cut out or put in: the same content, or refused as ever, and what was there before stays."""

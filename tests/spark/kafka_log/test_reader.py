@@ -165,7 +165,7 @@ def test_wrong_indexes_are_not_believed(data: Path, open_log: OpenLog) -> None:
     expected = read_values(log)
     log.close()
     rng = random.Random(5)
-    for path in (data / "orders-0").glob("*.*index"):
+    for path in sorted((data / "orders-0").glob("*.*index")):
         content = bytearray(path.read_bytes())
         for _ in range(len(content) // 12):
             content[rng.randrange(len(content))] = rng.randrange(256)

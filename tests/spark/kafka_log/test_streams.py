@@ -83,7 +83,8 @@ def test_committed_records_alone(spark: Any, broker: BrokerProcess, tmp_path: Pa
 
 def test_lost_data_is_told_or_passed_over(spark: Any, broker: BrokerProcess, tmp_path: Path) -> None:
     from confluent_kafka import TopicPartition
-    from confluent_kafka.admin import AdminClient
+
+    from tests.support.confluent import AdminClient
 
     follower = Follower(spark, broker, tmp_path, subscribe="growing")
     put(broker, range(10))

@@ -11,7 +11,7 @@ pytest.importorskip("pyarrow")
 
 import numpy as np
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from minibroker.records.any_format import decode_records
@@ -23,6 +23,7 @@ from minibroker.spark.errors import ReplayError, SourceError
 from minibroker.spark.replay.encode import Columns, Varints, encode_payload, joined_varints, narrow
 from minibroker.spark.replay.ledger import OffsetRun, joined, runs_of
 from minibroker.spark.replay.packing import Packer
+from tests.support.soak import examples
 
 HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
 ALL = 1 << 20
@@ -62,7 +63,7 @@ RECORDS = st.lists(
 
 
 @given(RECORDS)
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_as_record_by_record(records: list[Record]) -> None:
     assert bytes(encode_payload(columns_of(records), records[0].timestamp)) == payload_of(records)
 

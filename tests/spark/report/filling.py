@@ -41,7 +41,9 @@ def record(number: int) -> Kept:
 def fill(bootstrap: str) -> Filled:
     """Orders: plain batches in 0, transactions in 1, nothing in 2. Changes: compacted. Nothing: no record."""
     from confluent_kafka import TopicPartition
-    from confluent_kafka.admin import AdminClient, NewTopic
+    from confluent_kafka.admin import NewTopic
+
+    from tests.support.confluent import AdminClient
 
     keep = {"retention.ms": "-1", "message.timestamp.after.max.ms": str(1 << 50)}
     compact = {"cleanup.policy": "compact", "segment.ms": "50", "min.cleanable.dirty.ratio": "0.01", "max.compaction.lag.ms": "100"}
@@ -74,7 +76,7 @@ def fill(bootstrap: str) -> Filled:
 
 def write(bootstrap: str, topic: str, partition: int, records: list[Kept], codec: str = "none") -> list[int]:
     """In one batch; the offsets."""
-    from confluent_kafka import Producer
+    from tests.support.confluent import Producer
 
     producer = Producer({"bootstrap.servers": bootstrap, "compression.type": codec, "linger.ms": 50})
     offsets: list[int] = []
@@ -153,7 +155,7 @@ def wait_until(is_so: Callable[[], bool], what: str, limit_s: float = 60.0) -> N
 
 @contextmanager
 def consumer(bootstrap: str, group: str, **config: Any) -> Iterator[Any]:
-    from confluent_kafka import Consumer
+    from tests.support.confluent import Consumer
 
     made = Consumer(
         {"bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": False, "enable.partition.eof": True, **config}

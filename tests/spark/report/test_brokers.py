@@ -144,7 +144,9 @@ def test_sparks_own_connector_counts_the_same(spark: Any, broker: Broker) -> Non
 
 def test_bounds_and_times_are_what_other_clients_hear(broker: Broker) -> None:
     from confluent_kafka import IsolationLevel, TopicPartition
-    from confluent_kafka.admin import AdminClient, OffsetSpec
+    from confluent_kafka.admin import OffsetSpec
+
+    from tests.support.confluent import AdminClient
 
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     keys = list(broker.filled.committed)

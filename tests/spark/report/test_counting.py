@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("numpy")
 pytest.importorskip("pyarrow")
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from minibroker.errors import CorruptLogError
@@ -176,7 +176,6 @@ def check(found: RangeSummary, model: Model, limits: Limits) -> None:
     assert (found.latest.timestamp, found.latest.offset) == (latest, next((offset for time, offset in times if time == latest), -1))
 
 
-@settings(max_examples=100, deadline=None)
 @given(seed=st.integers(0, 2**32), batch_count=st.integers(0, 40), gap_limit=st.sampled_from([0, 1, 3, 1000]), hourly=st.booleans())
 def test_cut_in_every_way(seed: int, batch_count: int, gap_limit: int, hourly: bool) -> None:
     """Ranges of offsets from a leader, runs of batches from files: joined, they are what the model says, and so is any part."""

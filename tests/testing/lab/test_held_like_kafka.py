@@ -6,7 +6,7 @@ import json
 
 from minibroker.testing import BrokerThread
 from minibroker.testing.lab.handles import Hold
-from tests.golden.capture_held import ANSWERS, PARTITIONS, SETTINGS, TOPIC, ask, create
+from tests.golden.captures.held import ANSWERS, PARTITIONS, SETTINGS, TOPIC, ask, create
 
 
 def test_the_same_answers() -> None:

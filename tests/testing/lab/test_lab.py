@@ -63,7 +63,9 @@ def test_nobody_reads_above_a_held_high_watermark_and_acks_all_waits(broker: Sur
 
 
 def test_acks_all_is_refused_in_the_end_and_the_record_is_there_nevertheless(broker: Surface) -> None:
-    from confluent_kafka import KafkaError, Producer
+    from confluent_kafka import KafkaError
+
+    from tests.support.confluent import Producer
 
     told: list[Any] = []
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "acks": "all", "request.timeout.ms": 300, "retries": 0})
@@ -77,7 +79,7 @@ def test_acks_all_is_refused_in_the_end_and_the_record_is_there_nevertheless(bro
 
 
 def test_a_transaction_is_seen_when_its_records_are(broker: Surface) -> None:
-    from confluent_kafka import Producer
+    from tests.support.confluent import Producer
 
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "till", "acks": "all"})
     producer.init_transactions()
@@ -96,7 +98,7 @@ def test_a_transaction_is_seen_when_its_records_are(broker: Surface) -> None:
 
 
 def test_the_next_transaction_waits_for_the_markers_of_the_last_one(broker: Surface) -> None:
-    from confluent_kafka import Producer
+    from tests.support.confluent import Producer
 
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "till", "acks": "all"})
     producer.init_transactions()
@@ -125,7 +127,7 @@ def test_a_topic_that_nobody_has_used_fails_as_any_other(broker: Surface) -> Non
 
 @pytest.mark.parametrize("on", ["write", "sync"])
 def test_a_full_disk_takes_the_directory_offline_until_it_is_healed(broker: Surface, on: str) -> None:
-    from confluent_kafka import Producer
+    from tests.support.confluent import Producer
 
     broker.produce("orders", "before", partition=0)
     told: list[Any] = []
@@ -143,7 +145,9 @@ def test_a_full_disk_takes_the_directory_offline_until_it_is_healed(broker: Surf
 
 
 def test_a_disk_that_cannot_be_read(broker: Surface) -> None:
-    from confluent_kafka import Consumer, TopicPartition
+    from confluent_kafka import TopicPartition
+
+    from tests.support.confluent import Consumer
 
     broker.produce("orders", "one", partition=0)
     consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "readers", "topic.metadata.refresh.interval.ms": 200})

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from minibroker.coordinator.group.classic.rebalance import ClassicGroupLimits, ClassicGroupState
 from minibroker.coordinator.group.classic.requests import JoinAnswer, Protocol, SyncAnswer
 from minibroker.errors import MemberIdRequired, NotCoordinator, RebalanceInProgress
 from tests.coordinator.group.classic.world import SESSION_MS, STABLE, World
+from tests.support.soak import examples
 
 TOPICS = "abc"
 PARTITIONS = 3
@@ -211,7 +212,7 @@ steps = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.sampled_from([0, 3_000]), st.lists(steps, min_size=50, max_size=120))
 def test_random_consumers(delay_ms: int, script: list[tuple[Any, ...]]) -> None:
     model = Model(delay_ms=delay_ms)

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from tests.golden.capture_migrations import GOLDEN
+from tests.golden.captures.migrations import GOLDEN
 from tests.golden.group_records import batches_of
 from tests.golden.migration_members import Scene, names_of
 from tests.golden.migration_scenes import PARTITION_COUNTS, POLICIES, RECORDED, SCENES, SETTINGS, play, policy

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from uuid import UUID
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from minibroker.coordinator.group.classic.consumer_protocol import read_assignment, read_subscription
@@ -37,6 +37,7 @@ from minibroker.wire.codec import encode
 from tests.golden.migration_members import assigned, parts
 from tests.support.broker_in_memory import BrokerInMemory
 from tests.support.committed_offsets import groups_of
+from tests.support.soak import examples
 
 GROUP = "readers"
 COUNTS = {"a": 3, "b": 2}
@@ -334,7 +335,7 @@ def take(model: Model, step: tuple[Any, ...]) -> None:
     model.check()
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(st.booleans(), st.lists(STEPS, min_size=8, max_size=40))
 def test_whatever_happens(is_cooperative: bool, steps: list[tuple[Any, ...]]) -> None:
     model = Model(is_cooperative=is_cooperative)

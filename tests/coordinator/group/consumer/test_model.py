@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from minibroker.coordinator.group.consumer.requests import ConsumerGroupLimits, ConsumerHeartbeat
@@ -19,6 +19,7 @@ from minibroker.coordinator.group.modern import Assignment
 from minibroker.errors import FencedInstanceId, FencedMemberEpoch, NotCoordinator, UnknownMemberId, UnreleasedInstanceId
 from tests.coordinator.group.consumer.world import World
 from tests.coordinator.group.modern_world import KnownTopics, facts
+from tests.support.soak import examples
 
 NAMES = ("a1", "a2", "b")
 REGEXES = ("", "", "a.*", "b|a1")
@@ -223,7 +224,7 @@ def take(model: Model, step: tuple[Any, ...]) -> None:
     model.check()
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.sampled_from([0, 1_000, 5_000]), st.lists(STEPS, min_size=8, max_size=40))
 def test_whatever_happens(interval_ms: int, steps: list[tuple[Any, ...]]) -> None:
     model = Model(interval_ms)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from minibroker.coordinator.group.share.group import ShareGroupLimits
@@ -20,6 +20,7 @@ from minibroker.coordinator.group.share.requests import ShareHeartbeat
 from minibroker.errors import FencedMemberEpoch, GroupMaxSizeReached, KafkaError, NonEmptyGroup, UnknownMemberId
 from tests.coordinator.group.modern_world import KnownTopics, facts
 from tests.coordinator.group.share.world import World
+from tests.support.soak import examples
 
 NAMES = ("a", "b", "c")
 SESSION_MS = 10_000
@@ -200,7 +201,7 @@ def of_a_topic(world: World, kind: str, name: str) -> None:
             pass
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.sampled_from([0, 1_000, 5_000]), st.lists(STEPS, min_size=8, max_size=40))
 def test_whatever_happens(interval_ms: int, steps: list[tuple[Any, ...]]) -> None:
     model = Model(interval_ms)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from minibroker.coordinator.group.streams.internal_topics import StatusCode, configure
@@ -14,6 +14,7 @@ from minibroker.errors import StreamsInvalidTopology
 from minibroker.schemas import k88_streams_group_heartbeat as k88
 from tests.coordinator.group.modern_world import KnownTopics
 from tests.coordinator.group.streams.world import subtopology, topic, topology
+from tests.support.soak import examples
 
 SOURCES = {"a": 1, "b": 3, "c": 3}
 NAMES = st.sampled_from(["x", "y", "z"])
@@ -35,7 +36,7 @@ said = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.lists(st.tuples(st.lists(st.sampled_from([*SOURCES, "missing"]), max_size=2), said), max_size=3))
 def test_whatever_is_said(parts: list[tuple[list[str], dict[str, Any]]]) -> None:
     topics = KnownTopics(**SOURCES)

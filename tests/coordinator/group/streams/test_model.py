@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from minibroker.coordinator.group.streams.group import StreamsGroupLimits
@@ -20,6 +20,7 @@ from minibroker.coordinator.group.streams.topology import topology_of
 from minibroker.errors import FencedMemberEpoch, InvalidRequest, NotCoordinator, UnknownMemberId
 from tests.coordinator.group.modern_world import KnownTopics, facts
 from tests.coordinator.group.streams.world import World, subtopology, topic, topology
+from tests.support.soak import examples
 
 SESSION_MS = 10_000
 REBALANCE_MS = 4_000
@@ -221,7 +222,7 @@ def take(model: Model, step: tuple[Any, ...]) -> None:
     model.check()
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(st.sampled_from([0, 1_000, 5_000]), st.sampled_from([0, 1_500]), st.integers(0, 2), st.lists(STEPS, min_size=8, max_size=40))
 def test_whatever_happens(interval_ms: int, delay_ms: int, standbys: int, steps: list[tuple[Any, ...]]) -> None:
     model = Model(interval_ms, delay_ms, standbys)

@@ -14,7 +14,7 @@ from minibroker.coordinator.record_frame import CONSUMER_OFFSETS, CoordinatorRec
 from minibroker.records.any_format import decode_records, split_batches
 from minibroker.schemas.internal import streams_group_records as stored
 from tests.coordinator.group.modern_world import facts
-from tests.golden.capture_streams import LOGS
+from tests.golden.captures.streams import LOGS
 
 GROUP = "word-count"
 

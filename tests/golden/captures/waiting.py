@@ -1,10 +1,9 @@
-"""What becomes of a Fetch that waits while its partition gets another leader, loses a replica, or is deleted: the truth from Apache Kafka.
+"""Capture the answers to a waiting Fetch whose partition changes its leader, loses a replica, or is deleted.
 
-    python -m tests.golden.capture_waiting
-
-starts a cluster of three Kafkas and writes `waiting_fetch_kafka_4.3.1.json` beside this file; tests/dispatch/test_waiting_fetch.py asks us
-the same. A row says whether the answer came at once or when its time was up, and what it was. Behind these are the codes that a broker
-gives which does not lead (any more), by the leader epoch in which its client believes.
+Starts a cluster of three Kafkas and writes `waiting_fetch_kafka_4.3.1.json` in tests/golden;
+tests/dispatch/test_waiting_fetch.py asks minibroker
+the same. A row says whether the answer came at once or after max_wait_ms, and its content. The last rows are the error codes of a
+broker that is not, or no longer, the leader, by the client's leader epoch.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from minibroker.wire.header import decode_response_header, response_header_versi
 from tests.support.broker_in_memory import frame_of, records
 from tests.support.java import KAFKA_VERSION
 
-ANSWERS = Path(__file__).with_name("waiting_fetch_kafka_4.3.1.json")
+ANSWERS = Path(__file__).parents[1] / "waiting_fetch_kafka_4.3.1.json"
 WAIT_MS = 12_000  #: of each Fetch
 AT_ONCE_MS = 4_000  #: behind what happens; no Fetch's time is up then
 _TIMEOUT_S = 60.0
@@ -309,16 +308,12 @@ class _Kafkas:
         time.sleep(ms / 1000)
 
 
-def main() -> None:
+def capture() -> None:
     """Ask three Kafkas, and write down what they say."""
     from tests.support.kafka_cluster import KafkaCluster
 
     with KafkaCluster(voters=[1]) as kafka:
         said = converse(_Kafkas(kafka.addresses))
     lines = ",\n".join(f"  {json.dumps(what)}: {json.dumps(found)}" for what, found in said.items())
-    provenance = f"Apache Kafka {KAFKA_VERSION}, three brokers, tests/golden/capture_waiting.py"
+    provenance = f"Apache Kafka {KAFKA_VERSION}, three brokers, tests/golden/captures/waiting.py"
     ANSWERS.write_text(f'{{\n "provenance": {json.dumps(provenance)},\n "answers": {{\n{lines}\n }}\n}}\n')
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,4 @@
-"""Ask an Apache Kafka the scenario of share groups: `python -m tests.golden.capture_share_groups`, which starts one.
+"""Capture the answers of an Apache Kafka to the scenario of share groups.
 
 Writes share_groups_kafka_4.3.1.json: provenance, and the steps with their answers.
 """
@@ -15,11 +15,11 @@ from minibroker.schemas import k03_metadata as k03
 from minibroker.schemas import k10_find_coordinator as k10
 from minibroker.schemas import k19_create_topics as k19
 from minibroker.schemas import k76_share_group_heartbeat as k76
-from tests.golden.capture_admin import ask
+from tests.golden.captures.admin import ask
 from tests.golden.share_scenario import MAX_SIZE, TOPICS, beat, scenario
 from tests.support.kafka_process import KafkaProcess
 
-FILE = Path(__file__).parent / "share_groups_kafka_4.3.1.json"
+FILE = Path(__file__).parents[1] / "share_groups_kafka_4.3.1.json"
 SETTINGS = {
     "offsets.topic.num.partitions": "1",
     "share.coordinator.state.topic.num.partitions": "1",
@@ -56,7 +56,7 @@ def settle(port: int, member_id: str, partition_count: int) -> k76.Response:
     raise AssertionError(answer)
 
 
-def main() -> None:
+def capture() -> None:
     with tempfile.TemporaryDirectory() as folder, KafkaProcess(Path(folder), settings=SETTINGS) as kafka:
         prepare(kafka.port)
 
@@ -65,9 +65,5 @@ def main() -> None:
             return ask(kafka.port, request)
 
         told = scenario(slowly, lambda member_id, count: settle(kafka.port, member_id, count))
-    provenance = "Apache Kafka 4.3.1, one KRaft node; asked by python -m tests.golden.capture_share_groups"
+    provenance = "Apache Kafka 4.3.1, one KRaft node; asked by python -m tests.golden capture share_groups"
     FILE.write_text(json.dumps({"broker": provenance, "settings": SETTINGS, "steps": told}, indent=1) + "\n")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,4 @@
-"""Take what Apache Kafka says of configs of groups, client metrics and brokers: `python -m tests.golden.capture_own_configs PORT`.
+"""Capture Apache Kafka's configs of groups, client metrics and brokers from a running broker.
 
 Writes own_configs_kafka_4.3.1.json:
     described   resource type -> name -> value, type, source, read_only, is_sensitive, synonyms [name, value, source] when none is stored
@@ -8,15 +8,14 @@ Writes own_configs_kafka_4.3.1.json:
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 from minibroker.schemas import k44_incremental_alter_configs as k44
-from tests.golden.capture_admin import ask
-from tests.golden.capture_configs import describe, topic_row
+from tests.golden.captures.admin import ask
+from tests.golden.captures.configs import describe, topic_row
 
-FILE = Path(__file__).parent / "own_configs_kafka_4.3.1.json"
+FILE = Path(__file__).parents[1] / "own_configs_kafka_4.3.1.json"
 BROKER, METRICS, GROUP = 4, 16, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
 
@@ -133,14 +132,10 @@ def answer(response: k44.Response) -> list[Any]:
     return [response.responses[0].error_code, response.responses[0].error_message]
 
 
-def main(port: int) -> None:
+def capture(port: int) -> None:
     """Ask everything and write the file."""
     described = {str(kind): {each.name: topic_row(each) for each in describe(port, kind, "nobody")} for kind in (METRICS, GROUP)}
     altered = [[kind, name, configs, *answer(ask(port, request(kind, name, configs)))] for kind, name, configs in changes()]
-    provenance = "Apache Kafka 4.3.1, one KRaft node; asked by python -m tests.golden.capture_own_configs"
+    provenance = "Apache Kafka 4.3.1, one KRaft node; asked by python -m tests.golden capture own_configs"
     content = {"provenance": provenance, "described": described, "altered": altered}
     FILE.write_text(json.dumps(content, separators=(",", ":")).replace("],[", "],\n["))
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]))

@@ -1,4 +1,4 @@
-"""Take what Apache Kafka's own documentation says of its configs: `python -m tests.golden.capture_config_docs`. No broker is asked.
+"""Capture the documentation of Apache Kafka's configs. No broker is needed.
 
 Kafka's site is made from pages that its classes print. Writes config_docs_kafka_4.3.1.json:
     broker  name -> type, default (null: none), valid values, update mode
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tests.support.java import run_tool
 
-FILE = Path(__file__).parent / "config_docs_kafka_4.3.1.json"
+FILE = Path(__file__).parents[1] / "config_docs_kafka_4.3.1.json"
 PAGES = {
     "broker": ("kafka.server.KafkaConfig", "Update Mode"),
     "topic": ("org.apache.kafka.storage.internals.log.LogConfig", "Server Default Property"),
@@ -42,13 +42,12 @@ def default(text: str) -> str | None:
     return None if text in {"null", ""} else "" if text == '""' else text
 
 
-def main() -> None:
+def capture() -> None:
     """Print the pages and write the file."""
     content = {kind: dict(sorted(rows(run_tool(tool), last))) for kind, (tool, last) in PAGES.items()}
-    provenance = f"Apache Kafka 4.3.1: the pages that {', '.join(tool for tool, _ in PAGES.values())} print; python -m {__spec__.name}"
+    provenance = (
+        f"Apache Kafka 4.3.1: the pages that {', '.join(tool for tool, _ in PAGES.values())} print; "
+        "python -m tests.golden capture config_docs"
+    )
     text = json.dumps({"provenance": provenance, **content}, separators=(",", ":"))
     FILE.write_text(text.replace('],"', '],\n"').replace('},"', '},\n"') + "\n")
-
-
-if __name__ == "__main__":
-    main()

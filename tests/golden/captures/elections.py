@@ -1,10 +1,9 @@
-"""What brokers of Apache Kafka say while nodes leave and come back: leaders, who is in sync or eligible to lead (KIP-966), and configs.
+"""Capture leaders, in-sync and eligible replicas (KIP-966), and configs, while brokers of an Apache Kafka leave and return.
 
-    python -m tests.golden.capture_elections
-
-starts a cluster of three Kafkas, of which node 1 is the controller, too, and writes `elections_kafka_4.3.1.json` beside this file; the
-same is asked of us by tests/testing/test_elections_golden.py. Replicas are on nodes 2 and 3, which leave in order, one behind
-the other. Who is in sync is ordered by id: Apache Kafka's order is that of a set.
+Starts a cluster of three Kafkas, of which node 1 is also the controller, and writes `elections_kafka_4.3.1.json` in tests/golden;
+tests/testing/test_elections_golden.py
+asks minibroker the same. Replicas are on nodes 2 and 3, which leave in order, one after
+the other. In-sync replicas are ordered by id, because Apache Kafka's order is that of a set.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ from minibroker.schemas import (
     k57_update_features,
     k75_describe_topic_partitions,
 )
-from tests.golden.capture_several_brokers import Cluster, create
+from tests.golden.captures.several_brokers import Cluster, create
 from tests.support.java import KAFKA_VERSION
 from tests.support.kafka_cluster import KafkaCluster
 
-GOLDEN = Path(__file__).with_name("elections_kafka_4.3.1.json")
+GOLDEN = Path(__file__).parents[1] / "elections_kafka_4.3.1.json"
 SETTINGS = {
     "offsets.topic.num.partitions": "5",
     "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
@@ -290,15 +289,11 @@ def ask_session(cluster: Elections) -> None:
         cluster.note(f"Fetch {epoch} of the session, rack {rack or 'unsaid'}", (answer.error_code, told))
 
 
-def main() -> None:
+def capture() -> None:
     """Ask three Kafkas, and write down what they say."""
     said = {}
     for what, talk in (("answers", converse), ("without_eligible", converse_without_eligible)):
         with KafkaCluster(SETTINGS, voters=(1,)) as kafka:
             said[what] = talk(Elections(kafka.addresses, kafka.stop, kafka.start))
-    provenance = f"Apache Kafka {KAFKA_VERSION}, three brokers, tests/golden/capture_elections.py"
+    provenance = f"Apache Kafka {KAFKA_VERSION}, three brokers, tests/golden/captures/elections.py"
     GOLDEN.write_text(json.dumps({"provenance": provenance} | said, indent=1) + "\n")
-
-
-if __name__ == "__main__":
-    main()

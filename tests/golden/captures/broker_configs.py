@@ -1,9 +1,9 @@
-"""Take Apache Kafka's broker configs: `python -m tests.golden.capture_broker_configs PORT`, on a new broker with node.id 1.
+"""Capture Apache Kafka's broker configs. The running broker must be new, with node.id 1.
 
 Its properties file sets what a KRaft node needs, num.partitions, the replication factors of internal topics and
 group.initial.rebalance.delay.ms. Writes broker_configs_kafka_4.3.1.json:
     configs         name -> value, type, source, read_only, is_sensitive, synonyms [name, value, source], of DescribeConfigs v4
-    documentation   name -> what DescribeConfigs says of it
+    documentation   name -> its documentation in DescribeConfigs
     attempts        [name, value, answer for the broker, answer for all brokers, answer of AlterConfigs for the broker]
     steps           of STEPS: [answer, configs of the broker, configs of all brokers]; an answer is [error code, message]
 """
@@ -11,15 +11,14 @@ group.initial.rebalance.delay.ms. Writes broker_configs_kafka_4.3.1.json:
 from __future__ import annotations
 
 import json
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 from tests.golden.broker_config_scenes import ALL, ATTEMPTS, NODE, SEEN, SET, STEPS, change, describe, refusal, replace, rows, step
-from tests.golden.capture_admin import ask
+from tests.golden.captures.admin import ask
 
-FILE = Path(__file__).parent / "broker_configs_kafka_4.3.1.json"
+FILE = Path(__file__).parents[1] / "broker_configs_kafka_4.3.1.json"
 
 
 def attempt(port: int, name: str, value: str) -> list[Any]:
@@ -39,11 +38,11 @@ def done(port: int) -> list[list[Any]]:
     return found
 
 
-def main(port: int) -> None:
+def capture(port: int) -> None:
     """Ask everything and write the file."""
     answer = ask(port, describe(NODE, documentation=True))
     content = {
-        "provenance": f"Apache Kafka 4.3.1, one KRaft node; asked by python -m {__spec__.name}",
+        "provenance": "Apache Kafka 4.3.1, one KRaft node; asked by python -m tests.golden capture broker_configs",
         "configs": rows(answer),
         "documentation": {each.name: each.documentation for each in sorted(answer.results[0].configs, key=lambda config: config.name)},
         "attempts": [attempt(port, name, value) for name, value in ATTEMPTS],
@@ -52,7 +51,3 @@ def main(port: int) -> None:
     FILE.write_text(
         json.dumps(content, separators=(",", ":")).replace('],"', '],\n"').replace('","', '",\n"').replace("],[", "],\n[") + "\n"
     )
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]))

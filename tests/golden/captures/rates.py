@@ -1,4 +1,4 @@
-"""Take how long Apache Kafka holds clients above a quota: `python -m tests.golden.capture_rates`, with its own classes (Rates.java).
+"""Capture how long Apache Kafka throttles clients above a quota, from its own classes (Rates.java).
 
 Writes rates_kafka_4.3.1.json: of each client samples, window in seconds, quota, and [time in ms, value, throttle by Rate, by TokenBucket].
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.support.java import kafka_jars
 
-FILE = Path(__file__).parent / "rates_kafka_4.3.1.json"
+FILE = Path(__file__).parents[1] / "rates_kafka_4.3.1.json"
 START_MS = 1_700_000_000_000
 
 
@@ -31,7 +31,7 @@ def clients() -> list[tuple[tuple[int, int, float], list[tuple[int, float]]]]:
     return found
 
 
-def main() -> None:
+def capture() -> None:
     """Run and write."""
     tried = clients()
     lines = []
@@ -41,9 +41,5 @@ def main() -> None:
     said = subprocess.run(command, input="\n".join(lines), capture_output=True, text=True, check=True).stdout.split()
     answers = iter(zip(map(int, said[::2]), map(int, said[1::2]), strict=True))
     rows = [[*settings, [[now_ms - START_MS, value, *next(answers)] for now_ms, value in events]] for settings, events in tried]
-    provenance = "Apache Kafka 4.3.1: Rate and TokenBucket of kafka-clients; asked by python -m tests.golden.capture_rates"
+    provenance = "Apache Kafka 4.3.1: Rate and TokenBucket of kafka-clients; asked by python -m tests.golden capture rates"
     FILE.write_text(json.dumps({"provenance": provenance, "clients": rows}, separators=(",", ":")).replace("]]],", "]]],\n"))
-
-
-if __name__ == "__main__":
-    main()

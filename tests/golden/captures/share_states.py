@@ -1,19 +1,18 @@
-"""Take the golden frames of the share coordinator's APIs anew, which brokers alone use: python -m tests.golden.capture_share_states
+"""Capture golden frames of the share coordinator's APIs, which only brokers use.
 
-It starts an Apache Kafka behind a proxy, through which it speaks to itself, too: while a share consumer of the Java client reads, and
-Kafka's ShareGroupCommand describes and deletes the group. franz-go speaks every version.
+Starts an Apache Kafka behind a proxy, through which it also sends requests to itself, while a share consumer of the Java client reads, and
+Kafka's ShareGroupCommand describes and deletes the group. franz-go sends every version.
 """
 
 from __future__ import annotations
 
-import json
 import tempfile
 from pathlib import Path
 
 from tests.clients.share_members import EXPLICIT, ShareMembers
-from tests.golden import FRAMES
-from tests.golden.capture import BROKER_KEYS, keep
-from tests.golden.capture_groups import franz_go, tool
+from tests.golden.captures import write_frames
+from tests.golden.captures.clients import BROKER_KEYS, keep
+from tests.golden.captures.groups import franz_go, tool
 from tests.support import java
 from tests.support.capture_proxy import CaptureProxy
 from tests.support.kafka_process import KafkaProcess
@@ -46,9 +45,9 @@ def itself(bootstrap: str) -> None:
         tool(bootstrap, "consumer.group.ShareGroupCommand", *what, "--group", GROUP)
 
 
-def main() -> None:
+def capture() -> None:
     catalogue = {
-        "kafka_4.3.1_itself": (itself, "Apache Kafka 4.3.1 itself", "capture_share_states.itself"),
+        "kafka_4.3.1_itself": (itself, "Apache Kafka 4.3.1 itself", "captures.share_states.itself"),
         "franz_go_1.22.2_share_states": (franz_go("share_states"), "franz-go 1.22.2", "tests/golden/franz_go share_states"),
     }
     proxy_port = free_port()
@@ -62,9 +61,4 @@ def main() -> None:
             frames = list(proxy.frames)
             proxy.close()
     assert java.KAFKA_VERSION == "4.3.1"
-    for stem, entries in keep(frames, catalogue, BROKER_KEYS).items():
-        (FRAMES / f"{stem}.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in entries))
-
-
-if __name__ == "__main__":
-    main()
+    write_frames(keep(frames, catalogue, BROKER_KEYS))

@@ -1,10 +1,9 @@
-"""What three brokers of Apache Kafka answer to requests at the right one and at the wrong one, and when one is gone: a golden conversation.
+"""Capture what three Apache Kafkas answer to requests at the right broker, at the wrong one, and while one is down.
 
-    python -m tests.golden.capture_several_brokers
-
-starts a cluster of three Kafkas with racks a, b, c, and writes `several_brokers_kafka_4.3.1.json` beside this file; the same is asked of
-us by tests/testing/test_several_brokers_golden.py. Topics have their replicas as they are given here, so that every answer is the same
-each time. Topic ids are taken out, ports and hosts become names, and lists of partitions are ordered.
+Starts a cluster of three Kafkas with racks a, b, c, and writes `several_brokers_kafka_4.3.1.json` in tests/golden;
+tests/testing/test_several_brokers_golden.py asks
+minibroker the same. Topics have their replicas as they are given here, so that every answer is the same
+each time. Topic ids are removed, ports and hosts become names, and lists of partitions are ordered.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ from tests.support.broker_in_memory import frame_of, records
 from tests.support.java import KAFKA_VERSION
 from tests.support.kafka_cluster import KafkaCluster
 
-GOLDEN = Path(__file__).with_name("several_brokers_kafka_4.3.1.json")
+GOLDEN = Path(__file__).parents[1] / "several_brokers_kafka_4.3.1.json"
 TIMEOUT_S = 60.0
 CONSUMER, DEBUGGING = -1, -2  #: replica ids
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
@@ -273,7 +272,7 @@ def ask_controller(cluster: Cluster) -> None:
         cluster.note(f"reassign to {what}", answer)
 
 
-def main() -> None:
+def capture() -> None:
     """Ask three Kafkas, and write down what they say."""
     settings = {
         "offsets.topic.num.partitions": "5",
@@ -282,9 +281,5 @@ def main() -> None:
     }
     with KafkaCluster(settings) as kafka:
         said = converse(Cluster(kafka.addresses, kafka.stop))
-    provenance = f"Apache Kafka {KAFKA_VERSION}, three brokers, tests/golden/capture_several_brokers.py"
+    provenance = f"Apache Kafka {KAFKA_VERSION}, three brokers, tests/golden/captures/several_brokers.py"
     GOLDEN.write_text(json.dumps({"provenance": provenance, "answers": said}, indent=1) + "\n")
-
-
-if __name__ == "__main__":
-    main()

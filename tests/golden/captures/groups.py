@@ -1,19 +1,15 @@
-"""Take the golden frames of groups with members anew, of new and share groups, and of the admin tools beside topics and configs.
+"""Capture golden frames of groups with members, of share groups, and of the admin tools for more than topics and configs.
 
-    python -m tests.golden.capture_groups [WIRE_LOG]
-
-It starts an Apache Kafka behind a proxy. Clients of several makes join groups of all kinds, two at a time, commit, go and come back;
-Kafka's tools look at groups and change them; franz-go speaks every version. `records/groups_kafka_4.3.1.json` gets what is in
-`__consumer_offsets` then, and DumpLogSegments' words for it. WIRE_LOG gets what was said, one frame a line.
+Starts an Apache Kafka behind a proxy. Several client libraries join groups of all kinds, two at a time, commit, go and come back;
+Kafka's tools describe and change groups. franz-go sends every version. `records/groups_kafka_4.3.1.json` gets the segments of
+`__consumer_offsets`, and how DumpLogSegments prints them. WIRE_LOG gets the conversation, one frame a line.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import re
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -23,14 +19,15 @@ from pathlib import Path
 from typing import Any
 
 from minibroker.errors import WireError
-from tests.golden import FRAMES, Golden, Provenance, stem_of
-from tests.golden.capture import GROUP_KEYS, STREAMS_KEYS, keep
+from tests.golden import Golden, Provenance, stem_of
+from tests.golden.captures import dumped, write_frames, write_wire_log
+from tests.golden.captures.clients import GROUP_KEYS, STREAMS_KEYS, keep
 from tests.support import java
 from tests.support.capture_proxy import Captured, CaptureProxy
 from tests.support.kafka_process import KafkaProcess
 from tests.support.ports import free_port
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1]
 LOGS = HERE / "records" / "groups_kafka_4.3.1.json"
 PROGRAM = HERE / "GroupMembers.java"
 SHOWN_KEYS = GROUP_KEYS | STREAMS_KEYS | {8, 9, 10, 28}
@@ -365,21 +362,21 @@ def clients() -> dict[str, tuple[Callable[[str], None], str, str]]:
     }
     named[f"java_{newest}_crash"] = (crash_and_recover, f"Apache Kafka's Java client {newest}", "GroupMembers.java crash, twice")
     for kind in ("eager", "cooperative", "static", "consumer", "regex"):
-        named[f"librdkafka_2.16.1_{kind}"] = (librdkafka(kind), "confluent-kafka 2.16.1 (librdkafka)", f"capture_groups.librdkafka {kind}")
+        named[f"librdkafka_2.16.1_{kind}"] = (librdkafka(kind), "confluent-kafka 2.16.1 (librdkafka)", f"captures.groups.librdkafka {kind}")
     named |= {
-        "librdkafka_2.16.1_admin": (librdkafka_admin, "confluent-kafka 2.16.1 (librdkafka)", "capture_groups.librdkafka_admin"),
-        "kafka_python_3.0.12_group": (kafka_python, "kafka-python 3.0.12", "capture_groups.kafka_python"),
-        "kafka_python_3.0.12_admin": (kafka_python_admin, "kafka-python 3.0.12", "capture_groups.kafka_python_admin"),
-        "aiokafka_0.14.0_group": (aiokafka, "aiokafka 0.14.0", "capture_groups.aiokafka"),
+        "librdkafka_2.16.1_admin": (librdkafka_admin, "confluent-kafka 2.16.1 (librdkafka)", "captures.groups.librdkafka_admin"),
+        "kafka_python_3.0.12_group": (kafka_python, "kafka-python 3.0.12", "captures.groups.kafka_python"),
+        "kafka_python_3.0.12_admin": (kafka_python_admin, "kafka-python 3.0.12", "captures.groups.kafka_python_admin"),
+        "aiokafka_0.14.0_group": (aiokafka, "aiokafka 0.14.0", "captures.groups.aiokafka"),
         "franz_go_1.22.2_groups": (franz_go("groups"), "franz-go 1.22.2", "tests/golden/franz_go, each version pinned"),
     }
     for kind in ("cooperative", "static", "consumer", "share"):
         named[f"franz_go_1.22.2_{kind}"] = (franz_go(kind), "franz-go 1.22.2", f"tests/golden/franz_go {kind}")
     tools = f"Apache Kafka's Java tools {newest}"
     return named | {
-        f"java_{newest}_group_tools": (java_group_tools, tools, "capture_groups.java_group_tools"),
-        f"java_{newest}_share_tools": (java_share_tools, tools, "capture_groups.java_share_tools"),
-        f"java_{newest}_admin_tools": (java_admin_tools, tools, "capture_groups.java_admin_tools"),
+        f"java_{newest}_group_tools": (java_group_tools, tools, "captures.groups.java_group_tools"),
+        f"java_{newest}_share_tools": (java_share_tools, tools, "captures.groups.java_share_tools"),
+        f"java_{newest}_admin_tools": (java_admin_tools, tools, "captures.groups.java_admin_tools"),
     }
 
 
@@ -418,35 +415,8 @@ def is_whole(frame: Captured) -> bool:
     return True
 
 
-def wire_log(frames: list[Captured]) -> Iterator[str]:
-    """What was said, one frame a line; a client's connections are mixed."""
-    for frame in frames:
-        shown = "-"
-        if frame.api_key in SHOWN_KEYS:
-            golden = Golden("", stem_of(frame.api_key), frame.api_key, frame.version, frame.direction, frame.data, Provenance("", "", ""))
-            try:
-                shown = str(golden.decode())[:2500]
-            except WireError as error:  # a client that leaves something behind its request
-                shown = f"{error}: {frame.data.hex()}"
-        yield f"{frame.label} [{frame.client_id}] {frame.direction} key={frame.api_key} v{frame.version} {shown}"
-
-
-def dumped(data_dir: Path, topic: str = "__consumer_offsets", decoder: str = "--offsets-decoder") -> dict[str, Any]:
-    """Each segment of a coordinator's topic in hexadecimal, and each of its records as Kafka's tool reads it: offset, key, payload."""
-    found: dict[str, Any] = {}
-    for segment in sorted(data_dir.glob(f"{topic}-*/*.log")):
-        said = java.run_tool(java.DUMP_LOG_SEGMENTS, decoder, "--files", str(segment))
-        rows = [
-            [int(offset), *words.split(" payload: ")]
-            for offset, words in re.findall(r"^\| offset: (\d+) .*? key: (\{.*)$", said, re.MULTILINE)
-        ]
-        found[f"{segment.parent.name}/{segment.name}"] = {"segment": segment.read_bytes().hex(), "records": rows}
-    return found
-
-
-def main() -> None:
+def capture(wire_log: str = "", *wanted: str) -> None:
     catalogue = clients()
-    wanted = sys.argv[2:]  # labels, to try some; then nothing is kept
     proxy_port = free_port()
     with tempfile.TemporaryDirectory() as folder:
         settings = SETTINGS | {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{proxy_port}"}
@@ -467,19 +437,14 @@ def main() -> None:
                     print(f"FAILED: {error!r}", flush=True)
                 print(f"{client}: {len(proxy.frames) - before} frames", flush=True)
             frames = [frame for frame in proxy.frames if frame.client_id != BACKGROUND and not frame.client_id.startswith("broker-")]
-            if len(sys.argv) > 1:
-                Path(sys.argv[1]).write_text("\n".join(wire_log(frames)) + "\n")
+            if wire_log:
+                write_wire_log(wire_log, frames, SHOWN_KEYS)
             proxy.close()
             kafka.stop()
             logs = {} if wanted else dumped(kafka.data_dir)
     if wanted:
         return
     frames = [frame for frame in frames if frame.api_key in GROUP_KEYS and is_whole(frame)]
-    for stem, entries in keep(frames, catalogue, GROUP_KEYS).items():
-        (FRAMES / f"{stem}.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in entries))
-    head = {"broker": "Apache Kafka 4.3.1", "command": "python -m tests.golden.capture_groups", "decoded by": "DumpLogSegments"}
+    write_frames(keep(frames, catalogue, GROUP_KEYS))
+    head = {"broker": "Apache Kafka 4.3.1", "command": "python -m tests.golden capture groups", "decoded by": "DumpLogSegments"}
     LOGS.write_text(json.dumps(head | {"segments": logs}, indent=1) + "\n")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,12 +1,10 @@
-"""Take the golden frames of transactions and committed offsets anew, and the logs of their two topics.
+"""Capture golden frames of transactions and committed offsets, and the logs of their two topics.
 
-    python -m tests.golden.capture_transactions [WIRE_LOG]
-
-It starts an Apache Kafka behind a proxy. Clients of several makes commit, abort, commit offsets in a transaction, and are fenced; Kafka's
-tools look at a transaction that was left open; franz-go speaks every version. Between the clients' frames are the broker's own to
+Starts an Apache Kafka behind a proxy. Several client libraries commit, abort, commit offsets in a transaction, and are fenced; Kafka's
+tools describe a transaction that was left open; franz-go sends every version. Between the clients' frames are the broker's own to
 itself (WriteTxnMarkers, AddPartitionsToTxn to verify), under the label `broker_4.3.1`. Frames of APIs that have other golden frames lie in
 `frames/kNN_name.transactions.jsonl`. Then the segments of `__transaction_state` and `__consumer_offsets` go to
-`records/coordinators_kafka_4.3.1.json` with what DumpLogSegments says of each record. WIRE_LOG gets what was said, one frame a line.
+`records/coordinators_kafka_4.3.1.json` with what DumpLogSegments prints for each record. WIRE_LOG gets the conversation, one frame a line.
 """
 
 from __future__ import annotations
@@ -15,20 +13,19 @@ import asyncio
 import json
 import re
 import subprocess
-import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-from tests.golden import FRAMES, stem_of
-from tests.golden.capture import TRANSACTION_KEYS, keep
+from tests.golden import FRAMES
+from tests.golden.captures import dumped, write_wire_log
+from tests.golden.captures.clients import TRANSACTION_KEYS, keep
 from tests.support import java
 from tests.support.capture_proxy import Captured, CaptureProxy
 from tests.support.kafka_process import KafkaProcess
 from tests.support.ports import free_port
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1]
 LOGS = HERE / "records" / "coordinators_kafka_4.3.1.json"
 SHARED_KEYS = {0, 1, 22}  #: APIs whose frames in transactions lie beside those that other captures took
 BROKER_CLIENTS = re.compile(r"^broker-|TxnMarker|AddPartitions")
@@ -221,11 +218,11 @@ def clients() -> dict[str, tuple[Callable[[str], None], str, str]]:
         )
     }
     return named | {
-        f"java_{newest}_tools": (kafka_tools, f"Apache Kafka's Java tools {newest}", "capture_transactions.kafka_tools"),
-        "librdkafka_2.16.1_transactional": (librdkafka, "confluent-kafka 2.16.1 (librdkafka)", "capture_transactions.librdkafka"),
-        "librdkafka_2.16.1_groups": (librdkafka_groups, "confluent-kafka 2.16.1 (librdkafka)", "capture_transactions.librdkafka_groups"),
-        "kafka_python_3.0.12_transactional": (kafka_python, "kafka-python 3.0.12", "capture_transactions.kafka_python"),
-        "aiokafka_0.14.0_transactional": (aiokafka, "aiokafka 0.14.0", "capture_transactions.aiokafka"),
+        f"java_{newest}_tools": (kafka_tools, f"Apache Kafka's Java tools {newest}", "captures.transactions.kafka_tools"),
+        "librdkafka_2.16.1_transactional": (librdkafka, "confluent-kafka 2.16.1 (librdkafka)", "captures.transactions.librdkafka"),
+        "librdkafka_2.16.1_groups": (librdkafka_groups, "confluent-kafka 2.16.1 (librdkafka)", "captures.transactions.librdkafka_groups"),
+        "kafka_python_3.0.12_transactional": (kafka_python, "kafka-python 3.0.12", "captures.transactions.kafka_python"),
+        "aiokafka_0.14.0_transactional": (aiokafka, "aiokafka 0.14.0", "captures.transactions.aiokafka"),
         "franz_go_1.22.2_transactional": (franz_go, "franz-go 1.22.2", "tests/golden/franz_go, each version pinned"),
     }
 
@@ -255,33 +252,7 @@ def named_after_broker(frame: Captured) -> Captured:
     return frame._replace(label="broker_4.3.1") if BROKER_CLIENTS.search(frame.client_id) else frame
 
 
-def wire_log(frames: list[Captured]) -> Iterator[str]:
-    """What was said, one frame a line."""
-    from tests.golden import Golden, Provenance
-
-    for frame in frames:
-        shown = "-"
-        if frame.api_key in TRANSACTION_KEYS | SHARED_KEYS:
-            golden = Golden("", stem_of(frame.api_key), frame.api_key, frame.version, frame.direction, frame.data, Provenance("", "", ""))
-            shown = str(golden.decode())[:1500]
-        yield f"{frame.label} [{frame.client_id}] {frame.direction} key={frame.api_key} v{frame.version} {shown}"
-
-
-def dumped(data_dir: Path) -> dict[str, Any]:
-    """Each segment of the two topics in hexadecimal, and each of its records as Kafka's tool reads it: offset, key, payload."""
-    found: dict[str, Any] = {}
-    for topic, decoder in zip(TOPICS, ("--transaction-log-decoder", "--offsets-decoder"), strict=True):
-        for segment in sorted(data_dir.glob(f"{topic}-*/*.log")):
-            said = java.run_tool(java.DUMP_LOG_SEGMENTS, decoder, "--files", str(segment))
-            rows = [
-                [int(offset), *words.split(" payload: ")]
-                for offset, words in re.findall(r"^\| offset: (\d+) .*? key: (\{.*)$", said, re.MULTILINE)
-            ]
-            found[f"{segment.parent.name}/{segment.name}"] = {"segment": segment.read_bytes().hex(), "records": rows}
-    return found
-
-
-def main() -> None:
+def capture(wire_log: str = "") -> None:
     catalogue = clients()
     proxy_port = free_port()
     with tempfile.TemporaryDirectory() as folder:
@@ -310,18 +281,14 @@ def main() -> None:
                 )
                 kafka_java(java.KAFKA_VERSION, "transactional", f"java-{'fenced' if level == '0' else 'open'}")(bootstrap)
             everything = list(map(named_after_broker, proxy.frames))
-            if len(sys.argv) > 1:
-                Path(sys.argv[1]).write_text("\n".join(wire_log(everything)) + "\n")
+            if wire_log:
+                write_wire_log(wire_log, everything, TRANSACTION_KEYS | SHARED_KEYS)
             proxy.close()
             kafka.stop()
-            logs = dumped(kafka.data_dir)
-    catalogue["broker_4.3.1"] = (franz_go, "Apache Kafka 4.3.1, the broker itself", "behind the clients of capture_transactions")
+            logs = dumped(kafka.data_dir, "__transaction_state", "--transaction-log-decoder") | dumped(kafka.data_dir)
+    catalogue["broker_4.3.1"] = (franz_go, "Apache Kafka 4.3.1, the broker itself", "with the clients of captures/transactions.py")
     for stem, entries in keep(frames, catalogue, TRANSACTION_KEYS | SHARED_KEYS).items():
         name = f"{stem}.transactions.jsonl" if int(stem[1:3]) in SHARED_KEYS else f"{stem}.jsonl"
         (FRAMES / name).write_text("".join(json.dumps(entry) + "\n" for entry in entries))
-    head = {"broker": "Apache Kafka 4.3.1", "command": "python -m tests.golden.capture_transactions", "decoded by": "DumpLogSegments"}
+    head = {"broker": "Apache Kafka 4.3.1", "command": "python -m tests.golden capture transactions", "decoded by": "DumpLogSegments"}
     LOGS.write_text(json.dumps(head | {"segments": logs}, indent=1) + "\n")
-
-
-if __name__ == "__main__":
-    main()

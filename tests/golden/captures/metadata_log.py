@@ -1,4 +1,4 @@
-"""Take batches of an Apache Kafka's metadata log: `python -m tests.golden.capture_metadata_log LOG_FILE`.
+"""Copy batches of an Apache Kafka's metadata log.
 
 Writes metadata_log_kafka_4.3.1.json: provenance, and batches in hexadecimal: each that holds a record type for one of its first
 three times, in the order of the log, offsets as they were. Topics, partitions, configs and producer ids were made with the Admin API.
@@ -7,14 +7,13 @@ three times, in the order of the log, offsets as they were. Topics, partitions, 
 from __future__ import annotations
 
 import json
-import sys
 from collections import Counter
 from pathlib import Path
 
 from minibroker.records.any_format import decode_records, split_batches
 from minibroker.records.batch import RecordBatch
 
-FILE = Path(__file__).parent / "metadata_log_kafka_4.3.1.json"
+FILE = Path(__file__).parents[1] / "metadata_log_kafka_4.3.1.json"
 TIMES = 3
 
 
@@ -23,7 +22,7 @@ def kinds(batch: RecordBatch) -> set[bytes]:
     return {(record.key or b"") if batch.is_control else (record.value or b"")[:3] for record in decode_records(batch)}
 
 
-def main(log_file: str) -> None:
+def capture(log_file: str) -> None:
     """Choose the batches and write them."""
     seen: Counter[bytes] = Counter()
     batches = []
@@ -33,7 +32,3 @@ def main(log_file: str) -> None:
         seen.update(kinds(batch))
     provenance = "__cluster_metadata-0/00000000000000000000.log of Apache Kafka 4.3.1, one KRaft node formatted with --standalone"
     FILE.write_text(json.dumps({"provenance": provenance, "batches": batches}, indent=0) + "\n")
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])

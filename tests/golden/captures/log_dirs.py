@@ -1,8 +1,6 @@
-"""Take golden frames of AlterReplicaLogDirs, and what it answers, from an Apache Kafka with two log directories.
+"""Capture golden frames of AlterReplicaLogDirs, and its answers, from an Apache Kafka with two log directories.
 
-    python -m tests.golden.capture_log_dirs
-
-It starts the broker behind a proxy and asks with franz-go (each version) and Kafka's ReassignPartitionsCommand. Then it plays `SCENES` and
+Starts the broker behind a proxy and asks with franz-go (each version) and Kafka's ReassignPartitionsCommand. Then it plays `SCENES` and
 writes log_dirs_kafka_4.3.1.json: for each scene, topic -> partition -> error code. Needs Java with Maven, Go, and the dev extra.
 """
 
@@ -17,10 +15,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from minibroker.schemas import k34_alter_replica_log_dirs as k34
-from tests.golden import FRAMES
 from tests.golden.admin_scenarios import create
-from tests.golden.capture import HERE, LOG_DIR_KEYS, keep
-from tests.golden.capture_admin import ask
+from tests.golden.captures import write_frames
+from tests.golden.captures.admin import ask
+from tests.golden.captures.clients import HERE, LOG_DIR_KEYS, keep
 from tests.support import java
 from tests.support.capture_proxy import CaptureProxy
 from tests.support.kafka_process import KafkaProcess
@@ -81,7 +79,7 @@ def reassign(bootstrap: str, folder: Path, directory: str) -> None:
         print(java.run_tool(REASSIGN_PARTITIONS_COMMAND, *at, what))
 
 
-def main() -> None:
+def capture() -> None:
     """Ask everything and write the files."""
     proxy_port = free_port()
 
@@ -90,7 +88,7 @@ def main() -> None:
 
     catalogue: dict[str, tuple[Callable[[str], None], str, str]] = {
         FRANZ_GO: (unused, "franz-go 1.22.2", "tests/golden/franz_go log_dirs, each version pinned"),
-        JAVA: (unused, f"Apache Kafka's ReassignPartitionsCommand {java.KAFKA_VERSION}", "capture_log_dirs.reassign"),
+        JAVA: (unused, f"Apache Kafka's ReassignPartitionsCommand {java.KAFKA_VERSION}", "captures.log_dirs.reassign"),
     }
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -110,11 +108,6 @@ def main() -> None:
             for scene in SCENES:
                 scenes.append(codes(ask(kafka.port, request(scene, directories))))
                 time.sleep(1)
-    for stem, entries in keep(proxy.frames, catalogue, LOG_DIR_KEYS).items():
-        (FRAMES / f"{stem}.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in entries))
-    provenance = f"Apache Kafka 4.3.1, one KRaft node with two log directories; asked by python -m {__spec__.name}"
+    write_frames(keep(proxy.frames, catalogue, LOG_DIR_KEYS))
+    provenance = "Apache Kafka 4.3.1, one KRaft node with two log directories; asked by python -m tests.golden capture log_dirs"
     FILE.write_text(json.dumps({"provenance": provenance, "scenes": scenes}, indent=1) + "\n")
-
-
-if __name__ == "__main__":
-    main()

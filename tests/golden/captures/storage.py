@@ -1,4 +1,4 @@
-"""Take a real Kafka's partition folders as golden bytes: `python -m tests.golden.capture_storage PORT DATA_DIR PID`.
+"""Capture partition folders of a running Apache Kafka as golden bytes.
 
 Produces into a running Apache Kafka whose data folder is DATA_DIR, stops it (SIGTERM, so that it closes its logs), and writes
 `storage_kafka_4.3.1.json`: provenance, and the files of each folder in hexadecimal. Start the broker with log.index.interval.bytes=200.
@@ -10,12 +10,11 @@ import json
 import os
 import random
 import signal
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
-TARGET = Path(__file__).parent / "storage_kafka_4.3.1.json"
+TARGET = Path(__file__).parents[1] / "storage_kafka_4.3.1.json"
 START_MS = 1_700_000_000_000
 SMALL_SEGMENTS = {"internal.segment.bytes": "3000"}
 
@@ -61,8 +60,8 @@ def take(folder: Path) -> dict[str, str]:
     return {file.name: file.read_bytes().hex() for file in sorted(folder.iterdir())}
 
 
-def main() -> None:
-    port, data, pid = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
+def capture(port: int, data_dir: str, pid: int) -> None:
+    data = Path(data_dir)
     bootstrap = f"127.0.0.1:{port}"
     create_topics(bootstrap)
     produce_plain(bootstrap, "rolled", 60)
@@ -76,7 +75,3 @@ def main() -> None:
     top = {file.name: file.read_bytes().hex() for file in sorted(data.iterdir()) if file.is_file()}
     provenance = "Apache Kafka 4.3.1, one KRaft node, log.index.interval.bytes=200; kafka-python 3.0.12 and confluent-kafka 2.16.1"
     TARGET.write_text(json.dumps({"provenance": provenance, "log_dir": top, "folders": folders}, indent=1) + "\n")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,4 @@
-"""Take record batches of real clients as golden bytes: `python -m tests.golden.capture_records HOST:PORT DATA_DIR`.
+"""Capture record batches of real clients as golden bytes.
 
 Each client produces with each codec into a topic of its own of a running Apache Kafka whose data folder is DATA_DIR. A line of
 `records/batches.jsonl` is one topic: provenance, the bytes of its .log files in hexadecimal, and the records that kafka-python's
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import Any
 
 from tests.support import java
 
-TARGET = Path(__file__).parent / "records" / "batches.jsonl"
+TARGET = Path(__file__).parents[1] / "records" / "batches.jsonl"
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 START_MS = 1_700_000_000_000
 KEYS = (b"key", None, b"", "schlüssel".encode())
@@ -138,7 +137,7 @@ def hexadecimal(data: bytes | None) -> str | None:
     return None if data is None else data.hex()
 
 
-def main(bootstrap: str, data_dir: str) -> None:
+def capture(bootstrap: str, data_dir: str) -> None:
     from kafka.admin import KafkaAdminClient
 
     run = int(time.time())
@@ -153,7 +152,7 @@ def main(bootstrap: str, data_dir: str) -> None:
             golden = {
                 "name": f"{client}_{codec}",
                 "client": version,
-                "command": f"tests.golden.capture_records.{produce.__name__}",
+                "command": f"tests.golden.captures.records.{produce.__name__}",
                 "broker": "Apache Kafka 4.3.1",
                 "records_by": "kafka-python's consumer",
                 "records": read_back(bootstrap, topic),
@@ -162,7 +161,3 @@ def main(bootstrap: str, data_dir: str) -> None:
             lines.append(json.dumps(golden))
             print(golden["name"], len(log), len(golden["records"]))
     TARGET.write_text("\n".join(lines) + "\n")
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

@@ -1,23 +1,20 @@
-"""Take the golden frames of DescribeAcls, CreateAcls and DeleteAcls from an Apache Kafka without an authorizer.
+"""Capture golden frames of DescribeAcls, CreateAcls and DeleteAcls from an Apache Kafka without an authorizer.
 
-    python -m tests.golden.capture_acls
-
-It starts the broker behind a proxy and asks with kafka-python, librdkafka, Kafka's AclCommand and franz-go (each version). Needs Java with
+Starts the broker behind a proxy and asks with kafka-python, librdkafka, Kafka's AclCommand and franz-go (each version). Needs Java with
 Maven, Go, and the dev extra.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import subprocess
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.golden import FRAMES
-from tests.golden.capture import ACL_KEYS, HERE, keep
+from tests.golden.captures import write_frames
+from tests.golden.captures.clients import ACL_KEYS, HERE, keep
 from tests.support import java
 from tests.support.capture_proxy import CaptureProxy
 from tests.support.kafka_process import KafkaProcess
@@ -93,14 +90,14 @@ def franz_go(bootstrap: str) -> None:
 def clients() -> dict[str, tuple[Callable[[str], None], str, str]]:
     """Label of a frame -> what drives the client, its name and version for people, the command."""
     return {
-        "kafka_python_3.0.12_acls": (kafka_python, "kafka-python 3.0.12", "capture_acls.kafka_python"),
-        "librdkafka_2.16.1_acls": (librdkafka, "confluent-kafka 2.16.1 (librdkafka)", "capture_acls.librdkafka"),
-        f"java_{java.KAFKA_VERSION}_acls": (java_tool, f"Apache Kafka's AclCommand {java.KAFKA_VERSION}", "capture_acls.java_tool"),
+        "kafka_python_3.0.12_acls": (kafka_python, "kafka-python 3.0.12", "captures.acls.kafka_python"),
+        "librdkafka_2.16.1_acls": (librdkafka, "confluent-kafka 2.16.1 (librdkafka)", "captures.acls.librdkafka"),
+        f"java_{java.KAFKA_VERSION}_acls": (java_tool, f"Apache Kafka's AclCommand {java.KAFKA_VERSION}", "captures.acls.java_tool"),
         "franz_go_1.22.2_acls": (franz_go, "franz-go 1.22.2", "tests/golden/franz_go acls, each version pinned"),
     }
 
 
-def main() -> None:
+def capture() -> None:
     proxy_port = free_port()
     catalogue = clients()
     with tempfile.TemporaryDirectory() as folder:
@@ -113,9 +110,4 @@ def main() -> None:
                 drive(f"127.0.0.1:{proxy_port}")
                 print(f"{client}: {len(proxy.frames) - before} frames", flush=True)
             proxy.close()
-    for stem, entries in keep(proxy.frames, catalogue, ACL_KEYS).items():
-        (FRAMES / f"{stem}.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in entries))
-
-
-if __name__ == "__main__":
-    main()
+    write_frames(keep(proxy.frames, catalogue, ACL_KEYS))

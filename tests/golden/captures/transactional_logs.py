@@ -1,6 +1,6 @@
-"""Take partition folders with transactions as golden bytes: `python -m tests.golden.capture_transactional_logs` (a minute, and Java).
+"""Capture partition folders with transactions as golden bytes. Takes a minute and needs Java.
 
-Starts an Apache Kafka, writes transactions of clients before and after KIP-890 into it, all in each other's way and through several small
+Starts an Apache Kafka, writes transactions of clients before and after KIP-890 into it, interleaved and across several small
 segments, markers of an operator among them, some left open; stops it in order, and writes `transactional_logs_kafka_4.3.1.json`: the
 files of each folder in hexadecimal.
 """
@@ -28,10 +28,10 @@ from minibroker.schemas import k22_init_producer_id as k22
 from minibroker.schemas import k24_add_partitions_to_txn as k24
 from minibroker.schemas import k26_end_txn as k26
 from minibroker.schemas import k27_write_txn_markers as k27
-from tests.golden.capture_storage import take
+from tests.golden.captures.storage import take
 from tests.support.kafka_process import KafkaProcess
 
-TARGET = Path(__file__).parent / "transactional_logs_kafka_4.3.1.json"
+TARGET = Path(__file__).parents[1] / "transactional_logs_kafka_4.3.1.json"
 SMALL = {"internal.segment.bytes": "3000"}
 TOPICS = {"transactional": SMALL, "stamped": SMALL | {"message.timestamp.type": "LogAppendTime"}, "open": {}}
 SETTINGS = {"log.index.interval.bytes": "200", "transaction.state.log.num.partitions": "1"}
@@ -163,7 +163,7 @@ def write_all(client: Client) -> None:
     producers[2].mark("open", producer_id=producers[2].id, epoch=producers[2].epoch, commit=False)
 
 
-def main() -> None:
+def capture() -> None:
     with tempfile.TemporaryDirectory() as folder, kafka_with_topics(Path(folder)) as (kafka, client):
         write_all(client)
         time.sleep(1)  # the last markers
@@ -171,7 +171,3 @@ def main() -> None:
         folders = {f"{name}-0": take(kafka.data_dir / f"{name}-0") for name in TOPICS}
     provenance = "Apache Kafka 4.3.1, one KRaft node, log.index.interval.bytes=200, transaction.version 2; minibroker's client"
     TARGET.write_text(json.dumps({"provenance": provenance, "folders": folders}, indent=1) + "\n")
-
-
-if __name__ == "__main__":
-    main()

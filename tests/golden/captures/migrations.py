@@ -1,4 +1,4 @@
-"""Play the scenes of online migration before Apache Kafka 4.3.1, and write down what it said: python -m tests.golden.capture_migrations"""
+"""Capture what Apache Kafka 4.3.1 answers in the scenes of online migration."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.golden.migration_members import Scene, names_of
 from tests.golden.migration_scenes import PARTITION_COUNTS, POLICIES, RECORDED, SCENES, SETTINGS, policy
 from tests.support.kafka_process import KafkaProcess
 
-GOLDEN = Path(__file__).with_name("migrations_kafka_4.3.1.json")
+GOLDEN = Path(__file__).parents[1] / "migrations_kafka_4.3.1.json"
 TIMEOUT_S = 30
 
 
@@ -78,7 +78,7 @@ class Sockets:
         time.sleep(1)
 
 
-def main() -> None:
+def capture() -> None:
     """Broker by broker: the one of all scenes, and one of each policy."""
     said: dict[str, list[str]] = {}
     written: dict[str, list[list[str]]] = {}
@@ -96,9 +96,5 @@ def main() -> None:
             if setting == "bidirectional":
                 (log,) = (kafka.data_dir / "__consumer_offsets-0").glob("*.log")
                 written = {each.__name__: batches_of(log.read_bytes(), each.__name__, names_of(scenes)) for each in RECORDED}
-    provenance = {"broker": "Apache Kafka 4.3.1", "command": "python -m tests.golden.capture_migrations"}
+    provenance = {"broker": "Apache Kafka 4.3.1", "command": "python -m tests.golden capture migrations"}
     GOLDEN.write_text(json.dumps(provenance | {"scenes": said, "records": written}, indent=1) + "\n")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,4 @@
-"""Ask an Apache Kafka the scenarios: `python -m tests.golden.capture_admin PORT`, on a broker (node.id 1) without topics.
+"""Capture the answers of a running Apache Kafka to the administration scenarios. It needs node.id 1 and no topics.
 
 Writes admin_kafka_4.3.1.json: provenance, and for each API the answers in the order of the scenario.
 """
@@ -48,7 +48,7 @@ def begin(port: int) -> None:
     time.sleep(1)
 
 
-def main(port: int) -> None:
+def capture(port: int) -> None:
     """Ask everything and write the file."""
     answers: dict[str, list[Any]] = {}
     for stem, requests in SCENARIOS.items():
@@ -57,11 +57,7 @@ def main(port: int) -> None:
         for request in requests:
             answers[stem].append(plain(ask(port, request)))
             time.sleep(0.1)
-    provenance = "Apache Kafka 4.3.1, one KRaft node formatted with --standalone; asked by python -m tests.golden.capture_admin"
+    provenance = "Apache Kafka 4.3.1, one KRaft node formatted with --standalone; asked by python -m tests.golden capture admin"
     FILE.write_text(
         json.dumps({"provenance": provenance, "answers": answers}, indent=None, separators=(",", ":"), ensure_ascii=False) + "\n"
     )
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]))

@@ -1,31 +1,28 @@
-"""Take the golden frames of streams groups (KIP-1071) anew.
+"""Capture the golden frames of streams groups (KIP-1071).
 
-    python -m tests.golden.capture_streams [WIRE_LOG]
-
-It starts an Apache Kafka behind a proxy. Kafka Streams counts words under `group.protocol=streams`, one instance first, then two, then one
-again; Kafka's StreamsGroupCommand looks at the group and changes it. `records/streams_kafka_4.3.1.json` gets what is in
-`__consumer_offsets` then, and DumpLogSegments' words for it. WIRE_LOG gets what was said, one frame a line.
+Starts an Apache Kafka behind a proxy. Kafka Streams counts words under `group.protocol=streams`, one instance first, then two, then one
+again; Kafka's StreamsGroupCommand looks at the group and changes it. `records/streams_kafka_4.3.1.json` gets the segments of
+`__consumer_offsets`, and how DumpLogSegments prints them. WIRE_LOG gets the conversation, one frame a line.
 """
 
 from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
 
 from tests.clients.spoken_clients import HERE as CLIENTS
-from tests.golden import FRAMES
-from tests.golden.capture import STREAMS_KEYS, keep
-from tests.golden.capture_groups import dumped, tool, wire_log
+from tests.golden.captures import dumped, write_frames, write_wire_log
+from tests.golden.captures.clients import STREAMS_KEYS, keep
+from tests.golden.captures.groups import SHOWN_KEYS, tool
 from tests.support import java
 from tests.support.capture_proxy import CaptureProxy
 from tests.support.kafka_process import KafkaProcess
 from tests.support.ports import free_port
 
-LOGS = Path(__file__).parent / "records" / "streams_kafka_4.3.1.json"
+LOGS = Path(__file__).parents[1] / "records" / "streams_kafka_4.3.1.json"
 PROGRAM = CLIENTS / "java" / "WordCount.java"
 GROUP = "word-count"
 SETTINGS = {
@@ -108,14 +105,14 @@ def prepare(bootstrap: str) -> None:
     producer.flush()
 
 
-def main() -> None:
+def capture(wire_log: str = "") -> None:
     client = f"Apache Kafka's Streams {java.KAFKA_VERSION}"
     catalogue = {
         f"java_{java.KAFKA_VERSION}_streams": (lambda _: None, client, "WordCount.java group.protocol=streams"),
         f"java_{java.KAFKA_VERSION}_streams_tools": (
             lambda _: None,
             f"Apache Kafka's Java tools {java.KAFKA_VERSION}",
-            "capture_streams.tools",
+            "captures.streams.tools",
         ),
     }
     labels = list(catalogue)
@@ -135,13 +132,8 @@ def main() -> None:
             proxy.close()
             kafka.stop()
             logs = dumped(kafka.data_dir)
-    if len(sys.argv) > 1:
-        Path(sys.argv[1]).write_text("\n".join(wire_log(frames)) + "\n")
-    for stem, entries in keep(frames, catalogue, STREAMS_KEYS).items():
-        (FRAMES / f"{stem}.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in entries))
-    head = {"broker": "Apache Kafka 4.3.1", "command": "python -m tests.golden.capture_streams", "decoded by": "DumpLogSegments"}
+    if wire_log:
+        write_wire_log(wire_log, frames, SHOWN_KEYS)
+    write_frames(keep(frames, catalogue, STREAMS_KEYS))
+    head = {"broker": "Apache Kafka 4.3.1", "command": "python -m tests.golden capture streams", "decoded by": "DumpLogSegments"}
     LOGS.write_text(json.dumps(head | {"segments": logs}, indent=1) + "\n")
-
-
-if __name__ == "__main__":
-    main()

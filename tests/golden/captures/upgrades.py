@@ -1,6 +1,6 @@
-"""Take Apache Kafka 3.9's answers to Produce 0 to 2: `python -m tests.golden.capture_upgrades HOST:PORT`.
+"""Capture the answers of a running Apache Kafka 3.9 to Produce 0 to 2.
 
-Sets of messages of formats v0 and v1, honest ones and others, go to topics of several kinds of a running broker. A line of
+Sets of messages of formats v0 and v1, valid ones and others, go to topics of several kinds of a running broker. A line of
 records/upgrades_kafka_3.9.1.jsonl is one of them: what was sent, the error code, base offset (against the log end before) and time that
 were answered, and the bytes that the log holds then.
 """
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import struct
-import sys
 import time
 import zlib
 from collections.abc import Callable, Iterator
@@ -25,7 +24,7 @@ from minibroker.records.record import Record
 from tests.records.lies import HOUR_MS, KINDS
 from tests.records.observe_lies import Broker, text
 
-TARGET = Path(__file__).parent / "records" / "upgrades_kafka_3.9.1.jsonl"
+TARGET = Path(__file__).parents[1] / "records" / "upgrades_kafka_3.9.1.jsonl"
 MAX_MESSAGE_BYTES = 1000
 SMALL = {"small": {"max.message.bytes": str(MAX_MESSAGE_BYTES)}}
 CODECS = (Compression.NONE, Compression.GZIP, Compression.SNAPPY, Compression.LZ4)
@@ -141,17 +140,13 @@ def observe(broker: Broker, cases: Callable[[int], Iterator[Case]], index: int, 
     }
 
 
-def main(address: str) -> None:
+def capture(address: str) -> None:
     broker = Broker(address)
     topics = {kind: f"upgrades-{kind}-{int(time.time())}" for kind in KINDS | SMALL}
     for kind, configs in (KINDS | SMALL).items():
         broker.create(topics[kind], configs)
     time.sleep(1)
-    lines = [json.dumps({"provenance": f"python -m tests.golden.capture_upgrades, Apache Kafka 3.9.1, {datetime.now(tz=UTC).date()}"})]
+    lines = [json.dumps({"provenance": f"python -m tests.golden capture upgrades, Apache Kafka 3.9.1, {datetime.now(tz=UTC).date()}"})]
     for cases in (honest_cases, other_cases):
         lines += [json.dumps(observe(broker, cases, index, topics)) for index in range(len(list(cases(0))))]
     TARGET.write_text("\n".join(lines) + "\n")
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])

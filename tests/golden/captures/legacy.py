@@ -1,4 +1,4 @@
-"""Take messages of formats v0 and v1 as golden bytes: `python -m tests.golden.capture_legacy`.
+"""Capture messages of formats v0 and v1 as golden bytes.
 
 CaptureLegacy.java has Apache Kafka's own classes write sets, convert batches down and fill a segment with its indexes. Kafka 3.9 is the
 last that can: its brokers serve the clients that want these formats. Each line of records/legacy_kafka_3.9.1.jsonl is one of them,
@@ -17,8 +17,8 @@ from typing import Any
 from tests.support import java
 
 KAFKA_VERSION = "3.9.1"
-SOURCE = Path(__file__).with_name("CaptureLegacy.java")
-TARGET = Path(__file__).parent / "records" / f"legacy_kafka_{KAFKA_VERSION}.jsonl"
+SOURCE = Path(__file__).parents[1] / "CaptureLegacy.java"
+TARGET = Path(__file__).parents[1] / "records" / f"legacy_kafka_{KAFKA_VERSION}.jsonl"
 
 
 @cache
@@ -27,12 +27,8 @@ def legacy_golden() -> list[dict[str, Any]]:
     return [entry for entry in map(json.loads, TARGET.read_text().splitlines()) if "provenance" not in entry]
 
 
-def main() -> None:
+def capture() -> None:
     command = ["java", "-cp", f"{java.kafka_jars(KAFKA_VERSION)}/*", str(SOURCE)]
     lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     made = f"{SOURCE.name}, run with the jars of Apache Kafka {KAFKA_VERSION} on {datetime.now(tz=UTC).date()}"
     TARGET.write_text(json.dumps({"provenance": made}) + "\n" + lines)
-
-
-if __name__ == "__main__":
-    main()

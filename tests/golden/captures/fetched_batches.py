@@ -1,9 +1,8 @@
-"""Which batches a Fetch is answered with, by its version, by what compressed them and by its limits: the truth from Apache Kafka.
+"""Capture which batches Apache Kafka returns to a Fetch, by version, compression and limits.
 
-    python -m tests.golden.capture_fetched_batches
-
-starts an Apache Kafka and writes `fetched_batches_kafka_4.3.1.json` beside this file. tests/handlers/fetch/test_k01_fetch_batches.py asks
-us the same. An answer is, of each partition, its error code, the high watermark, the bytes of its records, and how many of these are whole
+Starts an Apache Kafka and writes `fetched_batches_kafka_4.3.1.json` in tests/golden;
+tests/handlers/fetch/test_k01_fetch_batches.py asks minibroker
+the same. An answer is, of each partition, its error code, the high watermark, the bytes of its records, and how many of these are whole
 batches.
 """
 
@@ -30,7 +29,7 @@ from minibroker.wire.header import decode_response_header, response_header_versi
 from tests.support.broker_in_memory import frame_of
 from tests.support.java import KAFKA_VERSION
 
-ANSWERS = Path(__file__).with_name("fetched_batches_kafka_4.3.1.json")
+ANSWERS = Path(__file__).parents[1] / "fetched_batches_kafka_4.3.1.json"
 NOW_MS = 1_700_000_000_000
 BY_NAME_UNTIL = 12  #: the last version that names topics
 
@@ -135,17 +134,13 @@ def asking(host: str, port: int) -> Ask:
 def write(said: Mapping[str, Any]) -> None:
     """Keep the answers."""
     lines = ",\n".join(f"  {json.dumps(what)}: {json.dumps(found)}" for what, found in said.items())
-    provenance = f"Apache Kafka {KAFKA_VERSION}, one broker, tests/golden/capture_fetched_batches.py"
+    provenance = f"Apache Kafka {KAFKA_VERSION}, one broker, tests/golden/captures/fetched_batches.py"
     ANSWERS.write_text(f'{{\n "provenance": {json.dumps(provenance)},\n "answers": {{\n{lines}\n }}\n}}\n')
 
 
-def main() -> None:
+def capture() -> None:
     """Ask an Apache Kafka, and write down what it says."""
     from tests.support.kafka_process import KafkaProcess
 
     with tempfile.TemporaryDirectory() as folder, KafkaProcess(Path(folder)) as kafka:
         write(converse(asking("127.0.0.1", kafka.port)))
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,4 @@
-"""Take Apache Kafka's configs: `python -m tests.golden.capture_configs PORT`, on a broker with node.id 1 and default configs.
+"""Capture Apache Kafka's topic and broker configs. The running broker must have node.id 1 and default configs.
 
 Writes configs_kafka_4.3.1.json:
     topic       name -> value, type, source, read_only, is_sensitive, synonyms [name, value, source], of a topic without overrides
@@ -10,16 +10,15 @@ Writes configs_kafka_4.3.1.json:
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 from minibroker.schemas import k19_create_topics as k19
 from minibroker.schemas import k32_describe_configs as k32
 from tests.golden.admin_scenarios import BROKER, TOPIC, create
-from tests.golden.capture_admin import ask
+from tests.golden.captures.admin import ask
 
-FILE = Path(__file__).parent / "configs_kafka_4.3.1.json"
+FILE = Path(__file__).parents[1] / "configs_kafka_4.3.1.json"
 TEXTS = [
     "", "abc", "-131073", "-3", "-2", "-1", "0", "1", "3", "4", "9", "10", "17", "18", "22", "23", "1048576", "2147483647", "2147483648",
     "9223372036854775807", "9223372036854775808", "-0.1", "0.5", "1.1", " 5 ", "+5", "1e3", "12345678.9", "true", "TRUE", "no", "delete",
@@ -57,19 +56,15 @@ def validation(port: int, name: str) -> list[str | None]:
     return [messages[f"probe-{index}"] for index in range(len(TEXTS))]
 
 
-def main(port: int) -> None:
+def capture(port: int) -> None:
     """Ask everything and write the file."""
     ask(port, create("plain", validate_only=False))
     topic = {config.name: topic_row(config) for config in describe(port, TOPIC, "plain")}
     content = {
-        "provenance": "Apache Kafka 4.3.1, one KRaft node; asked by python -m tests.golden.capture_configs",
+        "provenance": "Apache Kafka 4.3.1, one KRaft node; asked by python -m tests.golden capture configs",
         "topic": topic,
         "broker": {config.name: broker_row(config) for config in describe(port, BROKER, "1")},
         "texts": TEXTS,
         "validation": {name: validation(port, name) for name in topic},
     }
     FILE.write_text(json.dumps(content, separators=(",", ":")).replace('},"', '},\n"').replace('],"', '],\n"') + "\n")
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]))

@@ -1,9 +1,8 @@
-"""What clients are told while a follower does not come along: the truth for high watermarks that a test holds back.
+"""Capture the answers of three Apache Kafkas while a follower is stopped and the high watermark waits for it.
 
-python -m tests.golden.capture_held      starts three nodes of Apache Kafka, stops the second one with SIGSTOP, asks the first, and writes
-                                         tests/golden/held_high_watermark_kafka_4.3.1.json
-
-`ask` asks any three brokers the same; tests/testing/lab/test_held_like_kafka.py asks ours.
+Starts three nodes of Apache Kafka, stops the second one with SIGSTOP, asks the first, and writes
+tests/golden/held_high_watermark_kafka_4.3.1.json. `ask` asks any three brokers the same;
+tests/testing/lab/test_held_like_kafka.py asks minibroker's.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from tests.support.becoming import becomes
 from tests.support.broker_in_memory import records
 from tests.support.kafka_cluster import KafkaCluster
 
-ANSWERS = Path(__file__).parent / "held_high_watermark_kafka_4.3.1.json"
+ANSWERS = Path(__file__).parents[1] / "held_high_watermark_kafka_4.3.1.json"
 TOPIC = "orders"
 REPLICAS = [1, 2, 3]  #: of each partition
 PARTITIONS = MAIN, MOVED, TRANSACTIONAL = range(3)
@@ -322,15 +321,11 @@ def create(address: str, name: str = TOPIC, replicas: Sequence[list[int]] = (REP
     connection.close()
 
 
-def main() -> None:
+def capture() -> None:
     """Take the answers anew."""
     with KafkaCluster(_SLOW | SETTINGS, voters=[1]) as kafka:
         _create(kafka)
         time.sleep(5)  # until all three know of their partitions
         rows = ask(kafka.addresses, lambda: kafka.freeze(2), lambda: kafka.thaw(2))
     text = ",\n".join(f"    {json.dumps(row)}" for row in rows)
-    ANSWERS.write_text(f'{{\n  "taken": "python -m tests.golden.capture_held",\n  "answers": [\n{text}\n  ]\n}}\n')
-
-
-if __name__ == "__main__":
-    main()
+    ANSWERS.write_text(f'{{\n  "taken": "python -m tests.golden capture held",\n  "answers": [\n{text}\n  ]\n}}\n')

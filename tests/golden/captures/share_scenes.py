@@ -1,6 +1,6 @@
-"""Play the scenes of share partitions before Apache Kafka 4.3.1, and write down what it said: python -m tests.golden.capture_share_scenes
+"""Capture what Apache Kafka 4.3.1 answers in the scenes of share partitions.
 
-`records/share_state_kafka_4.3.1.json` gets what is in `__share_group_state` then, and DumpLogSegments' words for it.
+`records/share_state_kafka_4.3.1.json` gets the segments of `__share_group_state`, and how DumpLogSegments prints them.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.golden.capture_groups import dumped
-from tests.golden.capture_migrations import Sockets
+from tests.golden.captures import dumped
+from tests.golden.captures.migrations import Sockets
 from tests.golden.share_scenes import SCENES, SETTINGS, play
 from tests.support.kafka_process import KafkaProcess
 
-GOLDEN = Path(__file__).with_name("share_scenes_kafka_4.3.1.json")
-LOGS = Path(__file__).parent / "records" / "share_state_kafka_4.3.1.json"
+GOLDEN = Path(__file__).parents[1] / "share_scenes_kafka_4.3.1.json"
+LOGS = Path(__file__).parents[1] / "records" / "share_state_kafka_4.3.1.json"
 
 
-def main() -> None:
+def capture() -> None:
     said: dict[str, list[str]] = {}
-    provenance = {"broker": "Apache Kafka 4.3.1", "command": "python -m tests.golden.capture_share_scenes"}
+    provenance = {"broker": "Apache Kafka 4.3.1", "command": "python -m tests.golden capture share_scenes"}
     with tempfile.TemporaryDirectory() as folder, KafkaProcess(Path(folder), settings=SETTINGS) as kafka:
         for each in SCENES:
             print(each.__name__, file=sys.stderr, flush=True)
@@ -30,7 +30,3 @@ def main() -> None:
         GOLDEN.write_text(json.dumps(provenance | {"scenes": said}, indent=1) + "\n")
         logs = dumped(kafka.data_dir, "__share_group_state", "--share-group-state-decoder")
     LOGS.write_text(json.dumps(provenance | {"decoded by": "DumpLogSegments", "segments": logs}, indent=1) + "\n")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,9 +1,7 @@
-"""Take the golden frames anew: real clients, through a proxy that keeps every frame, against Apache Kafka.
-
-    python -m tests.golden.capture BROKER_PORT PROXY_PORT
+"""Capture the golden frames of real clients, through a proxy that keeps every frame, from a running Apache Kafka.
 
 The broker must advertise the proxy's port. Needs kcat, Java with Maven, Go, and the dev extra; takes some minutes.
-From what passed, each (client, API, version, direction) keeps its smallest and its largest frame below 4 kB.
+Each (client, API, version, direction) keeps its smallest and its largest frame below 4 kB.
 """
 
 from __future__ import annotations
@@ -11,24 +9,24 @@ from __future__ import annotations
 import asyncio
 import json
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.golden import FRAMES, SCHEMAS, stem_of
+from tests.golden import SCHEMAS, stem_of
+from tests.golden.captures import write_frames
 from tests.support import java
 from tests.support.capture_proxy import Captured, CaptureProxy
 
-#: APIs of transactions and committed offsets: capture_transactions takes their frames.
+#: APIs of transactions and committed offsets: captures/transactions.py takes their frames.
 TRANSACTION_KEYS = {8, 9, 10, 24, 25, 26, 27, 28, 61, 65, 66}
-#: APIs of groups with members, and of administration beside topics and configs: capture_groups takes their frames.
+#: APIs of groups with members, and of administration beside topics and configs: captures/groups.py takes their frames.
 GROUP_KEYS = {11, 12, 13, 14, 15, 16, 42, 43, 45, 46, 47, 48, 49, 50, 51, 55, 57, 68, 69, 74, 76, 77, 78, 79, 90, 91, 92}
-#: APIs of access control entries: capture_acls takes their frames.
+#: APIs of access control entries: captures/acls.py takes their frames.
 ACL_KEYS = {29, 30, 31}
-#: Moving replicas between log directories: capture_log_dirs takes its frames.
+#: Moving replicas between log directories: captures/log_dirs.py takes its frames.
 LOG_DIR_KEYS = {34}
-#: APIs of streams groups: capture_streams takes their frames.
+#: APIs of streams groups: captures/streams.py takes their frames.
 STREAMS_KEYS = {88, 89}
 #: APIs of share groups' state, which brokers alone use.
 BROKER_KEYS = {83, 84, 85, 86, 87}
@@ -44,7 +42,7 @@ KEYS = (
 )
 BROKER = "Apache Kafka 4.3.1"
 LARGEST = 4096
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1]
 
 
 def kafka_python(bootstrap: str) -> None:
@@ -238,8 +236,7 @@ def keep(
     return kept
 
 
-def main() -> None:
-    broker_port, proxy_port = int(sys.argv[1]), int(sys.argv[2])
+def capture(broker_port: int, proxy_port: int) -> None:
     proxy = CaptureProxy(proxy_port, ("127.0.0.1", broker_port))
     catalogue = clients()
     for label, (drive, client, _) in catalogue.items():
@@ -247,10 +244,5 @@ def main() -> None:
         proxy.label = label
         drive(f"127.0.0.1:{proxy_port}")
         print(f"{client}: {len(proxy.frames) - before} frames", flush=True)
-    for stem, entries in keep(proxy.frames, catalogue, KEYS).items():
-        (FRAMES / f"{stem}.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in entries))
+    write_frames(keep(proxy.frames, catalogue, KEYS))
     proxy.close()
-
-
-if __name__ == "__main__":
-    main()

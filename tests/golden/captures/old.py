@@ -1,6 +1,4 @@
-"""Take the golden frames of the oldest versions anew: old Java clients, through a proxy that keeps every frame, against Kafka 3.9.1.
-
-    python -m tests.golden.capture_old BROKER_PORT PROXY_PORT
+"""Capture the golden frames of the oldest versions: old Java clients, through a proxy that keeps every frame, with Kafka 3.9.1.
 
 Kafka 3.9.1 is the last that serves Produce 0 to 2, Fetch 0 to 3, ListOffsets 0, DescribeConfigs 0 and DescribeLogDirs 0. The broker must be
 new (no topic `old`), advertise the proxy's port and have log.retention.ms=-1. Frames are named by their place in the conversation, so that
@@ -11,7 +9,6 @@ their answers.
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 
 from minibroker.schemas import k01_fetch
@@ -85,19 +82,14 @@ def keep(frames: list[Captured]) -> dict[str, list[dict[str, str]]]:
         for frame in exchange:
             stem = stem_of(frame.api_key)
             entry = {"name": f"{stem}_v{frame.version}_{frame.direction}_java_{frame.label}_{place:03}", "client": f"Java {frame.label}"}
-            kept.setdefault(stem, []).append({**entry, "command": "capture_old.converse", "broker": BROKER, "frame": frame.data.hex()})
+            kept.setdefault(stem, []).append({**entry, "command": "captures.old.converse", "broker": BROKER, "frame": frame.data.hex()})
     return kept
 
 
-def main() -> None:
-    broker_port, proxy_port = int(sys.argv[1]), int(sys.argv[2])
+def capture(broker_port: int, proxy_port: int) -> None:
     proxy = CaptureProxy(proxy_port, ("127.0.0.1", broker_port))
     converse(proxy, f"127.0.0.1:{proxy_port}")
     for stem, entries in keep(proxy.frames).items():
         (FRAMES / f"{stem}.kafka_3.9.1.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in entries))
         print(f"{stem}: {len(entries)} frames")
     proxy.close()
-
-
-if __name__ == "__main__":
-    main()
