@@ -1,13 +1,15 @@
-r"""Regular expressions of clients: RE2's syntax, as in Kafka (RE2/J), matched by Google's RE2 in linear time.
+r"""Regular expressions of clients: the syntax of RE2, as in Kafka (RE2/J), matched by Google's RE2 in linear time.
 
-Linear time alone is no bound: an expression of 30 letters can have 10,000 instructions, each of which may run for each byte of a text.
+Linear time alone is not enough: an expression of 30 letters can have 10,000 instructions, each of
+which may run for each byte of a text.
 
     limit                 bounds
     MAX_MEMORY_BYTES      the instructions of one expression (about 10,000), and the states that matching keeps
     MAX_UNICODE_CLASSES   the time to compile: a class such as \pL takes 35 us, an expression of 32,767 bytes holds 10,000 of them
     MAX_STEPS             the time to match one text, at 10 ns a step: about 40 ms
 
-Callers that match many texts add up `Regex.steps`, and let the event loop run after STEPS_A_SLICE of them.
+Callers that match many texts add up `Regex.steps`, and let the event loop run after STEPS_A_SLICE
+of them.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ MAX_MEMORY_BYTES: Final = 256 * 1024
 MAX_UNICODE_CLASSES: Final = 500
 MAX_STEPS: Final = 4_000_000
 STEPS_A_SLICE: Final = 500_000  #: at most 5 ms
-_STEPS_A_CALL: Final = 1_000  #: what a call costs whatever the expression: 8 us
+_STEPS_A_CALL: Final = 1_000  #: the cost of a call with any expression: 8 us
 
 _QUOTED: Final = re.compile(r"\\Q.*?(?:\\E|\Z)", re.DOTALL)
 _ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
@@ -70,13 +72,13 @@ class Regex:
 
 
 def _check(pattern: str) -> None:
-    """Refuse what RE2 takes and RE2/J does not, and what takes long to compile."""
+    """Reject syntax that RE2 accepts and RE2/J does not, and expressions that take long to compile."""
     unquoted = _QUOTED.sub("", pattern)
     escapes = _ESCAPE.findall(unquoted)
     if "C" in escapes:
         raise InvalidRegularExpression(r"\C is not supported")
     if _HUGE_COUNT.search(_ESCAPE.sub("", unquoted)):
-        raise InvalidRegularExpression("invalid repetition size")  # RE2 takes it for a literal
+        raise InvalidRegularExpression("invalid repetition size")  # RE2 takes it as a literal
     if escapes.count("p") + escapes.count("P") > MAX_UNICODE_CLASSES:
         raise InvalidRegularExpression(f"the expression has more than {MAX_UNICODE_CLASSES} Unicode classes")
 
@@ -90,7 +92,7 @@ def _options() -> Any:
     import re2  # noqa: PLC0415  as above
 
     options = re2.Options()
-    options.log_errors = False  # RE2 would write them to standard error
+    options.log_errors = False  # RE2 would print them to standard error
     options.never_capture = True  # without groups RE2 matches a thousand times faster in the worst case
     options.max_mem = MAX_MEMORY_BYTES
     return options

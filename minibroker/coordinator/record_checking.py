@@ -1,7 +1,8 @@
-"""Whether the records of the coordinators' topics are what they could load, for `storage check`.
+"""Checks of the records in the coordinators' topics, for `storage check`.
 
-Each must be readable, and lie in the partition where its coordinator looks for its transactional id, group or share partition. Records of
-types that only other versions of Kafka know are passed over, as the coordinators do.
+Each record must be readable, and be in the partition where its coordinator looks for its
+transactional id, group or share partition. Records of types that only other versions of Kafka know
+are skipped, as the coordinators do.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from minibroker.records.record import Record
 
 
 def record_check_of(topic: str, partition: int, partition_count: int | None) -> RecordCheck | None:
-    """The check of a partition's records, which can be pickled; None for topics of users. Without a count no placement is checked."""
+    """Return the picklable check of a partition's records; None for topics of users. Without a count no placement is checked."""
     checks = {TRANSACTION_STATE_TOPIC: check_transaction, CONSUMER_OFFSETS_TOPIC: check_offset, SHARE_GROUP_STATE_TOPIC: check_share_state}
     return partial(checks[topic], partition, partition_count) if topic in checks else None
 
 
 def check_transaction(partition: int, partition_count: int | None, record: Record) -> str | None:
-    """What is wrong with a record of `__transaction_state`."""
+    """Return what is wrong with a record of `__transaction_state`; None if nothing is."""
     try:
         decoded = records.decode(record.key, record.value)
     except WireError as error:
@@ -34,7 +35,7 @@ def check_transaction(partition: int, partition_count: int | None, record: Recor
 
 
 def check_offset(partition: int, partition_count: int | None, record: Record) -> str | None:
-    """What is wrong with a record of `__consumer_offsets`."""
+    """Return what is wrong with a record of `__consumer_offsets`; None if nothing is."""
     try:
         decoded = CONSUMER_OFFSETS.decode(record.key, record.value)
     except WireError as error:
@@ -47,7 +48,7 @@ def check_offset(partition: int, partition_count: int | None, record: Record) ->
 
 
 def check_share_state(partition: int, partition_count: int | None, record: Record) -> str | None:
-    """What is wrong with a record of `__share_group_state`."""
+    """Return what is wrong with a record of `__share_group_state`; None if nothing is."""
     try:
         decoded = SHARE_GROUP_STATE.decode(record.key, record.value)
     except WireError as error:

@@ -1,9 +1,10 @@
-"""Records of the coordinators' topics (transactions, groups and offsets, share partitions) as keys and values of record batches.
+"""The format of records in the coordinators' topics (transactions, groups and offsets, share states).
 
     key      int16 record type | the key's struct, v0, not flexible
     value    int16 version | the value's struct; no value at all is a tombstone
 
-The tables of record types are `schemas/internal/coordinator_records.py`. Source: CoordinatorRecordSerde, TransactionLog of Apache Kafka.
+`schemas/internal/coordinator_records.py` has the tables of record types. Source:
+CoordinatorRecordSerde, TransactionLog of Apache Kafka.
 """
 
 from __future__ import annotations
@@ -28,19 +29,19 @@ _LOG = logging.getLogger(__name__)
 
 
 class CoordinatorRecord(NamedTuple):
-    """What a record says; `value` is None, and `version` -1, in a tombstone."""
+    """A decoded record. In a tombstone `value` is None and `version` is -1."""
 
     key: Any
     value: Any
     version: int
 
 
-#: What stands before a key or a value, and what encodes it.
+#: the bytes in front of a key or a value, and its encoder
 _Writer = tuple[bytes, Callable[[Any], list[Buffer]]]
 
 
 class RecordFrame:
-    """Reads and writes the records of one topic."""
+    """Encodes and decodes the records of one topic."""
 
     def __init__(self, record_types: Sequence[CoordinatorRecordType]) -> None:
         self._by_id = {each.type_id: each for each in record_types}
@@ -49,7 +50,7 @@ class RecordFrame:
         self._value_writers: dict[tuple[type[Any], type[Any], int], _Writer] = {}  #: by types of key and value, and version
 
     def encode_key(self, key: object) -> bytes:
-        """The key of a record."""
+        """Encode the key of a record."""
         writer = self._key_writers.get(type(key))
         if writer is None:
             record_type = self._by_key[type(key)]
@@ -58,7 +59,7 @@ class RecordFrame:
         return b"".join((prefix, *write(key)))
 
     def encode_value(self, key: object, value: object, version: int) -> bytes:
-        """The value that belongs to `key`, in a version that its readers know."""
+        """Encode the value that belongs to `key`. Its readers must know the version."""
         writer = self._value_writers.get((type(key), type(value), version))
         if writer is None:
             record_type = self._by_key[type(key)]
@@ -70,10 +71,10 @@ class RecordFrame:
         return b"".join((prefix, *write(value)))
 
     def decode(self, key: Buffer | None, value: Buffer | None) -> CoordinatorRecord | None:
-        """The record; None where its type is not known, which a reader passes over as Kafka does.
+        """Decode a record; None if its type is unknown, which a reader skips as Kafka does.
 
         Raises:
-            WireError: the bytes are no record of this topic, or a value is of a version that only a newer Kafka knows.
+            WireError: The bytes are not a record of this topic, or the value has a version that only a newer Kafka knows.
         """
         record_type = self._by_id.get(type_of(key))
         if key is None or record_type is None:
@@ -93,7 +94,7 @@ def _writer(number: int, write: Callable[[Any], list[Buffer]]) -> _Writer:
 
 
 def type_of(key: Buffer | None) -> int:
-    """The record type that a key begins with, for one that was decoded.
+    """Return the record type at the start of a key.
 
     Raises:
         WireError: There is no key, or it has less than two bytes.

@@ -1,21 +1,22 @@
-"""A topic of a coordinator: each partition has what its records say in memory, from when it is first asked for.
+"""A topic of a coordinator: the first request for a partition loads its records into memory.
 
-    unread --asked for--> loading --its last record is read--> loaded       COORDINATOR_LOAD_IN_PROGRESS while loading: clients retry
-       |                     |--its log cannot be read--> broken            NOT_COORDINATOR
-       '---- any of them, when its log goes offline or the topic is another one: forgotten, NOT_COORDINATOR until the next start
+    unread --first request--> loading --last record read--> loaded          COORDINATOR_LOAD_IN_PROGRESS while loading: clients retry
+       |                        |--its log cannot be read--> broken          NOT_COORDINATOR
+       '---- any of them, when its log goes offline or the topic is replaced: dropped, NOT_COORDINATOR until the next start
 
-A damaged batch is left out, with a line in the log, so that one flipped bit does not take all groups of the partition away. A batch of a
-transaction is not: its offsets are committed together or not at all. Apache Kafka does not look at the CRC here. It replays what it finds
-in the batch, and serves nothing of the partition where that cannot be decoded.
+A damaged batch is skipped with a log line, so that one flipped bit does not lose all groups of the
+partition. A damaged batch of a transaction is not skipped, because its offsets are committed
+together or not at all. Apache Kafka does not check the CRC here. It replays what it finds in the
+batch, and serves nothing of the partition if that cannot be decoded.
 
-A small log is loaded by the request that asks for it, a large one over many turns of the loop. (Transactions are not asked for: their
-topic is read at the start, because those that are open go on.)
+The request that needs a small log loads it. A large one is loaded over many turns of the loop. (The
+topic of transactions is not loaded like this, but at the start, because open transactions
+continue.)
 
-Invariant: what a partition says is in its log. Records are appended first, and replayed by the code that loads them.
+Invariant: the state of a partition is in its log. Records are appended first, and replayed by the
+code that loads them.
 
 Source: CoordinatorRuntime, CoordinatorLoaderImpl of Apache Kafka 4.3.1.
-
-The log of a partition of a coordinator's topic, read a piece at a time: a turn of the loop reads one, and serves everything else.
 """
 
 from __future__ import annotations
@@ -49,8 +50,8 @@ from minibroker.records.batch import RecordBatch
 from minibroker.records.builder import build_batch
 from minibroker.records.record import Record
 
-READS_AT_ONCE: Final = 4  #: by the request that asks first
-RECORDS_A_BATCH: Final = 1_000  #: of those that need not be in one
+READS_AT_ONCE: Final = 4  #: by the first request
+RECORDS_A_BATCH: Final = 1_000  #: of those that need not be in one batch
 OFFSETS_IN_A_LINE: Final = 10  #: of damaged batches
 
 _END: Final = object()
@@ -59,7 +60,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class StoredPartition(ABC):
-    """One partition of the topic. Written by StoredTopic."""
+    """One partition of the topic. StoredTopic writes it."""
 
     __slots__ = ("_frame", "is_broken", "loading", "partition", "unknown_types")
 
@@ -68,36 +69,39 @@ class StoredPartition(ABC):
         self._frame = frame
         self.loading: Iterator[None] | None = None
         self.is_broken = False
-        self.unknown_types: Counter[int] = Counter()  #: records that were skipped, by the type in their key
+        self.unknown_types: Counter[int] = Counter()  #: skipped records, by the type in their key
 
     @abstractmethod
     def replay(self, record: CoordinatorRecord, record_offset: int, producer_id: int) -> None:
-        """Take one record; NO_PRODUCER_ID where it is in no transaction."""
+        """Replay one record. `producer_id` is NO_PRODUCER_ID outside of transactions."""
 
     def replay_control(self, batch: RecordBatch) -> None:  # noqa: B027  one topic of two has no transactions
-        """Take the end of a transaction, where there are some."""
+        """Replay the end of a transaction, if the topic has any."""
 
     @property
     def is_usable(self) -> bool:
-        """Whether what it says is known, and can be written."""
+        """Whether it is loaded and can be written."""
         return self.loading is None and not self.is_broken and self.partition.is_online
 
     def check(self) -> None:
-        """Refuse where that is not known: CoordinatorLoadInProgress, NotCoordinator."""
+        """Raise CoordinatorLoadInProgress or NotCoordinator unless it is usable."""
         if self.is_broken or not self.partition.is_online:
             raise NotCoordinator
         if self.loading is not None:
             raise CoordinatorLoadInProgress
 
     def append(self, records: Sequence[CoordinatorRecord], now_ms: int, ids: ProducerIdAndEpoch = NO_IDS) -> PartitionLog | None:
-        """Append one batch of `records` and replay them; the log, if it must be synced before anybody is told.
+        """Append one batch of records and replay them. Return the log if it must be synced before the client gets its answer.
 
-        Raises what PartitionLog.append_own raises, in the words of a coordinator: NotCoordinator, UnknownServerError for too many.
+        Raises:
+            NotCoordinator: The log failed.
+            UnknownServerError: The batch is too large, as in Kafka.
+            KafkaError: What PartitionLog.append_own raises besides.
         """
         return self._append_and_replay(records, batch_of(self._frame, records, now_ms, ids), ids)
 
     def append_all(self, records: Sequence[CoordinatorRecord], now_ms: int) -> PartitionLog | None:
-        """Append records that need not be in one batch: tombstones."""
+        """Append records that need not be in one batch, such as tombstones."""
         unsynced = None
         limit = self.partition.log.config.max_message_bytes
         while records:
@@ -117,7 +121,7 @@ class StoredPartition(ABC):
         return log if log.wants_sync else None
 
     def _append(self, data: bytearray) -> tuple[PartitionLog, int]:
-        """Append a batch, which is to be replayed next; the log, and where in it the batch begins."""
+        """Append a batch, which the caller must replay. Return the log and the base offset."""
         try:
             log = self.partition.log
             _check_size(data, log)
@@ -126,15 +130,15 @@ class StoredPartition(ABC):
             raise NotCoordinator from error
         except (MessageTooLarge, RecordListTooLarge) as error:
             _LOG.warning("%s-%d: %s", self.partition.topic, self.partition.index, error)
-            raise UnknownServerError from error  # Kafka's answer, too
+            raise UnknownServerError from error  # Kafka's answer as well
         return log, base_offset
 
     def replay_batch(self, batch: RecordBatch) -> None:
-        """Take one batch of the log.
+        """Replay one batch of the log.
 
         Raises:
             InvalidRecord: The batch cannot be decoded.
-            WireError: A record cannot.
+            WireError: A record cannot be decoded.
         """
         if batch.is_control:
             self.replay_control(batch)
@@ -155,7 +159,7 @@ P = TypeVar("P", bound=StoredPartition)
 
 
 class StoredTopic(Generic[P]):
-    """All partitions of the topic, as long as it is the same topic."""
+    """All partitions of the topic. A topic that was deleted and created again starts unread."""
 
     def __init__(
         self,
@@ -168,21 +172,21 @@ class StoredTopic(Generic[P]):
         finish: Callable[[P], Iterable[None]],
     ) -> None:
         self._name = name
-        self._what = what  #: lives there, for the log: "groups"
+        self._what = what  #: what the log lines call its contents: "groups"
         self._cluster = cluster
         self._clock = clock
         self._make = make
-        self._finish = finish  #: the rest of a load, once all records are read; every step may be as long as a read
-        self._topic: Topic | None = None  #: whose partitions these are
-        self._stored: dict[int, P] = {}  #: by index of the partition, once asked for
+        self._finish = finish  #: the end of a load, after all records are read; a step may take as long as a read
+        self._topic: Topic | None = None  #: the topic of these partitions
+        self._stored: dict[int, P] = {}  #: by partition index, once requested
         self._is_stopped = False
 
     def stop(self) -> None:
-        """Load no further."""
+        """Stop loading."""
         self._is_stopped = True
 
     def follow(self) -> Topic | None:
-        """The topic as it is now; what was known of another one is forgotten."""
+        """Return the present topic, and drop the partitions of another one."""
         topic = self._cluster.topics.get(self._name)
         if topic is not self._topic:
             self._topic = topic
@@ -191,11 +195,11 @@ class StoredTopic(Generic[P]):
 
     @property
     def loaded(self) -> list[P]:
-        """Those that were read, whatever became of them."""
+        """All partitions that were read, usable or not."""
         return list(self._stored.values())
 
     def at(self, index: int) -> P:
-        """One partition, loaded; CoordinatorLoadInProgress, NotCoordinator."""
+        """Return one loaded partition; CoordinatorLoadInProgress, NotCoordinator."""
         topic = self.follow()
         if topic is None:
             raise NotCoordinator
@@ -218,7 +222,7 @@ class StoredTopic(Generic[P]):
         self._clock.call_later_ms(0, lambda: self._turn(stored, 1))
 
     def _load(self, stored: P) -> Iterator[None]:
-        """Every step is one read, or as long as one."""
+        """Load a partition. A step takes as long as one read."""
         name = f"{self._name}-{stored.partition.index}"
         damaged: list[int] = []
         try:
@@ -234,7 +238,7 @@ class StoredTopic(Generic[P]):
                     stored.replay_batch(batch)
                 yield
             if damaged:
-                log = stored.partition.log  # recovery cuts a segment at a damaged batch: what is appended now needs another one
+                log = stored.partition.log  # recovery cuts a segment at a damaged batch, so later records need another one
                 log.roll()
                 log.flush()
         except (KafkaError, WireError) as error:
@@ -252,7 +256,7 @@ class StoredTopic(Generic[P]):
 
 
 def batch_of(frame: RecordFrame, records: Sequence[CoordinatorRecord], timestamp_ms: int, ids: ProducerIdAndEpoch = NO_IDS) -> bytearray:
-    """One batch of them; with `ids` it is part of that producer's transaction."""
+    """Return one batch of these records; with `ids` it is part of that producer's transaction."""
     return batch_of_encoded(
         [
             Record(
@@ -268,7 +272,7 @@ def batch_of(frame: RecordFrame, records: Sequence[CoordinatorRecord], timestamp
 
 
 def batch_of_encoded(records: Sequence[Record], ids: ProducerIdAndEpoch = NO_IDS) -> bytearray:
-    """Likewise. Without a producer its base sequence is 0 all the same, as Apache Kafka's coordinators write it."""
+    """Return one batch of encoded records. Its base sequence is 0 even without a producer, as Apache Kafka's coordinators write it."""
     return build_batch(
         records,
         producer_id=ids.producer_id,
@@ -284,7 +288,7 @@ def _check_size(data: bytearray, log: PartitionLog) -> None:
         raise MessageTooLarge(f"a batch of {len(data)} bytes, {limit} are allowed")
 
 
-READ_BYTES: Final = 64 * 1024  #: at one time: 800 committed offsets, which are 20 ms with all that is done with them
+READ_BYTES: Final = 64 * 1024  #: in one turn of the loop: 800 committed offsets, which take 20 ms to replay
 
 
 def read_pieces(partition: Partition) -> Iterator[tuple[int, list[RecordBatch]]]:
@@ -300,10 +304,10 @@ def read_pieces(partition: Partition) -> Iterator[tuple[int, list[RecordBatch]]]
     while offset < log.log_end_offset:
         batches = list(split_batches(log.read(offset, size, isolation=None)))
         if not batches:
-            return  # compaction left nothing behind this offset
+            return  # compaction left no records after this offset
         if batches[-1].check_crc():
             next_offset = batches[-1].next_offset
-        elif len(batches) > 1:  # only the batch after a damaged one says where that is: read both in the next piece
+        elif len(batches) > 1:  # only the batch after a damaged one has its end offset: read both in the next piece
             next_offset = batches.pop().base_offset
         else:
             segment = next(iter(log.segments.from_offset(offset)))
@@ -316,12 +320,12 @@ def read_pieces(partition: Partition) -> Iterator[tuple[int, list[RecordBatch]]]
 
 
 def _offset_after(log: PartitionLog, offset: int) -> int:
-    """Where the next segment begins."""
+    """Return the base offset of the next segment."""
     following = log.segments.after(next(iter(log.segments.from_offset(offset))))
     return log.log_end_offset if following is None else following.base_offset
 
 
 def check(batch: RecordBatch) -> None:
-    """Raise CorruptMessage if the CRC is wrong: a start after a clean stop does not look at batches."""
+    """Raise CorruptMessage if the CRC is wrong: a start after a clean stop does not check batches."""
     if not batch.check_crc():
         raise CorruptMessage(f"the batch at offset {batch.base_offset} is damaged")

@@ -28,7 +28,7 @@ from minibroker.schemas import k35_describe_log_dirs as schema
 
 _STEP: Final = 500  #: partitions that are looked up between two pauses
 
-Wanted = dict[str, set[int]]  #: the partitions of topics that were asked for
+AcquireRequest = dict[str, set[int]]  #: the partitions of topics that were asked for
 
 
 @handles(schema, has_long_answer=True)
@@ -48,9 +48,9 @@ def _answer(ctx: RequestContext, request: schema.Request) -> Steps:
     return schema.Response(results=results)
 
 
-def _wanted(ctx: RequestContext, topics: Sequence[schema.Topic]) -> Generator[None, None, Wanted]:
+def _wanted(ctx: RequestContext, topics: Sequence[schema.Topic]) -> Generator[None, None, AcquireRequest]:
     """Collect the partitions that exist."""
-    wanted: Wanted = {}
+    wanted: AcquireRequest = {}
     for topic in topics:
         known = ctx.cluster.topics.get(topic.topic)
         count = 0 if known is None else len(known.partitions)
@@ -75,7 +75,7 @@ def _describe(directory: LogDirectory, topics: list[schema.TopicResult]) -> sche
 
 
 def _describe_logs(
-    ctx: RequestContext, directory: LogDirectory, wanted: Wanted | None, results: dict[str, schema.TopicResult]
+    ctx: RequestContext, directory: LogDirectory, wanted: AcquireRequest | None, results: dict[str, schema.TopicResult]
 ) -> Generator[None, None, None]:
     """Add the partitions that are in a directory. What is deleted meanwhile is left out."""
     names = yield from in_order(list(ctx.cluster.topics) if wanted is None else wanted)
@@ -105,7 +105,7 @@ def _size(directory: LogDirectory, partition: Partition) -> int | None:
 
 
 def _describe_copies(
-    ctx: RequestContext, directory: LogDirectory, wanted: Wanted | None, results: dict[str, schema.TopicResult]
+    ctx: RequestContext, directory: LogDirectory, wanted: AcquireRequest | None, results: dict[str, schema.TopicResult]
 ) -> Generator[None, None, None]:
     """Add the copies of partitions that move to a directory."""
     keys = sorted(ctx.cluster.logs.future_logs(directory))

@@ -1,16 +1,16 @@
-"""What a member says of records that it acquired: whether it may, and what becomes of them.
+"""Acknowledgements: whether a member may acknowledge records, and their next states.
 
     type        of an acquired record                                                of another
     0 gap       archived: there is no such record                                    INVALID_RECORD_STATE
     1 accept    acknowledged                                                         INVALID_RECORD_STATE
-    2 release   available; archived when it was delivered as often as it may be      INVALID_RECORD_STATE
+    2 release   available; archived after the last allowed delivery                  INVALID_RECORD_STATE
     3 reject    archived                                                             INVALID_RECORD_STATE
-    4 renew     its lock begins anew, where the group allows that                    INVALID_RECORD_STATE
+    4 renew     its lock starts again, if the group allows that                      INVALID_RECORD_STATE
 
-Nothing is done before everything is known to be possible. Offsets below the start offset are passed over: their log, or others, are done
-with them. Offsets beyond everything in flight are INVALID_REQUEST.
+Either all of a request is done or nothing. Offsets below the start offset are skipped: they are
+done. Offsets beyond those in flight are INVALID_REQUEST.
 
-Source: SharePartition.acknowledge of Apache Kafka 4.3.1, its words included.
+Source: SharePartition.acknowledge of Apache Kafka 4.3.1, with its messages.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ _BECOMES: Final = {
 
 
 class Acknowledgement(NamedTuple):
-    """One range of offsets, with one type for all of them or one for each."""
+    """A range of offsets, with one type for all or one for each."""
 
     first_offset: int
     last_offset: int  #: inclusive
     types: Sequence[int]
 
     def ranges(self) -> Iterator[tuple[int, int, int]]:
-        """First and last offset of neighbours of one type, and the type."""
+        """Return first and last offset of neighbors with one type, and the type."""
         if len(self.types) == 1:
             yield self.first_offset, self.last_offset, self.types[0]
             return
@@ -54,24 +54,24 @@ class Acknowledgement(NamedTuple):
                 first = offset + 1
 
     def clipped(self, first_offset: int, last_offset: int) -> Acknowledgement:
-        """The part within a range of offsets that overlaps it."""
+        """Return the part within a range of offsets that overlaps it."""
         first, last = max(self.first_offset, first_offset), min(self.last_offset, last_offset)
         types = self.types if len(self.types) == 1 else self.types[first - self.first_offset : last - self.first_offset + 1]
         return Acknowledgement(first, last, types)
 
 
-Change = tuple[Run, RecordState]  #: what an acquired run becomes
+Change = tuple[Run, RecordState]  #: an acquired run and its next state
 
 
 class Plan(NamedTuple):
-    """What is to be done when it is persisted."""
+    """What to do once it is persisted."""
 
     changes: list[Change]
     renewed: list[Run]
 
 
 def released_state(run: Run, delivery_count_limit: int) -> RecordState:
-    """What becomes of records that somebody had and did not want."""
+    """Return the state of records that a member had and did not acknowledge."""
     return RecordState.ARCHIVED if run.delivery_count >= delivery_count_limit else RecordState.AVAILABLE
 
 
@@ -86,7 +86,7 @@ class Acknowledging:
         self._plan = Plan([], [])
 
     def plan(self, acknowledgements: Sequence[Acknowledgement]) -> Plan:
-        """What is to be done; InvalidRecordState, InvalidRequest. `acknowledgements` are in order and have one type or one an offset."""
+        """Plan the changes; InvalidRecordState, InvalidRequest. `acknowledgements` are in order, with one type or one for each offset."""
         last_offset = -1
         for each in acknowledgements:
             if not _BECOMES.keys() >= set(each.types):

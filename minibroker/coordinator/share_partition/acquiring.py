@@ -1,17 +1,18 @@
-"""Who wants records gets some: which offsets of what was read from the log a member acquires.
+"""Acquisition: which of the offsets that were read from the log a member gets.
 
-Offsets that are available again come first, then new ones, up to `max_records`, and up to so many in flight as the group may have. A
-limit is soft: it is reached by a whole batch of the log, or by a whole range that was delivered together before; unless the member wants
-no record more than it asked for (share_acquire_mode 1). New ones are given in ranges of `batch_size` offsets or more that end where a
-batch of the log does.
+Available offsets come first, then new ones, up to `max_records`, and up to the limit of offsets in
+flight. A limit is soft: it is rounded up to a whole batch of the log, or to a range that was
+delivered together before, unless the member asks for strict limits (share_acquire_mode 1). New
+offsets are given in ranges of at least `batch_size` that end where a batch of the log does.
 
-Records that were delivered often may be what their readers die of. From half of the limit of deliveries on (from 2 on at least) a range
-is delivered alone, and of it only half, a quarter, ... of its size at its first delivery; and each record alone at its last delivery.
+A record that was delivered often may crash its readers. From half of the delivery limit on (at
+least 2) a range is delivered alone, and only half, a quarter, ... of the size of its first
+delivery. At its last delivery each record is delivered alone.
 
     deliveries of a range of 500, of at most 5     1    2    3    4 (250 of them, alone)    5 (one by one)
 
-Source: SharePartition.acquire and ShareFetchUtils of Apache Kafka 4.3.1. (With share_acquire_mode 1 what it does not give of a batch it has
-in flight nevertheless.)
+Source: SharePartition.acquire and ShareFetchUtils of Apache Kafka 4.3.1. (There, with
+share_acquire_mode 1, offsets of a batch that were not given are in flight nevertheless.)
 """
 
 from __future__ import annotations
@@ -22,42 +23,42 @@ from typing import Final, NamedTuple
 from minibroker.coordinator.share_partition.in_flight import InFlightBatch, InFlightRecords, Run
 from minibroker.coordinator.share_state.state_batches import RecordState
 
-MIN_THROTTLE_LIMIT: Final = 2  #: deliveries; also where last deliveries are not worth to be made alone
+MIN_THROTTLE_LIMIT: Final = 2  #: of deliveries; with a lower limit, last deliveries are not made alone
 
 
 class Extent(NamedTuple):
-    """Offsets, both inclusive: of a batch of the log."""
+    """The offsets of a batch of the log, both inclusive."""
 
     first_offset: int
     last_offset: int
 
 
 class Acquired(NamedTuple):
-    """Offsets that are the member's now."""
+    """Offsets that the member has acquired."""
 
     first_offset: int
     last_offset: int
     delivery_count: int
 
 
-class Wanted(NamedTuple):
-    """What a member asks for."""
+class AcquireRequest(NamedTuple):
+    """The limits that a member asks for."""
 
     member_id: str
     max_records: int
     batch_size: int
-    is_strict: bool  #: max_records is no soft limit
+    is_strict: bool  #: max_records is a hard limit
 
 
-class Limits(NamedTuple):
-    """What a group may have."""
+class AcquireLimits(NamedTuple):
+    """The limits of a group."""
 
     delivery_count_limit: int
-    max_in_flight: int  #: offsets of one share partition
+    max_in_flight: int  #: of one share partition
 
     @property
     def throttle_limit(self) -> int:
-        """Deliveries from which on records are given a few at a time."""
+        """The number of deliveries from which on records are given a few at a time."""
         return max(MIN_THROTTLE_LIMIT, (self.delivery_count_limit + 1) // 2)
 
 
@@ -65,9 +66,9 @@ class Acquisition:
     """One answer to one member, from one share partition."""
 
     def __init__(
-        self, records: InFlightRecords, extents: Sequence[Extent], wanted: Wanted, limits: Limits, *, lock_expires_ms: int
+        self, records: InFlightRecords, extents: Sequence[Extent], wanted: AcquireRequest, limits: AcquireLimits, *, lock_expires_ms: int
     ) -> None:
-        """`extents` are the batches that were read, in order; at least one."""
+        """Start an acquisition. `extents` are the batches that were read, in order; at least one."""
         self._records = records
         self._extents = extents
         self._wanted = wanted
@@ -77,19 +78,19 @@ class Acquisition:
         self._acquired: list[Acquired] = []
 
     def take(self, fetch_offset: int) -> list[Acquired]:
-        """Acquire what there is, `fetch_offset` being where the log was read."""
+        """Acquire offsets. The log was read at `fetch_offset`."""
         records = self._records
         first_offset, last_offset = self._extents[0].first_offset, self._extents[-1].last_offset
         if last_offset < records.start_offset:
             return []
         self._left = min(self._wanted.max_records, self._limits.max_in_flight - records.record_count)
-        if self._left <= 0 and fetch_offset < records.next_offset:  # no new ones, but old ones
+        if self._left <= 0 and fetch_offset < records.next_offset:  # give no new offsets, only available ones
             self._left = min(self._wanted.max_records, records.next_offset - fetch_offset)
             last_offset = min(last_offset, records.next_offset - 1)
         if self._left <= 0:
             return []
         if fetch_offset < first_offset:
-            records.archive(fetch_offset, first_offset - 1, RecordState.AVAILABLE)  # compaction has taken them
+            records.archive(fetch_offset, first_offset - 1, RecordState.AVAILABLE)  # compacted away
             records.advance()
         for batch in records.overlapping(first_offset, last_offset):
             if self._left <= 0:
@@ -103,7 +104,7 @@ class Acquisition:
         return self._acquired
 
     def _take_part(self, batch: InFlightBatch, first_offset: int, last_offset: int) -> None:
-        """Of a batch that nobody knows to have been delivered."""
+        """Take offsets of a batch that was never delivered as far as it is known."""
         taken = self._new(first_offset, last_offset)
         parts = list(taken)
         if batch.first_offset < first_offset:
@@ -113,7 +114,7 @@ class Acquisition:
         self._records.replace(batch, parts)
 
     def _new(self, first_offset: int, last_offset: int) -> list[InFlightBatch]:
-        """Offsets that are delivered for the first time, as far as anybody knows."""
+        """Acquire offsets for the first time."""
         wanted_offset = first_offset + self._left - 1
         if wanted_offset < last_offset:
             last_offset = wanted_offset if self._wanted.is_strict else min(last_offset, self._end_of_batch(wanted_offset))
@@ -127,7 +128,7 @@ class Acquisition:
         return batches
 
     def _end_of_batch(self, offset: int) -> int:
-        """Where the batch of the log ends that has `offset`; `offset` itself where none has it."""
+        """Return the end of the batch of the log that has `offset`; `offset` itself if none has it."""
         return next((each.last_offset for each in self._extents if each.first_offset <= offset <= each.last_offset), offset)
 
     def _divided(self, first_offset: int, last_offset: int) -> Iterator[Extent]:
@@ -141,7 +142,7 @@ class Acquisition:
         yield Extent(first_offset, last_offset)
 
     def _take_again(self, batch: InFlightBatch, first_offset: int, last_offset: int) -> None:
-        """What is available again of a batch."""
+        """Take available offsets of a batch."""
         throttle_limit = self._limits.throttle_limit
         counts = [
             run.delivery_count
@@ -161,7 +162,7 @@ class Acquisition:
         self._left = 0 if is_throttled else self._left - taken
 
     def _take_some(self, batch: InFlightBatch, runs: Iterator[Run]) -> int:
-        """Of these runs of a batch, as many offsets as may be; their count."""
+        """Take as many offsets of runs of a batch as the limits allow. Return their count."""
         limits = self._limits
         taken, most = 0, self._left if self._wanted.is_strict else batch.record_count
         before = len(self._acquired)
@@ -192,7 +193,7 @@ class Acquisition:
         run.lock_expires_ms = self._lock_expires_ms
 
     def _tell(self, run: Run, before: int) -> None:
-        """Neighbours of one batch that were delivered equally often are told as one; `before` is how many there were before the batch."""
+        """Report an acquired run, merged with an equal neighbor. `before` is the number of runs before this batch."""
         previous = self._acquired[-1] if len(self._acquired) > before else None
         if previous is not None and (previous.last_offset + 1, previous.delivery_count) == (run.first_offset, run.delivery_count):
             self._acquired[-1] = previous._replace(last_offset=run.last_offset)

@@ -1,20 +1,21 @@
-"""Records in flight: batches of offsets that were delivered together, divided into runs that one thing became of.
+"""Records in flight: batches of offsets that were delivered together, divided into runs with one state.
 
     batch 10..19    |--acknowledged 10..12--|--acquired by a 13..17--|--available 18..19--|
 
-A batch is what an acquisition took at once, or what a state in the log named; it lives until all of it is below the start offset. Runs of a
-batch are in order, without gaps. Between batches there may be: those offsets are not in the log (compaction, or a transaction's marker
-alone), and nobody waits for them.
-
-All records of a share partition that are in flight: between the start offset, below which everything is done with, and the next one.
-
     ... done ...|start_offset   batch  batch    batch |next_offset   ... never delivered ...
 
-Invariant: batches are in order and do not overlap; start_offset is the first offset of the first of them, which is not terminal, unless
-records were archived in memory alone (compacted away, aborted): what they were is found out again after a restart.
-Invariant: without batches, start_offset and next_offset are one.
+A batch is what an acquisition took at once, or what a stored state has. It lives until all of it is
+below the start offset. Runs of a batch are in order, without gaps. Offsets between batches are not
+in the log (compaction, or a transaction's marker).
 
-Source: SharePartition.cachedState of Apache Kafka 4.3.1, whose window of read gaps is batches that are new here.
+Invariants
+  - batches are in order and do not overlap; start_offset is the first offset of the first batch
+  - the first offset is not done, unless it was archived in memory only (compacted away, aborted),
+    which is found again after a restart
+  - without batches, start_offset and next_offset are equal
+
+Source: SharePartition.cachedState of Apache Kafka 4.3.1. Its window of read gaps is batches with
+`is_new` here.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from typing import Final
 from minibroker.coordinator.share_state.state_batches import RecordState, StateBatch
 from minibroker.errors import UnknownServerError
 
-NOBODY: Final = ""  #: has it; member ids are never empty
-NO_LOCK: Final = 0  #: of records that nobody has
+NOBODY: Final = ""  #: no member; member ids are never empty
+NO_LOCK: Final = 0  #: of records that no member has
 
 
 class Run:
@@ -49,22 +50,22 @@ class Run:
         self.last_offset = last_offset  #: inclusive
         self.state = state
         self.delivery_count = delivery_count
-        self.member_id = member_id  #: who has acquired it
+        self.member_id = member_id  #: the member that has acquired it
         self.lock_expires_ms = lock_expires_ms
 
     @property
     def record_count(self) -> int:
-        """Offsets, those that no record has among them."""
+        """The number of offsets, including those without a record."""
         return self.last_offset - self.first_offset + 1
 
     def become(self, state: RecordState) -> None:
-        """Nobody has it any more."""
+        """Change the state. No member has it then."""
         self.state = state
         self.member_id = NOBODY
         self.lock_expires_ms = NO_LOCK
 
     def as_state(self, state: RecordState) -> StateBatch:
-        """For the log: in another state than it is still in."""
+        """Return it as a stored state: another one than its present state."""
         return StateBatch(self.first_offset, self.last_offset, state, self.delivery_count)
 
     def is_like(self, other: Run) -> bool:
@@ -77,7 +78,7 @@ class Run:
         )
 
     def cut(self, offset: int) -> Run:
-        """The part from `offset` on, which this run gives up."""
+        """Cut off and return the part from `offset` on."""
         rest = Run(
             offset, self.last_offset, self.state, self.delivery_count, member_id=self.member_id, lock_expires_ms=self.lock_expires_ms
         )
@@ -92,32 +93,32 @@ class InFlightBatch:
 
     def __init__(self, run: Run, *, is_new: bool = False) -> None:
         self.runs = [run]  #: in order, without gaps
-        self.record_count = run.record_count  #: offsets as they were delivered: with those that are below the start offset since
-        self.is_new = is_new  #: nobody knows of a delivery: it was in flight when the broker died, or between states that the log names
-        self.is_divided = False  #: offsets were looked at one by one; decides the words of a refusal
+        self.record_count = run.record_count  #: of offsets when they were delivered, including those below the start offset now
+        self.is_new = is_new  #: no delivery is known: it was in flight when the broker crashed, or between stored states
+        self.is_divided = False  #: single offsets were changed; decides the message of an error
 
     @property
     def first_offset(self) -> int:
-        """Of its first run."""
+        """The first offset of its first run."""
         return self.runs[0].first_offset
 
     @property
     def last_offset(self) -> int:
-        """Of its last run, inclusive."""
+        """The last offset of its last run, inclusive."""
         return self.runs[-1].last_offset
 
     def within(self, first_offset: int, last_offset: int) -> Iterator[Run]:
-        """The runs of a range of offsets, cut at its ends where it must be."""
+        """Return the runs of a range of offsets, cut at its ends if necessary."""
         first = self._cut_at(first_offset)
         end = self._cut_at(last_offset + 1)
         yield from self.runs[first:end]
 
     def drop_below(self, offset: int) -> None:
-        """Forget offsets below `offset`, which is not above the last one."""
+        """Drop offsets below `offset`, which is not above the last one."""
         del self.runs[: self._cut_at(offset)]
 
     def join_runs(self) -> None:
-        """Make one of neighbours that say the same."""
+        """Merge equal neighbors."""
         joined = self.runs[:1]
         for run in self.runs[1:]:
             if joined[-1].is_like(run):
@@ -127,11 +128,11 @@ class InFlightBatch:
         self.runs = joined
 
     def divide(self, run: Run, offset: int) -> None:
-        """Make two runs of one of its, the second from `offset` on."""
+        """Divide a run at `offset`."""
         self.runs.insert(self.runs.index(run) + 1, run.cut(offset))
 
     def _cut_at(self, offset: int) -> int:
-        """The index of the first run at or behind `offset`, which begins there if any offset of the batch is below."""
+        """Return the index of the first run at or after `offset`. Cut the run that contains it."""
         index = bisect_left(self.runs, offset, key=_first_offset)
         if index and offset <= self.runs[index - 1].last_offset:
             self.runs.insert(index, self.runs[index - 1].cut(offset))
@@ -143,7 +144,7 @@ def _first_offset(each: Run | InFlightBatch) -> int:
 
 
 class InFlightRecords:
-    """Where a share partition is, and what became of what was delivered."""
+    """The batches in flight of one share partition."""
 
     __slots__ = ("_is_any_available", "batches", "next_offset", "start_offset")
 
@@ -151,13 +152,14 @@ class InFlightRecords:
         self.start_offset = start_offset
         self.next_offset = start_offset  #: the first that was never delivered
         self.batches: list[InFlightBatch] = []
-        self._is_any_available = False  #: False is certain; True means to look
+        self._is_any_available = False  #: False is certain; True means that a search is needed
 
     @classmethod
     def from_states(cls, start_offset: int, states: Iterable[StateBatch]) -> InFlightRecords:
-        """As the log says. Between what it names there were records that somebody had when the broker died: they are new.
+        """Restore batches from stored states. Records between them were acquired when the broker stopped, so they are new.
 
-        Raises UnknownServerError where that cannot be, as Kafka does.
+        Raises:
+            UnknownServerError: The states are invalid, as in Kafka.
         """
         records = cls(start_offset)
         for each in states:
@@ -176,20 +178,20 @@ class InFlightRecords:
         records.advance()
         return records
 
-    # What there is
+    # Look-ups
 
     @property
     def record_count(self) -> int:
-        """Offsets in flight."""
+        """The number of offsets in flight."""
         return self.next_offset - self.start_offset
 
     @property
     def delivery_complete_count(self) -> int:
-        """Offsets in flight that nobody gets any more."""
+        """The number of offsets in flight that no member gets any more."""
         return sum(run.record_count for run in self.runs() if run.state.is_terminal)
 
     def next_fetch_offset(self) -> int:
-        """Where somebody who wants records is to read: the first that is available again, or was never delivered."""
+        """Return the offset to read next: the first that is available again, or was never delivered."""
         if self._is_any_available:
             for run in self.runs():
                 if run.state is RecordState.AVAILABLE:
@@ -198,21 +200,21 @@ class InFlightRecords:
         return self.next_offset
 
     def runs(self) -> Iterator[Run]:
-        """All of them, in order."""
+        """Return all runs, in order."""
         return (run for batch in self.batches for run in batch.runs)
 
     def overlapping(self, first_offset: int, last_offset: int) -> list[InFlightBatch]:
-        """Batches that have some of these offsets."""
+        """Return the batches that have some of these offsets."""
         index = self._floor(first_offset)
         if index < 0 or self.batches[index].last_offset < first_offset:
             index += 1
         end = self._floor(last_offset) + 1
         return self.batches[index:end]
 
-    # What becomes of it
+    # Changes
 
     def add(self, batches: Iterable[InFlightBatch]) -> None:
-        """Enter batches where there are none."""
+        """Insert batches where there are none."""
         for batch in batches:
             index = self._floor(batch.first_offset) + 1
             self.batches.insert(index, batch)
@@ -221,17 +223,17 @@ class InFlightRecords:
             self.next_offset = max(self.next_offset, batch.last_offset + 1)
 
     def replace(self, batch: InFlightBatch, others: Iterable[InFlightBatch]) -> None:
-        """Put `others`, which are its parts, in the place of `batch`."""
+        """Replace `batch` by its parts."""
         index = self._floor(batch.first_offset)
         self.batches[index : index + 1] = others
 
     def release(self, run: Run, state: RecordState) -> None:
-        """Nobody has it any more."""
+        """Release a run into another state."""
         run.become(state)
         self._is_any_available |= state is RecordState.AVAILABLE
 
     def archive(self, first_offset: int, last_offset: int, state: RecordState) -> None:
-        """Those of these offsets that are in `state` are nobody's any more: in memory alone."""
+        """Archive those of these offsets that are in `state`, in memory only."""
         for batch in self.overlapping(first_offset, last_offset):
             if any(run.state is state for run in batch.runs):
                 for run in batch.within(first_offset, last_offset):
@@ -240,7 +242,7 @@ class InFlightRecords:
                 batch.is_divided |= len(batch.runs) > 1
 
     def advance(self) -> bool:
-        """Move the start offset over what is done with; whether it moved."""
+        """Move the start offset over offsets that are done. Return whether it moved."""
         before = self.start_offset
         done = 0
         for batch in self.batches:
@@ -254,7 +256,7 @@ class InFlightRecords:
         return self.start_offset != before
 
     def begin_at(self, offset: int) -> None:
-        """Forget everything below `offset`: the log does not have it any more."""
+        """Drop everything below `offset`: the log does not have it any more."""
         self.batches = self.overlapping(offset, self.next_offset)
         if self.batches and self.batches[0].first_offset < offset:
             self.batches[0].drop_below(offset)
@@ -263,5 +265,5 @@ class InFlightRecords:
         self.advance()
 
     def _floor(self, offset: int) -> int:
-        """The index of the last batch that does not begin behind `offset`; -1 when there is none."""
+        """Return the index of the last batch that does not start after `offset`; -1 if there is none."""
         return bisect_right(self.batches, offset, key=_first_offset) - 1

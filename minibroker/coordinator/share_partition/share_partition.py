@@ -1,22 +1,26 @@
-"""One partition of a topic as one share group reads it: a machine without a loop, whose clock and log are given to it.
+"""The state machine of a share partition: one partition of a topic, as one share group reads it.
 
-What becomes of an offset at or above the start offset, with the limit of deliveries L:
+It has no loop: its clock and log are injected. The next state of an offset at or above the start
+offset, with the delivery limit L:
 
-    state          acquire           accept         release, lock over, session over   reject, gap   aborted      compacted away
+    state          acquire           accept         release, lock or session ends      reject, gap   aborted      compacted away
     (new)          ACQUIRED, 1st     -              -                                  -             -            -
-    AVAILABLE      ACQUIRED, n+1st   refused        -                                  refused       -            ARCHIVED *
-    ACQUIRED       passed over       ACKNOWLEDGED   AVAILABLE; ARCHIVED after the Lth  ARCHIVED      ARCHIVED *   -
-    ACKNOWLEDGED   passed over       refused        -                                  refused       -            -
-    ARCHIVED       passed over       refused        -                                  refused       -            -
+    AVAILABLE      ACQUIRED, n+1st   rejected       -                                  rejected      -            ARCHIVED *
+    ACQUIRED       skipped           ACKNOWLEDGED   AVAILABLE; ARCHIVED after the Lth  ARCHIVED      ARCHIVED *   -
+    ACKNOWLEDGED   skipped           rejected       -                                  rejected      -            -
+    ARCHIVED       skipped           rejected       -                                  rejected      -            -
 
-Only who acquired a record may say anything of it. `renew` of an acquired one makes its lock last as long as a new one. Each change is
-persisted before it is done, but for those with a star; when that fails nothing has happened, unless a lock is over: then the record is
-available all the same. ACQUIRED is never persisted: after a restart such records are new. The start offset moves over what is done with,
-and with the log's.
+Only the member that acquired a record may acknowledge it. `renew` starts its acquisition lock
+again. Each change is persisted before it is done, except those with a star. If persisting fails,
+nothing has changed, except that an expired lock makes its record available. ACQUIRED is never
+persisted: after a restart such records are new. The start offset moves over offsets that are done,
+and with the start of the log.
 
-Invariant: an offset is acquired by one member at most, and what is ACKNOWLEDGED or ARCHIVED is never acquired again.
+Invariant: an offset is acquired by one member at most, and an ACKNOWLEDGED or ARCHIVED one is never
+acquired again.
 
-Source: SharePartition of Apache Kafka 4.3.1. One thread owns everything here: no transition is ever under way, nothing is rolled back.
+Source: SharePartition of Apache Kafka 4.3.1. Unlike there, all runs in one thread: no transition is
+pending, and none is rolled back.
 """
 
 from __future__ import annotations
@@ -28,13 +32,13 @@ from minibroker.clock import Clock, Timer
 from minibroker.cluster.configs.group_config import GroupConfig
 from minibroker.cluster.partition import Subscribers
 from minibroker.coordinator.share_partition.acknowledging import Acknowledgement, Acknowledging, Change, released_state
-from minibroker.coordinator.share_partition.acquiring import Acquired, Acquisition, Extent, Limits, Wanted
+from minibroker.coordinator.share_partition.acquiring import Acquired, AcquireLimits, AcquireRequest, Acquisition, Extent
 from minibroker.coordinator.share_partition.in_flight import InFlightRecords
 from minibroker.coordinator.share_state.records import ShareState, StateKey, StateUpdate
 from minibroker.coordinator.share_state.state_batches import RecordState
 from minibroker.errors import KafkaError
 
-Persist = Callable[[StateUpdate], None]  #: KafkaError when it is not in the log
+Persist = Callable[[StateUpdate], None]  #: appends the change; KafkaError
 
 _INT32_MAX = 2**31 - 1
 
@@ -42,7 +46,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class SharePartition:
-    """Lives as long as members of its group have sessions, and its state is not made anew elsewhere."""
+    """Records in flight of one share partition. It lives as long as its group has sessions and its state is not replaced."""
 
     def __init__(
         self,
@@ -55,7 +59,7 @@ class SharePartition:
         persist: Persist,
         clock: Clock,
     ) -> None:
-        """`state` is what the log says; `start_offset` is its own, or where share.auto.offset.reset says. UnknownServerError."""
+        """Start from the stored `state`. `start_offset` is that of the state, or of share.auto.offset.reset. UnknownServerError."""
         self.key = key
         self.records = InFlightRecords.from_states(start_offset, state.batches)
         self._state_epoch = state.state_epoch
@@ -64,22 +68,22 @@ class SharePartition:
         self._persist = persist
         self._clock = clock
         self._timer: Timer | None = None
-        self._timer_ms = 0  #: when it runs
-        self._seen_ms = clock.now_ms()  #: the last time that anybody looked at the clock
+        self._timer_ms = 0  #: when it expires
+        self._seen_ms = clock.now_ms()  #: the time at the last look at the clock
         self._subscribers = Subscribers()
         self.is_closed = False
 
     # Reading
 
     def can_acquire(self) -> bool:
-        """Whether somebody may get something, if the log has it."""
+        """Whether a member can acquire records, if the log has them."""
         records = self.records
         return records.next_fetch_offset() < records.next_offset or records.record_count < self._config().share_partition_max_record_locks
 
-    def acquire(self, fetch_offset: int, extents: Sequence[Extent], wanted: Wanted) -> list[Acquired]:
-        """Give a member what it wants of what was read at `fetch_offset`."""
+    def acquire(self, fetch_offset: int, extents: Sequence[Extent], wanted: AcquireRequest) -> list[Acquired]:
+        """Acquire offsets of batches that were read at `fetch_offset`."""
         config = self._config()
-        limits = Limits(config.share_delivery_count_limit, config.share_partition_max_record_locks)
+        limits = AcquireLimits(config.share_delivery_count_limit, config.share_partition_max_record_locks)
         expires_ms = self._now_ms() + config.share_record_lock_duration_ms
         acquired = Acquisition(self.records, extents, wanted, limits, lock_expires_ms=expires_ms).take(fetch_offset)
         if acquired:
@@ -87,22 +91,22 @@ class SharePartition:
         return acquired
 
     def archive_aborted(self, extents: Sequence[Extent]) -> None:
-        """These offsets, just acquired, are of aborted transactions: nobody gets them."""
+        """Archive offsets that were just acquired but belong to aborted transactions."""
         for each in extents:
             self.records.archive(each.first_offset, each.last_offset, RecordState.ACQUIRED)
         if self.records.advance():
             self.wake()
 
     def begin_at(self, log_start_offset: int) -> None:
-        """The log begins further on."""
+        """Move the start offset to the start of the log."""
         if log_start_offset > self.records.start_offset:
             self.records.begin_at(log_start_offset)
             self.wake()
 
-    # What members say
+    # Acknowledgements
 
     def acknowledge(self, member_id: str, acknowledgements: Sequence[Acknowledgement]) -> None:
-        """All of it or nothing: InvalidRecordState, InvalidRequest, and what `persist` raises."""
+        """Apply all acknowledgements or none: InvalidRecordState, InvalidRequest, and the errors of `persist`."""
         config = self._config()
         acknowledging = Acknowledging(
             self.records,
@@ -125,7 +129,7 @@ class SharePartition:
         self.wake()
 
     def release(self, member_id: str) -> None:
-        """The member's session is over: others may have what it had; what `persist` raises."""
+        """Release the records of a member whose session ended. Raises the errors of `persist`."""
         limit = self._config().share_delivery_count_limit
         self._change([(run, released_state(run, limit)) for run in self.records.runs() if run.member_id == member_id])
         self.wake()
@@ -133,7 +137,7 @@ class SharePartition:
     # Waiting
 
     def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call `callback` when somebody may get something who could not; returns what ends it (harmless twice)."""
+        """Call `callback` when a member may be able to acquire records again. Returns a function that unsubscribes (twice does no harm)."""
         return self._subscribers.subscribe(callback)
 
     def wake(self) -> None:
@@ -141,7 +145,7 @@ class SharePartition:
         self._subscribers.wake()
 
     def close(self) -> None:
-        """Nothing happens here any more; who waits finds out."""
+        """Stop, and wake subscribers, which find it closed."""
         self.is_closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -155,14 +159,14 @@ class SharePartition:
             self._apply(changes)
 
     def _update(self, changes: Sequence[Change]) -> StateUpdate:
-        """As Kafka persists it: with the start offset from before."""
+        """Return the change as Kafka persists it: with the start offset before it."""
         records = self.records
         completed = sum(run.record_count for run, state in changes if state.is_terminal)
         return StateUpdate(
             state_epoch=self._state_epoch,
             leader_epoch=self._leader_epoch,
             start_offset=records.start_offset,
-            delivery_complete_count=min(records.delivery_complete_count + completed, _INT32_MAX),  # a state can name any offsets
+            delivery_complete_count=min(records.delivery_complete_count + completed, _INT32_MAX),  # stored states may have any offsets
             batches=[run.as_state(state) for run, state in changes],
         )
 
@@ -174,7 +178,7 @@ class SharePartition:
     # Locks
 
     def _now_ms(self) -> int:
-        """The time. Locks go back with a clock that is set back, or they would last as much longer."""
+        """Return the time. If the clock was set back, move the locks back, or they would last longer."""
         now_ms = self._clock.now_ms()
         if now_ms < self._seen_ms:
             self._timer_ms -= self._seen_ms - now_ms
@@ -185,7 +189,7 @@ class SharePartition:
         return now_ms
 
     def _watch_locks(self, expires_ms: int) -> None:
-        """Look again when a lock is over that was taken now; one timer does for all."""
+        """Check the locks again when the first one expires. One timer serves all."""
         if self._timer is None or expires_ms < self._timer_ms:
             if self._timer is not None:
                 self._timer.cancel()
@@ -202,7 +206,7 @@ class SharePartition:
             try:
                 self._persist(self._update(changes))
             except KafkaError as error:
-                _LOG.warning("%s: locks are over, but that cannot be persisted: %s", self.key.coordinator_key, error)
+                _LOG.warning("%s: could not persist expired acquisition locks: %s", self.key.coordinator_key, error)
             self._apply(changes)
         left = [run.lock_expires_ms for run in self.records.runs() if run.state is RecordState.ACQUIRED]
         if left:

@@ -1,10 +1,10 @@
-"""All share partitions that somebody reads, and the sessions of who does: of several brokers each has its own.
+"""Share partitions that members read, and share sessions. Of several brokers each has its own sessions.
 
-    unknown --asked for: its state is read, and where it begins is found out--> served
-    served  --its state is made anew or deleted, the persister knows better, its topic is gone, its group has no session left--> unknown
+    unknown --a request needs it: its state is read, and its start offset is determined--> served
+    served  --its state is replaced or deleted, the persister rejects a change, its topic is deleted, its group has no session--> unknown
 
-What a member says of its records is in the log of the share coordinator before it is told so; `take_unsynced` says which log must be synced
-before that.
+An acknowledgement is in the log of the share coordinator before it is answered. `take_unsynced`
+returns the log to sync before that.
 
 Source: SharePartitionManager, SharePartition.maybeInitialize of Apache Kafka 4.3.1.
 """
@@ -46,7 +46,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class SharePartitions:
-    """Of all share groups."""
+    """The share partitions of all share groups."""
 
     def __init__(self, cluster: Cluster, config: BrokerConfig, clock: Clock, persister: Persister) -> None:
         self._cluster = cluster
@@ -54,30 +54,31 @@ class SharePartitions:
         self._clock = clock
         self._persister = persister
         self._served: dict[StateKey, SharePartition] = {}
-        self._sessions: dict[int, ShareSessions] = {}  #: by the id of the broker that members speak to
+        self._sessions: dict[int, ShareSessions] = {}  #: by node id of the broker
 
     def start(self) -> None:
-        """Hear of what makes a share partition void, from now on."""
+        """Watch for what makes a share partition invalid, from now on."""
         self._cluster.on_topic_deleted.append(self._forget_deleted)
         self._persister.on_changed.append(self._forget)
 
     def stop(self) -> None:
-        """Release nothing more: who had records when the broker ended is not known to the next one."""
+        """Stop, without releasing records: the next start does not know which were acquired."""
         self._cluster.on_topic_deleted.remove(self._forget_deleted)
         for share in self._served.values():
             share.close()
 
     def take_unsynced(self) -> Sequence[PartitionLog]:
-        """See Persister.take_unsynced."""
+        """Return the logs to sync; see Persister.take_unsynced."""
         return self._persister.take_unsynced()
 
     # Share partitions
 
     def get(self, group_id: str, topic_id: UUID, index: int) -> SharePartition:
-        """The one that is asked for, its state read if need be.
+        """Return a share partition. Its state is read first if necessary.
 
-        Raises what Cluster.partition_by_id raises; CoordinatorNotAvailable, NotLeaderOrFollower, UnknownServerError where its state
-        cannot be had.
+        Raises:
+            CoordinatorNotAvailable, NotLeaderOrFollower, UnknownServerError: Its state cannot be read.
+            KafkaError: What Cluster.partition_by_id raises.
         """
         key = StateKey(group_id, topic_id, index)
         served = self._served.get(key)
@@ -86,7 +87,7 @@ class SharePartitions:
         return served
 
     def acknowledge(self, member: MemberKey, partition: TopicPartition, acknowledgements: Sequence[Acknowledgement]) -> None:
-        """What a member says of records; what SharePartition.acknowledge raises, UnknownTopicOrPartition when nobody is served it."""
+        """Acknowledge records; the errors of SharePartition.acknowledge, and UnknownTopicOrPartition if no member reads the partition."""
         group_id, member_id = member
         served = self._served.get(StateKey(group_id, *partition))
         if served is None:
@@ -98,7 +99,7 @@ class SharePartitions:
         try:
             state = self._persister.read(key, partition.leader_epoch)
         except KafkaError as error:
-            raise _told(error) from error
+            raise _member_error(error) from error
         start_offset = state.start_offset
         if start_offset == NO_OFFSET:
             start_offset = self._reset_offset(partition, config().share_auto_offset_reset)
@@ -113,9 +114,9 @@ class SharePartitions:
         )
 
     def _reset_offset(self, partition: Partition, where: str) -> int:
-        """By timestamp, where no record is young enough, the end: Kafka answers OFFSET_NOT_AVAILABLE until there is one."""
+        """Return the start offset: the log end if no record is young enough, where Kafka answers OFFSET_NOT_AVAILABLE."""
         if partition.is_unopened:
-            return 0  # it is empty, and to open thousands of logs takes seconds
+            return 0  # it is empty, and opening thousands of logs takes seconds
         log = partition.log
         if where == "earliest":
             return log.log_start_offset
@@ -127,10 +128,10 @@ class SharePartitions:
         try:
             self._persister.write(key, update)
         except KafkaError as error:
-            told = _told(error, "Error in write state RPC. ")
-            if isinstance(told, NotLeaderOrFollower | UnknownTopicOrPartition):
+            answer = _member_error(error, "Error in write state RPC. ")
+            if isinstance(answer, NotLeaderOrFollower | UnknownTopicOrPartition):
                 self._forget(key)
-            raise told from error
+            raise answer from error
 
     def _forget(self, key: StateKey) -> None:
         share = self._served.pop(key, None)
@@ -157,32 +158,32 @@ class SharePartitions:
         partitions: Sequence[TopicPartition],
         when_closed: Callable[[Callable[[], None]], Callable[[], None]],
     ) -> ShareSession:
-        """A new one, which ends with the connection that `when_closed` is of; ShareSessionLimitReached."""
+        """Start a session, which ends with the connection of `when_closed`; ShareSessionLimitReached."""
         session = self._sessions_at(node_id).begin(member, partitions, limit=self._config.group_share_max_share_sessions)
         session.let_go = when_closed(partial(self.end_session, node_id, member))
         return session
 
     def session(self, node_id: int, member: MemberKey) -> ShareSession:
-        """The member's at that broker; ShareSessionNotFound."""
+        """Return the session of a member at a broker; ShareSessionNotFound."""
         return self._sessions_at(node_id).of(member)
 
     def update_session(self, node_id: int, member: MemberKey, added: Iterable[TopicPartition], forgotten: Iterable[TopicPartition]) -> None:
-        """Apply a request to the member's session; ShareSessionLimitReached, and the session is over."""
+        """Add and remove partitions of a session; ShareSessionLimitReached, which ends the session."""
         if not self._sessions_at(node_id).update(member, added, forgotten):
             self.end_session(node_id, member)
             raise ShareSessionLimitReached
 
     def has_session(self, node_id: int, member: MemberKey, session: ShareSession) -> bool:
-        """Whether `session` is the member's still."""
+        """Whether `session` is still the member's."""
         return self._sessions_at(node_id).is_current(member, session)
 
     def end_sessions(self, group_id: str, member_id: str) -> None:
-        """The member is gone."""
+        """End all sessions of a member that left the group."""
         for node_id in list(self._sessions):
             self.end_session(node_id, (group_id, member_id))
 
     def end_session(self, node_id: int, member: MemberKey) -> None:
-        """The member's session at that broker is over, if it has one: others may have its records, but for those that it goes on with."""
+        """End the session of a member at a broker, if it has one, and release its records of partitions that it has in no other session."""
         if not self._sessions_at(node_id).end(member):
             return
         group_id, member_id = member
@@ -202,8 +203,8 @@ class SharePartitions:
         return self._sessions.setdefault(node_id, ShareSessions())
 
 
-def _told(error: KafkaError, why: str = "") -> KafkaError:
-    """What a member is told where the share coordinator refuses, in Kafka's words."""
+def _member_error(error: KafkaError, why: str = "") -> KafkaError:
+    """Return the error for a member when the share coordinator rejects a change, in Kafka's words."""
     if isinstance(error, NotCoordinator | CoordinatorLoadInProgress | CoordinatorNotAvailable):
         return CoordinatorNotAvailable(f"{why}{error}")
     if isinstance(error, FencedLeaderEpoch | FencedStateEpoch):

@@ -1,4 +1,5 @@
-"""Share groups (KIP-932) where they meet records: who has which record, and `__share_group_state`, which keeps what became of them.
+"""The share coordinator: `__share_group_state` has how far each share group has read each partition (KIP-932).
 
-Who the members of a group are, and which partitions they are assigned, is coordinator/group/share's.
+Members of share groups are in `coordinator/group/share/`, and records in flight in
+`coordinator/share_partition/`.
 """

@@ -1,12 +1,14 @@
-"""The share coordinator: keeps the states of share partitions, for whoever serves their records and for whoever looks after their groups.
+"""The share coordinator: keeps the states of share partitions, for share fetches and for the group coordinator.
 
-Every call is one synchronous run that ends with its record in the log. What has to be synced before anybody is told is `take_unsynced`'s;
-what nobody takes is synced at the end of the turn. Of what is asked for several partitions at once each is answered alone.
+Every call runs synchronously and ends with its record in the log. `take_unsynced` returns the logs
+that must be synced before the client gets its answer. Logs that no caller takes are synced at the
+end of the turn. A call for several partitions returns an error for each.
 
-    share.coordinator.state.topic.prune.interval.ms         what later snapshots say again is cut off the logs
-    share.coordinator.cold.partition.snapshot.interval.ms   what was not written for long is said again, so that it does not hold that up
+    share.coordinator.state.topic.prune.interval.ms         delete the start of a log whose states later snapshots repeat
+    share.coordinator.cold.partition.snapshot.interval.ms   repeat snapshots of states that were not written for long, for pruning
 
-`on_changed` is told each share partition whose state was made anew or deleted: what is known of it elsewhere is void.
+`on_changed` is called with each share partition whose state was created again or deleted, which
+invalidates what callers know of it.
 
 Source: ShareCoordinatorService of Apache Kafka 4.3.1.
 """
@@ -36,7 +38,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class Persister:
-    """Of all share partitions: one node coordinates every one."""
+    """The coordinator of all share partitions: one node coordinates every one."""
 
     def __init__(self, cluster: Cluster, config: BrokerConfig, clock: Clock, sync: SyncLogs) -> None:
         self._cluster = cluster
@@ -44,37 +46,37 @@ class Persister:
         self._clock = clock
         self._sync = sync
         self._store = StateStore(cluster, config, clock)
-        self._timers: dict[str, Timer] = {}  #: by what they do
-        self._unsynced: dict[PartitionLog, None] = {}  #: an ordered set
+        self._timers: dict[str, Timer] = {}  #: by purpose
+        self._unsynced: dict[PartitionLog, None] = {}  #: used as an ordered set
         self.on_changed: list[Callable[[StateKey], None]] = []
 
     # Life
 
     def start(self) -> None:
-        """Hear of deleted topics, and look for what can be pruned, from now on."""
+        """Watch for deleted topics, prune logs and write cold snapshots from now on."""
         self._cluster.on_topic_deleted.append(self._delete_orphans)
         self._schedule("prune", self._config.share_coordinator_state_topic_prune_interval_ms, self._prune)
         self._schedule("snapshot", self._config.share_coordinator_cold_partition_snapshot_interval_ms, self._snapshot)
 
     def stop(self) -> None:
-        """Write nothing more."""
+        """Stop writing."""
         self._cluster.on_topic_deleted.remove(self._delete_orphans)
         for timer in self._timers.values():
             timer.cancel()
         self._store.stop()
 
     def ensure_topic(self) -> None:
-        """Create `__share_group_state` if there is none; KafkaError. Until somebody does, everything here is NotCoordinator."""
+        """Create `__share_group_state` if it does not exist; KafkaError. Until then every call here raises NotCoordinator."""
         self._store.ensure_topic()
 
     def topic_partition(self, coordinator_key: str) -> tuple[str, int]:
-        """Where the state of a share partition lives, or will; see StateKey.coordinator_key."""
+        """Return the partition that has a state, existing or not; see StateKey.coordinator_key."""
         return SHARE_GROUP_STATE_TOPIC, partition_of(coordinator_key, self._store.partition_count)
 
-    # States. All of them raise CoordinatorLoadInProgress and NotCoordinator, the plural ones as a whole only.
+    # States. All of these raise CoordinatorLoadInProgress and NotCoordinator; those with several partitions only as a whole.
 
     def initialize(self, group_id: str, states: Sequence[InitialState]) -> list[KafkaError | None]:
-        """Begin share partitions, or begin them anew at another offset; FencedStateEpoch, UnknownTopicOrPartition, InvalidRequest."""
+        """Create states, or replace them with another start offset; FencedStateEpoch, UnknownTopicOrPartition, InvalidRequest."""
         self.ensure_topic()
         self._check_all(group_id, [(each.topic_id, each.partition) for each in states])
 
@@ -84,7 +86,7 @@ class Persister:
         return [failed.get(StateKey(group_id, each.topic_id, each.partition)) for each in states]
 
     def read_summary(self, group_id: str, partitions: Sequence[tuple[UUID, int]]) -> list[StateSummary | KafkaError]:
-        """How far the group is; of what is not known an empty summary. UnknownTopicOrPartition, InvalidRequest."""
+        """Return summaries; an empty one for an unknown state. UnknownTopicOrPartition, InvalidRequest."""
         self._check_all(group_id, partitions)
 
         def summary(partition: tuple[UUID, int]) -> StateSummary:
@@ -94,7 +96,7 @@ class Persister:
         return [_value(summary, each) for each in partitions]
 
     def delete(self, group_id: str, partitions: Sequence[tuple[UUID, int]]) -> list[KafkaError | None]:
-        """Forget share partitions, known or not; UnknownTopicOrPartition, InvalidRequest."""
+        """Delete states, known or not; UnknownTopicOrPartition, InvalidRequest."""
         self.ensure_topic()
         self._check_all(group_id, partitions)
 
@@ -103,7 +105,7 @@ class Persister:
         return [failed.get(key) for key in keys]
 
     def read(self, key: StateKey, leader_epoch: int) -> ShareState:
-        """All that is known, for the leader of the partition; what States.read raises."""
+        """Return a state for the leader of the partition. Raises the errors of ShareStates.read."""
         stored = self._stored(key)
         state, record = stored.states.read(key, leader_epoch, self._clock.now_ms())
         if record is not None:
@@ -111,21 +113,21 @@ class Persister:
         return state
 
     def write(self, key: StateKey, update: StateUpdate) -> None:
-        """Keep what became of records; what States.write raises."""
+        """Update a state. Raises the errors of ShareStates.write."""
         stored = self._stored(key)
         self._append(stored, stored.states.write(key, update, self._clock.now_ms()))
 
     # Syncing
 
     def take_unsynced(self) -> list[PartitionLog]:
-        """The logs that must be synced before anybody is told what was appended in this turn; whoever takes them sees to it."""
+        """Return the logs that must be synced before the client gets its answer. The caller must sync them."""
         taken, self._unsynced = list(self._unsynced), {}
         return taken
 
     def _change(
         self, keys: Iterable[StateKey], decide: Callable[[StoredStates, StateKey], CoordinatorRecord | None]
     ) -> dict[StateKey, KafkaError]:
-        """Append what is decided of each, all of one log together; the errors of those that stay as they were."""
+        """Append the record that `decide` returns for each key, those of one log together. Return the errors of unchanged keys."""
         failed: dict[StateKey, KafkaError] = {}
         decided: dict[StoredStates, dict[StateKey, CoordinatorRecord]] = {}
         for key in keys:
@@ -159,7 +161,7 @@ class Persister:
         if logs:
             self._sync(logs, lambda _: None)
 
-    # From time to time
+    # Timers
 
     def _schedule(self, what: str, interval_ms: int, work: Callable[[], None]) -> None:
         def run() -> None:
@@ -169,7 +171,7 @@ class Persister:
         self._timers[what] = self._clock.call_later_ms(interval_ms, run)
 
     def _prune(self) -> None:
-        """What says it again must be safe first: the power may go behind the cut."""
+        """Sync the repeated states before the start of a log is deleted, because a power loss may follow."""
         found = {stored: stored.first_needed_offset() for stored in self._store.usable()}
         logs = {
             stored.partition.log: (stored, offset) for stored, offset in found.items() if offset > stored.partition.log.log_start_offset
@@ -203,7 +205,7 @@ class Persister:
             self._store.delete_orphans(stored)
 
     def _check_all(self, group_id: str, partitions: Sequence[tuple[UUID, int]]) -> None:
-        """Nothing is done before everything can be: CoordinatorLoadInProgress, NotCoordinator."""
+        """Check that all states can be changed: CoordinatorLoadInProgress, NotCoordinator."""
         for each in partitions:
             self._stored(StateKey(group_id, *each))
 

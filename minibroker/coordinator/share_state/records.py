@@ -1,8 +1,8 @@
-"""What is said about a share partition, which is a partition of a topic as one share group reads it.
+"""States of share partitions, and their records in `__share_group_state`.
 
-Share partitions as records of `__share_group_state`, and back; what they look like is schemas/internal/share_state_records.py.
-
-The end of one is a tombstone of its snapshot. Source: ShareCoordinatorRecordHelpers of Apache Kafka 4.3.1.
+A share partition is a partition of a topic as one share group reads it.
+`schemas/internal/share_state_records.py` has the format. A deleted state is a tombstone of its
+snapshot. Source: ShareCoordinatorRecordHelpers of Apache Kafka 4.3.1.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from minibroker.coordinator.share_state.state_batches import NO_OFFSET, StateBat
 from minibroker.schemas.internal import share_state_records as schema
 from minibroker.schemas.internal.share_state_records import ShareSnapshotKey, ShareUpdateKey
 
-NO_EPOCH: Final = -1  #: asks for no check
-NO_COUNT: Final = -1  #: not known
+NO_EPOCH: Final = -1  #: skips the check
+NO_COUNT: Final = -1  #: unknown
 _MAX_ID_LENGTH: Final = 24  #: of a topic id as text
 
 
 class StateKey(NamedTuple):
-    """Which share partition."""
+    """Identifies a share partition."""
 
     group_id: str
     topic_id: UUID
@@ -31,12 +31,12 @@ class StateKey(NamedTuple):
 
     @classmethod
     def of(cls, key: ShareSnapshotKey | ShareUpdateKey) -> Self:
-        """The key of a record."""
+        """Return the key of a record."""
         return cls(key.group_id, key.topic_id, key.partition)
 
     @classmethod
     def parse(cls, coordinator_key: str) -> Self:
-        """The other way; ValueError. A group id may have colons."""
+        """Parse a coordinator key; ValueError. A group id may have colons."""
         group_id, topic_id, partition = coordinator_key.rsplit(":", 2)
         if not group_id.strip() or len(topic_id) > _MAX_ID_LENGTH:
             raise ValueError(f"no share partition: {coordinator_key}")
@@ -44,44 +44,44 @@ class StateKey(NamedTuple):
 
     @property
     def coordinator_key(self) -> str:
-        """What says where its state lives, and what FindCoordinator is asked for."""
+        """The key of FindCoordinator, which selects the partition of the state."""
         return f"{self.group_id}:{urlsafe_b64encode(self.topic_id.bytes).rstrip(b'=').decode()}:{self.partition}"
 
 
 class ShareState(NamedTuple):
-    """All that the log says of a share partition."""
+    """The whole state of a share partition."""
 
-    snapshot_epoch: int  #: how many snapshots there were before
-    state_epoch: int  #: of the group when it was initialized
-    leader_epoch: int  #: of the partition, when it was read last
-    start_offset: int  #: NO_OFFSET: where share.auto.offset.reset says
-    delivery_complete_count: int  #: offsets from start_offset on that nobody gets any more
+    snapshot_epoch: int  #: grows with each snapshot
+    state_epoch: int  #: of the group when it initialized the state
+    leader_epoch: int  #: of the partition when it was last read
+    start_offset: int  #: NO_OFFSET: share.auto.offset.reset decides
+    delivery_complete_count: int  #: offsets from start_offset on that are acknowledged or archived
     batches: Sequence[StateBatch]  #: in order, without overlaps
     create_timestamp_ms: int
-    write_timestamp_ms: int  #: differs from create_timestamp_ms when the snapshot only repeats an older one
+    write_timestamp_ms: int  #: differs from create_timestamp_ms if the snapshot repeats an older one
 
 
 class InitialState(NamedTuple):
-    """A share partition that begins, or begins anew elsewhere."""
+    """The start of a share partition, at first or at an altered offset."""
 
     topic_id: UUID
     partition: int
     state_epoch: int
-    start_offset: int  #: NO_OFFSET: where share.auto.offset.reset says, when it is fetched for the first time
+    start_offset: int  #: NO_OFFSET: share.auto.offset.reset decides at the first fetch
 
 
 class StateUpdate(NamedTuple):
-    """What became of records of a share partition."""
+    """A change of the state of a share partition."""
 
     state_epoch: int
     leader_epoch: int
-    start_offset: int  #: NO_OFFSET: as before
+    start_offset: int  #: NO_OFFSET: unchanged
     delivery_complete_count: int
     batches: Sequence[StateBatch]
 
 
 class StateSummary(NamedTuple):
-    """How far a group is in a partition; by default, what is told of one that is not known."""
+    """How far a group has read a partition. The defaults are for unknown states."""
 
     state_epoch: int = 0
     leader_epoch: int = 0
@@ -94,7 +94,7 @@ _TOMBSTONE = -1
 
 
 def snapshot_record(key: StateKey, state: ShareState) -> CoordinatorRecord:
-    """All that is known."""
+    """Return the record of a whole state."""
     value = schema.ShareSnapshotValue(
         snapshot_epoch=state.snapshot_epoch,
         state_epoch=state.state_epoch,
@@ -111,7 +111,7 @@ def snapshot_record(key: StateKey, state: ShareState) -> CoordinatorRecord:
 def update_record(
     key: StateKey, snapshot_epoch: int, leader_epoch: int, update: StateUpdate, batches: Iterable[StateBatch]
 ) -> CoordinatorRecord:
-    """What is new since the snapshot of that epoch; `batches` are those of `update`, without overlaps."""
+    """Return the record of a change since the snapshot of that epoch. `batches` are those of `update`, without overlaps."""
     value = schema.ShareUpdateValue(
         snapshot_epoch=snapshot_epoch,
         leader_epoch=leader_epoch,
@@ -124,12 +124,12 @@ def update_record(
 
 
 def state_tombstone(key: StateKey) -> CoordinatorRecord:
-    """The share partition is gone."""
+    """Return the tombstone of a state."""
     return CoordinatorRecord(_snapshot_key(key), None, _TOMBSTONE)
 
 
 def snapshot_of(value: schema.ShareSnapshotValue) -> ShareState:
-    """What a snapshot says."""
+    """Decode a snapshot."""
     return ShareState(
         snapshot_epoch=value.snapshot_epoch,
         state_epoch=value.state_epoch,
@@ -143,7 +143,7 @@ def snapshot_of(value: schema.ShareSnapshotValue) -> ShareState:
 
 
 def batches_of(value: schema.ShareSnapshotValue | schema.ShareUpdateValue) -> list[StateBatch]:
-    """The ranges of offsets in a record."""
+    """Decode the ranges of offsets in a record."""
     return [StateBatch(each.first_offset, each.last_offset, each.delivery_state, each.delivery_count) for each in value.state_batches]
 
 

@@ -1,12 +1,12 @@
-"""What became of ranges of offsets, and how what is new is laid over what was known.
+"""Delivery states of ranges of offsets, and how new ones are combined with older ones.
 
     so far    |--available, 1--|                |---acknowledged, 1---|
     new                 |--acknowledged, 1--|
     combined  |--avail--|---acknowledged, 1-|   |---acknowledged, 1---|
 
-Where two overlap, the one with more deliveries counts; of equally many the one whose state is further on. Neighbours that say the same
-become one, as far as Apache Kafka joins them: its records are equal to the byte only if this is, too. What lies below the start offset is
-gone.
+Of two that overlap, the one with more deliveries wins; of equally many, the one with the higher
+state. Equal neighbors are merged where Apache Kafka merges them, so that records are equal byte for
+byte. Offsets below the start offset are dropped.
 
 Source: PersisterStateBatchCombiner of Apache Kafka 4.3.1.
 """
@@ -18,25 +18,25 @@ from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
-NO_OFFSET = -1  #: not said; of a start offset: as before
+NO_OFFSET = -1  #: not set; of a start offset: unchanged
 
 
 class RecordState(IntEnum):
-    """What became of a record. The numbers are those of requests and of records in the log."""
+    """The delivery state of a record. The numbers are those of requests and of records in the log."""
 
     AVAILABLE = 0
-    ACQUIRED = 1  #: is kept in memory alone
+    ACQUIRED = 1  #: kept in memory only
     ACKNOWLEDGED = 2
     ARCHIVED = 4
 
     @property
     def is_terminal(self) -> bool:
-        """Whether nobody gets the record any more."""
+        """Whether no member gets the record any more."""
         return self >= RecordState.ACKNOWLEDGED
 
 
 class StateBatch(NamedTuple):
-    """Records that one thing became of."""
+    """Neighboring records with the same state."""
 
     first_offset: int
     last_offset: int  #: inclusive
@@ -45,12 +45,12 @@ class StateBatch(NamedTuple):
 
     @property
     def rank(self) -> tuple[int, int]:
-        """What decides between two that overlap."""
+        """Decides between two that overlap."""
         return self.delivery_count, self.delivery_state
 
 
 def combine(so_far: Iterable[StateBatch], new: Iterable[StateBatch], start_offset: int) -> list[StateBatch]:
-    """Both, without overlaps, from `start_offset` on; NO_OFFSET cuts nothing off."""
+    """Combine both without overlaps, from `start_offset` on; NO_OFFSET keeps all offsets."""
     every = _from(start_offset, (*so_far, *new))
     if len(every) < 2:
         return every
@@ -88,7 +88,7 @@ def _can_be_merged(before: StateBatch, after: StateBatch) -> bool:
 
 
 def _merged(before: StateBatch, after: StateBatch) -> Iterable[StateBatch]:
-    """Two that overlap or say the same, `before` the earlier in order, as up to three that do neither."""
+    """Merge two that overlap or are equal into up to three that do neither. `before` is the earlier one in order."""
     if after.rank == before.rank:
         return (before._replace(last_offset=max(before.last_offset, after.last_offset)),)
     if after.rank > before.rank:

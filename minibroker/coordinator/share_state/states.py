@@ -1,21 +1,21 @@
-"""What one partition of `__share_group_state` says: the state of share partitions, as records of snapshots and updates.
+"""The states of one partition of `__share_group_state`, replayed from records of snapshots and updates.
 
-A share partition is a partition of a topic as one share group reads it. Each request that changes something is one record, which says
-it all again (a snapshot) or what is new (an update):
+Each request that changes a state is one record: the whole state (snapshot) or the change (update):
 
     request      record                                            INVALID_REQUEST    FENCED_...
     initialize   snapshot, of the next epoch (the first is 0)                         STATE_EPOCH, if it is lower
     write        update; after `updates_per_snapshot` a snapshot   not initialized    LEADER_EPOCH, STATE_EPOCH, if they are lower
     read         update if the leader epoch is higher, else none   not initialized    LEADER_EPOCH, if it is lower
-    summary      none; of an unknown one: nothing is known
-    delete       tombstone of the snapshot; of an unknown one none
+    summary      none; an empty summary of an unknown state
+    delete       tombstone of the snapshot; none of an unknown state
 
-All of them: UNKNOWN_TOPIC_OR_PARTITION where there is no such partition, INVALID_REQUEST for a negative one. An epoch of -1 asks for no
-check.
+All of them: UNKNOWN_TOPIC_OR_PARTITION if there is no such partition, INVALID_REQUEST for a
+negative one. An epoch of -1 skips the check.
 
-Invariant: this is pure. A record that is returned has no effect before it is replayed, behind its append.
+Invariant: this is pure. A returned record has no effect before it is appended and replayed.
 
-Source: ShareCoordinatorShard, ShareGroupOffset, ShareCoordinatorOffsetsManager of Apache Kafka 4.3.1.
+Source: ShareCoordinatorShard, ShareGroupOffset, ShareCoordinatorOffsetsManager of Apache Kafka
+4.3.1.
 """
 
 from __future__ import annotations
@@ -49,30 +49,30 @@ from minibroker.schemas.internal.share_state_records import ShareSnapshotKey, Sh
 
 
 class _Kept:
-    """One share partition. Written by States.replay."""
+    """The state of one share partition. Written by ShareStates.replay."""
 
     __slots__ = ("leader_epoch", "snapshot_offset", "state", "state_epoch", "update_count")
 
     def __init__(self, state: ShareState) -> None:
         self.state = state
-        self.leader_epoch = state.leader_epoch  #: the highest that was seen
-        self.state_epoch = state.state_epoch  #: the highest that was seen
+        self.leader_epoch = state.leader_epoch  #: the highest so far
+        self.state_epoch = state.state_epoch  #: the highest so far
         self.update_count = 0  #: since the last snapshot
         self.snapshot_offset = NO_OFFSET  #: of the record of the last snapshot
 
 
-class States:
-    """The share partitions of one partition of the topic. `exists` says whether a topic has a partition, by id and index."""
+class ShareStates:
+    """The states by share partition. `exists` returns whether a topic, by id, has a partition."""
 
     def __init__(self, exists: Callable[[UUID, int], bool], updates_per_snapshot: Callable[[], int]) -> None:
         self._exists = exists
         self._updates_per_snapshot = updates_per_snapshot
         self._kept: dict[StateKey, _Kept] = {}
 
-    # What is asked
+    # Requests
 
     def initialize(self, group_id: str, initial: InitialState, now_ms: int) -> CoordinatorRecord:
-        """The snapshot with which it begins; FencedStateEpoch and what all raise."""
+        """Return the snapshot of a new state; FencedStateEpoch and the errors of all requests."""
         key = StateKey(group_id, initial.topic_id, initial.partition)
         _check_index(key)
         kept = self._kept.get(key)
@@ -92,7 +92,7 @@ class States:
         return snapshot_record(key, state)
 
     def write(self, key: StateKey, update: StateUpdate, now_ms: int) -> CoordinatorRecord:
-        """The record of a change; InvalidRequest, FencedLeaderEpoch, FencedStateEpoch and what all raise."""
+        """Return the record of a change; InvalidRequest, FencedLeaderEpoch, FencedStateEpoch and the errors of all requests."""
         _check_index(key)
         kept = self._kept.get(key)
         if kept is None:
@@ -105,7 +105,7 @@ class States:
         return self._record(key, kept, update, now_ms, leader_epoch=kept.state.leader_epoch)
 
     def read(self, key: StateKey, leader_epoch: int, now_ms: int) -> tuple[ShareState, CoordinatorRecord | None]:
-        """What is known, and the record that says who asks; InvalidRequest, FencedLeaderEpoch and what all raise."""
+        """Return the state, and the record of a new leader epoch; InvalidRequest, FencedLeaderEpoch and the errors of all requests."""
         _check_index(key)
         kept = self._kept.get(key)
         if kept is None:
@@ -120,7 +120,7 @@ class States:
         return state, self._record(key, kept, update, now_ms, leader_epoch=leader_epoch)
 
     def summary(self, key: StateKey) -> StateSummary:
-        """How far the group is; what all raise."""
+        """Return the summary of a state; the errors of all requests."""
         _check_index(key)
         self._check_topic(key)
         kept = self._kept.get(key)
@@ -130,19 +130,19 @@ class States:
         return StateSummary(state.state_epoch, state.leader_epoch, state.start_offset, state.delivery_complete_count)
 
     def delete(self, key: StateKey) -> CoordinatorRecord | None:
-        """The tombstone; None for one that is not known. What all raise."""
+        """Return the tombstone; None for an unknown state. Raises the errors of all requests."""
         _check_index(key)
         self._check_topic(key)
         return state_tombstone(key) if key in self._kept else None
 
-    # What is done from time to time
+    # Maintenance
 
     def orphans(self) -> Iterator[CoordinatorRecord]:
-        """Tombstones of those whose partition is gone."""
+        """Return tombstones of states whose partition does not exist any more."""
         return (state_tombstone(key) for key in self._kept if not self._exists(key.topic_id, key.partition))
 
     def cold_snapshots(self, now_ms: int, interval_ms: int) -> list[CoordinatorRecord]:
-        """Snapshots of those that had none for `interval_ms`, so that what is older can be pruned; none when each did so already."""
+        """Repeat snapshots that are older than `interval_ms`, so that the log can be pruned; none if all are repetitions already."""
         states = {key: kept.state for key, kept in self._kept.items()}
         if all(each.create_timestamp_ms != each.write_timestamp_ms for each in states.values()):
             return []
@@ -153,13 +153,13 @@ class States:
         ]
 
     def first_needed_offset(self) -> int | None:
-        """Of the log: what lies below is said again further on. None when nothing is needed."""
+        """Return the first offset of the log that is needed: later records repeat those below. None if no record is needed."""
         return min((each.snapshot_offset for each in self._kept.values()), default=None)
 
-    # What the log says
+    # Replay
 
     def replay(self, record: CoordinatorRecord, record_offset: int) -> None:
-        """Take one record, in the order of the log."""
+        """Replay one record, in the order of the log."""
         if isinstance(record.key, ShareSnapshotKey):
             self._replay_snapshot(record, record_offset)
         elif isinstance(record.key, ShareUpdateKey):
@@ -184,7 +184,7 @@ class States:
     def _replay_update(self, key: StateKey, value: ShareUpdateValue | None) -> None:
         kept = self._kept.get(key)
         if kept is None or value is None:
-            return  # of what was deleted, or pruned: there is no update without its snapshot
+            return  # its snapshot was deleted or pruned
         state = kept.state
         start_offset = state.start_offset if value.start_offset == NO_OFFSET else value.start_offset
         kept.state = state._replace(

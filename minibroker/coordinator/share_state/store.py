@@ -1,6 +1,7 @@
-"""`__share_group_state`: where the states of share partitions live, each in the partition that the hash of its key says.
+"""`__share_group_state`: each state is in the partition that the hash of its key selects.
 
-How one is read is stored_topic.py. States of topics that are gone are deleted when the load is done, and from then on with their topic.
+`stored_topic.py` reads a partition. At the end of its load, states of topics that no longer exist
+are deleted, and later with their topic.
 
 Source: CoordinatorRuntime, ShareCoordinatorService of Apache Kafka 4.3.1.
 """
@@ -17,7 +18,7 @@ from minibroker.cluster.partition import Partition
 from minibroker.cluster.topic import SHARE_GROUP_STATE_TOPIC
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.coordinator.record_frame import SHARE_GROUP_STATE, CoordinatorRecord
-from minibroker.coordinator.share_state.states import States
+from minibroker.coordinator.share_state.states import ShareStates
 from minibroker.coordinator.stored_topic import StoredPartition, StoredTopic
 from minibroker.errors import KafkaError
 
@@ -25,26 +26,26 @@ _LOG = logging.getLogger(__name__)
 
 
 class StoredStates(StoredPartition):
-    """One partition of the topic. Written by StateStore."""
+    """One partition of the topic. StateStore writes it."""
 
     __slots__ = ("states",)
 
-    def __init__(self, partition: Partition, states: States) -> None:
+    def __init__(self, partition: Partition, states: ShareStates) -> None:
         super().__init__(partition, SHARE_GROUP_STATE)
         self.states = states
 
     def replay(self, record: CoordinatorRecord, record_offset: int, _producer_id: int) -> None:
-        """Take one record."""
+        """Replay one record."""
         self.states.replay(record, record_offset)
 
     def first_needed_offset(self) -> int:
-        """Of the log: what lies below is said again further on."""
+        """Return the first offset of the log that is needed: later records repeat those below."""
         needed = self.states.first_needed_offset()
         return self.partition.log.log_end_offset if needed is None else needed
 
 
 class StateStore:
-    """All partitions of the topic, as long as it is the same topic."""
+    """All partitions of the topic. A topic that was deleted and created again starts empty."""
 
     def __init__(self, cluster: Cluster, config: BrokerConfig, clock: Clock) -> None:
         self._cluster = cluster
@@ -53,11 +54,11 @@ class StateStore:
         self._stored = StoredTopic(SHARE_GROUP_STATE_TOPIC, cluster, clock, what="share partitions", make=self._make, finish=self._finish)
 
     def stop(self) -> None:
-        """Load no further."""
+        """Stop loading."""
         self._stored.stop()
 
     def ensure_topic(self) -> None:
-        """Create the topic if there is none, as Apache Kafka configures it; KafkaError."""
+        """Create the topic if it does not exist, with the configs of Apache Kafka; KafkaError."""
         if SHARE_GROUP_STATE_TOPIC not in self._cluster.topics:
             self._cluster.create_topic(
                 SHARE_GROUP_STATE_TOPIC,
@@ -73,21 +74,21 @@ class StateStore:
 
     @property
     def partition_count(self) -> int:
-        """Of the topic, as it is or will be."""
+        """The partition count of the topic, existing or not."""
         topic = self._cluster.topics.get(SHARE_GROUP_STATE_TOPIC)
         return self._config.share_coordinator_state_topic_num_partitions if topic is None else len(topic.partitions)
 
     def usable(self) -> list[StoredStates]:
-        """Those whose states are known."""
+        """Return the partitions that are loaded and online."""
         self._stored.follow()
         return [each for each in self._stored.loaded if each.is_usable]
 
     def at(self, index: int) -> StoredStates:
-        """One partition, loaded; CoordinatorLoadInProgress, NotCoordinator."""
+        """Return one loaded partition; CoordinatorLoadInProgress, NotCoordinator."""
         return self._stored.at(index)
 
     def exists(self, topic_id: UUID, partition: int) -> bool:
-        """Whether there is such a partition."""
+        """Whether a partition of a topic exists."""
         try:
             self._cluster.partition_by_id(topic_id, partition)
         except KafkaError:
@@ -95,7 +96,7 @@ class StateStore:
         return True
 
     def _make(self, partition: Partition) -> StoredStates:
-        return StoredStates(partition, States(self.exists, self._updates_per_snapshot))
+        return StoredStates(partition, ShareStates(self.exists, self._updates_per_snapshot))
 
     def _updates_per_snapshot(self) -> int:
         return self._config.share_coordinator_snapshot_update_records_per_snapshot
@@ -105,7 +106,7 @@ class StateStore:
         return ()
 
     def delete_orphans(self, stored: StoredStates) -> None:
-        """Delete states of topics that are gone."""
+        """Delete states of topics that no longer exist."""
         try:
             stored.append_all(list(stored.states.orphans()), self._clock.now_ms())
         except KafkaError as error:

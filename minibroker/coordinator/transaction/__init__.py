@@ -1,1 +1,1 @@
-"""Transactions: what each transactional id may do next (states), how it is stored (records), until when (timeouts)."""
+"""The transaction coordinator. Start at states.py: the table of what a transactional id may do next."""

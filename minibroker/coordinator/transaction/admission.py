@@ -1,14 +1,16 @@
-"""Whether transactional batches may be appended: their transaction must reach the partition, and the coordinator must know it (KIP-890).
+"""Admission of transactional batches: their transaction must include the partition, which the coordinator checks or adds (KIP-890).
 
-    Produce    a partition that the transaction has not reached
+    Produce    a partition that the transaction does not include
     to 10      INVALID_TXN_STATE
     11         TRANSACTION_ABORTABLE
-    from 12    is added by this very request
+    from 12    is added by this request
 
-With transaction.partition.verification.enable=false versions to 11 are not looked at, as by Kafka: what they write may hang until a start
-finds it. A partition where this producer has a transaction open need not be asked for. What the coordinator says is told as Apache Kafka
-tells it to producers: PRODUCER_FENCED as INVALID_PRODUCER_EPOCH; while it cannot answer, NOT_ENOUGH_REPLICAS, which every client retries
-and for which none looks for another leader. Source: AddPartitionsToTxnManager, ReplicaManager of Apache Kafka 4.3.1.
+With transaction.partition.verification.enable=false versions to 11 are not checked, as in Kafka:
+what they write may stay open until the next start ends it. A partition where this producer has an
+open transaction needs no check. Producers get the coordinator's errors as from Apache Kafka:
+PRODUCER_FENCED as INVALID_PRODUCER_EPOCH, and while it is not available NOT_ENOUGH_REPLICAS, which
+every client retries without looking for another leader. Source: AddPartitionsToTxnManager,
+ReplicaManager of Apache Kafka 4.3.1.
 """
 
 from __future__ import annotations
@@ -38,10 +40,10 @@ _NOBODY_TO_ASK: Final = (CoordinatorLoadInProgress, CoordinatorNotAvailable, Not
 
 
 class Admission(NamedTuple):
-    """What became of the partitions that were asked for."""
+    """The result of an admission."""
 
-    refused: dict[TopicPartition, KafkaError]  #: what their batches are answered; all others may be appended
-    log: PartitionLog | None = None  #: the coordinator's, when it must be synced before the producer has its answer
+    refused: dict[TopicPartition, KafkaError]  #: the errors of rejected batches; all others may be appended
+    log: PartitionLog | None = None  #: of the coordinator, if it must be synced before the producer gets its answer
 
 
 ALL: Final = Admission({})
@@ -55,7 +57,7 @@ def admit(
     *,
     produce_version: int,
 ) -> Admission:
-    """Let the transaction reach `partitions`, or see whether it has, as the version of Produce wants it."""
+    """Add `partitions` to a transaction, or check that it includes them, depending on the version of Produce."""
     try:
         if produce_version >= ADDED_SINCE:
             return Admission({}, coordinator.add_now(transactional_id, ids, partitions))

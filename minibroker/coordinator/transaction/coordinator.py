@@ -1,12 +1,14 @@
-"""The transaction coordinator: requests become decisions (states.py), and decisions steps (steps.py).
+"""The transaction coordinator: requests become decisions (states.py), and decisions become steps (steps.py).
 
-On one node a request is one synchronous run, from the decision to the last marker, where no fsync is asked for and the markers fit into
-a turn: clients hardly ever meet CONCURRENT_TRANSACTIONS. An InitProducerId that finds an open transaction aborts it and takes over in
-one go, where Kafka answers that code and is asked again. An end is answered when the transaction is complete; where a partition is
-offline, as soon as the outcome is safe, as by Kafka: then it is the next transaction of the id that has to wait.
+A request runs synchronously from the decision to the last marker, unless the logs ask for syncs or
+the markers do not fit into a turn. So clients rarely get CONCURRENT_TRANSACTIONS. An InitProducerId
+that finds an open transaction aborts it and continues, where Kafka answers that code and the client
+retries. An end is answered when the transaction is complete. If a partition is offline, it is
+answered when the outcome is safe, as in Kafka: then the next transaction of the id has to wait.
 
-`done(outcome)` is called once, before the call returns where nothing has to be waited for. Errors are outcomes: KafkaError kinds, of
-which every call has NotCoordinator and CoordinatorLoadInProgress (store.py), and InvalidRequest for an empty id.
+`done(outcome)` is called once, before the call returns if nothing has to wait. Errors are outcomes.
+Every call may end with NotCoordinator, CoordinatorLoadInProgress (store.py), or InvalidRequest for
+an empty id.
 
 Source: TransactionCoordinator of Apache Kafka 4.3.1.
 """
@@ -30,7 +32,7 @@ from minibroker.coordinator.transaction.store import StatePartition, StateStore
 from minibroker.errors import ConcurrentTransactions, KafkaError, NotCoordinator
 from minibroker.log.partition_log import PartitionLog
 
-IDS_A_TURN: Final = 50  #: that are timed out or forgotten
+IDS_A_TURN: Final = 50  #: ids that time out or expire in one turn of the loop
 
 Outcome = ProducerIdAndEpoch | KafkaError
 Done = Callable[[Outcome], None]
@@ -40,7 +42,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class TransactionCoordinator:
-    """Of all transactional ids: one node coordinates every one. `sync(logs, done)` calls `done` with what could not be synced."""
+    """The coordinator of all transactional ids. `sync(logs, done)` calls `done` with the logs that could not be synced."""
 
     def __init__(self, cluster: Cluster, config: BrokerConfig, clock: Clock, sync: Sync) -> None:
         self._cluster = cluster
@@ -49,12 +51,12 @@ class TransactionCoordinator:
         self._steps = Steps(cluster, clock, sync)
         self._store = StateStore(cluster, config, clock, on_loaded=self._resume, on_gone=self._steps.forget)
         self._timers: dict[str, Timer] = {}
-        self._found_at_start: Topic | None = None  #: the topic of the broker before
+        self._found_at_start: Topic | None = None  #: the topic that existed when the broker started
 
     # Life
 
     def start(self, *, ends_orphans: bool = False) -> None:
-        """Load what there is, finish what was decided, and look at the clock from now on; at the start of a broker, end orphans too."""
+        """Load the topic, finish decided transactions, and start the timers. `ends_orphans`: also end orphans, when a broker starts."""
         self._later("time-outs", self._config.transaction_abort_timed_out_transaction_cleanup_interval_ms, self._look_for_timed_out)
         self._later("expiry", self._config.transaction_remove_expired_transaction_cleanup_interval_ms, self._look_for_expired)
         if ends_orphans:
@@ -64,20 +66,20 @@ class TransactionCoordinator:
         self._store.follow_topic()
 
     def stop(self) -> None:
-        """Do nothing more; the next start goes on."""
+        """Stop. The next start continues."""
         for timer in self._timers.values():
             timer.cancel()
         self._store.stop()
         self._steps.stop()
 
     def ensure_topic(self) -> None:
-        """Create `__transaction_state` if there is none; KafkaError. Until somebody does, everything here is NOT_COORDINATOR."""
+        """Create `__transaction_state` if it does not exist; KafkaError. Until then every request is NOT_COORDINATOR."""
         self._store.ensure_topic()
 
     # Requests
 
     def init_producer_id(self, transactional_id: str, timeout_ms: int, expected: ProducerIdAndEpoch | None, done: Done) -> None:
-        """A producer takes over an id; a transaction that is open is aborted first."""
+        """Let a producer take over an id. An open transaction is aborted first."""
 
         def decide(current: TransactionMetadata | None) -> states.Decision:
             states.check_timeout(timeout_ms, self._config.transaction_max_timeout_ms)
@@ -115,13 +117,13 @@ class TransactionCoordinator:
         *,
         client_transaction_version: int = 0,
     ) -> None:
-        """The transaction reaches `partitions`, or starts with them. The outcome's ids say nothing."""
+        """Add partitions to a transaction, or start one with them. The outcome has no meaning unless it is an error."""
         self._decide(transactional_id, lambda current: self._add(current, ids, partitions, client_transaction_version), done)
 
     def end_transaction(
         self, transactional_id: str, ids: ProducerIdAndEpoch, *, commit: bool, client_transaction_version: int, done: Done
     ) -> None:
-        """Commit or abort; the outcome is what the next transaction has to use, no ids where the client's version is below 2."""
+        """Commit or abort. The outcome has the ids for the next transaction; none if the client's version is below 2."""
 
         def decide(current: TransactionMetadata | None) -> states.Decision:
             return states.end_transaction(
@@ -138,13 +140,14 @@ class TransactionCoordinator:
     def verify_partitions(
         self, transactional_id: str, ids: ProducerIdAndEpoch, partitions: frozenset[TopicPartition]
     ) -> dict[TopicPartition, type[KafkaError] | None]:
-        """For each partition None, or TransactionAbortable where the transaction has not reached it. Raises KafkaError."""
+        """Return None for each partition that the transaction includes, otherwise TransactionAbortable. Raises KafkaError."""
         return states.verify_partitions(self.get(transactional_id), ids, partitions)
 
     def add_now(self, transactional_id: str, ids: ProducerIdAndEpoch, partitions: frozenset[TopicPartition]) -> PartitionLog | None:
-        """As `add_partitions`, for clients of KIP-890, whose data comes with it: the step counts at once. Raises KafkaError.
+        """Add partitions like `add_partitions`, for clients of KIP-890, whose data is in the same request: the step counts immediately.
 
-        Returns the log that must be synced before the answer; None where nothing was written or no sync is asked for.
+        Returns the log that must be synced before the answer; None if nothing was written or no
+        sync is needed. Raises KafkaError.
         """
         kept = self._kept(transactional_id)
         decision = self._add(kept.transactions.settled(transactional_id), ids, partitions, EPOCH_BUMP_VERSION)
@@ -154,9 +157,9 @@ class TransactionCoordinator:
         return log if log.wants_sync else None
 
     def admit(self, transactional_id: str, ids: ProducerIdAndEpoch, partition: TopicPartition, *, may_add: bool) -> PartitionLog | None:
-        """Whether a producer may write to `partition` in its transaction, which reaches it by this where it `may_add`.
+        """Check whether a transaction includes `partition`; with `may_add` (from Produce 12 and TxnOffsetCommit 5 on) add it.
 
-        That is so from Produce 12 and TxnOffsetCommit 5 on. Returns as `add_now`; raises KafkaError, TransactionAbortable among them.
+        Returns as `add_now`. Raises KafkaError, TransactionAbortable among them.
         """
         partitions = frozenset((partition,))
         if may_add:
@@ -166,24 +169,24 @@ class TransactionCoordinator:
             raise refusal
         return None
 
-    # What there is
+    # Look-ups
 
     @property
     def transaction_version(self) -> int:
-        """The finalized one: 0 to 2."""
+        """The finalized transaction.version: 0 to 2."""
         return self._cluster.transaction_version
 
     @property
     def verifies_partitions(self) -> bool:
-        """Whether writes of clients of before KIP-890 must have been announced; else they are believed."""
+        """Whether writes of clients older than KIP-890 are checked."""
         return self._config.transaction_partition_verification_enable
 
     def get(self, transactional_id: str) -> TransactionMetadata | None:
-        """The state of an id, None of one that is not known. Raises KafkaError."""
+        """Return the state of an id; None for an unknown one. Raises KafkaError."""
         return self._kept(transactional_id).transactions.get(transactional_id)
 
     def all(self) -> list[TransactionMetadata]:
-        """The state of every id that is served; CoordinatorLoadInProgress while there are more to come."""
+        """Return the states of all ids that are served; CoordinatorLoadInProgress while more are being loaded."""
         found: list[TransactionMetadata] = []
         for kept in self._store.current():
             try:
@@ -199,7 +202,7 @@ class TransactionCoordinator:
     def _is_idle(self, transactional_id: str) -> bool:
         try:
             current = self.get(transactional_id)
-        except KafkaError:  # its log went offline behind the step before
+        except KafkaError:  # its log went offline after the previous step
             return False
         return current is not None and current.state.is_idle
 
@@ -230,7 +233,7 @@ class TransactionCoordinator:
             self._steps.take(kept, decision.after, lambda failure: done(answer if failure is None else failure))
 
     def _resume(self) -> None:
-        """Every id is known: finish what was decided before this start, not what clients decided while the rest was loading."""
+        """Finish what was decided before this start. What clients decided during the load is already being finished."""
         for kept in self._store.partitions:
             for metadata in kept.transactions.unfinished():
                 if not self._steps.is_ending(metadata.transactional_id):
@@ -244,13 +247,13 @@ class TransactionCoordinator:
         self._end_orphans(list(find_orphans(partitions, known)))
 
     def _end_orphans(self, orphans: list[Orphan]) -> None:
-        """Few in one turn. Not synced: where a marker is lost the next start finds the same orphan."""
+        """End some orphans in each turn. No sync: if a marker is lost, the next start finds the same orphan."""
         for each in orphans[:MARKERS_A_TURN]:
             each.end()
         if len(orphans) > MARKERS_A_TURN:
             self._later("more orphans", 0, lambda: self._end_orphans(orphans[MARKERS_A_TURN:]))
 
-    # Time
+    # Timers
 
     def _look_for_timed_out(self) -> None:
         now_ms = self._clock.now_ms()
@@ -294,12 +297,12 @@ class TransactionCoordinator:
     def _in_turns(
         self, name: str, due: list[tuple[StatePartition, TransactionMetadata]], step: Callable[[TransactionMetadata], TransactionMetadata]
     ) -> None:
-        """Take `step` from each state that is `due`, unless its id has another one by then."""
+        """Apply `step` to each state that is `due`, unless the state has changed by then."""
         for kept, metadata in due[:IDS_A_TURN]:
             if kept.transactions.get(metadata.transactional_id) is metadata:
                 try:
                     after = step(metadata)
-                except KafkaError as error:  # no new producer id can be had
+                except KafkaError as error:  # no new producer id is available
                     _LOG.error("transactional id %s, %s: tried again later: %s", metadata.transactional_id, name, error)
                     continue
                 self._steps.take(kept, after, _nobody_waits)
@@ -311,4 +314,4 @@ class TransactionCoordinator:
 
 
 def _nobody_waits(_: object = None) -> None:
-    """For steps that no request asked for: what fails is tried again when the clock is looked at next."""
+    """Ignore the outcome of a step that no request waits for. Failed steps are repeated by the next timer."""

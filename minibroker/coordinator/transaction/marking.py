@@ -1,13 +1,16 @@
-"""Telling the partitions of a transaction how it ended: a marker in each, few in one turn of the loop.
+"""Writes the markers of a transaction: one into each partition, some in each turn of the loop.
 
-    deleted         drops out of the transaction
-    offline         holds it up: tried again every second, while the others have their markers; so does a disk that fails
-    ended already   by an operator's WriteTxnMarkers, with a higher epoch: drops out, with a warning
+    partition       effect
+    deleted         is skipped
+    offline         is tried again every second, while the others get their markers; likewise if a disk fails
+    ended already   by an operator's WriteTxnMarkers with a higher epoch: is skipped, with a warning
 
-A log that asks for it (flush.messages) is synced before its marker counts. Where a test holds a high watermark back, the marker counts when
-it has passed it, as Kafka's does when followers have it: until then the transaction is not complete, and its producer's next one waits.
+A log that asks for it (flush.messages) is synced before its marker counts. If a test holds a high
+watermark back, the marker counts when the high watermark has passed it, as in Kafka when followers
+have it. Until then the transaction is not complete, and the next one of its producer waits.
 
-Source: TransactionMarkerChannelManager, TransactionMarkerRequestCompletionHandler of Apache Kafka 4.3.1.
+Source: TransactionMarkerChannelManager, TransactionMarkerRequestCompletionHandler of Apache Kafka
+4.3.1.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ from minibroker.errors import InvalidProducerEpoch, KafkaError, TransactionCoord
 from minibroker.log.partition_log import PartitionLog
 from minibroker.records.control import ControlType, EndTransactionMarker
 
-MARKERS_A_TURN: Final = 40  #: some 40 us each, 100 where a partition has nothing else yet
+MARKERS_A_TURN: Final = 40  #: 40 us each, 100 us if the partition has no other records yet
 RETRY_MS: Final = 1000
 
 Sync = Callable[[Iterable[PartitionLog], Callable[[Mapping[PartitionLog, KafkaError]], None]], None]
@@ -33,10 +36,10 @@ _LOG = logging.getLogger(__name__)
 
 
 def end_in(partition: Partition, ids: ProducerIdAndEpoch, marker: EndTransactionMarker, *, transaction_version: int) -> None:
-    """Write a marker into a partition. Raises InvalidProducerEpoch; UnknownTopicOrPartition, KafkaStorageError.
+    """Write a marker into a partition. Raises InvalidProducerEpoch, UnknownTopicOrPartition, KafkaStorageError.
 
-    No other node can be the coordinator: where the partition has seen a later epoch, of a `__transaction_state` that was deleted or by
-    an operator's WriteTxnMarkers, the marker carries that one.
+    No other node can be the coordinator. If the partition has seen a later coordinator epoch (of a
+    deleted `__transaction_state`, or by an operator's WriteTxnMarkers), the marker gets that one.
     """
     try:
         _end_in(partition, ids, marker, transaction_version)
@@ -52,10 +55,11 @@ def _end_in(partition: Partition, ids: ProducerIdAndEpoch, marker: EndTransactio
 
 
 class Marking:
-    """The markers of one transaction that is decided. `start` once.
+    """The markers of one decided transaction. Call `start` once.
 
-    `on_progress(is_done)` is called after each round: with True once, when no partition is left, or with False: some are held up, or
-    not shown yet, or it was stopped.
+    `on_progress(is_done)` is called after each round: once with True when no partition is left,
+    otherwise with False: some partitions have to wait, some markers are not visible yet, or it was
+    stopped.
     """
 
     def __init__(
@@ -77,18 +81,18 @@ class Marking:
         self._clock = clock
         self._sync = sync
         self._on_progress = on_progress
-        self._is_resumed = is_resumed  #: from before a start: partitions may have their marker
-        self._due = sorted(metadata.partitions, reverse=True)  #: of this round, the next one last
-        self._held_up: list[TopicPartition] = []  #: until the next round
+        self._is_resumed = is_resumed  #: decided before a start: partitions may have their marker already
+        self._due = sorted(metadata.partitions, reverse=True)  #: of this round, in reverse order
+        self._held_up: list[TopicPartition] = []  #: for the next round
         self._unsynced: dict[PartitionLog, TopicPartition] = {}
-        self._unshown: list[tuple[Partition, PartitionLog, int]] = []  #: markers that nobody sees yet, by what is behind them
+        self._unshown: list[tuple[Partition, PartitionLog, int]] = []  #: markers that are not visible yet, with the offsets after them
         self._unsubscribe: list[Callable[[], None]] = []  #: from their partitions
         self._timer: Timer | None = None
         self._is_stopped = False
-        self._log_level = logging.WARNING  #: of what is held up: once, not every second
+        self._log_level = logging.WARNING  #: warn once, not every second
 
     def start(self) -> None:
-        """Write what fits into this turn."""
+        """Write as many markers as fit into this turn."""
         self._timer = None
         for _ in range(MARKERS_A_TURN):
             if not self._due:
@@ -98,7 +102,7 @@ class Marking:
         self._timer = self._clock.call_later_ms(0, self.start)
 
     def stop(self) -> None:
-        """Write no more; the next start goes on."""
+        """Stop. The next start continues."""
         self._is_stopped = True
         if self._timer is not None:
             self._timer.cancel()
@@ -131,7 +135,7 @@ class Marking:
             self._unsynced[log] = topic_partition
 
     def _settle(self) -> None:
-        """The end of a round, but for syncs."""
+        """End a round after its syncs."""
         unsynced, self._unsynced = self._unsynced, {}
         if unsynced:
             self._sync(unsynced, lambda failures: self._synced(unsynced, failures))
@@ -157,7 +161,7 @@ class Marking:
             self._on_progress(True)
 
     def _is_unshown(self) -> bool:
-        """Whether there is a marker that nobody sees; a log that was closed meanwhile shows all of it when it is opened."""
+        """Whether a marker is not visible yet. A log that was closed in between shows all markers when it is opened."""
         return any(partition.online_log is log and log.high_watermark < end_offset for partition, log, end_offset in self._unshown)
 
     def _moved(self) -> None:

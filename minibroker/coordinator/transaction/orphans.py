@@ -1,12 +1,13 @@
-"""Transactions that logs have open and no transactional id knows of: a power loss took the coordinator's record and left the data.
+"""Orphans: open transactions in logs that no transactional id knows of, because a power loss took the coordinator's record.
 
-Nobody would ever end them, and read_committed readers would wait for good. A start ends them:
+No client would ever end them, and read_committed readers would wait forever. A start ends them:
 
-    the id is past it, by an end of KIP-890's protocol      the same way: the epoch says that it was this very transaction
-    anything else                                           abort, with the next epoch: a producer that lives on is fenced in that
-                                                            partition, so that it cannot take its lost half for the whole
+    the id ended it by KIP-890's protocol (its epoch shows that it was this transaction)     with the same outcome
+    anything else                                                                             abort, with the next epoch
 
-Kafka leaves them hanging, for an operator and `kafka-transactions.sh find-hanging` (KIP-664).
+The next epoch fences a producer that is still alive in that partition, so that it cannot take its
+lost half for the whole. Kafka leaves such transactions open, for an operator and
+`kafka-transactions.sh find-hanging` (KIP-664).
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ from minibroker.errors import KafkaError
 from minibroker.log.transactions import OpenTransaction
 from minibroker.records.control import ControlType, EndTransactionMarker
 
-_COORDINATOR_EPOCH: Final = 0  #: or the one that the partition knows; there is no coordinator whose epoch this could be
+_COORDINATOR_EPOCH: Final = 0  #: or the one that the partition knows; no coordinator has this epoch
 
 _LOG = logging.getLogger(__name__)
 
 
 class Orphan(NamedTuple):
-    """One of them, and the marker that is to end it."""
+    """An orphan, and the marker to end it."""
 
     partition: Partition
     first_offset: int
@@ -64,7 +65,7 @@ class Orphan(NamedTuple):
 
 
 def find_orphans(partitions: Iterable[Partition], known: Iterable[TransactionMetadata]) -> Iterator[Orphan]:
-    """Those in the logs that are online; `known` must be every transactional id that there is."""
+    """Find orphans in the logs that are online. `known` must have every transactional id."""
     by_producer_id: dict[int, TransactionMetadata] = {}
     for metadata in known:
         by_producer_id[metadata.producer_id] = metadata
@@ -78,7 +79,7 @@ def find_orphans(partitions: Iterable[Partition], known: Iterable[TransactionMet
 
 
 def _is_known(owner: TransactionMetadata, partition: Partition, found: OpenTransaction) -> bool:
-    """Whether the owner will end it, or does so now."""
+    """Whether the owner ends it later, or is ending it now."""
     is_of_this_epoch = owner.producer_id == found.producer_id and found.producer_epoch <= owner.producer_epoch
     return is_of_this_epoch and (partition.topic, partition.index) in owner.partitions
 

@@ -1,8 +1,9 @@
-"""Steps of a transactional id as records of `__transaction_state`, and back: the last record of an id is its state.
+"""Records of `__transaction_state`: the last record of a transactional id is its state.
 
-The key is the id. The value is version 1 at transaction.version 1 and 2; version 0 has no tagged fields, so at transaction.version 0 a
-restart forgets the previous and next producer id and the client's version. An expired id is a tombstone. last_producer_epoch is stored
-nowhere: a retry of InitProducerId across a restart is fenced, as by Kafka.
+The key is the id. The value has version 1 at transaction.version 1 and 2. Version 0 has no tagged
+fields, so at transaction.version 0 a restart loses the previous and next producer id and the
+client's version. An expired id is a tombstone. last_producer_epoch is never stored: a retry of
+InitProducerId across a restart is fenced, as in Kafka.
 
 Source: TransactionLog, TransactionStateManager.loadTransactionMetadata of Apache Kafka 4.3.1.
 """
@@ -20,12 +21,12 @@ from minibroker.wire.schema import Buffer
 
 
 def value_version(transaction_version: int) -> int:
-    """The version of values at a finalized transaction.version."""
+    """Return the version of values at a finalized transaction.version."""
     return 0 if transaction_version == 0 else 1
 
 
 def encode(metadata: TransactionMetadata, *, transaction_version: int) -> tuple[bytes, bytes | None]:
-    """Key and value of the record that persists `metadata`; no value for one that is Dead."""
+    """Encode key and value of the record of `metadata`; no value if it is Dead."""
     key = TransactionLogKey(transactional_id=metadata.transactional_id)
     if metadata.state is TransactionState.DEAD:
         return TRANSACTION_STATE.encode_key(key), None
@@ -61,10 +62,10 @@ def _by_topic(partitions: Iterable[TopicPartition]) -> list[TransactionPartition
 
 
 def decode(key: Buffer | None, value: Buffer | None) -> tuple[str, TransactionMetadata | None] | None:
-    """The id and its state, without one for a tombstone; None for a record of a type that is not known.
+    """Decode the id and its state, which is None for a tombstone. Return None for a record of an unknown type.
 
     Raises:
-        WireError: these are no bytes of this topic.
+        WireError: These are not bytes of this topic.
     """
     record = TRANSACTION_STATE.decode(key, value)
     if record is None:

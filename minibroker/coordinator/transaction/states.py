@@ -1,4 +1,4 @@
-"""The state machine of a transactional id: a state and an input make a step to persist, an answer, or an error.
+"""The state machine of a transactional id: each request leads to a step to persist, an answer, or an error.
 
                         InitProducerId     AddPartitions  EndTxn commit        EndTxn abort          markers written  time-out        expiry
   (unknown id)          Empty              49             49                   49                    -                -               -
@@ -11,35 +11,30 @@
   Dead                  -1                 -1             -1                   -1                    -                -               -
   PrepareEpochFence     -1                 -1             -1                   -1                    -                -               -
 
-  (1) OK when it is the repetition of the EndTxn that led here     (2) 48 when it is
+  (1) OK if it repeats the EndTxn that led here     (2) 48 if it does
   48 INVALID_TXN_STATE, 49 INVALID_PRODUCER_ID_MAPPING, 51 CONCURRENT_TRANSACTIONS (retried by clients), -1 UNKNOWN_SERVER_ERROR
-  Before the table: a step that is not persisted yet is 51 (transactions.py), and so is Prepare* whoever asks (but for EndTxn v1);
-  another producer id is 49 (InitProducerId: 90), another epoch 90 PRODUCER_FENCED. Dead is the tombstone of an expired id, it is
-  stored as no state. PrepareEpochFence is stored never: fencing is one step, to PrepareAbort, with the epoch that fences.
+  Checked before the table: a pending step is 51 (store.py), and so is Prepare* for any ids (except EndTxn v1); another producer id is
+  49 (InitProducerId: 90), another epoch 90 PRODUCER_FENCED. Dead is the tombstone of an expired id and is never stored as a state.
+  PrepareEpochFence is never stored: fencing is one step, to PrepareAbort, with the epoch that fences.
 
 Epochs
   InitProducerId  epoch + 1; the same answer again for the epoch before the last (KIP-360); a new producer id at epoch 0 when
                   they are used up
-  EndTxn v1       unchanged (EndTxn 0 to 4): a delayed EndTxn of such a client can end its next transaction, which is why KIP-890 is
-  EndTxn v2       epoch + 1 already in Prepare*, so in the markers; the answer tells what the next transaction uses. When they are used
-                  up, Prepare* has MAX_EPOCH, and Complete* the new producer id at epoch 0
-  fencing         epoch + 1; at transaction.version 2 as EndTxn v2, and the old owner may come back with its old epoch in
-                  InitProducerId, by KIP-588
+  EndTxn v1       unchanged (EndTxn 0 to 4): a delayed EndTxn of such a client can end its next transaction, which KIP-890 prevents
+  EndTxn v2       epoch + 1 already in Prepare*, so also in the markers; the answer has the epoch of the next transaction. When they
+                  are used up, Prepare* has MAX_EPOCH, and Complete* the new producer id at epoch 0
+  fencing         epoch + 1; at transaction.version 2 like EndTxn v2, and the old owner may return with its old epoch in
+                  InitProducerId (KIP-588)
 
-Nothing here changes anything: `Decision.after` becomes the state once its record is in the log. A write that fails leaves no trace.
+These functions are pure: `Decision.after` becomes the state once its record is in the log. A failed write changes nothing. The
+coordinator looks for timed out transactions every 10 s, and for expired ids every hour, as Kafka does.
 
-Every cell was compared with Apache Kafka 4.3.1 (tests: cells.py). Where we differ: on exhausted epochs Kafka throws at a retry of
-InitProducerId, which gets its answer again here; and it takes an EndTxn v2 with the epoch before for the repetition of one that a v1 client
-sent with the present epoch, so that a zombie is told its successor's epoch, which is PRODUCER_FENCED here.
+Every cell was compared with Apache Kafka 4.3.1 (tests: cells.py). Two cases differ. If epochs are used up, Kafka throws at a retry of
+InitProducerId, which gets its answer again here. Kafka also takes an EndTxn v2 with the previous epoch for the repetition of one that
+a v1 client sent with the present epoch, so that a zombie gets its successor's epoch; here it gets PRODUCER_FENCED.
 
-Sources: KIP-98, KIP-360, KIP-447, KIP-588, KIP-890; TransactionMetadata, TransactionState, TransactionCoordinator of Kafka 4.3.1.
-
-What time does to transactional ids: an open transaction is aborted, an id that nobody uses is forgotten.
-
-Kafka looks every 10 s (transaction.abort.timed.out.transaction.cleanup.interval.ms) and every hour
-(transaction.remove.expired.transaction.cleanup.interval.ms): so do those who call this, by a timer of their clock.
-
-Source: TransactionStateManager.timedOutTransactions, shouldExpire of Apache Kafka 4.3.1.
+Sources: KIP-98, KIP-360, KIP-447, KIP-588, KIP-890; TransactionMetadata, TransactionState, TransactionCoordinator,
+TransactionStateManager of Kafka 4.3.1.
 """
 
 from __future__ import annotations
@@ -80,18 +75,18 @@ _COMPLETE = (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
 
 
 class Decision(NamedTuple):
-    """What to persist, and what to answer once that is done."""
+    """A step to persist, and the answer once that is done."""
 
     after: TransactionMetadata | None  #: None: nothing changes
     answer: ProducerIdAndEpoch = NO_IDS
-    error: type[KafkaError] | None = None  #: the answer in place of `answer`, though `after` is to be persisted
+    error: type[KafkaError] | None = None  #: the answer instead of `answer`, though `after` is to be persisted
 
 
 def expected_ids(producer_id: int, producer_epoch: int) -> ProducerIdAndEpoch | None:
-    """The ids that InitProducerId 3+ says are its own; None when it says none.
+    """Return the ids that InitProducerId 3+ sends as its own; None if it sends none.
 
     Raises:
-        InvalidRequest: one of the two alone.
+        InvalidRequest: It sends only one of the two.
     """
     if (producer_id == NO_PRODUCER_ID) != (producer_epoch == NO_PRODUCER_EPOCH):
         raise InvalidRequest
@@ -99,14 +94,14 @@ def expected_ids(producer_id: int, producer_epoch: int) -> ProducerIdAndEpoch | 
 
 
 def check_transactional_id(transactional_id: str | None) -> str:
-    """The id, unless it is empty or null: InvalidRequest. InitProducerId with null is no transactional one, and not for us."""
+    """Return the id; InvalidRequest if it is empty or null. InitProducerId with null is not transactional and does not get here."""
     if not transactional_id:
         raise InvalidRequest
     return transactional_id
 
 
 def check_timeout(timeout_ms: int, max_timeout_ms: int) -> None:
-    """Refuse a transaction.timeout.ms that is not within (0, transaction.max.timeout.ms]: InvalidTransactionTimeout."""
+    """Raise InvalidTransactionTimeout if transaction.timeout.ms is not within (0, transaction.max.timeout.ms]."""
     if not 0 < timeout_ms <= max_timeout_ms:
         raise InvalidTransactionTimeout
 
@@ -121,11 +116,11 @@ def init_producer_id(
     transaction_version: int,
     allocate_producer_id: AllocateProducerId,
 ) -> Decision:
-    """A producer takes over the id; `transaction_version` is the broker's, `expected` what the producer says it is.
+    """Let a producer take over the id. `transaction_version` is the broker's, `expected` has the ids that the producer sends.
 
     Raises:
-        ConcurrentTransactions: markers are on their way. Also `Decision.error` when an open transaction has to be aborted first.
-        ProducerFenced: `expected` is neither the owner nor a retry of its.
+        ConcurrentTransactions: Markers are being written. Also in `Decision.error`, if an open transaction must be aborted first.
+        ProducerFenced: `expected` is neither the owner nor a retry of the owner.
     """
     if current is None:
         new = TransactionMetadata(transactional_id, allocate_producer_id(), NO_PRODUCER_EPOCH, timeout_ms, _EMPTY, now_ms)
@@ -144,7 +139,7 @@ def init_producer_id(
 
 
 def _may_own(current: TransactionMetadata, expected: ProducerIdAndEpoch) -> bool:
-    """Owner now, or owner of the producer id before, whose epochs are used up: that may be a retry."""
+    """Whether these are the ids of the owner, or of a retry with the previous producer id, whose epochs are used up."""
     if expected.producer_id == current.producer_id:
         return True
     return expected.producer_id == current.previous_producer_id and is_epoch_exhausted(expected.producer_epoch)
@@ -153,7 +148,7 @@ def _may_own(current: TransactionMetadata, expected: ProducerIdAndEpoch) -> bool
 def _next_ids(
     current: TransactionMetadata, expected: ProducerIdAndEpoch | None, allocate_producer_id: AllocateProducerId
 ) -> tuple[ProducerIdAndEpoch, int]:
-    """The new owner's ids, and the epoch that a retry of its may name."""
+    """Return the new owner's ids, and the epoch that a retry may send."""
     retried = NO_PRODUCER_EPOCH if expected is None else expected.producer_epoch
     if expected is not None and retried != current.producer_epoch:
         if retried != current.last_producer_epoch:
@@ -188,12 +183,12 @@ def add_partitions(
     now_ms: int,
     client_transaction_version: int,
 ) -> Decision:
-    """The transaction reaches `partitions`, or starts with them; the version is 2 from AddPartitionsToTxn 4 on, else 0.
+    """Add partitions to a transaction, or start one. `client_transaction_version` is 2 from AddPartitionsToTxn 4 on, else 0.
 
     Raises:
-        ConcurrentTransactions: markers of the one before are on their way, whoever asks.
-        InvalidProducerIdMapping: no such id, or another producer's.
-        ProducerFenced: another epoch.
+        ConcurrentTransactions: Markers of the previous transaction are being written, for any ids.
+        InvalidProducerIdMapping: The id is unknown, or has another producer id.
+        ProducerFenced: Another epoch.
     """
     current = _owned(_settled(current), ids)
     if current.state is _ONGOING and partitions <= current.partitions:
@@ -214,10 +209,10 @@ def add_partitions(
 def verify_partitions(
     current: TransactionMetadata | None, ids: ProducerIdAndEpoch, partitions: frozenset[TopicPartition]
 ) -> dict[TopicPartition, type[KafkaError] | None]:
-    """For each partition None, or TransactionAbortable where the transaction has not reached it (verify_only of KIP-890).
+    """Return None for each partition that the transaction includes, otherwise TransactionAbortable (verify_only of KIP-890).
 
     Raises:
-        KafkaError: as add_partitions.
+        KafkaError: As add_partitions.
     """
     current = _owned(current, ids)
     if current.state.is_prepared:
@@ -248,11 +243,11 @@ def end_transaction(
     client_transaction_version: int,
     allocate_producer_id: AllocateProducerId,
 ) -> Decision:
-    """A client ends its transaction; the version is 2 from EndTxn 5 on, else 0. The answer's ids are none for the latter.
+    """End the transaction of a client. `client_transaction_version` is 2 from EndTxn 5 on, else 0, which gets no ids in the answer.
 
     Raises:
-        ConcurrentTransactions, InvalidProducerIdMapping, ProducerFenced: as add_partitions.
-        InvalidTxnState: there is nothing to end, or it ended the other way.
+        ConcurrentTransactions, InvalidProducerIdMapping, ProducerFenced: As add_partitions.
+        InvalidTxnState: No transaction is open, or it ended the other way.
     """
     if client_transaction_version < EPOCH_BUMP_VERSION:
         return _end_v1(_owned(current, ids), commit=commit, now_ms=now_ms)
@@ -280,7 +275,7 @@ def _end_v2(
 ) -> Decision:
     if current is not None and is_repeated_end(current, ids):
         _check_outcome(current, commit=commit)
-        if current.producer_epoch == MAX_EPOCH:  # it was fenced at its last epoch: the answer would hand out MAX_EPOCH
+        if current.producer_epoch == MAX_EPOCH:  # it was fenced at its last epoch, and the answer would have MAX_EPOCH
             raise ProducerFenced
         return Decision(None, current.ids)
     current = _owned(current, ids)
@@ -293,7 +288,7 @@ def _end_v2(
 
 
 def is_repeated_end(current: TransactionMetadata, ids: ProducerIdAndEpoch) -> bool:
-    """The EndTxn that led to the present state, again: its epoch is the one before, or the last of the producer id before."""
+    """Whether an EndTxn repeats the one that led to this state: it has the epoch before, or the last one of the producer id before."""
     if not current.bumps_epochs or current.state not in _COMPLETE:
         return False
     if ids.producer_id == current.producer_id and ids.producer_epoch + 1 == current.producer_epoch:
@@ -302,7 +297,7 @@ def is_repeated_end(current: TransactionMetadata, ids: ProducerIdAndEpoch) -> bo
 
 
 def _check_outcome(current: TransactionMetadata, *, commit: bool) -> None:
-    """Fine when the transaction is complete, and ended as asked for."""
+    """Raise InvalidTxnState unless the transaction is complete with this outcome."""
     if current.state is not (TransactionState.COMPLETE_COMMIT if commit else TransactionState.COMPLETE_ABORT):
         raise InvalidTxnState
 
@@ -310,9 +305,9 @@ def _check_outcome(current: TransactionMetadata, *, commit: bool) -> None:
 def fence(
     current: TransactionMetadata, *, now_ms: int, transaction_version: int, allocate_producer_id: AllocateProducerId
 ) -> TransactionMetadata:
-    """Abort an open transaction over the head of its owner: it timed out, or another producer takes over.
+    """Abort an open transaction without its owner: it timed out, or another producer takes over. Its epoch is invalid then.
 
-    The owner's epoch is worth nothing from then on. `transaction_version` is the broker's.
+    `transaction_version` is the broker's.
     """
     if current.state is not _ONGOING:
         _impossible(current)
@@ -346,7 +341,7 @@ def _prepared_with_bump(
 
 
 def complete(current: TransactionMetadata, *, now_ms: int) -> TransactionMetadata:
-    """All markers are written."""
+    """Complete a transaction whose markers are written."""
     if not current.state.is_prepared:
         _impossible(current)
     goes_over = current.bumps_epochs and current.next_producer_id != NO_PRODUCER_ID
@@ -363,7 +358,7 @@ def complete(current: TransactionMetadata, *, now_ms: int) -> TransactionMetadat
 
 
 def expire(current: TransactionMetadata) -> TransactionMetadata:
-    """Forget the id: its record is a tombstone."""
+    """Expire the id: its record becomes a tombstone."""
     if not current.state.is_idle:
         _impossible(current)
     return current._replace(state=TransactionState.DEAD, partitions=frozenset())
@@ -377,10 +372,10 @@ _ONGOING = TransactionState.ONGOING
 
 
 def timed_out(metadata: Iterable[TransactionMetadata], *, now_ms: int) -> Iterator[TransactionMetadata]:
-    """Those whose transaction is open for longer than its time-out: `states.fence` them."""
+    """Return states whose transaction is open for longer than its time-out, for `fence`."""
     return (each for each in metadata if each.state is _ONGOING and each.start_timestamp_ms + each.timeout_ms < now_ms)
 
 
 def expired(metadata: Iterable[TransactionMetadata], *, now_ms: int, expiration_ms: int) -> Iterator[TransactionMetadata]:
-    """Those with nothing open that took no step for transactional.id.expiration.ms: `states.expire` them."""
+    """Return idle states without a step for transactional.id.expiration.ms, for `expire`."""
     return (each for each in metadata if each.state.is_idle and each.last_update_timestamp_ms <= now_ms - expiration_ms)

@@ -1,15 +1,17 @@
-"""Taking a step of a transactional id: its record is written, synced where flush.messages asks for it, and is the state then.
+"""Takes a step of a transactional id: writes its record, syncs it if flush.messages asks for that, then makes it the state.
 
-    Prepare* is followed by the markers (marking.py), and those by Complete*:
-
-    With minibroker.like.kafka the answer comes when Prepare* is safe, as from Apache Kafka, and readers see the end a little later.
+Prepare* is followed by the markers (marking.py), and those by Complete*:
 
     record of Prepare*, its sync -> markers, their syncs -> record of Complete* -> done
                                            |--a partition is offline--> done; the markers, and Complete*, when it is back
 
+With minibroker.like.kafka the answer comes when Prepare* is safe, as from Apache Kafka, and readers
+see the end a little later.
+
 Invariants
-  - a record that cannot be written leaves no trace: the state is what it was, and the error is the answer
-  - no marker is written before Prepare* is as safe as asked for, Complete* is not written before the markers are
+  - if a record cannot be written, the state does not change, and the error is the answer
+  - no marker is written before Prepare* is synced as configured, and no Complete* before the
+    markers are
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ MARKERS_AFTER_MS: Final = 10  #: with minibroker.like.kafka; Apache Kafka needs 
 
 
 class Steps:
-    """The steps under way, and the ends of transactions that take their time."""
+    """The pending steps, and the ends of transactions that are not complete."""
 
     def __init__(self, cluster: Cluster, clock: Clock, sync: Sync) -> None:
         self._cluster = cluster
@@ -42,7 +44,7 @@ class Steps:
         self._is_stopped = False
 
     def take(self, kept: StatePartition, after: TransactionMetadata, done: Callable[[KafkaError | None], None]) -> None:
-        """Persist `after`, and end the transaction if that is what it says; `done` with None, or the error and nothing happened."""
+        """Persist `after`, and end the transaction if it is decided. `done` gets None, or the error if nothing has changed."""
         try:
             log = self._write(kept, after)
         except KafkaError as error:
@@ -54,7 +56,7 @@ class Steps:
             self._synced(kept, after, done, failed=False)
 
     def take_now(self, kept: StatePartition, after: TransactionMetadata) -> PartitionLog:
-        """Persist `after`, which counts at once; the log that has it. NotCoordinator, ConcurrentTransactions."""
+        """Persist `after`, which counts immediately. Return the log that has it; NotCoordinator, ConcurrentTransactions."""
         log = self._write(kept, after)
         kept.transactions.apply(after.transactional_id)
         return log
@@ -68,7 +70,7 @@ class Steps:
         is_resumed: bool = False,
         delay_ms: int = 0,
     ) -> None:
-        """Write the markers and Complete*, after `delay_ms`; `done` is called once, then or as soon as something holds it up."""
+        """Write the markers and Complete*, after `delay_ms`. `done` is called once, then or as soon as a partition has to wait."""
         waiting = [done]
 
         def on_progress(is_done: bool) -> None:
@@ -98,16 +100,16 @@ class Steps:
         self._clock.call_later_ms(delay_ms, start)
 
     def is_ending(self, transactional_id: str) -> bool:
-        """Whether markers of the id, or Complete*, are still to be written here."""
+        """Whether markers of the id, or Complete*, are still to be written."""
         return transactional_id in self._markings or transactional_id in self._retries
 
     def stop(self) -> None:
-        """Nothing more is written; what a sync brings back now is of no use to anybody."""
+        """Stop writing. The results of pending syncs are ignored."""
         self._is_stopped = True
         self.forget()
 
     def forget(self) -> None:
-        """The topic is gone, and the ids with it; who waits for an end is told that it was decided."""
+        """Drop all ids because the topic is gone. Clients that wait for an end get the decided outcome."""
         markings, self._markings = self._markings, {}
         for timer in self._retries.values():
             timer.cancel()
@@ -138,10 +140,10 @@ class Steps:
             done(None)
 
     def _complete(self, kept: StatePartition, prepared: TransactionMetadata) -> None:
-        """Not synced here: a start that finds Prepare* in its place finds the markers, too; so it does where the log is offline.
+        """Write Complete* without a sync: a start that finds Prepare* instead also finds the markers. Likewise if the log is offline.
 
-        Where flush.messages asks for it the flush timer does so within a second (dispatch/flush_timer.py), and readers see it then: an
-        fsync for this record alone would keep those waiting who need theirs.
+        If flush.messages asks for a sync, the flush timer does it within a second, and readers see
+        the record then. A sync for this record alone would delay requests that need theirs.
         """
         self._retries.pop(prepared.transactional_id, None)
         if not kept.is_online:

@@ -1,23 +1,19 @@
-"""`__transaction_state`: where transactional ids live, each in the partition that its hash says.
+"""`__transaction_state`: each transactional id is in the partition that its hash selects.
 
-A partition of the topic is read when the broker starts or the topic appears, and kept in memory from then on:
+A partition of the topic is read when the broker starts or the topic is created, and kept in memory
+from then on:
 
-    loading --its records are read--> loaded        COORDINATOR_LOAD_IN_PROGRESS until then, which clients retry
-       |--its log is offline, or no such log--> unusable: NOT_COORDINATOR, which clients retry, until the next start
+    loading --its records are read--> loaded                          COORDINATOR_LOAD_IN_PROGRESS until then, which clients retry
+       |--its log is offline or invalid--> unusable until the next start: NOT_COORDINATOR, which clients retry
 
-Reading is spread over turns of the loop: a start with many ids serves everything else meanwhile.
+Reading is spread over turns of the loop, so that a start with many ids serves other requests
+meanwhile.
 
-Invariant: what `Transactions` calls the state is in the log; a write that fails leaves no trace. After a failed fsync nobody knows what
-is in the log, which is offline then, and with it its ids.
+Invariant: the states of `TransactionalIds` are in the log. A failed write changes nothing. After a
+failed fsync the content of the log is not known, so the log is offline, and its ids are not served.
 
-Source: TransactionStateManager, TransactionLog of Apache Kafka 4.3.1.
-
-The transactional ids of one partition of `__transaction_state`, and the step of each that is not persisted yet.
-
-A step has two halves. `prepare` takes what `states` decided, while its record is on the way to the log; until then the id answers
-CONCURRENT_TRANSACTIONS. Then either `apply`: it is the state now; or `give_up`: the write failed, and nothing ever happened.
-
-Invariant: an id has one step under way at most. Source: pendingState of Kafka's TransactionMetadata.
+Source: TransactionStateManager, TransactionLog, pendingState of TransactionMetadata of Apache Kafka
+4.3.1.
 """
 
 from __future__ import annotations
@@ -44,28 +40,28 @@ from minibroker.records.any_format import decode_records
 from minibroker.records.builder import build_batch
 from minibroker.records.record import Record
 
-BYTES_A_TURN: Final = READ_BYTES  #: some 5 ms
+BYTES_A_TURN: Final = READ_BYTES  #: 5 ms
 DECODED_AT_ONCE: Final = 500  #: ids
-BYTES_AT_START: Final = 512 * 1024  #: before anything is served: some 2,000 ids
+BYTES_AT_START: Final = 512 * 1024  #: before anything is served: 2,000 ids
 _RECORD_BYTES: Final = 140  #: decoding a record is as much work as reading it
 
 _LOG = logging.getLogger(__name__)
 
 
 class StatePartition:
-    """One partition of the topic and its ids. Written by StateStore, but for `transactions`."""
+    """One partition of the topic and its ids. StateStore writes it, except `transactions`."""
 
     __slots__ = ("_partition", "is_broken", "is_loaded", "transactions")
 
     def __init__(self, partition: Partition) -> None:
         self._partition = partition
-        self.transactions = Transactions()
+        self.transactions = TransactionalIds()
         self.is_loaded = False
         self.is_broken = False  #: its records cannot be read
 
     @property
     def coordinator_epoch(self) -> int:
-        """That markers carry, so that a partition can tell an old coordinator from a new one."""
+        """The epoch in markers, by which a partition detects an old coordinator."""
         return self._partition.leader_epoch
 
     @property
@@ -74,14 +70,14 @@ class StatePartition:
         return self._partition.is_online
 
     def check(self) -> None:
-        """Refuse where the ids are not known: CoordinatorLoadInProgress, NotCoordinator."""
+        """Raise CoordinatorLoadInProgress or NotCoordinator unless the ids are known."""
         if self.is_broken or not self.is_online:
             raise NotCoordinator
         if not self.is_loaded:
             raise CoordinatorLoadInProgress
 
     def append(self, after: TransactionMetadata, *, now_ms: int, transaction_version: int) -> PartitionLog:
-        """Append the record of `after`, and return the log that has it: it may want to be synced. NotCoordinator when that fails."""
+        """Append the record of `after`. Return its log, which may have to be synced; NotCoordinator."""
         key, value = records.encode(after, transaction_version=transaction_version)
         try:
             log = self._partition.log
@@ -95,7 +91,8 @@ class StatePartition:
         """Yield the records of the log, a piece at a time, and its size in bytes.
 
         Raises:
-            KafkaError: The log cannot be read. CorruptMessage if a byte is wrong: the batch may be a decision about any transactional id.
+            CorruptMessage: A byte is wrong. The batch may be a decision about any transactional id.
+            KafkaError: The log cannot be read.
         """
         for size, batches in read_pieces(self._partition):
             for batch in batches:
@@ -104,7 +101,7 @@ class StatePartition:
 
 
 class StateStore:
-    """All partitions of the topic, as long as it is the same topic."""
+    """All partitions of the topic. A topic that was deleted and created again is loaded again."""
 
     def __init__(
         self, cluster: Cluster, config: BrokerConfig, clock: Clock, *, on_loaded: Callable[[], None], on_gone: Callable[[], None]
@@ -112,16 +109,16 @@ class StateStore:
         self._cluster = cluster
         self._config = config
         self._clock = clock
-        self._on_loaded = on_loaded  #: called when every partition that can be read is
-        self._on_gone = on_gone  #: called when the topic is another one, or none
-        self.topic: Topic | None = None  #: whose partitions these are; written here
+        self._on_loaded = on_loaded  #: called when every readable partition is loaded
+        self._on_gone = on_gone  #: called when the topic is replaced or deleted
+        self.topic: Topic | None = None  #: the topic of these partitions; written here
         self._loading: Iterator[int] | None = None
         self._timer: Timer | None = None
         self.partitions: list[StatePartition] = []  #: by index; written here
 
     @property
     def is_complete(self) -> bool:
-        """Whether every id that there is, is known."""
+        """Whether all ids are known."""
         return bool(self.partitions) and len(self.usable()) == len(self.partitions)
 
     def usable(self) -> list[StatePartition]:
@@ -129,12 +126,12 @@ class StateStore:
         return [each for each in self.current() if each.is_loaded and each.is_online]
 
     def current(self) -> list[StatePartition]:
-        """The partitions of the topic as it is now."""
+        """The partitions of the present topic."""
         self.follow_topic()
         return self.partitions
 
     def ensure_topic(self) -> None:
-        """Create the topic if there is none, as Apache Kafka configures it; KafkaError."""
+        """Create the topic if it does not exist, with the configs of Apache Kafka; KafkaError."""
         if TRANSACTION_STATE_TOPIC not in self._cluster.topics:
             self._cluster.create_topic(
                 TRANSACTION_STATE_TOPIC,
@@ -150,7 +147,7 @@ class StateStore:
         self.follow_topic()
 
     def follow_topic(self) -> None:
-        """Load the topic when it is not the one that is known: it was created, or deleted, or both."""
+        """Load the topic if it is not the known one: it was created, deleted, or both."""
         topic = self._cluster.topics.get(TRANSACTION_STATE_TOPIC)
         if topic is self.topic:
             return
@@ -158,17 +155,17 @@ class StateStore:
         self.topic = topic
         self.partitions = [StatePartition(each) for each in topic.partitions] if topic is not None else []
         self._loading = self._load()
-        self._on_gone()  # answers requests, which may ask for their ids again
+        self._on_gone()  # answers requests, and these clients may ask for their ids again
         self._turn(BYTES_AT_START)
 
     def stop(self) -> None:
-        """Load no further."""
+        """Stop loading."""
         self._loading = None
         if self._timer is not None:
             self._timer.cancel()
 
     def partition_of(self, transactional_id: str) -> StatePartition:
-        """Where an id lives; CoordinatorLoadInProgress, NotCoordinator."""
+        """Return the partition of an id; CoordinatorLoadInProgress, NotCoordinator."""
         partitions = self.current()
         if not partitions:
             raise NotCoordinator
@@ -188,11 +185,11 @@ class StateStore:
         self._on_loaded()
 
     def _load(self) -> Iterator[int]:
-        """Load one partition after the other; every step is the work of so many bytes that were read."""
+        """Load one partition after the other. A step yields the number of bytes that it was worth."""
         for index, each in enumerate(self.partitions):
             if not each.is_online:
                 continue
-            last: dict[bytes | None, bytes | None] = {}  #: values by key, so that one record of an id is decoded, not each
+            last: dict[bytes | None, bytes | None] = {}  #: values by key, to decode only the last record of each id
             states: dict[str, TransactionMetadata] = {}
             unknown_types: Counter[int] = Counter()
             try:
@@ -211,62 +208,67 @@ class StateStore:
                 continue
             if unknown_types:
                 warn_of_unknown_types(f"{TRANSACTION_STATE_TOPIC}-{index}", unknown_types)
-            each.transactions = Transactions(states)
+            each.transactions = TransactionalIds(states)
             each.is_loaded = True
 
 
-class Transactions:
-    """States by transactional id."""
+class TransactionalIds:
+    """The states of the transactional ids of one partition, and the step of each that is not persisted yet.
+
+    `prepare` starts a step while its record is written: the id answers CONCURRENT_TRANSACTIONS.
+    Then `apply` makes it the state, or `give_up` drops it after a failed write. Invariant: an id
+    has one pending step at most.
+    """
 
     __slots__ = ("_pending", "_states")
 
     def __init__(self, states: Mapping[str, TransactionMetadata] | None = None) -> None:
-        self._states = dict(states or {})  #: what the log says
-        self._pending: dict[str, TransactionMetadata] = {}  #: what the log is being told
+        self._states = dict(states or {})  #: in the log
+        self._pending: dict[str, TransactionMetadata] = {}  #: being written to the log
 
     def __len__(self) -> int:
         return len(self._states)
 
     def get(self, transactional_id: str) -> TransactionMetadata | None:
-        """The state that is persisted, whatever is under way: for DescribeTransactions and for verifying partitions."""
+        """Return the persisted state, for DescribeTransactions and for verifying partitions."""
         return self._states.get(transactional_id)
 
     def settled(self, transactional_id: str) -> TransactionMetadata | None:
-        """The state to decide upon.
+        """Return the state to decide upon.
 
         Raises:
-            ConcurrentTransactions: a step is under way.
+            ConcurrentTransactions: A step is pending.
         """
         if transactional_id in self._pending:
             raise ConcurrentTransactions
         return self._states.get(transactional_id)
 
     def all(self) -> list[TransactionMetadata]:
-        """Every state that is persisted."""
+        """Return every persisted state."""
         return list(self._states.values())
 
     def all_settled(self) -> Iterator[TransactionMetadata]:
-        """Those without a step under way: for the scans of `timeouts`. A copy, so that steps may be taken meanwhile."""
-        if not self._pending:  # as almost always; there may be 100,000
+        """Return the states without a pending step. A copy, so that steps may be taken during the iteration."""
+        if not self._pending:  # the usual case; there may be 100,000
             return iter(self.all())
         return iter([each for each in self._states.values() if each.transactional_id not in self._pending])
 
     def unfinished(self) -> Iterator[TransactionMetadata]:
-        """Those whose markers are still to be written, as a start finds them."""
+        """Return the states whose markers are still to be written when the broker starts."""
         return (each for each in self.all_settled() if each.state.is_prepared)
 
     def prepare(self, after: TransactionMetadata) -> None:
-        """A record of `after` goes to the log.
+        """Start a step.
 
         Raises:
-            ConcurrentTransactions: another step is under way.
+            ConcurrentTransactions: Another step is pending.
         """
         if after.transactional_id in self._pending:
             raise ConcurrentTransactions
         self._pending[after.transactional_id] = after
 
     def apply(self, transactional_id: str) -> TransactionMetadata:
-        """The record is in the log."""
+        """Make the pending step the state: its record is in the log."""
         after = self._pending.pop(transactional_id)
         if after.state is TransactionState.DEAD:
             self._states.pop(transactional_id, None)
@@ -275,5 +277,5 @@ class Transactions:
         return after
 
     def give_up(self, transactional_id: str) -> None:
-        """The record is not in the log, and never will be."""
+        """Drop the pending step: its record is not in the log."""
         del self._pending[transactional_id]

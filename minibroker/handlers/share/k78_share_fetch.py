@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from minibroker.config.request_limits import SHARE_ELEMENTS_MAX
-from minibroker.coordinator.share_partition.acquiring import Wanted
+from minibroker.coordinator.share_partition.acquiring import AcquireRequest
 from minibroker.coordinator.share_partition.sessions import FINAL_EPOCH, MemberKey, ShareSession, TopicPartition
 from minibroker.dispatch.context import RequestContext
 from minibroker.dispatch.delayed import Delayed, when_done
@@ -79,7 +79,7 @@ class ShareFetching:
         self._max_bytes = min(request.max_bytes, ctx.broker.config.fetch_max_bytes)
         if ctx.broker.quotas is not None:
             self._max_bytes = ctx.broker.quotas.fetch_bytes_max(ctx, self._max_bytes)
-        wanted = Wanted(member[1], request.max_records, max(request.batch_size, 1), request.share_acquire_mode == _STRICT)
+        wanted = AcquireRequest(member[1], request.max_records, max(request.batch_size, 1), request.share_acquire_mode == _STRICT)
         self._reading = ShareReading(ctx, member[0], self._turns(), wanted)
 
     def serve(self) -> schema.Response | Delayed:

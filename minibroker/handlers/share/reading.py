@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from minibroker.cluster.partition import Partition
-from minibroker.coordinator.share_partition.acquiring import Acquired, Extent, Wanted
+from minibroker.coordinator.share_partition.acquiring import Acquired, AcquireRequest, Extent
 from minibroker.coordinator.share_partition.sessions import TopicPartition
 from minibroker.coordinator.share_partition.share_partition import SharePartition
 from minibroker.dispatch.context import RequestContext
@@ -58,7 +58,7 @@ class _Read(NamedTuple):
 class ShareReading:
     """One request, and the way to try it again when more has come."""
 
-    def __init__(self, ctx: RequestContext, group_id: str, asked: Sequence[TopicPartition], wanted: Wanted) -> None:
+    def __init__(self, ctx: RequestContext, group_id: str, asked: Sequence[TopicPartition], wanted: AcquireRequest) -> None:
         self._ctx = ctx
         self._group_id = group_id
         self._asked = asked

@@ -9,11 +9,11 @@ from minibroker.clock import ManualClock
 from minibroker.cluster.configs.group_config import GroupConfig, GroupConfigs
 from minibroker.config.broker_config import BrokerConfig
 from minibroker.coordinator.share_partition.acknowledging import Acknowledgement
-from minibroker.coordinator.share_partition.acquiring import Acquired, Extent, Wanted
+from minibroker.coordinator.share_partition.acquiring import Acquired, AcquireRequest, Extent
 from minibroker.coordinator.share_partition.share_partition import SharePartition
 from minibroker.coordinator.share_state.records import InitialState, ShareState, StateKey, StateUpdate
 from minibroker.coordinator.share_state.state_batches import StateBatch
-from minibroker.coordinator.share_state.states import States
+from minibroker.coordinator.share_state.states import ShareStates
 from minibroker.errors import KafkaStorageError
 
 KEY = StateKey("workers", UUID(int=7), 0)
@@ -39,7 +39,7 @@ class Machine:
         self.log: list[Extent] = []
         for size in batch_sizes:
             self.produce(size)
-        self.states = States(lambda _topic_id, _partition: True, lambda: 500)
+        self.states = ShareStates(lambda _topic_id, _partition: True, lambda: 500)
         self.is_log_broken = False
         self.updates: list[StateUpdate] = []
         self.states.replay(self.states.initialize(KEY.group_id, InitialState(KEY.topic_id, 0, 1, 0), self.clock.now_ms()), 0)
@@ -85,7 +85,7 @@ class Machine:
             return []
         fetch_offset = self.share.records.next_fetch_offset()
         extents = [each for each in self.log if each.last_offset >= fetch_offset][:batches]
-        return self.share.acquire(fetch_offset, extents, Wanted(member, max_records, batch_size, is_strict)) if extents else []
+        return self.share.acquire(fetch_offset, extents, AcquireRequest(member, max_records, batch_size, is_strict)) if extents else []
 
     def offsets(self, member: str = "a", max_records: int = 500, *, batches: int = 100) -> list[int]:
         """The same, offset by offset."""

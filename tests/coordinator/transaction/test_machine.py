@@ -30,7 +30,7 @@ from minibroker.coordinator.transaction.states import (
     init_producer_id,
     timed_out,
 )
-from minibroker.coordinator.transaction.store import Transactions
+from minibroker.coordinator.transaction.store import TransactionalIds
 from minibroker.errors import ConcurrentTransactions, InvalidProducerIdMapping, InvalidTxnState, KafkaError, ProducerFenced
 from tests.support.soak import examples
 
@@ -69,7 +69,7 @@ class Coordinator(RuleBasedStateMachine):
         self.producer_ids = count(10)
         self.numbers = count(1)
         self.log: list[tuple[bytes, bytes | None]] = []
-        self.transactions = Transactions()
+        self.transactions = TransactionalIds()
         self.sessions: list[Session] = []
         self.sent: list[SentEnd] = []
         self.open: int | None = None
@@ -236,7 +236,7 @@ class Coordinator(RuleBasedStateMachine):
             if self.broker == 0:
                 stored = stored._replace(previous_producer_id=-1, next_producer_id=-1, client_transaction_version=0)
             assert found == {NAME: stored}
-        self.transactions = Transactions(found)
+        self.transactions = TransactionalIds(found)
 
     @invariant()
     def the_open_transaction_is_the_one_of_the_model(self) -> None:

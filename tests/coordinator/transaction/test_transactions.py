@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from minibroker.coordinator.transaction.metadata import TransactionMetadata, TransactionState
-from minibroker.coordinator.transaction.store import Transactions
+from minibroker.coordinator.transaction.store import TransactionalIds
 from minibroker.errors import ConcurrentTransactions
 
 EMPTY = TransactionMetadata("payments", 7, 5, 1_000, TransactionState.EMPTY, 700)
@@ -13,7 +13,7 @@ ONGOING = EMPTY._replace(state=TransactionState.ONGOING, partitions=frozenset({(
 
 
 def test_a_step_under_way_is_not_the_state_yet_and_keeps_others_out() -> None:
-    transactions = Transactions({"payments": EMPTY})
+    transactions = TransactionalIds({"payments": EMPTY})
     transactions.prepare(ONGOING)
     assert transactions.get("payments") is EMPTY
     assert list(transactions.all_settled()) == []
@@ -26,7 +26,7 @@ def test_a_step_under_way_is_not_the_state_yet_and_keeps_others_out() -> None:
 
 
 def test_a_failed_write_leaves_no_trace() -> None:
-    transactions = Transactions()
+    transactions = TransactionalIds()
     transactions.prepare(EMPTY)
     transactions.give_up("payments")
     assert transactions.settled("payments") is None
@@ -34,7 +34,7 @@ def test_a_failed_write_leaves_no_trace() -> None:
 
 
 def test_a_tombstone_forgets_the_id() -> None:
-    transactions = Transactions({"payments": EMPTY})
+    transactions = TransactionalIds({"payments": EMPTY})
     for each in transactions.all_settled():
         transactions.prepare(each._replace(state=TransactionState.DEAD))
         transactions.apply("payments")
@@ -43,4 +43,7 @@ def test_a_tombstone_forgets_the_id() -> None:
 
 def test_a_start_finds_the_markers_that_are_missing() -> None:
     states = {state.name: EMPTY._replace(transactional_id=state.name, state=state) for state in list(TransactionState)[:6]}
-    assert [each.state for each in Transactions(states).unfinished()] == [TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT]
+    assert [each.state for each in TransactionalIds(states).unfinished()] == [
+        TransactionState.PREPARE_COMMIT,
+        TransactionState.PREPARE_ABORT,
+    ]

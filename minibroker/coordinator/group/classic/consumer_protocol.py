@@ -25,24 +25,24 @@ from minibroker.schemas.internal.consumer_protocol import (
 from minibroker.wire.compiled import decoder, encoder
 from minibroker.wire.schema import String, struct
 
-CONSUMER: Final = "consumer"  #: the protocol type of groups whose members speak it
+CONSUMER: Final = "consumer"  #: the protocol type of groups of consumers
 _VERSION_SIZE: Final = 2
 
 T = TypeVar("T")
 
 
 def read_subscription(metadata: bytes) -> ConsumerProtocolSubscription:
-    """What a member told for one of its protocols; WireError."""
+    """Decode the subscription that a member sent for one of its protocols; WireError."""
     return _read(ConsumerProtocolSubscription, metadata)
 
 
 def read_assignment(assignment: bytes) -> ConsumerProtocolAssignment:
-    """What a leader assigned to a member; WireError."""
+    """Decode the assignment that a leader made for a member; WireError."""
     return _read(ConsumerProtocolAssignment, assignment)
 
 
 def write_assignment(assignment: Assignment, metadata: bytes, names: Iterable[str], topics: Topics) -> bytes:
-    """What a member of that subscription is told; version 0 where it is none. Only topics among `names` can be told."""
+    """Encode an assignment in the version of a member's subscription, or 0 if that is invalid. Skip topics that are not in `names`."""
     try:
         version = _version(metadata)
     except WireError:
@@ -54,7 +54,7 @@ def write_assignment(assignment: Assignment, metadata: bytes, names: Iterable[st
 
 
 def partitions_of(said: Sequence[TopicPartitions], topics: Topics) -> Assignment:
-    """Find partitions that a client gave by the names of their topics; those that do not exist are left out."""
+    """Return the partitions that a client named by topic, without those that do not exist."""
     found: dict[UUID, set[int]] = {}
     for each in said:
         topic = topics.find(each.topic)
@@ -77,13 +77,13 @@ def _version(data: bytes) -> int:
 
 @struct
 class Subscription:
-    """As far as version 0 goes."""
+    """A ConsumerProtocolSubscription as far as version 0 goes. Later versions append fields."""
 
     topics: list[String]
 
 
 def topics_of(metadata: bytes) -> frozenset[str] | None:
-    """The topics; None where the bytes are no subscription."""
+    """Return the topics of a subscription; None if the bytes are not a subscription."""
     if len(metadata) < _VERSION_SIZE or metadata[0] & 0x80:
         return None
     try:

@@ -1,9 +1,9 @@
-"""Who is in a classic group, who leads it, and which protocol all of them can.
+"""Members of a classic group: their waiting requests, their leader, and the protocol that all of them support.
 
 Invariants
-  - there is a leader whenever there are members, and it is one of them
-  - a group_instance_id belongs to one member: whoever joins with it takes the place of the one before
-  - members joined with a common protocol, so that one can always be chosen
+  - a group with members has a leader, which is one of them
+  - a group_instance_id belongs to one member: a member that joins with it replaces the one before
+  - members have a common protocol, so one can always be selected
 
 Source: ClassicGroup, ClassicGroupMember of Apache Kafka 4.3.1.
 """
@@ -19,7 +19,7 @@ from minibroker.errors import FencedInstanceId, RebalanceInProgress, UnknownMemb
 
 
 class ClassicMember:
-    """One member. A request of its that waits is in `joined` or `synced`; an older one is sent away."""
+    """One member. `joined` and `synced` have its waiting request. A second one of the same kind answers the first with an error."""
 
     __slots__ = (
         "assignment",
@@ -42,15 +42,15 @@ class ClassicMember:
         self.group_instance_id = join.group_instance_id
         self.client_id = join.client_id
         self.client_host = join.client_host
-        self.assignment = b""  #: by its leader: in this generation, or in the one before it
-        self.is_new = True  #: until its first generation: it does not know its id yet, so it sends no heartbeats
+        self.assignment = b""  #: made by the leader in this generation, or in the one before
+        self.is_new = True  #: until its first generation: it does not know its id, so it sends no heartbeats
         self.joined: Joined | None = None
         self.synced: Synced | None = None
-        self.session: Timer | None = None  #: ends it; written by Rebalance
+        self.session: Timer | None = None  #: of its session time-out; written by Rebalance
         self.update(join)
 
     def update(self, join: Join) -> None:
-        """Take what the member says of itself now."""
+        """Take the protocols and time-outs of a new JoinGroup."""
         self.protocols = join.protocols
         self.charge = join.charge
         self.rebalance_timeout_ms = join.rebalance_timeout_ms
@@ -58,35 +58,35 @@ class ClassicMember:
 
     @property
     def is_static(self) -> bool:
-        """It may be away for its session time-out without losing its place (KIP-345)."""
+        """Whether it may be away for its session time-out and keep its place (KIP-345)."""
         return self.group_instance_id is not None
 
     def metadata(self, protocol_name: str | None) -> bytes:
-        """What it said for this protocol."""
+        """Return what it sent for a protocol."""
         return next((protocol.metadata for protocol in self.protocols if protocol.name == protocol_name), b"")
 
     def vote(self, candidates: Collection[str]) -> str:
-        """The protocol that it likes best among those."""
+        """Return its preferred protocol among `candidates`."""
         return next(protocol.name for protocol in self.protocols if protocol.name in candidates)
 
     def wait_to_join(self, joined: Joined) -> None:
-        """Answer this JoinGroup with the next generation."""
+        """Let a JoinGroup wait for the next generation."""
         self.answer_join(JoinAnswer(self.member_id, error=RebalanceInProgress))
         self.joined = joined
 
     def wait_to_sync(self, synced: Synced) -> None:
-        """Answer this SyncGroup when the leader has sent the assignment."""
+        """Let a SyncGroup wait for the leader's assignment."""
         self.answer_sync(SyncAnswer(error=RebalanceInProgress))
         self.synced = synced
 
     def answer_join(self, answer: JoinAnswer) -> None:
-        """Answer the JoinGroup that waits, if one does."""
+        """Answer the waiting JoinGroup, if there is one."""
         joined, self.joined = self.joined, None
         if joined is not None:
             joined(answer)
 
     def answer_sync(self, answer: SyncAnswer) -> bool:
-        """Answer the SyncGroup that waits; whether one did."""
+        """Answer the waiting SyncGroup. Return whether there was one."""
         synced, self.synced = self.synced, None
         if synced is not None:
             synced(answer)
@@ -94,7 +94,7 @@ class ClassicMember:
 
 
 class MemberTable:
-    """Members by id, in the order in which they came."""
+    """Members by id, in the order in which they joined."""
 
     __slots__ = ("_by_id", "_by_instance", "leader_id", "protocol_type")
 
@@ -102,7 +102,7 @@ class MemberTable:
         self._by_id: dict[str, ClassicMember] = {}
         self._by_instance: dict[str, str] = {}
         self.leader_id: str | None = None  #: written here, and by `elect`
-        self.protocol_type = protocol_type  #: of the members that are or were there; None of a group that never had any
+        self.protocol_type = protocol_type  #: of the present members or the last ones; None if the group never had any
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -117,12 +117,12 @@ class MemberTable:
         return self._by_id[member_id]
 
     def of_instance(self, group_instance_id: str | None) -> ClassicMember | None:
-        """The static member of that instance."""
+        """Return the static member of an instance; None if there is none."""
         member_id = None if group_instance_id is None else self._by_instance.get(group_instance_id)
         return None if member_id is None else self._by_id[member_id]
 
     def check(self, member_id: str, group_instance_id: str | None) -> ClassicMember:
-        """The member that a request is from; UnknownMemberId, or FencedInstanceId where another one has its place."""
+        """Return the member that sent a request; UnknownMemberId, FencedInstanceId if another member has its instance id."""
         if group_instance_id is not None:
             owner = self.of_instance(group_instance_id)
             if owner is None:
@@ -134,7 +134,7 @@ class MemberTable:
         return self._by_id[member_id]
 
     def add(self, member: ClassicMember, protocol_type: str) -> None:
-        """A member more; the first one leads, and says of what type the group is."""
+        """Add a member. The first one leads the group and sets its protocol type."""
         if not self._by_id:
             self.protocol_type = protocol_type
             self.leader_id = member.member_id
@@ -143,7 +143,7 @@ class MemberTable:
             self._by_instance[member.group_instance_id] = member.member_id
 
     def remove(self, member_id: str) -> None:
-        """It is gone; harmless when it was never there. The longest there leads on."""
+        """Remove a member, if it is there. The oldest other member leads."""
         member = self._by_id.pop(member_id, None)
         if member is None:
             return
@@ -153,7 +153,7 @@ class MemberTable:
             self.leader_id = next(iter(self._by_id), None)
 
     def replace(self, old: ClassicMember, new: ClassicMember) -> None:
-        """`new` takes the place of `old`, which is the same instance: its assignment, and its lead."""
+        """Give the place of `old` to `new`, which has the same instance id. It also becomes the leader if `old` was."""
         self._by_id = {
             (new.member_id if member is old else member_id): (new if member is old else member) for member_id, member in self._by_id.items()
         }
@@ -163,7 +163,7 @@ class MemberTable:
             self.leader_id = new.member_id
 
     def elect(self) -> bool:
-        """See to it that the leader is one of those who wait to join; False when nobody does."""
+        """Make a member that waits to join the leader. Return False if none waits."""
         if self.leader_id is None:
             return False
         if self._by_id[self.leader_id].joined is None:
@@ -176,13 +176,13 @@ class MemberTable:
     # Protocols
 
     def supports(self, protocol_type: str, names: Collection[str]) -> bool:
-        """Whether a member that can these would have one in common with all others."""
+        """Whether a member with these protocols would have one in common with all members."""
         if not self._by_id:
             return bool(protocol_type and names)
         return protocol_type == self.protocol_type and not self._common().isdisjoint(names)
 
     def select(self) -> str:
-        """The protocol with the most votes among those that all can; of several the one that the older members want."""
+        """Return the common protocol with the most votes; of equal ones, the choice of the older members."""
         candidates = self._common()
         votes = Counter(member.vote(candidates) for member in self)
         return votes.most_common(1)[0][0]
@@ -192,10 +192,10 @@ class MemberTable:
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The longest that one of them asks for."""
+        """The longest rebalance time-out of a member."""
         return max((member.rebalance_timeout_ms for member in self), default=0)
 
 
 def names(protocols: Collection[Protocol]) -> set[str]:
-    """Of these protocols."""
+    """Return the names of protocols."""
     return {protocol.name for protocol in protocols}

@@ -1,6 +1,7 @@
-"""A generation of a classic group as a record of `__consumer_offsets`, and back.
+"""Records of `__consumer_offsets` for classic groups: one record has the whole generation.
 
-Source: GroupCoordinatorRecordHelpers.newGroupMetadataRecord, GroupMetadataManager.replay of Apache Kafka 4.3.1.
+Source: GroupCoordinatorRecordHelpers.newGroupMetadataRecord, GroupMetadataManager.replay of Apache
+Kafka 4.3.1.
 """
 
 from __future__ import annotations
@@ -14,21 +15,21 @@ from minibroker.schemas.internal.offset_records import GroupMetadataKey, GroupMe
 
 GROUP_VERSION: Final = 3
 _TOMBSTONE: Final = -1
-SIMPLE_TYPE: Final = ""  #: protocol type of a group that has offsets and nothing else
+SIMPLE_TYPE: Final = ""  #: the protocol type of a group that has offsets and no members ever
 
 
 def group_record(group_id: str, value: GroupMetadataValue) -> CoordinatorRecord:
-    """A generation of a classic group."""
+    """Return the record of a generation."""
     return CoordinatorRecord(GroupMetadataKey(group=group_id), value, GROUP_VERSION)
 
 
 def group_tombstone(group_id: str) -> CoordinatorRecord:
-    """The group is gone."""
+    """Return the tombstone of a group."""
     return CoordinatorRecord(GroupMetadataKey(group=group_id), None, _TOMBSTONE)
 
 
 def value_of_members(members: MemberTable, generation_id: int, protocol_name: str | None, state_timestamp_ms: int) -> GroupMetadataValue:
-    """Members with what they sent for the protocol of their generation, and what they shall read."""
+    """Return the value of a generation: members with their metadata for its protocol, and their assignments."""
     return GroupMetadataValue(
         protocol_type=members.protocol_type or SIMPLE_TYPE,
         generation=generation_id,
@@ -53,7 +54,7 @@ def _stored(member: ClassicMember, protocol_name: str | None) -> MemberMetadata:
 
 
 def members_of(value: GroupMetadataValue) -> MemberTable:
-    """The members that a record tells of. Of each only the protocol is known that its generation has chosen."""
+    """Return the members of a generation. A record has the metadata of its protocol only, so they support no other one."""
     members = MemberTable(value.protocol_type or None)
     for stored in value.members:
         join = Join(

@@ -1,8 +1,8 @@
-"""What members ask of a classic group, and what they are told; a request that waits is a callback that takes its answer.
+"""Requests of members of classic groups, their answers, and the memory that the requests may take.
 
-The memory that members' protocols take, of all classic groups together: JoinGroup may bring 100 MB a member.
-
-A charge lives as long as the join request, and then the member, that holds it. It is given back when the last of them is dropped.
+A request that waits is a callback that takes its answer. JoinGroup may bring 100 MB for each
+member, so the protocols of all members together are limited to MAX_BYTES. A Charge lives as long as
+the request or member that holds it. Dropping the last of them gives its bytes back.
 """
 
 from __future__ import annotations
@@ -17,30 +17,30 @@ NO_GENERATION = -1
 
 
 class Protocol(NamedTuple):
-    """A way of assigning that a member can; `metadata` is its subscription, in the words of that protocol."""
+    """An assignment protocol that a member supports. `metadata` is its subscription, in the format of that protocol."""
 
     name: str
     metadata: bytes
 
 
 class Join(NamedTuple):
-    """JoinGroup."""
+    """A JoinGroup request."""
 
     client_id: str
     client_host: str
     protocol_type: str
-    protocols: tuple[Protocol, ...]  #: the one that the member likes best comes first
+    protocols: tuple[Protocol, ...]  #: in the order of preference
     session_timeout_ms: int
     rebalance_timeout_ms: int
     member_id: str = UNKNOWN_MEMBER_ID
     group_instance_id: str | None = None
-    requires_known_member_id: bool = True  #: from version 4 on a new member is given its id before it may join (KIP-394)
+    requires_known_member_id: bool = True  #: from version 4 on a new member gets its id before it may join (KIP-394)
     supports_skipping_assignment: bool = True  #: from version 9 on (KIP-814)
-    charge: Charge | None = None  #: the memory of `protocols`; None for members that were read from the log
+    charge: Charge | None = None  #: the memory of `protocols`; None for members read from the log
 
 
 class Sync(NamedTuple):
-    """SyncGroup; `assignments` by member id, from the leader alone."""
+    """A SyncGroup request. Only the leader sends `assignments`, by member id."""
 
     member_id: str
     generation_id: int
@@ -51,14 +51,14 @@ class Sync(NamedTuple):
 
 
 class Leave(NamedTuple):
-    """One member of LeaveGroup; an administrator names a static member by its instance alone."""
+    """One member of a LeaveGroup request. An administrator may name a static member by its instance id only."""
 
     member_id: str = UNKNOWN_MEMBER_ID
     group_instance_id: str | None = None
 
 
 class JoinedMember(NamedTuple):
-    """One member as the leader is told of it."""
+    """One member in the leader's answer."""
 
     member_id: str
     group_instance_id: str | None
@@ -66,20 +66,20 @@ class JoinedMember(NamedTuple):
 
 
 class JoinAnswer(NamedTuple):
-    """The member is in a generation, or `error` says why it is not."""
+    """The answer to JoinGroup: the generation, or `error`."""
 
     member_id: str
     generation_id: int = NO_GENERATION
     protocol_type: str | None = None
     protocol_name: str | None = None
     leader: str = ""
-    members: tuple[JoinedMember, ...] = ()  #: told to the leader alone
-    skip_assignment: bool = False  #: a static leader that came back: what is assigned stays as it is
+    members: tuple[JoinedMember, ...] = ()  #: empty for members that do not lead
+    skip_assignment: bool = False  #: for a static leader that joined again: the assignment does not change
     error: type[KafkaError] | None = None
 
 
 class SyncAnswer(NamedTuple):
-    """What the member shall read, or `error`."""
+    """The answer to SyncGroup: the assignment, or `error`."""
 
     assignment: bytes = b""
     protocol_type: str | None = None
@@ -91,11 +91,11 @@ Joined = Callable[[JoinAnswer], None]
 Synced = Callable[[SyncAnswer], None]
 
 
-MAX_BYTES: Final = 64 * 1024 * 1024  #: a usual member has 100 to 1,000 bytes
+MAX_BYTES: Final = 64 * 1024 * 1024  #: of all members; a usual member takes 100 to 1,000 bytes
 
 
 class MemberMemory:
-    """Bytes in use, and their limit."""
+    """The bytes that the protocols of all members take."""
 
     __slots__ = ("used_bytes",)
 
@@ -103,10 +103,10 @@ class MemberMemory:
         self.used_bytes = 0
 
     def charge(self, size: int) -> Charge:
-        """Take `size` bytes.
+        """Reserve `size` bytes.
 
         Raises:
-            GroupMaxSizeReached: so much is not left.
+            GroupMaxSizeReached: Fewer bytes are left.
         """
         if self.used_bytes + size > MAX_BYTES:
             raise GroupMaxSizeReached(f"the protocols of all members would take more than {MAX_BYTES} bytes")
@@ -114,7 +114,7 @@ class MemberMemory:
 
 
 class Charge:
-    """Bytes of memory that something holds."""
+    """Reserved bytes, given back when this object is dropped."""
 
     __slots__ = ("_memory", "_size")
 

@@ -1,28 +1,4 @@
-"""The assignors of the broker by name. A group takes the one that most of its members ask for.
-
-The assignor `range`: of each topic every member has a run of partitions that lie side by side.
-
-Members are taken in one order for all topics, static ones first, so that partitions of the same number in topics of the same size come to
-the same member. What was assigned before does not count. Source: RangeAssignor of Apache Kafka 4.3.1.
-
-The assignor `uniform` for members who all subscribed to the same: nobody has more than one partition more than another.
-
-A member keeps what it has as far as its share goes. Where it does not come out even, one partition more is for members who have it
-already, the earlier ones first, and else for the last members. What is left goes to who has too little.
-
-Source: UniformHomogeneousAssignmentBuilder of Apache Kafka 4.3.1, whose hash tables take members and topics in an order of their own; here
-members come in the order in which they are given, topics in that of their ids.
-
-The assignor `uniform` for members who subscribed to different topics: as even as the subscriptions allow.
-
-    1. a member keeps what it has of the topics that it is still subscribed to
-    2. what is free goes to the subscribers who have the least; topics with many partitions a subscriber first
-    3. each topic is made even among its subscribers, from who has the most to who has the least, and again, until nothing moves
-       in a whole round over the topics, or after 16 rounds
-
-Where subscriptions overlap without being the same the result is almost even: each topic is, the whole may not be.
-Source: UniformHeterogeneousAssignmentBuilder of Apache Kafka 4.3.1.
-"""
+"""The assignors of consumer groups. A group uses the one that most of its members ask for."""
 
 from __future__ import annotations
 
@@ -39,17 +15,17 @@ RANGE: Final = "range"
 ASSIGNORS: Final = (
     UNIFORM,
     RANGE,
-)  #: group.consumer.assignors names those that members may ask for; the first one is for who asks for none
+)  #: group.consumer.assignors has the allowed ones; the first is the default
 
 
 def check_assignor(name: str | None, assignors: Sequence[str] = ASSIGNORS) -> None:
-    """UnsupportedAssignor where a member asks for one that is not there."""
+    """Raise UnsupportedAssignor unless members may ask for this assignor."""
     if name is not None and name not in assignors:
         raise UnsupportedAssignor(f"ServerAssignor {name} is not supported. Supported assignors: {', '.join(assignors)}.")
 
 
 def preferred(names: Iterable[str | None], assignors: Sequence[str] = ASSIGNORS) -> str:
-    """The one with the most votes; of several that which the older members want."""
+    """Return the assignor with the most votes; of equal ones, the choice of the older members."""
     votes = Counter(name for name in names if name is not None and name in assignors)
     return votes.most_common(1)[0][0] if votes else assignors[0]
 
@@ -57,7 +33,7 @@ def preferred(names: Iterable[str | None], assignors: Sequence[str] = ASSIGNORS)
 def assign(
     name: str, members: Mapping[str, MemberSpec], partition_counts: Mapping[UUID, int], *, is_homogeneous: bool
 ) -> dict[str, Assignment]:
-    """What each member shall have. `is_homogeneous`: all of them subscribed to the same."""
+    """Return the target assignment of each member. `is_homogeneous`: all members have the same subscription."""
     if not members:
         return {}
     if name == RANGE:
@@ -66,7 +42,12 @@ def assign(
 
 
 def assign_ranges(members: Mapping[str, MemberSpec], partition_counts: Mapping[UUID, int]) -> dict[str, Assignment]:
-    """What each member shall have."""
+    """Assign by `range`: each member gets a run of neighboring partitions of each topic.
+
+    Members have one order for all topics, static members first, so that partitions with the same
+    index in topics of the same size go to the same member. The present assignment does not count.
+    Source: RangeAssignor of Apache Kafka 4.3.1.
+    """
     found: dict[str, dict[UUID, frozenset[int]]] = {member_id: {} for member_id in members}
     ordered = sorted(members, key=lambda member_id: _rank(member_id, members[member_id]))
     for topic_id in sorted({topic_id for member in members.values() for topic_id in member.topics}):
@@ -86,7 +67,15 @@ def _rank(member_id: str, member: MemberSpec) -> tuple[bool, str]:
 
 
 def assign_uniform(members: Mapping[str, MemberSpec], partition_counts: Mapping[UUID, int]) -> dict[str, Assignment]:
-    """What each member shall have. All have the same topics."""
+    """Assign by `uniform` for members with the same topics: their partition counts differ by one at most.
+
+    A member keeps its partitions up to its share. If the partitions do not divide evenly, members
+    that already have one more keep it, the earlier ones first; then the last members get one more.
+    The remaining partitions go to members below their share.
+
+    Source: UniformHomogeneousAssignmentBuilder of Apache Kafka 4.3.1. Its hash tables order members
+    and topics differently. Here members have the given order, and topics that of their ids.
+    """
     topics = sorted(next(iter(members.values())).topics)
     had = {(topic_id, partition) for member in members.values() for topic_id, owned in member.assignment.items() for partition in owned}
     free = [(topic_id, each) for topic_id in topics for each in range(partition_counts[topic_id]) if (topic_id, each) not in had]
@@ -119,7 +108,16 @@ _NOBODY: Final = -1
 
 
 def assign_uneven(members: Mapping[str, MemberSpec], partition_counts: Mapping[UUID, int]) -> dict[str, Assignment]:
-    """What each member shall have."""
+    """Assign by `uniform` for members with different topics: as even as the subscriptions allow.
+
+        1. a member keeps partitions of topics that it is still subscribed to
+        2. free partitions go to the subscribers with the fewest partitions, first of topics with many partitions for each subscriber
+        3. each topic is balanced among its subscribers, from those with the most partitions to those with the fewest, until nothing
+           moves in a round over all topics, or after 16 rounds
+
+    If subscriptions overlap without being equal, each topic is balanced, but the whole may not be.
+    Source: UniformHeterogeneousAssignmentBuilder of Apache Kafka 4.3.1.
+    """
     building = _Building(list(members.values()), partition_counts)
     building.hand_out()
     building.balance()
@@ -127,10 +125,10 @@ def assign_uneven(members: Mapping[str, MemberSpec], partition_counts: Mapping[U
 
 
 class _Building:
-    """Owners of partitions; members are known by their place among the given."""
+    """Owners of partitions. Members are known by their index."""
 
     def __init__(self, members: Sequence[MemberSpec], partition_counts: Mapping[UUID, int]) -> None:
-        self._sizes = [0] * len(members)  #: how many partitions each member has
+        self._sizes = [0] * len(members)  #: the partition count of each member
         self._subscribers: dict[UUID, list[int]] = {}
         for index, member in enumerate(members):
             for topic_id in member.topics:
@@ -154,7 +152,7 @@ class _Building:
         self._sizes[index] += 1
 
     def hand_out(self) -> None:
-        """Give what nobody has to those who have the least."""
+        """Give free partitions to the members with the fewest partitions."""
         for topic_id in self._topics:
             line = _Line(self._subscribers[topic_id], self._sizes)
             for partition, owner in enumerate(self._owners[topic_id]):
@@ -162,7 +160,7 @@ class _Building:
                     self._give(topic_id, partition, line.next_least())
 
     def balance(self) -> None:
-        """Make topics even one after the other."""
+        """Balance one topic after the other."""
         topics = [topic_id for topic_id in self._topics if len(self._subscribers[topic_id]) > 1]
         last_moved: UUID | None = None
         for _ in range(_MAX_ROUNDS):
@@ -173,7 +171,7 @@ class _Building:
                     last_moved = topic_id
 
     def _balance(self, topic_id: UUID) -> bool:
-        """Whether a partition of the topic moved."""
+        """Balance one topic. Return whether a partition moved."""
         line = _Line(self._subscribers[topic_id], self._sizes)
         if line.spread <= 1:
             return False
@@ -197,7 +195,7 @@ class _Building:
         return has_moved
 
     def assignments(self) -> list[Assignment]:
-        """Of each member, in the order of the members."""
+        """Return the assignment of each member, in the order of the members."""
         found: list[dict[UUID, list[int]]] = [{} for _ in self._sizes]
         for topic_id, owners in self._owners.items():
             for partition, owner in enumerate(owners):
@@ -206,10 +204,11 @@ class _Building:
 
 
 class _Line:
-    """Subscribers of a topic by how much they have. From its left end partitions are given to, from its right end they are taken.
+    """The subscribers of a topic, sorted by partition count. Members on the left get partitions, members on the right give them.
 
-    Two runs of members grow towards each other: all in a run have the same `size`, and each is asked once before the run moves on by
-    one partition and takes in the neighbours that have as many. `sizes` is as it was when the line was made, for members outside of them.
+    Two runs of members grow towards each other. All members of a run have the same `size`. Each is
+    asked once, then the run moves on by one partition and takes in the neighbors with that count.
+    For members outside of the runs, `sizes` is as it was at the start.
     """
 
     def __init__(self, subscribers: Sequence[int], sizes: Sequence[int]) -> None:
@@ -226,7 +225,7 @@ class _Line:
         return self._most_size - self._least_size <= 1
 
     def next_least(self) -> int:
-        """Who shall be given a partition."""
+        """Return the member that gets the next partition."""
         if self._next_least >= self._least_end:
             self._least_size += 1
             while self._least_end < len(self._line) and self._sizes[self._line[self._least_end]] == self._least_size:
@@ -236,7 +235,7 @@ class _Line:
         return self._line[self._next_least - 1]
 
     def next_most(self) -> int | None:
-        """Who shall give a partition; None where nobody has any left."""
+        """Return the member that gives the next partition; None if no member has any left."""
         if self._next_most < self._most_start:
             if self._most_end <= self._most_start and self._most_start > 0:
                 self._most_size = self._sizes[self._line[self._most_start - 1]]
@@ -251,7 +250,7 @@ class _Line:
         return self._line[self._next_most + 1]
 
     def exclude(self) -> None:
-        """Who was asked last has nothing to give: it leaves the run."""
+        """Remove the last member that `next_most` returned from its run: it has nothing to give."""
         place, last = self._next_most + 1, self._most_end - 1
         self._line[place], self._line[last] = self._line[last], self._line[place]
         self._most_end -= 1

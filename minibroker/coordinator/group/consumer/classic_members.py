@@ -1,36 +1,36 @@
-"""A consumer group, some of whose members may speak the classic protocol: JoinGroup, SyncGroup, Heartbeat and LeaveGroup to such a group.
+"""Members of a consumer group that speak the classic protocol: JoinGroup, SyncGroup, Heartbeat and LeaveGroup.
 
-The broker assigns to classic members, too. Nobody leads, and nothing waits: JoinGroup brings what the member owns and is what a heartbeat
-is to the others (group.py), SyncGroup tells what it has. The member epoch is the generation that the member knows.
+The coordinator also assigns to these members. There is no leader, and no request waits. JoinGroup
+brings the partitions that a member owns, like a heartbeat of other members (group.py). SyncGroup
+returns its assignment. The member epoch is the generation that the member knows.
 
     of a classic member         its epoch is that of     its epoch is older     it must give up      what it waits for
                                 the target assignment                           partitions           is free, all of it
-    JoinGroup                   told its epoch and, by SyncGroup, what it has: reconciliation.py, with the partitions that it says it owns
-    SyncGroup (1)               its share                27                     its share            its share
+    JoinGroup                   returns its epoch; reconciles it with the partitions that it says it owns (reconciliation.py)
+    SyncGroup (1)               its assignment           27                     its assignment       its assignment
     Heartbeat (1)               alive (3)                27                     27                   27
-    LeaveGroup (2)              gone: a new epoch of the group
+    LeaveGroup (2)              removed: a new epoch of the group
 
   27 REBALANCE_IN_PROGRESS: it must join again, within its rebalance time-out
-  (1) First: UNKNOWN_MEMBER_ID for one that is not known or does not speak the classic protocol, FENCED_INSTANCE_ID, ILLEGAL_GENERATION for
-      another epoch, INCONSISTENT_GROUP_PROTOCOL where SyncGroup names another protocol than the member's first.
-  (2) Members of both protocols can be made to leave by LeaveGroup.
-  (3) 27 where only classic members are left, which may not be downgraded, and partitions are to be assigned anew: nobody else would do it
-      (Apache Kafka leaves them as they are).
+  (1) Checked first: UNKNOWN_MEMBER_ID for an unknown member or one that does not speak the classic
+      protocol, FENCED_INSTANCE_ID, ILLEGAL_GENERATION for another epoch,
+      INCONSISTENT_GROUP_PROTOCOL if SyncGroup names another protocol than the first one of the
+      member.
+  (2) LeaveGroup can remove members of both protocols.
+  (3) 27 if only classic members are left that may not be downgraded, and partitions must be
+      assigned again: no other request would do it. (Apache Kafka does not assign them.)
 
-A JoinGroup is refused with GROUP_MAX_SIZE_REACHED, and INCONSISTENT_GROUP_PROTOCOL where it is not of consumers, where the member has no
-protocol in common with all classic members (they must be able to go on alone), or where migration is disabled. An id that nobody knows
-joins as a new member. Static members take the place of whoever had the instance id, whatever it speaks.
+JoinGroup is rejected with GROUP_MAX_SIZE_REACHED. It is rejected with INCONSISTENT_GROUP_PROTOCOL
+if it is not of a consumer, if the member has no protocol in common with all classic members (which
+may have to continue alone), or if migration is disabled. A member with an unknown id joins as a new
+one. A static member takes the place of the member that has its instance id, whatever protocol that
+speaks.
 
-    timer                       runs from                              when it is over
-    session of a member         each of its requests, as long as it    it is gone
-                                asked for when it joined
-    its joining                 a 27                                   it is gone
-    its syncing                 JoinGroup                              it is gone
+If a classic member replaces the last member of the other protocol, the group is downgraded
+(changes.py).
 
-When those who are left all speak the classic protocol, and when a classic member takes the place of the last one that does not, the group
-is classic from then on: one batch of records ends the one and begins the other, and `downgraded` is told (migration.py).
-
-Source: GroupMetadataManager.classicGroupJoinToConsumerGroup and its neighbours in Apache Kafka 4.3.1; KIP-848.
+Source: GroupMetadataManager.classicGroupJoinToConsumerGroup and its neighbors in Apache Kafka
+4.3.1; KIP-848.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class ClassicMembers:
     # JoinGroup
 
     def join(self, join: Join, joined: Joined) -> None:
-        """Become a member, or say what it owns now; answered at once."""
+        """Serve JoinGroup: add a member, or take the partitions that it owns now. Answer immediately."""
         try:
             joined(self._join(join))
         except KafkaError as error:
@@ -117,7 +117,7 @@ class ClassicMembers:
         return [member for member in self._image.members.values() if member.classic is not None]
 
     def _find_classic(self, join: Join, member_id: str, owner: ConsumerMember | None, step: ConsumerGroupStep) -> ConsumerMember:
-        """The member that joins, in the place of the one that it replaces; a blank one where it is new."""
+        """Return the member that joins, in the place of the one that it replaces; a blank one if it is new."""
         if join.group_instance_id is None:
             return self._image.members.get(member_id, ConsumerMember(member_id))
         if join.member_id == UNKNOWN_MEMBER_ID:
@@ -134,7 +134,7 @@ class ClassicMembers:
     # SyncGroup, Heartbeat, LeaveGroup
 
     def sync(self, sync: Sync, synced: Synced) -> None:
-        """What the member has; answered at once."""
+        """Serve SyncGroup: answer immediately with the assignment."""
         try:
             member = self._find_of_generation(sync.member_id, sync.group_instance_id, sync.generation_id)
             protocol = protocols_of(member)[0]
@@ -151,7 +151,7 @@ class ClassicMembers:
         synced(SyncAnswer(assignment, sync.protocol_type, sync.protocol_name))
 
     def heartbeat(self, member_id: str, group_instance_id: str | None, generation_id: int) -> None:
-        """A classic member is alive; RebalanceInProgress tells it to join again."""
+        """Renew the session of a classic member. RebalanceInProgress asks it to join again."""
         member = self._find_of_generation(member_id, group_instance_id, generation_id)
         self._changes.renew(member)
         is_free = member.state is MemberState.UNRELEASED_PARTITIONS and not self._waits_for_others(member)
@@ -160,7 +160,7 @@ class ClassicMembers:
             self._ask_to_join(member)
 
     def _lacks_a_target(self) -> bool:
-        """Whether there must be a new target assignment, which only a JoinGroup can bring, because no new member is there."""
+        """Whether a new target assignment is due that only a JoinGroup can bring, because all members are classic."""
         if any(member.classic is None for member in self._image.members.values()):
             return False
         step = self._changes.step()
@@ -173,7 +173,7 @@ class ClassicMembers:
         raise RebalanceInProgress
 
     def _waits_for_others(self, member: ConsumerMember) -> bool:
-        """Whether somebody has not given up yet what it shall have."""
+        """Whether another member has not given up partitions of this member's target."""
         target = self._image.targets.get(member.member_id, {})
         return any(
             partition not in member.assigned.get(topic_id, {}) and (topic_id, partition) in self._image.owners
@@ -192,7 +192,7 @@ class ClassicMembers:
         return member
 
     def leave(self, leaving: Sequence[Leave]) -> list[type[KafkaError] | None]:
-        """Members go at once, with one new epoch for all of them; None for each that is gone now. KafkaError: it could not be stored."""
+        """Remove members with one new epoch for all of them. Return None or an error for each; KafkaError."""
         gone: dict[str, None] = {}
         errors: list[type[KafkaError] | None] = []
         for each in leaving:
@@ -234,7 +234,7 @@ class ClassicMembers:
 
 
 def _subscription(join: Join) -> ConsumerProtocolSubscription:
-    """What the member says; UnknownServerError, as in Apache Kafka, where it says nothing that a consumer says."""
+    """Decode the subscription of a member; UnknownServerError if it is invalid, as in Apache Kafka."""
     try:
         return read_subscription(join.protocols[0].metadata)
     except WireError as error:
@@ -242,7 +242,7 @@ def _subscription(join: Join) -> ConsumerProtocolSubscription:
 
 
 def _updated(before: ConsumerMember, join: Join, subscription: ConsumerProtocolSubscription) -> ConsumerMember:
-    """The member with what it says of itself now. A classic one resolves its expressions itself."""
+    """Return the member with what this JoinGroup says of it. Classic members resolve expressions themselves."""
     return before._replace(
         instance_id=before.instance_id if join.group_instance_id is None else join.group_instance_id,
         rack_id=subscription.rack_id or before.rack_id,

@@ -1,38 +1,37 @@
-"""A consumer group of KIP-848: what its members ask for, and what time does to them.
+"""A consumer group (KIP-848): what each heartbeat does, and the states of the group.
 
-    state          it is in it when                                            as ConsumerGroupDescribe spells it
-    Empty          nobody is in it
+    state          condition (the first one that holds)
+    Empty          it has no members
     Assigning      its epoch is newer than that of the target assignment
-    Reconciling    a member has not what it shall have
-    Stable         all have what they shall have
+    Reconciling    a member does not have its target assignment
+    Stable         all members have their target assignment
 
-    member epoch        of a member that is there                    of one that is not
-    0   joins           told everything again; owns nothing          new: a new epoch of the group
-        static (1)      UNRELEASED_INSTANCE_ID, but for one that     new
+    member epoch        of a known member                            of an unknown member
+    0   joins           full answer; owns no partitions              new: a new epoch of the group
+        static (1)      UNRELEASED_INSTANCE_ID, except one that      new
                         is away: takes its place, same epoch
     its own             alive; reconciled (2)                        UNKNOWN_MEMBER_ID
     the one before      the same, if it owns no more than it was     UNKNOWN_MEMBER_ID
                         given (its answer was lost); else 110
     older, newer        FENCED_MEMBER_EPOCH (110)                    UNKNOWN_MEMBER_ID
-    -1  leaves          gone: a new epoch of the group               UNKNOWN_MEMBER_ID
+    -1  leaves          removed: a new epoch of the group            UNKNOWN_MEMBER_ID
     -2  static, leaves  away: keeps its partitions                   UNKNOWN_MEMBER_ID
 
-  (1) A request with an instance id that another member has is FENCED_INSTANCE_ID, but for one that joins.
-  (2) What changed in what it says of itself is stored; another subscription is a new epoch of the group.
-
-    timer                       runs for                               when it is over
-    session of a member         the session time-out of the group      it is gone, as if it left
-    revocation of a member      its rebalance time-out                 it is gone: it did not give up what it must
+  (1) A request with an instance id that another member has is FENCED_INSTANCE_ID, except one that
+      joins.
+  (2) Changes in what it says of itself are stored. Another subscription is a new epoch of the
+      group.
 
 Invariants
-  - what members are told is stored before they are told; where that fails nothing has happened
-  - no epoch goes back, but of a member that comes back as static
-  - see image.py for owners, reconciliation.py for who is given what
+  - what an answer says is stored before the answer is sent; if storing fails, nothing has changed
+  - no epoch decreases, except that of a static member that joins again
+  - see members.py for owners, and reconciliation.py for which member gets which partitions
 
-Members that speak the classic protocol: mixed_group.py. A member of either protocol may come back by the other one, under its own id, or,
-where it is static, in the place of whoever had the instance.
+A member may change between this protocol and the classic one (classic_members.py): under its own
+id, or if it is static, in the place of the member that has its instance id.
 
-Where Apache Kafka differs: a static member does not get back into a full group there; expressions are resolved behind the request.
+Apache Kafka differs in two cases. There a static member does not get back into a full group, and
+expressions are resolved after the request.
 
 Source: GroupMetadataManager, ConsumerGroup of Apache Kafka 4.3.1; KIP-848, KIP-1043, KIP-1251.
 """
@@ -94,7 +93,7 @@ _INT_MAX: Final = 2**31 - 1
 
 
 class ConsumerGroupState(Enum):
-    """As ConsumerGroupDescribe and ListGroups spell it."""
+    """The state of a consumer group, as ConsumerGroupDescribe and ListGroups spell it."""
 
     EMPTY = "Empty"
     ASSIGNING = "Assigning"
@@ -103,7 +102,7 @@ class ConsumerGroupState(Enum):
 
 
 def new_member_id() -> str:
-    """An id that nobody had before, as Apache Kafka's ids look."""
+    """Return a new member id, in the format of Apache Kafka."""
     return urlsafe_b64encode(uuid4().bytes).rstrip(b"=").decode()
 
 
@@ -160,7 +159,7 @@ class ConsumerGroup:
 
     @property
     def state(self) -> ConsumerGroupState:
-        """By the first rule of the table that holds."""
+        """The state, by the first row of the table that holds."""
         if not self.image.members:
             return ConsumerGroupState.EMPTY
         if self.image.epoch > self.image.assignment_epoch:
@@ -171,18 +170,18 @@ class ConsumerGroup:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nobody is in it."""
+        """Whether it has no members."""
         return not self.image.members
 
     @property
     def assignor(self) -> str:
-        """Which its members want."""
+        """The assignor that its members prefer."""
         return preferred((member.server_assignor for member in self.image.members.values()), self._limits().assignors)
 
     # ConsumerGroupHeartbeat
 
     def heartbeat(self, asked: ConsumerHeartbeat) -> ConsumerHeartbeatAnswer:
-        """Join, be alive, leave: KafkaError kinds of the table, of requests.py, and what storing fails with."""
+        """Serve a heartbeat: join, stay alive, or leave. Raises the errors of the table and of requests.py, and those of storing."""
         check_heartbeat(self.group_id, asked, self._limits().assignors)
         if asked.member_epoch < JOINS:
             return self._leave(asked)
@@ -204,7 +203,7 @@ class ConsumerGroup:
         return ConsumerHeartbeatAnswer(member.member_id, member.member_epoch, self._limits().heartbeat_interval_ms, assignment)
 
     def _find(self, asked: ConsumerHeartbeat, step: ConsumerGroupStep) -> ConsumerMember:
-        """The member that asks, in the place of the one that it replaces; a blank one where it is new."""
+        """Return the member that sent a heartbeat, in the place of the one that it replaces; a blank one if it is new."""
         if asked.instance_id is not None:
             owner = self._changes.static_member(asked.instance_id)
             if asked.member_epoch == JOINS and owner is not None:
@@ -256,12 +255,15 @@ class ConsumerGroup:
     # What the coordinator asks of every kind of group
 
     def check_offset_commit(self, membership: Membership, *, is_transactional: bool = False, has_member_epoch: bool = True) -> CheckCommit:
-        """Who may commit offsets: UnknownMemberId, StaleMemberEpoch; and then of which partitions.
+        """Check whether a client may commit, and return the check of each partition.
 
-        Of a member that speaks the classic protocol IllegalGeneration is what StaleMemberEpoch is of others.
+        A member may commit with an older epoch for partitions that it has had since that epoch
+        (KIP-1251).
 
-        A member may commit with an older epoch what has been its own since then (KIP-1251). UnsupportedVersion: a member that joined by
-        the protocol of KIP-848 cannot commit by a version that does not know its epochs.
+        Raises:
+            UnknownMemberId: The client is not a member.
+            StaleMemberEpoch, IllegalGeneration: It has another epoch; the latter for classic members.
+            UnsupportedVersion: The member joined by KIP-848, and this version does not know member epochs.
         """
         member = who_commits(self.group_id, self.image.members, membership, is_transactional=is_transactional)
         if member is None:
@@ -272,35 +274,35 @@ class ConsumerGroup:
         return may_commit_all if is_current(member, member_epoch, _stale(member)) else partial(_check_since, member, member_epoch)
 
     def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """Whether a member may ask for offsets: UnknownMemberId, StaleMemberEpoch. Who is no member may."""
+        """Check whether a client may fetch offsets: UnknownMemberId, StaleMemberEpoch. Clients that are no members may."""
         member = who_fetches(self.group_id, self.image.members, member_id, member_epoch)
         if member is not None:
             check_fetch(member, member_epoch, _stale(member))
 
     def check_offset_delete(self) -> None:
-        """At any time: what is subscribed to stays."""
+        """Allow it always: offsets of subscribed topics stay."""
 
     def check_delete(self) -> None:
-        """NonEmptyGroup."""
+        """Raise NonEmptyGroup unless it is empty."""
         if not self.is_empty:
             raise NonEmptyGroup
 
     def tombstones(self) -> list[CoordinatorRecord]:
-        """The end of the group, offsets apart."""
+        """Return the tombstones of its records, without those of its offsets."""
         return group_tombstones(self.group_id)
 
     def is_subscribed(self, topic: str) -> bool:
-        """Whether a member reads it: then its offsets stay."""
+        """Whether a member is subscribed to the topic."""
         return any(topic in self.image.topic_names_of(member) for member in self.image.members.values())
 
 
 def _stale(member: ConsumerMember) -> type[KafkaError]:
-    """What an epoch is that is not the member's."""
+    """Return the error for an epoch that is not the member's."""
     return StaleMemberEpoch if member.classic is None else IllegalGeneration
 
 
 def _check_since(member: ConsumerMember, member_epoch: int, topic_id: UUID, partition: int) -> KafkaError | None:
-    """None where the partition is the member's at least since that epoch, be it that it must give it up."""
+    """Return None if the member has had the partition since that epoch, even if it must give it up now."""
     epochs = [
         found for each in (member.assigned, member.pending_revocation) if (found := each.get(topic_id, {}).get(partition)) is not None
     ]
@@ -312,7 +314,7 @@ def _check_since(member: ConsumerMember, member_epoch: int, topic_id: UUID, part
 
 
 def _updated(before: ConsumerMember, asked: ConsumerHeartbeat) -> ConsumerMember:
-    """The member with what it says of itself now."""
+    """Return the member with what this heartbeat says of it."""
     is_new_timeout = asked.rebalance_timeout_ms != NOT_SAID
     return before._replace(
         instance_id=before.instance_id if asked.instance_id is None else asked.instance_id,

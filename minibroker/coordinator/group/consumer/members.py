@@ -1,14 +1,14 @@
-"""A member of a consumer group: what it says of itself, what it has, and how far it is with what it shall have.
+"""Members of a consumer group, and the image of its records.
 
-Members are values: a step of a group makes new ones. Source: ConsumerGroupMember, MemberState of Apache Kafka 4.3.1.
-
-What the records of one consumer group say. Nothing else changes it: a step writes records, and they are replayed here.
+Members are immutable: a step makes new ones. Only replay changes an image: a step makes records,
+and these are replayed.
 
 Invariants
   - a partition has one owner at most: the member that has it or must still give it up
   - epochs of a group grow
 
-Source: GroupMetadataManager.replay, ConsumerGroup of Apache Kafka 4.3.1.
+Source: ConsumerGroupMember, MemberState, GroupMetadataManager.replay, ConsumerGroup of Apache Kafka
+4.3.1.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ResolvedRegex(NamedTuple):
 
 
 class MemberState(IntEnum):
-    """As records have it; reconciliation.py has the table."""
+    """The state of a member, as records have it. reconciliation.py has the table."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
@@ -57,11 +57,11 @@ class ConsumerMember(NamedTuple):
     rack_id: str | None = None
     client_id: str = ""
     client_host: str = ""
-    topic_names: tuple[str, ...] = ()  #: that it subscribed to, sorted
-    topic_regex: str = ""  #: and by an expression; "" for none
+    topic_names: tuple[str, ...] = ()  #: sorted
+    topic_regex: str = ""  #: another subscription, by an expression; "" for none
     rebalance_timeout_ms: int = -1
     server_assignor: str | None = None
-    classic: ClassicMemberMetadata | None = None  #: of a member that speaks the classic protocol
+    classic: ClassicMemberMetadata | None = None  #: of a member that speaks the classic protocol; else None
     member_epoch: int = JOINS
     previous_member_epoch: int = JOINS
     state: MemberState = MemberState.STABLE
@@ -70,11 +70,11 @@ class ConsumerMember(NamedTuple):
 
     @property
     def subscription(self) -> tuple[tuple[str, ...], str]:
-        """What it wants to read."""
+        """Its topics and its expression."""
         return self.topic_names, self.topic_regex
 
     def with_progress_of(self, other: ConsumerMember) -> ConsumerMember:
-        """This member as far as `other` is: what it says of itself, and what another kind of record keeps of the other."""
+        """Return this member with the epochs, state and partitions of `other`, which another kind of record has."""
         return self._replace(
             member_epoch=other.member_epoch,
             previous_member_epoch=other.previous_member_epoch,
@@ -84,7 +84,7 @@ class ConsumerMember(NamedTuple):
         )
 
     def is_reconciled(self, assignment_epoch: int) -> bool:
-        """Whether it has what it shall have."""
+        """Whether it has its target assignment."""
         return self.state is MemberState.STABLE and self.member_epoch == assignment_epoch
 
 
@@ -98,12 +98,12 @@ class ConsumerGroupImage(ModernImage[ConsumerMember, Assignment]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.instances: dict[str, str] = {}  #: member ids of static members
+        self.instances: dict[str, str] = {}  #: instance id -> member id
         self.owners: dict[tuple[UUID, int], str] = {}
         self.regexes: dict[str, ResolvedRegex] = {}
 
     def copy(self) -> Self:
-        """To be changed without this one."""
+        """Return a copy that can be changed alone."""
         copied = super().copy()
         copied.instances, copied.owners, copied.regexes = dict(self.instances), dict(self.owners), dict(self.regexes)
         return copied
@@ -115,7 +115,7 @@ class ConsumerGroupImage(ModernImage[ConsumerMember, Assignment]):
 
     @staticmethod
     def target_of(value: Any) -> Assignment:
-        """What its record says."""
+        """Decode a target assignment."""
         return frozen({each.topic_id: each.partitions for each in value.topic_partitions})
 
     def _replay_regex(self, key: Any, value: Any) -> None:
@@ -188,7 +188,7 @@ def _partitions(member: ConsumerMember) -> list[tuple[UUID, int]]:
 
 
 def _epochs(stored: Sequence[AssignedPartitions]) -> Epochs:
-    """Older versions of Apache Kafka do not tell since when a partition is the member's."""
+    """Decode partitions with epochs. Older versions of Apache Kafka do not store the epochs."""
     return {
         each.topic_id: dict(zip(each.partitions, each.assignment_epochs or [JOINS] * len(each.partitions), strict=False))
         for each in stored

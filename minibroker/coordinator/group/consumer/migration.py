@@ -1,9 +1,9 @@
-"""A classic group of consumers becomes a consumer group, and the other way, while its members go on reading (KIP-848, online migration).
+"""Online migration (KIP-848): a classic group of consumers becomes a consumer group and back, while its members keep reading.
 
-    upgrade      a member joins by ConsumerGroupHeartbeat, and the group is classic
-                   its classic members stay, with the partitions of their last generation, which is the epoch of the group
-    downgrade    who is left speaks the classic protocol alone
-                   the epoch of the group is the generation; each member has what it was to have
+    upgrade      a member of a classic group joins by ConsumerGroupHeartbeat
+                   the classic members stay, with the partitions of their last generation; the generation becomes the epoch of the group
+    downgrade    all members that are left speak the classic protocol
+                   the epoch of the group becomes the generation; each member gets its target assignment
 
     group.consumer.migration.policy    upgrade    downgrade    classic members may join a consumer group
     bidirectional                      yes        yes          yes
@@ -11,14 +11,18 @@
     downgrade                          no         yes          yes
     disabled                           no         no           no
 
-A classic group that cannot be upgraded is GroupIdNotFound for who asks for it. Where Apache Kafka differs: an assignment that cannot be
-read is UNKNOWN_SERVER_ERROR there; members that were still on their way to what they were to have when a static one was replaced by a
-classic one are left as they are, so that some partitions wait there for the next rebalance; a rebalance that was given up while the
-leader was waited for makes it forget what members had, and the upgrade gives it to others while they still read it; one that dies behind
-a downgrade finds a stable group at its start, so that nobody has what the last new member had. Here it rebalances.
+If a classic group cannot be upgraded, the heartbeat gets GroupIdNotFound. Apache Kafka differs in
+four cases:
+  - an assignment that cannot be decoded is UNKNOWN_SERVER_ERROR there
+  - if a classic member replaces a static one, members that were not reconciled stay so there, and
+    some partitions wait for the next rebalance
+  - a rebalance that failed while it waited for the leader makes it forget what members had, and an
+    upgrade gives their partitions to others while they still read them
+  - a broker that crashes after a downgrade finds a stable group when it starts, and the partitions
+    of the last new member have no owner; here the group rebalances
 
-Source: GroupMetadataManager.convertToConsumerGroup and convertToClassicGroup, ConsumerGroup.fromClassicGroup,
-ClassicGroup.fromConsumerGroup of Apache Kafka 4.3.1.
+Source: GroupMetadataManager.convertToConsumerGroup and convertToClassicGroup,
+ConsumerGroup.fromClassicGroup, ClassicGroup.fromConsumerGroup of Apache Kafka 4.3.1.
 """
 
 from __future__ import annotations
@@ -52,7 +56,7 @@ DISABLED: Final = "disabled"
 
 
 class Migration(NamedTuple):
-    """What the broker's configuration says of it."""
+    """The configs of migration."""
 
     policy: str = BIDIRECTIONAL  #: group.consumer.migration.policy
     max_classic_size: int = _INT_MAX  #: group.max.size
@@ -69,19 +73,19 @@ class Migration(NamedTuple):
 
 
 class ClassicSuccessor(NamedTuple):
-    """What a consumer group leaves to the classic group that takes its place."""
+    """The classic group that takes the place of a consumer group."""
 
     members: MemberTable
     generation_id: int
     protocol_name: str
-    must_rebalance: bool  #: what the members have is not what they were to have
+    must_rebalance: bool  #: some members do not have their target assignment
 
 
 # Upgrade
 
 
 def check_upgrade(group: ClassicGroup, migration: Migration, max_size: int) -> None:
-    """GroupIdNotFound where that group must stay classic; `max_size` is that of consumer groups."""
+    """Raise GroupIdNotFound if the group must stay classic. `max_size` is that of consumer groups."""
     why = None
     if not migration.may_upgrade:
         why = "online upgrade is disabled"
@@ -94,7 +98,7 @@ def check_upgrade(group: ClassicGroup, migration: Migration, max_size: int) -> N
 
 
 def upgraded(group: ClassicGroup, topics: Topics) -> list[CoordinatorRecord]:
-    """The records that make a consumer group of a classic one; GroupIdNotFound where its members do not say what a consumer says."""
+    """Return the records that turn a classic group into a consumer group; GroupIdNotFound if its members are not consumers."""
     try:
         members = [_upgraded(member, group, topics) for member in group.members]
     except WireError:
@@ -116,7 +120,7 @@ def _no_upgrade(group_id: str, why: str) -> GroupIdNotFound:
 
 
 def _upgraded(member: ClassicMember, group: ClassicGroup, topics: Topics) -> tuple[ConsumerMember, Assignment]:
-    """The member, and what it has: what its leader assigned to it last."""
+    """Return the new member and its partitions, which its leader assigned last."""
     assignment = NOTHING
     if member.assignment:
         found = read_assignment(member.assignment)
@@ -142,7 +146,7 @@ def _upgraded(member: ClassicMember, group: ClassicGroup, topics: Topics) -> tup
 
 
 def metadata_of(session_timeout_ms: int, protocols: Sequence[Protocol]) -> ClassicMemberMetadata:
-    """What is stored of a member because it speaks the classic protocol."""
+    """Return what a consumer group stores of a classic member."""
     return ClassicMemberMetadata(
         session_timeout_ms=session_timeout_ms,
         supported_protocols=[ClassicProtocol(name=each.name, metadata=each.metadata) for each in protocols],
@@ -153,7 +157,7 @@ def metadata_of(session_timeout_ms: int, protocols: Sequence[Protocol]) -> Class
 
 
 def downgraded(members: Sequence[ConsumerMember], image: ConsumerGroupImage, topics: Topics, *, must_rebalance: bool) -> ClassicSuccessor:
-    """Members that speak the classic protocol, as a group of their own; with what `image` says that they shall have."""
+    """Return a classic group of these members, with the target assignments of `image`."""
     heirs = MemberTable(CONSUMER)
     for member in members:
         heirs.add(_downgraded(member), CONSUMER)
@@ -181,7 +185,7 @@ def _downgraded(member: ConsumerMember) -> ClassicMember:
 
 
 def protocols_of(member: ConsumerMember) -> tuple[Protocol, ...]:
-    """The protocols that it brought; none of a member of the new protocol."""
+    """Return the protocols of a classic member; none for other members."""
     if member.classic is None:
         return ()
     return tuple(Protocol(each.name, bytes(each.metadata)) for each in member.classic.supported_protocols)

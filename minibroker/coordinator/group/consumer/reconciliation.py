@@ -1,21 +1,22 @@
-"""How a member gets from what it has to what it shall have: what it must give up first, then what others have given up.
+"""Reconciliation: how a member gets from its present to its target assignment. It first gives up partitions, then gets free ones.
 
-    state                   what the member is told               its heartbeat brings                           then
-    STABLE                  all that it shall have                its epoch is that of the target                STABLE
+    state                   the member has                        its heartbeat                                  next state
+    STABLE                  its target assignment                 its epoch is that of the target                STABLE
                                                                   a newer target, and it owns too much           UNREVOKED_PARTITIONS
-                                                                  a newer target, some of it is others'          UNRELEASED_PARTITIONS
-                                                                  a newer target, all of it is free or its own   STABLE
-    UNREVOKED_PARTITIONS    what it may keep, in its old epoch    it owns something still, or does not say       UNREVOKED_PARTITIONS
-                                                                  it gave up: as from STABLE with a newer target
-    UNRELEASED_PARTITIONS   what is free of what it shall have    as from STABLE with a newer target
+                                                                  a newer target, others own some of it          UNRELEASED_PARTITIONS
+                                                                  a newer target, all of it free or its own      STABLE
+    UNREVOKED_PARTITIONS    what it may keep, in its old epoch    still owns some, or does not say               UNREVOKED_PARTITIONS
+                                                                  gave up: as from STABLE with a newer target
+    UNRELEASED_PARTITIONS   the free part of its target           as from STABLE with a newer target
     UNKNOWN                 (from the log of a newer Kafka)       it owns nothing: as from STABLE                otherwise
                                                                   fenced: FENCED_MEMBER_EPOCH
 
-Whatever its state, a member is told at its next heartbeat to give up a topic that it is not subscribed to any more.
+In every state, the next heartbeat of a member asks it to give up topics that it is no longer
+subscribed to.
 
 Invariants
-  - a member is given a partition only when nobody has it: neither as its own nor to give up
-  - a member moves on to the epoch of the target when it has given up all that it must
+  - a member gets a partition only if no member has it or must still give it up
+  - a member reaches the epoch of the target when it has given up all that it must
 
 Source: CurrentAssignmentBuilder of Apache Kafka 4.3.1.
 """
@@ -31,11 +32,11 @@ from minibroker.coordinator.group.consumer.members import ConsumerMember, Member
 from minibroker.coordinator.group.modern import NO_EPOCHS, NOTHING, Assignment, Epochs
 from minibroker.errors import FencedMemberEpoch
 
-Owners = Mapping[tuple[UUID, int], str]  #: member ids, of partitions that somebody has or must give up
+Owners = Mapping[tuple[UUID, int], str]  #: member ids, of partitions that a member has or must give up
 
 
 class Goal(NamedTuple):
-    """What a member shall have, and what stands in its way."""
+    """The target of a member, and the owners of partitions in it."""
 
     epoch: int  #: of the target assignment
     target: Assignment
@@ -44,7 +45,7 @@ class Goal(NamedTuple):
 
 
 def reconcile(member: ConsumerMember, goal: Goal, owned: Assignment | None) -> ConsumerMember:
-    """The member after a heartbeat that says it owns `owned`; None when it does not say."""
+    """Return the member after a heartbeat with the partitions that it owns; None if it does not say."""
     if member.state is MemberState.STABLE and member.member_epoch == goal.epoch:
         return _keep_to_subscription(member, goal, owned)
     if member.state is MemberState.UNREVOKED_PARTITIONS and _owns_any(owned, member.pending_revocation):
@@ -55,14 +56,14 @@ def reconcile(member: ConsumerMember, goal: Goal, owned: Assignment | None) -> C
 
 
 def _owns_any(owned: Assignment | None, partitions: Epochs) -> bool:
-    """Whether the member has one of these, as far as one can know."""
+    """Whether the member may own one of these partitions."""
     if owned is None:
         return True
     return any(not owned.get(topic_id, frozenset()).isdisjoint(indexes) for topic_id, indexes in partitions.items())
 
 
 def _keep_to_subscription(member: ConsumerMember, goal: Goal, owned: Assignment | None) -> ConsumerMember:
-    """Take from it what it is not subscribed to any more; else it stays as it is."""
+    """Revoke topics that it is no longer subscribed to; otherwise return it unchanged."""
     if member.assigned.keys() <= goal.subscribed:
         return member
     kept = {topic_id: epochs for topic_id, epochs in member.assigned.items() if topic_id in goal.subscribed}
@@ -75,7 +76,7 @@ def _keep_to_subscription(member: ConsumerMember, goal: Goal, owned: Assignment 
 
 
 def _advance(member: ConsumerMember, goal: Goal, owned: Assignment | None) -> ConsumerMember:
-    """As far as the target as it may go now."""
+    """Move the member towards its target as far as possible."""
     kept: dict[UUID, Mapping[int, int]] = {}
     revoked: dict[UUID, Mapping[int, int]] = {}
     for topic_id, epochs in member.assigned.items():
@@ -105,7 +106,7 @@ def _moved(member: ConsumerMember, state: MemberState, epoch: int, assigned: Epo
 
 
 def is_part_of(owned: Assignment | None, assigned: Epochs) -> bool:
-    """Whether a member has nothing but what it was given; False when it does not say."""
+    """Whether a member owns only partitions that it was given; False if it does not say."""
     if owned is None:
         return False
     return all(partitions <= assigned.get(topic_id, NOTHING).keys() for topic_id, partitions in owned.items())

@@ -1,11 +1,11 @@
-"""A consumer group as records of `__consumer_offsets`. How they are read: image.py.
+"""Records of `__consumer_offsets` for consumer groups. `members.py` replays them.
 
     ConsumerGroupMetadata                     the group's epoch
     ConsumerGroupMemberMetadata               what a member says of itself
-    ConsumerGroupRegularExpression            what an expression stood for
+    ConsumerGroupRegularExpression            the topics that an expression matched
     ConsumerGroupTargetAssignmentMetadata     the epoch of the target assignment
-    ConsumerGroupTargetAssignmentMember       what a member shall have
-    ConsumerGroupCurrentMemberAssignment      what a member has, and must give up
+    ConsumerGroupTargetAssignmentMember       the target assignment of a member
+    ConsumerGroupCurrentMemberAssignment      the partitions that a member has, and must give up
 
 Source: GroupCoordinatorRecordHelpers of Apache Kafka 4.3.1.
 """
@@ -41,13 +41,13 @@ _TOMBSTONE: Final = -1
 
 
 def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> CoordinatorRecord:
-    """The group has another epoch."""
+    """Return the record of a new epoch of the group."""
     value = ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash)
     return CoordinatorRecord(ConsumerGroupMetadataKey(group_id=group_id), value, _VERSION)
 
 
 def member_record(group_id: str, member: ConsumerMember) -> CoordinatorRecord:
-    """A member is new, or says something else of itself."""
+    """Return the record of a member that is new or changed."""
     value = ConsumerGroupMemberMetadataValue(
         instance_id=member.instance_id,
         rack_id=member.rack_id,
@@ -63,24 +63,24 @@ def member_record(group_id: str, member: ConsumerMember) -> CoordinatorRecord:
 
 
 def regex_record(group_id: str, pattern: str, resolved: ResolvedRegex) -> CoordinatorRecord:
-    """An expression was looked up."""
+    """Return the record of the topics that an expression matched."""
     value = ConsumerGroupRegularExpressionValue(topics=list(resolved.topics), version=resolved.version, timestamp=resolved.timestamp_ms)
     return CoordinatorRecord(ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=pattern), value, _VERSION)
 
 
 def regex_tombstone(group_id: str, pattern: str) -> CoordinatorRecord:
-    """Nobody subscribes by that expression any more."""
+    """Return the tombstone of an expression without subscribers."""
     return CoordinatorRecord(ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=pattern), None, _TOMBSTONE)
 
 
 def target_epoch_record(group_id: str, assignment_epoch: int, timestamp_ms: int) -> CoordinatorRecord:
-    """There is another target assignment."""
+    """Return the record of the epoch of a target assignment."""
     value = ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=assignment_epoch, assignment_timestamp=timestamp_ms)
     return CoordinatorRecord(ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id), value, _VERSION)
 
 
 def target_record(group_id: str, member_id: str, assignment: Assignment) -> CoordinatorRecord:
-    """A member shall have something else."""
+    """Return the record of a member's target assignment."""
     value = ConsumerGroupTargetAssignmentMemberValue(
         topic_partitions=[TargetPartitions(topic_id=each, partitions=sorted(assignment[each])) for each in sorted(assignment)]
     )
@@ -88,7 +88,7 @@ def target_record(group_id: str, member_id: str, assignment: Assignment) -> Coor
 
 
 def current_record(group_id: str, member: ConsumerMember) -> CoordinatorRecord:
-    """A member has something else, or is at another epoch."""
+    """Return the record of a member's epoch and partitions."""
     value = ConsumerGroupCurrentMemberAssignmentValue(
         member_epoch=member.member_epoch,
         previous_member_epoch=member.previous_member_epoch,
@@ -107,13 +107,13 @@ def _stored(partitions: Epochs) -> list[AssignedPartitions]:
 
 
 def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
-    """A member is gone."""
+    """Return the tombstones of a member."""
     keys = (ConsumerGroupCurrentMemberAssignmentKey, ConsumerGroupTargetAssignmentMemberKey, ConsumerGroupMemberMetadataKey)
     return [CoordinatorRecord(key(group_id=group_id, member_id=member_id), None, _TOMBSTONE) for key in keys]
 
 
 def group_tombstones(group_id: str, member_ids: Iterable[str] = (), patterns: Iterable[str] = ()) -> list[CoordinatorRecord]:
-    """The group is gone, with all that is known of its members; Kafka refuses a log in which they come in another order."""
+    """Return the tombstones of a group and its members, in the order that Kafka requires when it loads a log."""
     of_group = (ConsumerGroupTargetAssignmentMetadataKey, ConsumerGroupPartitionMetadataKey, ConsumerGroupMetadataKey)
     target_epoch, topics, epoch = (CoordinatorRecord(key(group_id=group_id), None, _TOMBSTONE) for key in of_group)
     of_members = [member_tombstones(group_id, member_id) for member_id in member_ids]

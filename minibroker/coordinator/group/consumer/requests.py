@@ -1,6 +1,7 @@
-"""What members ask of a consumer group, and what is wrong with it whatever the group.
+"""Requests of members of consumer groups, their answers, and the checks that do not depend on the group.
 
-Source: GroupMetadataManager.throwIfConsumerGroupHeartbeatRequestIsInvalid of Apache Kafka 4.3.1, whose words the messages are.
+Source: GroupMetadataManager.throwIfConsumerGroupHeartbeatRequestIsInvalid of Apache Kafka 4.3.1,
+which has the same messages.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ class ConsumerGroupLimits(NamedTuple):
     max_size: int = _INT_MAX  #: group.consumer.max.size
     session_timeout_ms: int = 45_000  #: group.consumer.session.timeout.ms
     heartbeat_interval_ms: int = 5_000  #: group.consumer.heartbeat.interval.ms
-    assignment_interval_ms: int = 1_000  #: group.consumer.assignment.interval.ms; 0: none
+    assignment_interval_ms: int = 1_000  #: group.consumer.assignment.interval.ms; 0: assign immediately
     assignors: tuple[str, ...] = ASSIGNORS  #: group.consumer.assignors
 
 
 class ConsumerHeartbeat(NamedTuple):
-    """A ConsumerGroupHeartbeat. None and -1 mean: as in the last one."""
+    """A ConsumerGroupHeartbeat request. None and -1 mean: as in the last one."""
 
     member_id: str
     member_epoch: int
@@ -42,17 +43,17 @@ class ConsumerHeartbeat(NamedTuple):
     topic_regex: str | None = None
     server_assignor: str | None = None
     owned: Assignment | None = None
-    draws_own_id: bool = True  #: from version 1 on
+    draws_own_id: bool = True  #: members choose their ids, from version 1 on
 
     @property
     def is_full(self) -> bool:
-        """Whether it says everything; then everything is said to it."""
+        """Whether it has all fields; then the answer has all fields."""
         has_subscription = self.topic_names is not None or self.topic_regex is not None
         return self.rebalance_timeout_ms != NOT_SAID and has_subscription and self.owned is not None
 
 
 class ConsumerHeartbeatAnswer(NamedTuple):
-    """What the member is told; `assignment` is None when it is what it was told before."""
+    """The answer to a heartbeat. `assignment` is None if it has not changed."""
 
     member_id: str
     member_epoch: int
@@ -61,7 +62,7 @@ class ConsumerHeartbeatAnswer(NamedTuple):
 
 
 def check_heartbeat(group_id: str, asked: ConsumerHeartbeat, assignors: Sequence[str] = ASSIGNORS) -> None:
-    """InvalidRequest, UnsupportedAssignor, InvalidRegularExpression."""
+    """Check a heartbeat; InvalidRequest, UnsupportedAssignor, InvalidRegularExpression."""
     if not asked.member_id and (asked.draws_own_id or asked.member_epoch > JOINS or asked.member_epoch == LEAVES):
         raise InvalidRequest("MemberId can't be empty.")
     for value, name in ((group_id, "GroupId"), (asked.instance_id, "InstanceId"), (asked.rack_id, "RackId")):

@@ -1,10 +1,11 @@
-"""One step of a consumer group: the records of one request or time-out, and what the group is when they are in the log.
+"""A step of a consumer group: the records of one request or time-out, and the image of the group with them.
 
-A step begins with the image of the group and changes a copy. Until the records are stored nobody else sees the copy.
+A step starts with the image of the group and changes a copy, which replaces nothing: the image
+changes when the records are stored.
 
-    somebody joins, leaves, subscribes to something else, or a topic changed    the group has a new epoch
+    a member joins, leaves or subscribes to something else; a topic changed     the group has a new epoch
     the epoch of the target assignment is older, and its interval is over       there is a new target assignment, for that epoch
-    a member's epoch is older                                                   it is reconciled, at its own heartbeats: reconciliation.py
+    a member's epoch is older                                                   its next heartbeat reconciles it (reconciliation.py)
 
 Source: GroupMetadataManager, TargetAssignmentBuilder of Apache Kafka 4.3.1; KIP-848, KIP-1263.
 """
@@ -25,10 +26,10 @@ from minibroker.coordinator.record_frame import CoordinatorRecord
 
 
 class ConsumerGroupStep(ModernStep[ConsumerGroupImage]):
-    """Records so far, and the group after them."""
+    """The records of one step, and the image with them."""
 
     def __init__(self, group_id: str, image: ConsumerGroupImage, topics: Topics, now_ms: int, asked: dict[str, int] | None = None) -> None:
-        """`asked`: by expression without a result, the version of the topics when the group first asked for it; written here."""
+        """Start a step. `asked` has the version of the topics when the group first asked for an expression without result; written here."""
         super().__init__(group_id, image, now_ms)
         self._topics = topics
         self._asked = {} if asked is None else asked
@@ -36,7 +37,7 @@ class ConsumerGroupStep(ModernStep[ConsumerGroupImage]):
     # Members
 
     def subscribe(self, member: ConsumerMember) -> bool:
-        """The member is new, or says something else of itself. Whether it wants to read something else."""
+        """Record a member that is new or changed. Return whether its subscription changed."""
         before = self.image.members.get(member.member_id)
         if before is not None and before == member.with_progress_of(before):
             return False
@@ -44,7 +45,7 @@ class ConsumerGroupStep(ModernStep[ConsumerGroupImage]):
         return before is None or before.subscription != member.subscription
 
     def replace(self, before: ConsumerMember, member_id: str) -> ConsumerMember:
-        """A static member came back as `member_id`: it has what it had before, and begins at epoch 0."""
+        """Give the place of a static member to `member_id`: it keeps its assignment, and starts at epoch 0."""
         target = self.image.targets.get(before.member_id, NOTHING)
         self._write(*records.member_tombstones(self._group_id, before.member_id))
         member = before._replace(member_id=member_id, member_epoch=JOINS, previous_member_epoch=JOINS)
@@ -56,25 +57,25 @@ class ConsumerGroupStep(ModernStep[ConsumerGroupImage]):
         return self.image.members[member_id]
 
     def rest(self, member: ConsumerMember) -> None:
-        """A static member is away for a while. What it was to give up it gave up."""
+        """Record that a static member is away. It has given up what it had to give up."""
         resting = member._replace(member_epoch=LEAVES_FOR_A_WHILE, assigned=_at_epoch_zero(member.assigned), pending_revocation={})
         self._write(records.current_record(self._group_id, resting))
 
     def remove(self, *member_ids: str) -> None:
-        """Members are gone; the others share what they had."""
+        """Remove members, and start a new epoch."""
         for member_id in member_ids:
             self._write(*records.member_tombstones(self._group_id, member_id))
         self.resolve_regexes()
         self.follow_subscriptions(has_changed=True)
 
     def end(self, heir: CoordinatorRecord) -> None:
-        """The group is gone: `heir` is the record of the classic one that takes its place."""
+        """End the group: `heir` is the record of the classic group that takes its place."""
         self._write(*records.group_tombstones(self._group_id, self.image.members, self.image.regexes), heir)
 
     # Subscriptions
 
     def resolve_regexes(self) -> bool:
-        """Resolve new expressions, and all when topics changed; forget unused ones. Return whether one matches other topics now."""
+        """Resolve new expressions, and all when topics changed; drop unused ones. Return whether one matches other topics now."""
         known = self.image.regexes
         wanted = {member.topic_regex for member in self.image.members.values()} - {""}
         for pattern in known.keys() - wanted:
@@ -89,7 +90,7 @@ class ConsumerGroupStep(ModernStep[ConsumerGroupImage]):
             matching = self._topics.matching(pattern)
             oldest = before.version + 1 if before is not None else self._asked.setdefault(pattern, self._topics.version)
             if matching is None or matching.version < oldest:
-                continue  # the work goes on, be it on an older result of another group: a later heartbeat finds the result
+                continue  # a later heartbeat finds the result; an older one is that of another group
             self._asked.pop(pattern, None)
             resolved = ResolvedRegex(matching.names, matching.version, self._now_ms)
             self._write(records.regex_record(self._group_id, pattern, resolved))
@@ -100,7 +101,7 @@ class ConsumerGroupStep(ModernStep[ConsumerGroupImage]):
         return version != self._topics.version and not 0 <= self._now_ms - timestamp_ms < self._topics.refresh_interval_ms
 
     def follow_subscriptions(self, *, has_changed: bool) -> None:
-        """A new epoch when subscriptions changed, or topics that somebody is subscribed to."""
+        """Start a new epoch if subscriptions or subscribed topics changed."""
         names = {name for member in self.image.members.values() for name in self.image.topic_names_of(member)}
         now = metadata_hash(names, self._topics)
         if has_changed or now != self.image.metadata_hash:
@@ -119,7 +120,7 @@ class ConsumerGroupStep(ModernStep[ConsumerGroupImage]):
         is_due = not 0 <= self._now_ms - image.assignment_timestamp_ms < interval_ms
         if image.assignment_epoch >= image.epoch or not is_due:
             return
-        one_of_each = {each.subscription: each for each in image.members.values()}  # of a thousand members most want the same
+        one_of_each = {each.subscription: each for each in image.members.values()}  # most of a thousand members have the same subscription
         wanted = {subscription: self._find(image.topic_names_of(each)) for subscription, each in one_of_each.items()}
         topics = {subscription: frozenset(each) for subscription, each in wanted.items()}
         specs = {
@@ -134,11 +135,11 @@ class ConsumerGroupStep(ModernStep[ConsumerGroupImage]):
         self._write(records.target_epoch_record(self._group_id, image.epoch, self._now_ms))
 
     def reconcile(self, member_id: str, owned: Assignment | None) -> ConsumerMember:
-        """Take the member towards its target, as far as it may go."""
+        """Reconcile a member with its target as far as possible."""
         image = self.image
         member = image.members[member_id]
         if image.epoch == image.assignment_epoch and member.is_reconciled(image.epoch):
-            return member  # as most heartbeats find it: what it is subscribed to is not looked up
+            return member  # the usual case: nothing to look up
         goal = Goal(
             epoch=image.assignment_epoch,
             target=image.targets.get(member_id, NOTHING),

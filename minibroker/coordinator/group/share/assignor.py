@@ -1,14 +1,16 @@
-"""The assignor `simple`: every partition has as many members as it takes for every member to have one, and members share evenly.
+"""The assignor `simple`: members share all partitions evenly, and several members may have one partition.
 
-Where members subscribed to the same, all partitions are shared out at once; else each topic by itself among its subscribers:
+If all members have the same subscription, all partitions are assigned together, otherwise each
+topic among its subscribers:
 
-    1. as many members a partition as there are members to a partition, rounded up; so much for each member, as even as it comes out
+    1. each partition gets as many members as there are members for one partition, rounded up; each member gets an even share of these
     2. a member with more than its share gives up its first partitions
     3. a partition with too many members loses its first ones
-    4. partitions with too few members get those who have too little, in turn
+    4. partitions with too few members get members below their share, in turn
 
-A member keeps what it has as far as that goes. Source: SimpleHomogeneousAssignmentBuilder, SimpleHeterogeneousAssignmentBuilder of Apache
-Kafka 4.3.1, whose hash tables take partitions in an order of their own; here they come in the order of their ids and numbers.
+A member keeps its partitions as far as possible. Source: SimpleHomogeneousAssignmentBuilder,
+SimpleHeterogeneousAssignmentBuilder of Apache Kafka 4.3.1. Their hash tables order partitions
+differently. Here partitions are sorted by topic id and index.
 """
 
 from __future__ import annotations
@@ -21,13 +23,13 @@ from uuid import UUID
 
 from minibroker.coordinator.group.modern import Assignment, MemberSpec, frozen
 
-SIMPLE: Final = "simple"  #: its name
+SIMPLE: Final = "simple"  #: its name in configs and answers
 
 Partition = tuple[UUID, int]
 
 
 def assign_simple(members: Mapping[str, MemberSpec], assignable: Assignment) -> dict[str, Assignment]:
-    """What each member shall have of the partitions that may be given to members."""
+    """Return the target assignment of each member among the partitions that members may have."""
     found: dict[str, dict[UUID, set[int]]] = {member_id: {} for member_id in members}
     is_homogeneous = len({member.topics for member in members.values()}) == 1
     topics = sorted({topic_id for member in members.values() for topic_id in member.topics})
@@ -64,10 +66,10 @@ def _partitions(assignment: Assignment) -> Iterator[Partition]:
 
 
 def _fill(readers: dict[Partition, list[str]], missing: dict[str, int], sharing: int) -> None:
-    """Give partitions to those who have too little, each in turn. One that all of them have already stays with fewer readers."""
+    """Give partitions to members below their share, in turn. A partition that all of them already have keeps fewer members."""
     turn = deque(missing)
     for some in readers.values():
-        passed = 0  #: over in a row, as they have this partition
+        passed = 0  #: members in a row that already have this partition
         while len(some) < sharing and passed < len(turn):
             member_id = turn.popleft()
             if member_id in some:

@@ -1,24 +1,26 @@
-"""A share group of KIP-932: what its members ask for, and what time does to them. What is done with its offsets: offsets.py.
+"""A share group (KIP-932): what each heartbeat does. `offsets.py` has what administrators do with its offsets.
 
-    state      it is in it when             member epoch    of a member that is there             of one that is not
-    Empty      nobody is in it              0   joins       told everything again                 new: a new epoch of the group
-    Stable     it has members               its own         alive; told what changed (1)          UNKNOWN_MEMBER_ID
-                                            the one before  the same: its answer was lost         UNKNOWN_MEMBER_ID
-                                            others          FENCED_MEMBER_EPOCH                   UNKNOWN_MEMBER_ID
-                                            -1  leaves      gone: a new epoch of the group        UNKNOWN_MEMBER_ID
+    state      condition                member epoch    of a known member                      of an unknown member
+    Empty      it has no members        0   joins       full answer                            new: a new epoch of the group
+    Stable     it has members           its own         alive; changes are answered (1)        UNKNOWN_MEMBER_ID
+                                        the one before  the same: its answer was lost          UNKNOWN_MEMBER_ID
+                                        others          FENCED_MEMBER_EPOCH                    UNKNOWN_MEMBER_ID
+                                        -1  leaves      removed: a new epoch of the group      UNKNOWN_MEMBER_ID
 
-  (1) What changed in what it says of itself is stored; another subscription is a new epoch of the group.
+  (1) Changes in what it says of itself are stored. Another subscription is a new epoch of the
+      group.
 
-    timer                     runs for                               when it is over
-    session of a member       the session time-out of the group      it is gone, as if it left
+    timer                     runs for                               when it expires
+    session of a member       the session time-out of the group      the member is removed
 
-A heartbeat that finds topics without states has them made, and gives out their partitions in the same answer. (Apache Kafka makes them
-behind the request: there the first member is told nothing at first, and something with its next heartbeat, in another epoch of the group.)
+A heartbeat initializes share partitions of new topics, and the same answer assigns them. (Apache
+Kafka initializes them after the request: the first answer to the first member has no partitions,
+and a later heartbeat gets them in another epoch of the group.)
 
 Invariants
-  - what members are told is stored before they are told
-  - a member has a partition only when the share coordinator has a state for it
-  - no epoch goes back
+  - what an answer says is stored before the answer is sent
+  - a member has a partition only if the share coordinator has a state for it
+  - no epoch decreases
 
 Source: GroupMetadataManager, GroupCoordinatorService of Apache Kafka 4.3.1; KIP-932.
 """
@@ -35,7 +37,7 @@ from minibroker.coordinator.group.kind import GroupType, Membership, Persist
 from minibroker.coordinator.group.member_epochs import JOINS, LEAVES, unknown_member
 from minibroker.coordinator.group.member_timeouts import MemberTimeouts
 from minibroker.coordinator.group.share.members import ShareGroupImage, ShareMember
-from minibroker.coordinator.group.share.offsets import ShareOffsets, States
+from minibroker.coordinator.group.share.offsets import ShareOffsets, ShareStates
 from minibroker.coordinator.group.share.records import group_tombstones
 from minibroker.coordinator.group.share.requests import ShareHeartbeat, ShareHeartbeatAnswer, check_heartbeat
 from minibroker.coordinator.group.share.state_partitions import NamedAssignment
@@ -50,14 +52,14 @@ INITIALIZATION_MS: Final = 20  #: with `initializes_later`; Apache Kafka needs 1
 
 
 class ShareGroupState(Enum):
-    """As ShareGroupDescribe and ListGroups spell it."""
+    """The state of a share group, as ShareGroupDescribe and ListGroups spell it."""
 
     EMPTY = "Empty"
     STABLE = "Stable"
 
 
 class ShareGroupLimits(NamedTuple):
-    """What the configuration says of this group, and of all."""
+    """The configs of a share group."""
 
     max_size: int = 200  #: group.share.max.size
     session_timeout_ms: int = 45_000  #: share.session.timeout.ms, or group.share.session.timeout.ms
@@ -66,7 +68,7 @@ class ShareGroupLimits(NamedTuple):
 
 
 class ShareGroup:
-    """One group. `image` is what the log says of it, and for reading."""
+    """One group. `image` is what the log says of it, for reading."""
 
     def __init__(
         self,
@@ -75,16 +77,17 @@ class ShareGroup:
         clock: Clock,
         topics: Topics,
         persist: Persist,
-        states: States,
+        states: ShareStates,
         image: ShareGroupImage,
         limits: Callable[[], ShareGroupLimits] = ShareGroupLimits,
         on_member_gone: Callable[[str], None] = lambda _: None,
         initializes_later: bool = False,
     ) -> None:
-        """`persist` replays what it stores into `image`. `on_member_gone` is told the id of each member that left or was too late.
+        """Create the state machine. If `image` has members, `resume` must follow.
 
-        `initializes_later`: share partitions are initialized after the heartbeat that needs them, as in Apache Kafka, so the first answer
-        to a member has no partitions.
+        `persist` replays what it stores into `image`. `on_member_gone` is called with the id of
+        each member that left or timed out. With `initializes_later` share partitions are
+        initialized after the heartbeat that needs them, as in Apache Kafka.
         """
         self.group_id = group_id
         self.image = image
@@ -94,17 +97,17 @@ class ShareGroup:
         self._limits = limits
         self._on_member_gone = on_member_gone
         self.offsets = ShareOffsets(group_id, image=image, topics=topics, clock=clock, persist=self._append, states=states)
-        self._has_its_states = False  #: as far as anybody knows
-        self._is_settled = False  #: nothing was stored since all partitions that members want had a state, and were given to somebody
+        self._has_its_states = False  #: checked since the log was read
+        self._is_settled = False  #: nothing was stored since all subscribed partitions had a state and a member
         self._topics_version = -1  #: of the topics that the group's epoch is known to be right for
         self._sessions = MemberTimeouts(group_id, clock, self._remove, "its session timed out")
         self._initializes_later = initializes_later
-        self._initialization: Timer | None = None  #: of partitions that are to be initialized later
+        self._initialization: Timer | None = None  #: of share partitions that are initialized later
 
     # Life
 
     def resume(self) -> None:
-        """The log was read: members have a session time-out to be heard of again. Topics may be gone meanwhile."""
+        """Start the session time-outs of all members, after the log was read. Drop topics that no longer exist."""
         try:
             self.offsets.forget_deleted_topics()
         except KafkaError as error:
@@ -113,14 +116,14 @@ class ShareGroup:
             self._renew(member_id)
 
     def unload(self, _error: type[KafkaError] = NotCoordinator, /) -> None:
-        """Nobody asks it any more."""
+        """Cancel all timers. No request waits."""
         self._sessions.clear()
         if self._initialization is not None:
             self._initialization.cancel()
 
     @property
     def state(self) -> ShareGroupState:
-        """By the first rule of the table that holds."""
+        """The state, by the table."""
         return ShareGroupState.STABLE if self.image.members else ShareGroupState.EMPTY
 
     @property
@@ -131,7 +134,7 @@ class ShareGroup:
     # ShareGroupHeartbeat
 
     def heartbeat(self, asked: ShareHeartbeat) -> ShareHeartbeatAnswer:
-        """Join, be alive, leave: KafkaError kinds of the table, of requests.py, and what storing fails with."""
+        """Serve a heartbeat: join, stay alive, or leave. Raises the errors of the table and of requests.py, and those of storing."""
         check_heartbeat(self.group_id, asked)
         if asked.member_epoch == LEAVES:
             self._check_member(asked.member_id)
@@ -153,7 +156,7 @@ class ShareGroup:
             if step.image.assignment_epoch >= step.image.epoch and step.is_anything_unassigned:
                 has_changed = step.follow_subscriptions(has_changed=True)
         step.assign(limits.assignment_interval_ms)
-        member = step.tell_target(asked.member_id, has_changed=has_changed)
+        member = step.give_target(asked.member_id, has_changed=has_changed)
         self._store(step)
         self._topics_version = topics_version
         self._renew(asked.member_id)
@@ -162,7 +165,7 @@ class ShareGroup:
         return ShareHeartbeatAnswer(member.member_id, member.member_epoch, limits.heartbeat_interval_ms, assignment)
 
     def _find(self, asked: ShareHeartbeat, max_size: int) -> ShareMember:
-        """The member that asks, a blank one where it is new."""
+        """Return the member that sent a heartbeat; a blank one if it is new."""
         members = self.image.members
         if asked.member_id not in members and len(members) >= max_size:
             raise GroupMaxSizeReached(f"The share group has reached its maximum capacity of {max_size} members.")
@@ -197,13 +200,13 @@ class ShareGroup:
         self._sessions.cancel(member_id)
         self._on_member_gone(member_id)
 
-    # Time-outs, and states of partitions
+    # Time-outs, and initialization of share partitions
 
     def _renew(self, member_id: str) -> None:
         self._sessions.arm(member_id, self._limits().session_timeout_ms)
 
     def _look_for_lost_states(self, step: ShareGroupStep) -> None:
-        """When the log was read: states may have been lost with the power, though this log says that they were made."""
+        """Initialize states again that a power loss took from the share coordinator, though this log says that they exist."""
         if self._has_its_states:
             return
         lost = self.offsets.lost()
@@ -215,14 +218,14 @@ class ShareGroup:
             step.store_state_partitions(step.image.state_partitions.lose(lost))
 
     def _initialize(self, step: ShareGroupStep) -> ShareGroupStep:
-        """Have states made for what members subscribed to. Where that fails the next heartbeat tries again."""
+        """Initialize share partitions that members subscribed to. If that fails, the next heartbeat tries again."""
         missing = step.uninitialized()
         if not missing or self._initialization is not None:
             return step
         step.store_state_partitions(step.image.state_partitions.initialize(missing))
         self._store(step)
         for member_id in self.image.members.keys() - self._sessions.member_ids:
-            self._renew(member_id)  # it is a member from now on, whatever becomes of the rest
+            self._renew(member_id)  # it is a member from now on, even if the initialization fails
         if self._initializes_later:
             self._initialization = self._clock.call_later_ms(INITIALIZATION_MS, lambda: self._initialize_now(missing))
         else:
@@ -241,57 +244,57 @@ class ShareGroup:
         if failed:
             _LOG.warning("group %s: %d partitions have no state yet: %s", self.group_id, len(failed), next(iter(failed.values())))
 
-    # Its end
+    # Deletion
 
     def check_empty(self) -> None:
-        """NonEmptyGroup."""
+        """Raise NonEmptyGroup unless it is empty."""
         if self.image.members:
             raise NonEmptyGroup
 
     def check_delete(self) -> None:
-        """NonEmptyGroup, and what the share coordinator says: it has forgotten the group then."""
+        """Raise NonEmptyGroup unless it is empty. Delete its share states; KafkaError."""
         self.check_empty()
         self.offsets.delete_all()
 
     def tombstones(self) -> list[CoordinatorRecord]:
-        """Of a group without members."""
+        """Return the tombstones of its records. The group must have no members."""
         return group_tombstones(self.group_id)
 
-    # What others want to know: it keeps no offsets as consumers do
+    # What the coordinator asks of every kind of group; a share group has no committed offsets
 
     @property
     def group_type(self) -> GroupType:
-        """Of what kind it is."""
+        """The kind of the group."""
         return GroupType.SHARE
 
     @property
     def protocol_type(self) -> str:
-        """As ListGroups spells it."""
+        """The protocol type, as ListGroups spells it."""
         return "share"
 
     @property
     def do_offsets_expire(self) -> bool:
-        """There are none."""
+        """False: it has no committed offsets."""
         return False
 
     def check_offset_commit(self, _membership: Membership, *, is_transactional: bool, has_member_epoch: bool = True) -> NoReturn:  # noqa: ARG002  nobody may
-        """Nobody may commit: GroupIdNotFound."""
+        """Raise GroupIdNotFound: no client may commit."""
         self.check_offset_delete()
 
     def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """Anybody may ask, and is told nothing."""
+        """Allow it: the answer is empty."""
 
     def check_offset_delete(self) -> NoReturn:
-        """There are none: GroupIdNotFound."""
+        """Raise GroupIdNotFound: it has no committed offsets."""
         raise GroupIdNotFound(f"Group {self.group_id} is not a consumer group.")
 
     def is_subscribed(self, topic: str) -> bool:
-        """Whether a member reads it."""
+        """Whether a member is subscribed to the topic."""
         return topic in self.image.subscribed
 
 
 def _updated(before: ShareMember, asked: ShareHeartbeat) -> ShareMember:
-    """The member with what it says of itself now."""
+    """Return the member with what this heartbeat says of it."""
     return before._replace(
         rack_id=before.rack_id if asked.rack_id is None else asked.rack_id,
         client_id=asked.client_id,

@@ -1,11 +1,10 @@
-"""A member of a share group: what it says of itself, and what it has. Members are values: a step of a group makes new ones.
+"""Members of a share group, and the image of its records.
 
-Source: ShareGroupMember of Apache Kafka 4.3.1.
-
-What the records of one share group say. Nothing else changes it: a step writes records, and they are replayed here.
+Members are immutable: a step makes new ones. Only replay changes an image: a step makes records,
+and these are replayed.
 
 Invariants: epochs of a group grow; members have only partitions that were initialized.
-Source: GroupMetadataManager.replay, ShareGroup of Apache Kafka 4.3.1.
+Source: ShareGroupMember, GroupMetadataManager.replay, ShareGroup of Apache Kafka 4.3.1.
 """
 
 from __future__ import annotations
@@ -33,13 +32,13 @@ class ShareMember(NamedTuple):
     rack_id: str | None = None
     client_id: str = ""
     client_host: str = ""
-    topic_names: tuple[str, ...] = ()  #: that it subscribed to, sorted
+    topic_names: tuple[str, ...] = ()  #: sorted
     member_epoch: int = JOINS
     previous_member_epoch: int = JOINS
-    assigned: Assignment = NOTHING  #: what it was told
+    assigned: Assignment = NOTHING  #: in its last answer
 
     def with_progress_of(self, other: ShareMember) -> ShareMember:
-        """What this one says of itself, as far as `other` is: another kind of record keeps that."""
+        """Return this member with the epochs and partitions of `other`, which another kind of record has."""
         return self._replace(member_epoch=other.member_epoch, previous_member_epoch=other.previous_member_epoch, assigned=other.assigned)
 
 
@@ -54,12 +53,12 @@ class ShareGroupImage(ModernImage[ShareMember, Assignment]):
 
     @property
     def subscribed(self) -> set[str]:
-        """Names of all topics that somebody is subscribed to, whether they are there or not."""
+        """The names of all subscribed topics, whether they exist or not."""
         return {name for member in self.members.values() for name in member.topic_names}
 
     @staticmethod
     def target_of(value: Any) -> Assignment:
-        """What its record says."""
+        """Decode a target assignment."""
         return _assignment(value.topic_partitions)
 
     def _replay_member(self, key: Any, value: Any) -> None:

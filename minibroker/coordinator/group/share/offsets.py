@@ -1,17 +1,16 @@
-"""Where a share group is in its partitions, as far as the group coordinator has a say: the share coordinator keeps it.
+"""Share offsets: what the group coordinator asks the share coordinator to do with the states of one group.
 
-    asked for                                  the group                 the share coordinator
-    a state for each new partition             initializing              makes it, without a start offset
-    to begin elsewhere (AlterShareGroupOffsets)     initializing         makes it anew, with that start offset
-    to forget topics (DeleteShareGroupOffsets)      deleting             forgets them
-    to forget all (DeleteGroups)               deleting                  forgets it
+    operation                                     stored by the group    at the share coordinator
+    initialize new share partitions               initializing           a new state, without a start offset
+    AlterShareGroupOffsets                        initializing           a new state, with that start offset
+    DeleteShareGroupOffsets, of topics            deleting               their states are deleted
+    DeleteGroups                                  deleting               all its states are deleted
 
-Each is stored before the share coordinator is asked, and what came of it afterwards: when a broker dies between, or the share coordinator
-cannot, the same is asked for again. Offsets are altered and deleted only while the group is empty: that is the caller's to see to.
+Each operation is stored before the share coordinator is asked, and its result afterwards. If the
+broker crashes in between, or the share coordinator fails, the operation is repeated. The caller
+must make sure that the group is empty when offsets are altered or deleted.
 
 Source: GroupMetadataManager, GroupCoordinatorService of Apache Kafka 4.3.1.
-
-What a share group wants of the share coordinator (coordinator/share/persister.py): a state for each partition that members may fetch.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _NOTHING_TO_DELETE: Final = UnknownTopicOrPartition("There is no offset informat
 
 
 class StartOffset(NamedTuple):
-    """Where a group shall begin to read a partition."""
+    """The offset at which a group starts to read a partition."""
 
     topic_name: str
     partition: int
@@ -46,9 +45,11 @@ class StartOffset(NamedTuple):
 
 
 class ShareOffsets:
-    """Of one group."""
+    """The share offsets of one group."""
 
-    def __init__(self, group_id: str, *, image: ShareGroupImage, topics: Topics, clock: Clock, persist: Persist, states: States) -> None:
+    def __init__(
+        self, group_id: str, *, image: ShareGroupImage, topics: Topics, clock: Clock, persist: Persist, states: ShareStates
+    ) -> None:
         self._group_id = group_id
         self._image = image
         self._topics = topics
@@ -57,7 +58,7 @@ class ShareOffsets:
         self._states = states
 
     def initialize(self, partitions: NamedAssignment) -> dict[TopicIdPartition, KafkaError]:
-        """Have states made for partitions that are stored as initializing; which have none, and why."""
+        """Initialize share partitions that are stored as initializing. Return the errors of those that failed."""
         epoch = self._image.epoch
         asked = [
             InitialState(topic_id, index, epoch, NO_OFFSET) for topic_id, each in partitions.items() for index in sorted(each.partitions)
@@ -65,7 +66,7 @@ class ShareOffsets:
         return self._ask(partitions, asked)
 
     def lost(self) -> NamedAssignment | None:
-        """What was initialized and has no state all the same; None while the share coordinator does not know."""
+        """Return initialized partitions that have no state; None if the share coordinator does not know yet."""
         initialized = self._image.state_partitions.initialized
         asked = [(topic_id, index) for topic_id, each in initialized.items() for index in sorted(each.partitions)]
         if not asked:
@@ -79,7 +80,7 @@ class ShareOffsets:
         return named((topic_id, initialized[topic_id].topic_name, [index]) for topic_id, index in unknown)
 
     def alter(self, starts: Sequence[StartOffset]) -> list[KafkaError | None]:
-        """Let the group begin elsewhere: UnknownTopicOrPartition, and what the share coordinator says, of each."""
+        """Set start offsets. Return the error of each: UnknownTopicOrPartition, or that of the share coordinator."""
         known = self._find(start.topic_name for start in starts)
         valid = [start for start in starts if start.topic_name in known and 0 <= start.partition < known[start.topic_name].partition_count]
         if not valid:
@@ -92,7 +93,7 @@ class ShareOffsets:
         return [found.get(start[:2], _UNKNOWN) for start in starts]
 
     def delete(self, topic_names: Sequence[str]) -> list[KafkaError | None]:
-        """Forget where the group was: UnknownTopicOrPartition, and what the share coordinator says, of each."""
+        """Delete the offsets of topics. Return the error of each: UnknownTopicOrPartition, or that of the share coordinator."""
         known = self._find(topic_names)
         stored = self._image.state_partitions
         partitions = {}
@@ -112,7 +113,7 @@ class ShareOffsets:
         return errors
 
     def delete_all(self) -> None:
-        """Nothing of the group may stay at the share coordinator; KafkaError where something does."""
+        """Delete all states of the group; KafkaError if one stays."""
         self.forget_deleted_topics()
         stored = self._image.state_partitions
         partitions = dict(stored.end_initialization(stored.initializing).assignable)
@@ -122,7 +123,7 @@ class ShareOffsets:
             raise error
 
     def forget_deleted_topics(self) -> None:
-        """Topics are gone; KafkaError. The share coordinator hears of that by itself."""
+        """Drop deleted topics; KafkaError. The share coordinator deletes their states itself."""
         step = self._step()
         step.forget_deleted_topics()
         if step.records:
@@ -154,7 +155,7 @@ class ShareOffsets:
         return failed
 
     def _delete(self, partitions: Assignment) -> dict[UUID, KafkaError]:
-        """What the share coordinator did not forget, by topic."""
+        """Delete states. Return the errors by topic."""
         self._store(self._image.state_partitions.delete(partitions.keys()))
         asked = [(topic_id, index) for topic_id, indexes in partitions.items() for index in sorted(indexes)]
         errors = self._states.delete(self._group_id, asked) if asked else []
@@ -163,17 +164,17 @@ class ShareOffsets:
         return failed
 
 
-class States(Protocol):
-    """The states of all partitions. Errors of single ones are returned, in the order asked; CoordinatorLoadInProgress is raised."""
+class ShareStates(Protocol):
+    """The share coordinator, as groups use it. Errors of single partitions are returned in order; CoordinatorLoadInProgress is raised."""
 
     def ensure_topic(self) -> None:
-        """There is a place to keep them from now on; KafkaError."""
+        """Create the topic of states if it does not exist; KafkaError."""
 
     def initialize(self, group_id: str, states: Sequence[InitialState]) -> list[KafkaError | None]:
-        """Make these states, or set them anew with the epoch they had or a newer one."""
+        """Create states, or replace those with the same or an older epoch."""
 
     def read_summary(self, group_id: str, partitions: Sequence[tuple[UUID, int]]) -> list[StateSummary | KafkaError]:
-        """What is known of these; the default of StateSummary where nothing is."""
+        """Return summaries; a default StateSummary for an unknown state."""
 
     def delete(self, group_id: str, partitions: Sequence[tuple[UUID, int]]) -> list[KafkaError | None]:
-        """Forget these, if there are any."""
+        """Delete states, if they exist."""

@@ -1,11 +1,11 @@
-"""A share group as records of `__consumer_offsets`. How they are read: image.py.
+"""Records of `__consumer_offsets` for share groups. `members.py` replays them.
 
     ShareGroupMetadata                     the group's epoch
     ShareGroupMemberMetadata               what a member says of itself
     ShareGroupTargetAssignmentMetadata     the epoch of the target assignment
-    ShareGroupTargetAssignmentMember       what a member shall have
-    ShareGroupCurrentMemberAssignment      what a member was told
-    ShareGroupStatePartitionMetadata       which partitions have a state at the share coordinator
+    ShareGroupTargetAssignmentMember       the target assignment of a member
+    ShareGroupCurrentMemberAssignment      the assignment in the last answer to a member
+    ShareGroupStatePartitionMetadata       the partitions that have a state at the share coordinator
 
 Source: GroupCoordinatorRecordHelpers of Apache Kafka 4.3.1.
 """
@@ -43,13 +43,13 @@ _STABLE: Final = 0
 
 
 def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> CoordinatorRecord:
-    """The group has another epoch."""
+    """Return the record of a new epoch of the group."""
     value = ShareGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash)
     return CoordinatorRecord(ShareGroupMetadataKey(group_id=group_id), value, _VERSION)
 
 
 def member_record(group_id: str, member: ShareMember) -> CoordinatorRecord:
-    """A member is new, or says something else of itself."""
+    """Return the record of a member that is new or changed."""
     value = ShareGroupMemberMetadataValue(
         rack_id=member.rack_id,
         client_id=member.client_id,
@@ -60,13 +60,13 @@ def member_record(group_id: str, member: ShareMember) -> CoordinatorRecord:
 
 
 def target_epoch_record(group_id: str, assignment_epoch: int, timestamp_ms: int) -> CoordinatorRecord:
-    """There is another target assignment."""
+    """Return the record of the epoch of a target assignment."""
     value = ShareGroupTargetAssignmentMetadataValue(assignment_epoch=assignment_epoch, assignment_timestamp=timestamp_ms)
     return CoordinatorRecord(ShareGroupTargetAssignmentMetadataKey(group_id=group_id), value, _VERSION)
 
 
 def target_record(group_id: str, member_id: str, assignment: Assignment) -> CoordinatorRecord:
-    """A member shall have something else."""
+    """Return the record of a member's target assignment."""
     value = ShareGroupTargetAssignmentMemberValue(
         topic_partitions=[TargetPartitions(topic_id=each, partitions=sorted(assignment[each])) for each in sorted(assignment)]
     )
@@ -74,7 +74,7 @@ def target_record(group_id: str, member_id: str, assignment: Assignment) -> Coor
 
 
 def current_record(group_id: str, member: ShareMember) -> CoordinatorRecord:
-    """A member is told something else, or is at another epoch."""
+    """Return the record of a member's epoch and assignment."""
     value = ShareGroupCurrentMemberAssignmentValue(
         member_epoch=member.member_epoch,
         previous_member_epoch=member.previous_member_epoch,
@@ -87,7 +87,7 @@ def current_record(group_id: str, member: ShareMember) -> CoordinatorRecord:
 
 
 def state_partitions_record(group_id: str, partitions: StatePartitions) -> CoordinatorRecord:
-    """Other partitions have a state, or are about to get or lose one."""
+    """Return the record of the partitions that have a state, or get or lose one."""
     value = ShareGroupStatePartitionMetadataValue(
         initializing_topics=_stored(partitions.initializing),
         initialized_topics=_stored(partitions.initialized),
@@ -104,12 +104,12 @@ def _stored(partitions: NamedAssignment) -> list[StoredPartitions]:
 
 
 def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
-    """A member is gone."""
+    """Return the tombstones of a member."""
     keys = (ShareGroupCurrentMemberAssignmentKey, ShareGroupTargetAssignmentMemberKey, ShareGroupMemberMetadataKey)
     return [CoordinatorRecord(key(group_id=group_id, member_id=member_id), None, _TOMBSTONE) for key in keys]
 
 
 def group_tombstones(group_id: str) -> list[CoordinatorRecord]:
-    """The group is gone, which had no members."""
+    """Return the tombstones of a group without members."""
     keys = (ShareGroupTargetAssignmentMetadataKey, ShareGroupStatePartitionMetadataKey, ShareGroupMetadataKey)
     return [CoordinatorRecord(key(group_id=group_id), None, _TOMBSTONE) for key in keys]

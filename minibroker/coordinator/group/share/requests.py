@@ -1,6 +1,7 @@
-"""What members ask of a share group, and what is wrong with it whatever the group.
+"""Requests of members of share groups, their answers, and the checks that do not depend on the group.
 
-Source: GroupCoordinatorService.throwIfShareGroupHeartbeatRequestIsInvalid of Apache Kafka 4.3.1, whose words the messages are.
+Source: GroupCoordinatorService.throwIfShareGroupHeartbeatRequestIsInvalid of Apache Kafka 4.3.1,
+which has the same messages.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from minibroker.errors import InvalidRequest
 
 
 class ShareHeartbeat(NamedTuple):
-    """A ShareGroupHeartbeat. None means: as in the last one."""
+    """A ShareGroupHeartbeat request. None means: as in the last one."""
 
     member_id: str
     member_epoch: int
@@ -24,7 +25,7 @@ class ShareHeartbeat(NamedTuple):
 
 
 class ShareHeartbeatAnswer(NamedTuple):
-    """What the member is told; `assignment` is None when it is what it was told before."""
+    """The answer to a heartbeat. `assignment` is None if it has not changed."""
 
     member_id: str
     member_epoch: int
@@ -33,7 +34,7 @@ class ShareHeartbeatAnswer(NamedTuple):
 
 
 def check_heartbeat(group_id: str, asked: ShareHeartbeat) -> None:
-    """InvalidRequest. That the member id is one is the caller's to see to."""
+    """Check a heartbeat; InvalidRequest. The caller checks the member id."""
     if not group_id:
         raise InvalidRequest("GroupId can't be empty.")
     if asked.rack_id == "":

@@ -42,12 +42,12 @@ Errors = list[KafkaError | None]
 
 
 class ShareOffset(NamedTuple):
-    """How far a group is in a partition; the default is what is told where nothing is known."""
+    """How far a group has read a partition. The defaults are for unknown states."""
 
     partition: int
     start_offset: int = NO_OFFSET
     leader_epoch: int = 0
-    lag: int = -1  #: records that members may still get; -1: nobody knows
+    lag: int = -1  #: records that members may still get; -1: not known
 
 
 class ShareGroups:
@@ -83,41 +83,41 @@ class ShareGroups:
             initializes_later=self._groups.config.minibroker_like_kafka,
         )
 
-    def heartbeat(self, group_id: str, asked: ShareHeartbeat, told: Callable[[ShareHeartbeatAnswer | KafkaError], None]) -> None:
-        """Join, be alive, leave."""
+    def heartbeat(self, group_id: str, asked: ShareHeartbeat, answer_to: Callable[[ShareHeartbeatAnswer | KafkaError], None]) -> None:
+        """Serve a heartbeat."""
 
         def beat(stored: StoredShard) -> ShareHeartbeatAnswer:
             check_heartbeat(group_id, asked)
             return self._group_of(stored, group_id, asked.member_epoch).heartbeat(asked)
 
-        self._change(group_id, beat, told)
+        self._change(group_id, beat, answer_to)
 
-    def alter_offsets(self, group_id: str, starts: Sequence[StartOffset], told: Callable[[Errors | KafkaError], None]) -> None:
-        """Let an empty group begin elsewhere; the error of each start."""
+    def alter_offsets(self, group_id: str, starts: Sequence[StartOffset], answer_to: Callable[[Errors | KafkaError], None]) -> None:
+        """Set start offsets of an empty group. `answer_to` receives the error of each."""
 
         def alter(stored: StoredShard) -> Errors:
             group = self._group_of(stored, group_id, JOINS)
             group.check_empty()
             return group.offsets.alter(starts)
 
-        self._change(group_id, alter, told)
+        self._change(group_id, alter, answer_to)
 
-    def delete_offsets(self, group_id: str, topic_names: Sequence[str], told: Callable[[Errors | KafkaError], None]) -> None:
-        """Forget where an empty group was; the error of each topic."""
+    def delete_offsets(self, group_id: str, topic_names: Sequence[str], answer_to: Callable[[Errors | KafkaError], None]) -> None:
+        """Delete offsets of an empty group. `answer_to` receives the error of each topic."""
 
         def delete(_: StoredShard) -> Errors:
             group = self.describe(group_id)
             group.check_empty()
             return group.offsets.delete(topic_names)
 
-        self._change(group_id, delete, told)
+        self._change(group_id, delete, answer_to)
 
     def describe(self, group_id: str) -> ShareGroup:
-        """The group as it is now, for reading; GroupIdNotFound."""
+        """Return a group for reading; GroupIdNotFound."""
         return self._groups.find_of_type(group_id, ShareGroup, "share")[1]
 
     def describe_offsets(self, group_id: str, topics: Mapping[str, Sequence[int]] | None) -> list[tuple[Topic, list[ShareOffset]]]:
-        """How far the group is: in these partitions of topics that are there, else in all that have a state. CoordinatorLoadInProgress."""
+        """Return the offsets of these partitions of existing topics, or of all that have a state. CoordinatorLoadInProgress."""
         stored = self._groups.shard_of(group_id)
         if topics is None:
             group = self._groups.find(stored, group_id)
@@ -128,7 +128,7 @@ class ShareGroups:
         return [(topic, self._offsets(group_id, topic, partitions)) for topic, partitions in known]
 
     def forget_deleted_topics(self, stored: StoredShard) -> None:
-        """A topic is gone: nothing is kept of its partitions. What cannot be stored is tried again when the log is read, or by a member."""
+        """Drop deleted topics from groups. What cannot be stored is tried again when the log is read, or at the next heartbeat."""
         for group_id, group in stored.live.items():
             if isinstance(group, ShareGroup):
                 try:
@@ -157,16 +157,16 @@ class ShareGroups:
             raise GroupIdNotFound(f"{'Share group' if member_epoch > JOINS else 'Group'} {group_id} not found.")
         return cast("ShareGroup", self._groups.begin(stored, group_id, GroupType.SHARE))
 
-    def _change(self, group_id: str, work: Callable[[StoredShard], T], told: Callable[[T | KafkaError], None]) -> None:
+    def _change(self, group_id: str, work: Callable[[StoredShard], T], answer_to: Callable[[T | KafkaError], None]) -> None:
         try:
             stored = self._groups.shard_of(group_id)
             answer = work(stored)
         except KafkaError as error:
-            told(error)
+            answer_to(error)
             return
         others = self._share_persister().take_unsynced()
-        tell: Callable[[T | KafkaError], None] = self._groups.when_safe(stored, told, lambda error: error(), others)
-        tell(answer)
+        send: Callable[[T | KafkaError], None] = self._groups.when_safe(stored, answer_to, lambda error: error(), others)
+        send(answer)
 
 
 def _lag(topic: Topic, index: int, summary: StateSummary) -> int:

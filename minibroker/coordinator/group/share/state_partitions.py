@@ -1,17 +1,18 @@
-"""Which partitions have a state at the share coordinator, for one share group. Members are given only those.
+"""The partitions of one share group that have a state at the share coordinator. Members get only those.
 
     partition       becomes         when
-    unknown         initializing    a member subscribes to its topic, or its offset is set
-    initializing    initialized     the share coordinator has made a state for it
-                    unknown         it could not: asked for again with the next heartbeat
-    initialized     initializing    its offset is set anew
+    unknown         initializing    a member subscribes to its topic, or its offset is altered
+    initializing    initialized     the share coordinator has created its state
+                    unknown         that failed: the next heartbeat tries again
+    initialized     initializing    its offset is altered
                     deleting        the group's offsets of its topic, or the group itself, are deleted
-    deleting        unknown         the share coordinator has forgotten it
-    any             unknown         its topic is deleted (the share coordinator hears of that by itself)
-    initialized     unknown         the share coordinator lost the state with the power, or somebody deleted the topic of states
+    deleting        unknown         the share coordinator has deleted its state
+    any             unknown         its topic is deleted (the share coordinator deletes its state)
+    initialized     unknown         a power loss took the state, or a client deleted the topic of states
 
-Values of this class are never changed: each step makes another. Source: ShareGroup.ShareGroupStatePartitionMetadataInfo and its uses in
-GroupMetadataManager of Apache Kafka 4.3.1.
+Values are immutable: each step makes another. Source:
+ShareGroup.ShareGroupStatePartitionMetadataInfo and its uses in GroupMetadataManager of Apache Kafka
+4.3.1.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from minibroker.coordinator.group.modern import Assignment
 
 
 class NamedPartitions(NamedTuple):
-    """Partitions of a topic, by the name that it had."""
+    """Partitions of a topic, with the name that it had."""
 
     topic_name: str
     partitions: frozenset[int]
@@ -37,7 +38,7 @@ _NO_NAMES: Final[Mapping[UUID, str]] = {}
 
 
 class StatePartitions(NamedTuple):
-    """As the record has them. A partition may be initialized and initializing: its offset is being set anew."""
+    """The value of the record. A partition may be both initialized and initializing: its offset is being altered."""
 
     initializing: NamedAssignment = _NONE
     initialized: NamedAssignment = _NONE
@@ -45,16 +46,16 @@ class StatePartitions(NamedTuple):
 
     @property
     def assignable(self) -> Assignment:
-        """What members may be given."""
+        """The partitions that members may get."""
         return {topic_id: each.partitions for topic_id, each in self.initialized.items()}
 
     @property
     def topic_ids(self) -> AbstractSet[UUID]:
-        """Of every topic that is named here."""
+        """The ids of all topics in this value."""
         return self.initializing.keys() | self.initialized.keys() | self.deleting.keys()
 
     def missing(self, topics: NamedAssignment) -> NamedAssignment:
-        """What of these has no state yet; what was being initialized when something went wrong counts, too."""
+        """Return the partitions of `topics` that are not initialized. It includes those whose initialization failed."""
         found = {}
         for topic_id, topic in topics.items():
             known = self.initialized.get(topic_id)
@@ -64,32 +65,32 @@ class StatePartitions(NamedTuple):
         return found
 
     def initialize(self, partitions: NamedAssignment) -> StatePartitions:
-        """The share coordinator is about to be asked for states of these."""
+        """Start the initialization of partitions."""
         deleting = {topic_id: name for topic_id, name in self.deleting.items() if topic_id not in partitions}
         return self._replace(initializing=_joined(self.initializing, partitions), deleting=deleting)
 
     def end_initialization(self, done: NamedAssignment, failed: NamedAssignment = _NONE) -> StatePartitions:
-        """It was asked."""
+        """End an initialization."""
         initializing = _without(_without(self.initializing, done), failed)
         return self._replace(initializing=initializing, initialized=_joined(self.initialized, done))
 
     def lose(self, partitions: NamedAssignment) -> StatePartitions:
-        """It does not know of these, though they were initialized."""
+        """Drop initialized partitions whose state was lost."""
         return self._replace(initialized=_without(self.initialized, partitions))
 
     def delete(self, topic_ids: Collection[UUID]) -> StatePartitions:
-        """It is about to be asked to forget these topics."""
+        """Start the deletion of the states of topics."""
         known = {**self.initializing, **self.initialized}
         deleting = {topic_id: known[topic_id].topic_name for topic_id in topic_ids if topic_id in known}
         kept = self.forget(topic_ids)
         return kept._replace(deleting={**self.deleting, **deleting})
 
     def end_deletion(self, topic_ids: Collection[UUID]) -> StatePartitions:
-        """It has forgotten these."""
+        """End the deletion of the states of topics."""
         return self._replace(deleting={topic_id: name for topic_id, name in self.deleting.items() if topic_id not in topic_ids})
 
     def forget(self, topic_ids: Collection[UUID]) -> StatePartitions:
-        """These topics are gone."""
+        """Drop deleted topics."""
         return StatePartitions(
             {topic_id: each for topic_id, each in self.initializing.items() if topic_id not in topic_ids},
             {topic_id: each for topic_id, each in self.initialized.items() if topic_id not in topic_ids},
@@ -98,7 +99,7 @@ class StatePartitions(NamedTuple):
 
 
 def named(partitions: Iterable[tuple[UUID, str, Iterable[int]]]) -> NamedAssignment:
-    """Topic ids, names and partitions put together; topics without partitions are left out."""
+    """Merge topic ids, names and partitions. Topics without partitions are left out."""
     found: dict[UUID, NamedPartitions] = {}
     for topic_id, name, indexes in partitions:
         known = found[topic_id].partitions if topic_id in found else frozenset()

@@ -1,13 +1,15 @@
-"""One step of a share group: the records of one request or time-out, and what the group is when they are in the log.
+"""A step of a share group: the records of one request or time-out, and the image of the group with them.
 
-A step begins with the image of the group and changes a copy. Until the records are stored nobody else sees what they say.
+A step starts with the image of the group and changes a copy. The image changes when the records are
+stored.
 
-    somebody joins, leaves, subscribes to something else, or a topic changed    the group has a new epoch
-    a partition has a state now that nobody was given yet                       the same, unless it has a newer one than its assignment
+    a member joins, leaves or subscribes to something else; a topic changed     the group has a new epoch
+    a partition has a state now and no member                                   the same, unless its epoch is newer than its assignment's
     the epoch of the target assignment is older, and its interval is over       there is a new target assignment, for that epoch
-    a member's epoch is older                                                   it is told its target at its next heartbeat: nobody waits
+    a member's epoch is older                                                   its next heartbeat returns its target assignment
 
-Source: GroupMetadataManager.shareGroupHeartbeat, TargetAssignmentBuilder, ShareGroupAssignmentBuilder of Apache Kafka 4.3.1; KIP-932.
+Source: GroupMetadataManager.shareGroupHeartbeat, TargetAssignmentBuilder,
+ShareGroupAssignmentBuilder of Apache Kafka 4.3.1; KIP-932.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from minibroker.coordinator.group.topics import KnownTopic, Topics, metadata_has
 
 
 class ShareGroupStep(ModernStep[ShareGroupImage]):
-    """Records so far, and the group after them."""
+    """The records of one step, and the image with them."""
 
     def __init__(self, group_id: str, image: ShareGroupImage, topics: Topics, now_ms: int) -> None:
         super().__init__(group_id, image, now_ms)
@@ -36,7 +38,7 @@ class ShareGroupStep(ModernStep[ShareGroupImage]):
     # Members
 
     def subscribe(self, member: ShareMember) -> bool:
-        """The member is new, or says something else of itself. Whether it wants to read something else."""
+        """Record a member that is new or changed. Return whether its subscription changed."""
         before = self.image.members.get(member.member_id)
         if before is not None and before == member.with_progress_of(before):
             return False
@@ -44,12 +46,12 @@ class ShareGroupStep(ModernStep[ShareGroupImage]):
         return before is None or before.topic_names != member.topic_names
 
     def remove(self, member_id: str) -> None:
-        """A member is gone; at their next heartbeats the others share what it had."""
+        """Remove a member, and start a new epoch."""
         self._write(*records.member_tombstones(self._group_id, member_id))
         self.follow_subscriptions(has_changed=True)
 
     def follow_subscriptions(self, *, has_changed: bool) -> bool:
-        """A new epoch when subscriptions changed, or topics that somebody is subscribed to. Whether there is one."""
+        """Start a new epoch if subscriptions or subscribed topics changed. Return whether it did."""
         now = metadata_hash(self.image.subscribed, self._topics)
         if has_changed or now != self.image.metadata_hash:
             self._write(records.epoch_record(self._group_id, self.image.epoch + 1, now))
@@ -59,24 +61,24 @@ class ShareGroupStep(ModernStep[ShareGroupImage]):
     # Partitions that have a state
 
     def store_state_partitions(self, partitions: StatePartitions) -> None:
-        """Others are, or are about to be, initialized or deleted."""
+        """Record which partitions have a state, or get or lose one."""
         if partitions != self.image.state_partitions:
             self._write(records.state_partitions_record(self._group_id, partitions))
 
     def forget_deleted_topics(self) -> None:
-        """What has the id of a topic that is not there any more."""
+        """Drop the ids of topics that no longer exist."""
         partitions = self.image.state_partitions
         names = {each.topic_name for part in partitions[:2] for each in part.values()} | set(partitions.deleting.values())
         there = {topic.topic_id for name in names for topic in self._find(name).values()}
         self.store_state_partitions(partitions.forget(partitions.topic_ids - there))
 
     def uninitialized(self) -> NamedAssignment:
-        """What members subscribed to and nobody can fetch yet."""
+        """Return subscribed partitions that have no state yet."""
         topics = [(name, topic) for name in sorted(self.image.subscribed) for topic in self._find(name).values()]
         return self.image.state_partitions.missing(named((topic.topic_id, name, range(topic.partition_count)) for name, topic in topics))
 
     def _assignable(self) -> Assignment:
-        """What has a state and is there."""
+        """Return subscribed partitions that have a state and exist."""
         known = self.image.state_partitions.initialized
         found = {}
         for name in self.image.subscribed:
@@ -89,7 +91,7 @@ class ShareGroupStep(ModernStep[ShareGroupImage]):
 
     @property
     def is_anything_unassigned(self) -> bool:
-        """Whether a partition that could be given to a member is given to nobody."""
+        """Whether a partition that a member could have has no member."""
         given: dict[UUID, set[int]] = {}
         for target in self.image.targets.values():
             for topic_id, partitions in target.items():
@@ -113,8 +115,8 @@ class ShareGroupStep(ModernStep[ShareGroupImage]):
     def _topic_ids(self, member: ShareMember) -> frozenset[UUID]:
         return frozenset(topic.topic_id for name in member.topic_names for topic in self._find(name).values())
 
-    def tell_target(self, member_id: str, *, has_changed: bool) -> ShareMember:
-        """The member has what it shall have, as soon as there is a target of another epoch than its own, or it wants something else."""
+    def give_target(self, member_id: str, *, has_changed: bool) -> ShareMember:
+        """Give a member its target assignment if that has another epoch, or if its subscription changed."""
         image = self.image
         member = image.members[member_id]
         if member.member_epoch == image.assignment_epoch and not has_changed:

@@ -1,23 +1,17 @@
-"""The assignor `sticky`: members keep what they have, as far as that is even; standbys are in other instances than the active task.
+"""The assignor `sticky`: members keep their tasks as far as that is even, and standbys are in other instances than the active task.
 
-    1. an active task stays with its member while that has not more than its share
-    2. one that had a standby goes there, likewise
-    3. the others go to the instances with the least load, and there to the members with the fewest tasks
-    4. a standby goes to who had the task, active or as a standby, while that has not more than its share of all tasks
-    5. the others go to the instances with the least load that have not the task in any role; where there is none they are left out
+    1. an active task stays with its member, unless that has more than its share
+    2. an active task that had a standby goes there, likewise
+    3. other active tasks go to the instances with the least load, and there to the members with the fewest tasks
+    4. a standby goes to a member that had the task, active or standby, unless that has more than its share of all tasks
+    5. other standbys go to the instances with the least load that do not have the task in any role; if there is none, they are left out
 
-A share is the number of tasks by that of members, rounded up; who has reached it counts no more, and the share of the rest is looked at
-anew. Only subtopologies that keep something have standbys. Source: StickyTaskAssignor of Apache Kafka 4.3.1, whose hash tables take members
-and instances in an order of their own; here they come in the order in which they are given.
+A share is the number of tasks divided by that of members, rounded up. A member that has its share
+no longer counts, and the share of the others is computed again. Only subtopologies with state have
+standbys.
 
-An instance of the application while tasks are given out: its members, and what they have so far.
-
-Source: ProcessState of Apache Kafka 4.3.1.
-
-A queue that gives out the least first, and of equals those that Java's PriorityQueue would give: a binary heap in an array.
-
-Which of equals comes next decides who is given a task, so that it must be the same here and there. (heapq moves its elements otherwise.)
-Source: java.util.PriorityQueue, whose order of equals is no promise, but what the assignors of Apache Kafka 4.3.1 work with.
+Source: StickyTaskAssignor, ProcessState of Apache Kafka 4.3.1. Its hash tables order members and
+instances differently. Here they have the given order.
 """
 
 from __future__ import annotations
@@ -30,14 +24,14 @@ from minibroker.coordinator.group.streams.tasks import NO_TASKS, Tasks, TaskSets
 
 
 class MemberSpec(NamedTuple):
-    """What the assignor knows of a member."""
+    """A member, as the assignor sees it."""
 
     process_id: str
-    tasks: Tasks = NO_TASKS  #: what it shall have at the moment
+    tasks: Tasks = NO_TASKS  #: its present target assignment
 
 
 class _Holder(NamedTuple):
-    """Who had a task."""
+    """A member that had a task."""
 
     process: Process
     member_id: str
@@ -50,7 +44,7 @@ class _Holder(NamedTuple):
 def assign_sticky(
     members: Mapping[str, MemberSpec], subtopologies: Mapping[str, ConfiguredSubtopology], standby_count: int
 ) -> dict[str, Tasks]:
-    """What each member shall have. Subtopologies by their ids."""
+    """Return the target assignment of each member. `subtopologies` are by id."""
     if not members:
         return {}
     assigning = _Assigning(members, subtopologies, standby_count)
@@ -60,7 +54,7 @@ def assign_sticky(
 
 
 class _Shares:
-    """How many tasks a member may have for it to come out even."""
+    """How many tasks a member may have so that all have an even share."""
 
     def __init__(self, task_count: int, member_count: int) -> None:
         self._task_count = task_count
@@ -68,7 +62,7 @@ class _Shares:
         self.share = -(-task_count // member_count)
 
     def member_has(self, task_count: int) -> None:
-        """Who has its share takes no more part."""
+        """Exclude a member that has its share from the further computation."""
         if task_count == self.share:
             self._member_count -= 1
             self._task_count -= task_count
@@ -76,7 +70,7 @@ class _Shares:
 
 
 class _Assigning:
-    """Who has which task so far."""
+    """The assignment of tasks so far."""
 
     def __init__(self, members: Mapping[str, MemberSpec], subtopologies: Mapping[str, ConfiguredSubtopology], standby_count: int) -> None:
         self._members = members
@@ -99,7 +93,7 @@ class _Assigning:
     # Active tasks
 
     def assign_active(self) -> None:
-        """Each to one member."""
+        """Assign each active task to one member."""
         waiting = sorted(self._active_tasks, key=_by_partition)
         waiting = [task for task in waiting if not self._stays(task, self._had_active.get(task))]
         waiting = [task for task in waiting if not self._stays(task, _least_loaded(self._had_standby.get(task, [])))]
@@ -122,7 +116,7 @@ class _Assigning:
     # Standbys
 
     def assign_standbys(self) -> None:
-        """As many of each task as there shall be, or as many as there is room for."""
+        """Assign the standbys of each task, as many as are configured or as there is room for."""
         if self._standby_count == 0:
             return
         waiting: list[tuple[TaskId, int]] = []
@@ -137,7 +131,7 @@ class _Assigning:
                     break
 
     def _stands_by_again(self, task: TaskId) -> bool:
-        """Whether it went to who had the task before."""
+        """Give a standby to a member that had the task before. Return whether there was one."""
         active = self._had_active.get(task)
         if active is not None and not active.process.has(task) and active.task_count < self._shares.share:
             self._shares.member_has(active.process.give(active.member_id, task, is_active=False))
@@ -149,7 +143,7 @@ class _Assigning:
         return False
 
     def _stands_by(self, task: TaskId, by_load: LeastFirst[Process]) -> bool:
-        """Whether an instance has room for it: one that has not the task."""
+        """Give a standby to an instance without the task. Return whether there was one."""
         passed = []
         has_found = False
         while by_load and not has_found:
@@ -166,7 +160,7 @@ class _Assigning:
         return LeastFirst(lambda process: process.load, self._processes.values())
 
     def result(self) -> dict[str, Tasks]:
-        """What each member has in the end."""
+        """Return the tasks of each member."""
         found = {}
         for member_id, spec in self._members.items():
             process = self._processes[spec.process_id]
@@ -190,12 +184,12 @@ def _sets(tasks: Iterable[TaskId]) -> TaskSets:
 
 
 def _least_loaded(holders: Sequence[_Holder]) -> _Holder | None:
-    """The one whose instance has less load and that has fewer tasks itself than those before it."""
+    """Return the holder whose instance has the least load and that has fewer tasks than those before it."""
     return _least(holders, lambda _: True)
 
 
 def _least_loaded_without(task: TaskId, holders: Sequence[_Holder]) -> _Holder | None:
-    """Likewise, of those in instances that have not the task; None also where the first one's has it."""
+    """Likewise among instances without the task; None as well if the first one's instance has it."""
     if holders and holders[0].process.has(task):
         return None
     return _least(holders, lambda holder: not holder.process.has(task))
@@ -212,17 +206,17 @@ def _least(holders: Sequence[_Holder], may_be: Callable[[_Holder], bool]) -> _Ho
 
 
 class TaskId(NamedTuple):
-    """A task."""
+    """One task."""
 
     subtopology_id: str
     partition: int
 
 
 class Process:
-    """One instance. Its load is how many tasks it has a member."""
+    """One instance of the application: its members and their tasks."""
 
     def __init__(self) -> None:
-        self.task_counts: dict[str, int] = {}  #: of its members
+        self.task_counts: dict[str, int] = {}  #: by member id
         self.active: dict[str, set[TaskId]] = {}
         self.standby: dict[str, set[TaskId]] = {}
         self._tasks: set[TaskId] = set()
@@ -231,24 +225,24 @@ class Process:
 
     @property
     def load(self) -> float:
-        """How many tasks it has a member."""
+        """The number of tasks for each member."""
         return self._task_count / len(self.task_counts)
 
     def add_member(self, member_id: str) -> None:
-        """One that has nothing yet."""
+        """Add a member without tasks."""
         self.task_counts[member_id] = 0
 
     def has(self, task: TaskId) -> bool:
-        """Whether a member of it has the task, active or not."""
+        """Whether a member of this instance has the task, active or standby."""
         return task in self._tasks
 
     def give(self, member_id: str, task: TaskId, *, is_active: bool) -> int:
-        """To that member; how many it has now."""
+        """Give a task to a member. Return how many it has now."""
         self._by_load = None
         return self._give(member_id, task, is_active)
 
     def give_to_least(self, task: TaskId, *, is_active: bool) -> int:
-        """To the member that has the fewest; how many it has now."""
+        """Give a task to the member with the fewest. Return how many it has now."""
         if self._by_load is None:
             self._by_load = LeastFirst(self.task_counts.__getitem__, self.task_counts)
         member_id = self._by_load.take()
@@ -268,7 +262,12 @@ T = TypeVar("T")
 
 
 class LeastFirst(Generic[T]):
-    """A queue by `size`, which must not change while an element is in it."""
+    """A priority queue by `size`, which takes equal elements in the order of Java's PriorityQueue: a binary heap in an array.
+
+    The order of equal elements decides which member gets a task, so it must be that of Apache
+    Kafka, which heapq does not have. The size of an element must not change while it is in the
+    queue. Source: java.util.PriorityQueue.
+    """
 
     def __init__(self, size: Callable[[T], float], elements: Iterable[T]) -> None:
         self._size = size
@@ -280,7 +279,7 @@ class LeastFirst(Generic[T]):
         return len(self._heap)
 
     def add(self, element: T) -> None:
-        """Put it in: it rises while who is above it is larger."""
+        """Add an element: it rises while its parent is larger."""
         heap, size, index = self._heap, self._size(element), len(self._heap)
         heap.append(element)
         while index > 0:
@@ -292,7 +291,7 @@ class LeastFirst(Generic[T]):
         heap[index] = element
 
     def take(self) -> T:
-        """Take the least out; IndexError of an empty one. The last one takes its place, and sinks while who is below it is smaller."""
+        """Remove the smallest element; IndexError if there is none. The last one takes its place, and sinks while a child is smaller."""
         heap = self._heap
         least, last = heap[0], heap.pop()
         if not heap:

@@ -1,39 +1,42 @@
-"""A streams group of KIP-1071: what its members ask for, and what time does to them.
+"""A streams group (KIP-1071): what each heartbeat does, and the states of the group.
 
-    state          it is in it when                                            as StreamsGroupDescribe spells it
-    Empty          nobody is in it
-    NotReady       topics of the application are missing, or wrongly partitioned
+    state          condition (the first one that holds)
+    Empty          it has no members
+    NotReady       topics of the application are missing, or have wrong partition counts
     Assigning      its epoch is newer than that of the target assignment
-    Reconciling    a member has not what it shall have
-    Stable         all have what they shall have
+    Reconciling    a member does not have its target assignment
+    Stable         all members have their target assignment
 
-    member epoch        of a member that is there                    of one that is not
-    0   joins           told everything again; owns nothing          new: a new epoch of the group (1)
+    member epoch        of a known member                            of an unknown member
+    0   joins           full answer; owns no tasks                   new: a new epoch of the group (1)
     its own             alive; reconciled (2)                        UNKNOWN_MEMBER_ID
     the one before      the same, if it owns no more than it was     UNKNOWN_MEMBER_ID
                         given (its answer was lost); else 110
     older, newer        FENCED_MEMBER_EPOCH (110)                    UNKNOWN_MEMBER_ID
-    -1  leaves          gone: a new epoch of the group               UNKNOWN_MEMBER_ID
+    -1  leaves          removed: a new epoch of the group            UNKNOWN_MEMBER_ID
 
-  (1) The first one says the topology, which stays. Another one of the same epoch or a newer one is INVALID_REQUEST; who comes with an
-      older one is told STALE_TOPOLOGY.
-  (2) What changed in what it says of itself is stored, and a new epoch of the group.
+  (1) The first member sets the topology, which stays. Another one with the same epoch or a newer
+      one is INVALID_REQUEST. A member with an older epoch gets STALE_TOPOLOGY.
+  (2) Changes in what it says of itself are stored, with a new epoch of the group.
 
-    timer                       runs for                               when it is over
-    session of a member         the session time-out of the group      it is gone, as if it left
-    revocation of a member      its rebalance time-out                 it is gone: it did not give up what it must
-    first assignment            the initial rebalance delay, when a    there is a target assignment; until then nobody has anything
-                                member came into an empty group        (ASSIGNMENT_DELAYED)
+    timer                       runs for                               when it expires
+    session of a member         the session time-out of the group      the member is removed
+    revocation of a member      its rebalance time-out                 the member is removed: it did not give up its tasks
+    first assignment            the initial rebalance delay, after     there is a target assignment; until then no member has tasks
+                                a member joined an empty group         (ASSIGNMENT_DELAYED)
 
 Invariants
-  - what members are told is stored before they are told; where that fails nothing has happened, but that topics may have been made
-  - no epoch goes back
-  - see reconciliation.py for who is given what
+  - what an answer says is stored before the answer is sent; if storing fails, nothing has changed,
+    except that topics may have been created
+  - no epoch decreases
+  - see reconciliation.py for which member gets which tasks
 
-Where Apache Kafka differs: it makes internal topics behind the answer, so that a new group is not ready until a later heartbeat; here they
-are made at once, and MISSING_INTERNAL_TOPICS is told only where one cannot be made. A member does not get back into a full group there.
+Apache Kafka differs in two cases. It creates internal topics after the answer, so that a new group
+is not ready until a later heartbeat. Here they are created immediately, and MISSING_INTERNAL_TOPICS
+means that one could not be created. A member does not get back into a full group there.
 
-As in Apache Kafka, an answer has tasks only if the member joins or its assignment changes. A member that lost an answer must join again.
+As in Apache Kafka, an answer has tasks only if the member joins or its assignment changes. A member
+that lost an answer must join again.
 
 Source: GroupMetadataManager, StreamsGroup of Apache Kafka 4.3.1; KIP-1071.
 """
@@ -86,7 +89,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class StreamsGroupState(Enum):
-    """As StreamsGroupDescribe and ListGroups spell it."""
+    """The state of a streams group, as StreamsGroupDescribe and ListGroups spell it."""
 
     EMPTY = "Empty"
     NOT_READY = "NotReady"
@@ -96,10 +99,10 @@ class StreamsGroupState(Enum):
 
 
 class StreamsGroupLimits(NamedTuple):
-    """What the configuration says of a streams group."""
+    """The configs of a streams group."""
 
     max_size: int = _INT_MAX  #: group.streams.max.size
-    session_timeout_ms: int = 45_000  #: streams.session.timeout.ms of the group, as those below
+    session_timeout_ms: int = 45_000  #: streams.session.timeout.ms of the group; the others are named likewise
     heartbeat_interval_ms: int = 5_000
     assignment_interval_ms: int = 1_000
     initial_rebalance_delay_ms: int = 3_000
@@ -107,7 +110,7 @@ class StreamsGroupLimits(NamedTuple):
 
 
 class StreamsGroup:
-    """One group. `image` is what the log says of it, and for reading."""
+    """One group. `image` is what the log says of it, for reading."""
 
     group_type = GroupType.STREAMS
     protocol_type = "streams"
@@ -124,16 +127,16 @@ class StreamsGroup:
         limits: Callable[[], StreamsGroupLimits] = StreamsGroupLimits,
         image: StreamsGroupImage,
     ) -> None:
-        """`image` is what the group's records are replayed into, those that `persist` takes too; if there are any, `resume` must follow."""
+        """Create the state machine. If `image` has members, `resume` must follow. `persist` replays what it stores into `image`."""
         self.group_id = group_id
         self.image = image
         self._clock = clock
         self._topics = topics
         self._persist = persist
         self._configuring = Configuring(group_id, topics, make_topic)
-        self._limits = limits  #: at the moment
-        self._shutdown_asked_by: str | None = None  #: the member that wants all to shut down
-        self._endpoint_epoch = 0  #: grows when somebody with an endpoint has other tasks
+        self._limits = limits  #: returns the present ones
+        self._shutdown_asked_by: str | None = None  #: the member that requested a shutdown of the application
+        self._endpoint_epoch = 0  #: grows when a member with an endpoint gets other tasks
         self._sessions = MemberTimeouts(group_id, clock, self._remove, "its session timed out")
         self._revocations = MemberTimeouts(group_id, clock, self._remove, "it did not give up its tasks in time")
         self._first_assignment: Timer | None = None
@@ -141,13 +144,13 @@ class StreamsGroup:
     # Life
 
     def resume(self) -> None:
-        """The log is read: members have a session time-out to be heard of again."""
+        """Start the session time-outs of all members, after the log was read."""
         for member in self.image.members.values():
             self._renew(member.member_id)
             self._watch_revocation(member)
 
     def unload(self, _error: type[KafkaError] = NotCoordinator, /) -> None:
-        """This broker coordinates the group no more."""
+        """Cancel all timers. No request waits."""
         self._sessions.clear()
         self._revocations.clear()
         self._end_delay()
@@ -159,7 +162,7 @@ class StreamsGroup:
 
     @property
     def state(self) -> StreamsGroupState:
-        """By the first rule of the table that holds."""
+        """The state, by the first row of the table that holds."""
         image = self.image
         if not image.members:
             return StreamsGroupState.EMPTY
@@ -172,13 +175,13 @@ class StreamsGroup:
         return StreamsGroupState.RECONCILING
 
     def configured(self) -> ConfiguredTopology | None:
-        """What becomes of the topology with the topics that there are; None of a group without one. StreamsInvalidTopology."""
+        """Return the topology with the present topics; None if the group has no topology. StreamsInvalidTopology."""
         return None if self.image.topology is None else self._configuring.look(self.image.topology).result
 
     # StreamsGroupHeartbeat
 
     def heartbeat(self, asked: StreamsHeartbeat) -> StreamsHeartbeatAnswer:
-        """Join, be alive, leave: KafkaError kinds of the table, and what storing fails with."""
+        """Serve a heartbeat: join, stay alive, or leave. Raises the errors of the table, and those of storing."""
         if asked.member_epoch < JOINS:
             return self._leave(asked)
         limits, was_known = self._limits(), self.image.epoch > FIRST_EPOCH
@@ -215,7 +218,7 @@ class StreamsGroup:
         )
 
     def _find(self, asked: StreamsHeartbeat, limits: StreamsGroupLimits) -> StreamsMember:
-        """The member that asks; a blank one where it is new."""
+        """Return the member that sent a heartbeat; a blank one if it is new."""
         member = self.image.members.get(asked.member_id)
         if member is not None:
             check_epoch("streams", member, asked.member_epoch, lambda: _has_all(member, asked.owned))
@@ -234,7 +237,7 @@ class StreamsGroup:
             self._shut_down(asked.member_id)
         return StreamsHeartbeatAnswer(asked.member_id, asked.member_epoch)
 
-    # What is told besides tasks
+    # Answers besides tasks
 
     def _stale(self, member: StreamsMember) -> tuple[Status, ...]:
         topology = self.image.topology
@@ -260,7 +263,7 @@ class StreamsGroup:
         )
 
     def _locate(self, member: StreamsMember, configured: ConfiguredTopology) -> tuple[Located, ...]:
-        """The member that asks comes last, as in Apache Kafka."""
+        """Return all endpoints, that of the requesting member last, as in Apache Kafka."""
         others = [each for each in self.image.members.values() if each.member_id != member.member_id]
         return locate([*others, member], configured.subtopologies, self._topics)
 
@@ -282,7 +285,7 @@ class StreamsGroup:
     # Time-outs
 
     def _assign_first(self) -> None:
-        """The initial delay is over. What fails here is done by the next heartbeat."""
+        """Make the first assignment after the initial delay. If it fails, the next heartbeat makes it."""
         self._first_assignment = None
         if self.is_empty or self.image.topology is None:
             return
@@ -302,18 +305,24 @@ class StreamsGroup:
         self._sessions.arm(member_id, self._limits().session_timeout_ms)
 
     def _watch_revocation(self, member: StreamsMember, before: StreamsMember | None = None) -> None:
-        """Its time begins anew with each thing that it must give up."""
+        """Start the time-out of a revocation, again for each task that is added to it, and cancel it when there is none."""
         if member.state is not MemberState.UNREVOKED_TASKS:
             self._revocations.cancel(member.member_id)
         elif before is None or before != before.with_progress_of(member):
             self._revocations.arm(member.member_id, member.rebalance_timeout_ms)
 
-    # What others want to know
+    # What the coordinator asks of every kind of group
 
     def check_offset_commit(self, membership: Membership, *, is_transactional: bool = False, has_member_epoch: bool = True) -> CheckCommit:
-        """Who may commit offsets: UnknownMemberId, StaleMemberEpoch, UnsupportedVersion; and then of which partitions.
+        """Check whether a client may commit, and return the check of each partition.
 
-        A member may commit with an older epoch what it has been working at since then (KIP-1251).
+        A member may commit with an older epoch for tasks that it has had since that epoch
+        (KIP-1251).
+
+        Raises:
+            UnknownMemberId: The client is not a member.
+            StaleMemberEpoch: It has another epoch.
+            UnsupportedVersion: This version does not know member epochs.
         """
         member = who_commits(self.group_id, self.image.members, membership, is_transactional=is_transactional)
         if member is None:
@@ -325,36 +334,36 @@ class StreamsGroup:
         return partial(_check_since, member, membership.generation_id, self._subtopologies_by_topic_id())
 
     def _subtopologies_by_topic_id(self) -> dict[UUID, str]:
-        """Of the topics that are read, and there."""
+        """Return which subtopology reads each topic that exists."""
         read = self.image.topology.subtopology_of_topic if self.image.topology is not None else {}
         return {topic.topic_id: each for name, each in read.items() if (topic := self._topics.find(name)) is not None}
 
     def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """Whether a member may ask for offsets: UnknownMemberId, StaleMemberEpoch. Who is no member may."""
+        """Check whether a client may fetch offsets: UnknownMemberId, StaleMemberEpoch. Clients that are no members may."""
         member = who_fetches(self.group_id, self.image.members, member_id, member_epoch)
         if member is not None:
             check_fetch(member, member_epoch)
 
     def check_offset_delete(self) -> None:
-        """At any time: what is subscribed to stays."""
+        """Allow it always: offsets of subscribed topics stay."""
 
     def check_delete(self) -> None:
-        """NonEmptyGroup."""
+        """Raise NonEmptyGroup unless it is empty."""
         if not self.is_empty:
             raise NonEmptyGroup
 
     def tombstones(self) -> list[CoordinatorRecord]:
-        """The end of the group, offsets apart."""
+        """Return the tombstones of its records, without those of its offsets."""
         return group_tombstones(self.group_id)
 
     def is_subscribed(self, topic: str) -> bool:
-        """Whether the application reads it: then its offsets stay."""
+        """Whether the application reads the topic."""
         topology = self.image.topology
         return not self.is_empty and topology is not None and topic in topology.subtopology_of_topic
 
 
 def _updated(before: StreamsMember, asked: StreamsHeartbeat) -> StreamsMember:
-    """The member with what it says of itself now."""
+    """Return the member with what this heartbeat says of it."""
     return before._replace(
         rack_id=before.rack_id if asked.rack_id is None else asked.rack_id,
         rebalance_timeout_ms=before.rebalance_timeout_ms if asked.rebalance_timeout_ms == NOT_SAID else asked.rebalance_timeout_ms,
@@ -372,7 +381,7 @@ def _has_all(member: StreamsMember, owned: Tasks | None) -> bool:
 
 
 def _check_owned(owned: Tasks | None, configured: ConfiguredTopology) -> None:
-    """InvalidRequest where a member owns what is no task."""
+    """Raise InvalidRequest if a member owns a task that does not exist."""
     if owned is None or not configured.is_ready:
         return
     for subtopology_id, partitions in (pair for tasks in owned for pair in tasks.items()):
@@ -390,7 +399,7 @@ def _check_owned(owned: Tasks | None, configured: ConfiguredTopology) -> None:
 def _check_since(
     member: StreamsMember, member_epoch: int, subtopologies: dict[UUID, str], topic_id: UUID, partition: int
 ) -> KafkaError | None:
-    """None where the task is the member's at least since that epoch, be it that it must give it up."""
+    """Return None if the member has had the task since that epoch, even if it must give it up now."""
     subtopology_id = subtopologies.get(topic_id)
     if subtopology_id is None:
         return StaleMemberEpoch("The topic is not in the topology.")

@@ -1,16 +1,16 @@
-"""Which topics of its own an application needs, with how many partitions, and how many tasks that makes.
+"""Internal topics of a Kafka Streams application: which it needs, their partition counts, and the number of tasks that follows.
 
-    1. every source topic is there, or the group is not ready: MISSING_SOURCE_TOPICS
-    2. a repartition topic has the partitions that the application asks for, or as many as the largest topic that is read by who writes it
-    3. topics that belong together have the same number: repartition topics are made so; others must be, or INCORRECTLY_PARTITIONED_TOPICS
-    4. a changelog has as many partitions as the largest topic that its subtopology reads: one for each task
-    5. those that are there already must have that number, or INCORRECTLY_PARTITIONED_TOPICS; others are to be made: MISSING_INTERNAL_TOPICS
+    1. every source topic must exist, or the group is not ready: MISSING_SOURCE_TOPICS
+    2. a repartition topic has the partition count that the application sets, or that of the largest topic that its writer reads
+    3. copartitioned topics must have equal counts: those of repartition topics are made equal, others are INCORRECTLY_PARTITIONED_TOPICS
+    4. a changelog has the partition count of the largest topic that its subtopology reads: one for each task
+    5. existing internal topics must have their count, or INCORRECTLY_PARTITIONED_TOPICS; missing ones are MISSING_INTERNAL_TOPICS
 
-Source: InternalTopicManager, RepartitionTopics, CopartitionedTopicsEnforcer, ChangelogTopics of Apache Kafka 4.3.1.
+The topology of a group is configured again when topics change. Missing internal topics are created
+immediately. If that fails, the next heartbeat tries again.
 
-What a group's topology comes to with the topics of the moment: looked up once for each change of topics, and made whole.
-
-Internal topics that are missing are made at once; one that cannot be made is tried again whenever a member is heard of.
+Source: InternalTopicManager, RepartitionTopics, CopartitionedTopicsEnforcer, ChangelogTopics of
+Apache Kafka 4.3.1.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SHOWN_TOPICS: Final = 3
 
 
 class StatusCode(IntEnum):
-    """What a heartbeat tells besides tasks."""
+    """The statuses that a heartbeat may answer."""
 
     STALE_TOPOLOGY = 0
     MISSING_SOURCE_TOPICS = 1
@@ -41,7 +41,7 @@ class StatusCode(IntEnum):
 
 
 class Status(NamedTuple):
-    """One thing that is told."""
+    """One status of an answer."""
 
     code: StatusCode
     detail: str
@@ -52,12 +52,12 @@ class InternalTopic(NamedTuple):
 
     name: str
     partition_count: int
-    replication_factor: int  #: 0: as the broker has it
+    replication_factor: int  #: 0: the default of the broker
     configs: Mapping[str, str]
 
 
 class ConfiguredSubtopology(NamedTuple):
-    """A subtopology whose topics have their numbers of partitions."""
+    """A subtopology with the partition counts of its topics."""
 
     task_count: int
     source_topics: Collection[str]
@@ -67,29 +67,29 @@ class ConfiguredSubtopology(NamedTuple):
 
     @property
     def is_stateful(self) -> bool:
-        """Whether it keeps something, so that a standby is of use."""
+        """Whether it has state, so that standbys make sense."""
         return bool(self.state_changelog_topics)
 
 
 class ConfiguredTopology(NamedTuple):
-    """What becomes of a topology with the topics that there are."""
+    """A topology with the present topics."""
 
-    subtopologies: Mapping[str, ConfiguredSubtopology]  #: by id, in their order; nothing when it is not known
-    missing: tuple[InternalTopic, ...] = ()  #: to be made
+    subtopologies: Mapping[str, ConfiguredSubtopology]  #: by id, sorted; empty if the group is not ready
+    missing: tuple[InternalTopic, ...] = ()  #: topics to create
     problem: Status | None = None
 
     @property
     def is_ready(self) -> bool:
-        """Whether there are tasks to be given out."""
+        """Whether its tasks can be assigned."""
         return self.problem is None
 
 
 class _TopicsError(Exception):
-    """The topics are not what the topology needs."""
+    """The topics do not fit the topology."""
 
 
 def configure(topology: Topology, topics: Topics) -> ConfiguredTopology:
-    """Look what the application needs; StreamsInvalidTopology where it can never be."""
+    """Configure a topology with the present topics; StreamsInvalidTopology if no topics could ever fit."""
     missing = sorted({topic for each in topology.subtopologies.values() for topic in each.source_topics if topics.find(topic) is None})
     if missing:
         return _not_ready(StatusCode.MISSING_SOURCE_TOPICS, f"Source topics {_shown(missing)} are missing.")
@@ -125,7 +125,7 @@ def _shown(names: list[str]) -> str:
 
 
 class _Counts:
-    """Numbers of partitions: of topics that are there, and decided ones of the others."""
+    """The partition counts of existing topics, and the decided ones of internal topics."""
 
     def __init__(self, topology: Topology, topics: Topics) -> None:
         self._subtopologies = list(topology.subtopologies.values())
@@ -133,12 +133,12 @@ class _Counts:
         self.decided: dict[str, int] = {}
 
     def of(self, name: str) -> int:
-        """Of a topic that is there, or decided about."""
+        """Return the partition count of a topic."""
         topic = self._topics.find(name)
         return self.decided[name] if topic is None else topic.partition_count
 
     def decide(self) -> None:
-        """About every topic that the application needs for itself."""
+        """Decide the partition counts of all internal topics."""
         self._decide_repartition_topics()
         fixed = {topic.name for each in self._subtopologies for topic in each.repartition_source_topics if topic.partitions}
         flexible = {topic.name for each in self._subtopologies for topic in each.repartition_source_topics} - fixed
@@ -151,7 +151,7 @@ class _Counts:
                 self.decided[topic.name] = self.largest_read_by(each)
 
     def largest_read_by(self, subtopology: Subtopology) -> int:
-        """How many tasks it has."""
+        """Return the number of tasks of a subtopology."""
         counts = [self.of(topic) for topic in topics_read_by(subtopology)]
         if not counts:
             raise StreamsInvalidTopology(f"No source topics found for subtopology {subtopology.subtopology_id}")
@@ -179,7 +179,7 @@ class _Counts:
         self.decided |= found
 
     def _count_of_sink(self, subtopology: Subtopology, found: Mapping[str, int]) -> int | None:
-        """As many as what the writer reads, as far as that is known."""
+        """Return the largest known count of what the writer of a sink reads."""
         read = [found[topic.name] for topic in subtopology.repartition_source_topics if topic.name in found]
         return max([*read, *(self.of(topic) for topic in subtopology.source_topics)], default=None)
 
@@ -202,7 +202,7 @@ class _Counts:
 
 
 def _same(counts: Mapping[str, int], shown: Mapping[str, int]) -> int:
-    """The number that all of them have."""
+    """Return the count that all topics have."""
     different = set(counts.values())
     if len(different) > 1:
         words = ", ".join(f"{topic}={count}" for topic, count in sorted(shown.items()))
@@ -244,21 +244,21 @@ _SHOWN_FAILURES: Final = 3
 
 _LOG = logging.getLogger(__name__)
 
-MakeTopic = Callable[[InternalTopic], None]  #: KafkaError
+MakeTopic = Callable[[InternalTopic], None]  #: raises KafkaError
 
 
 class Configured(NamedTuple):
-    """A topology with the topics of one moment."""
+    """A topology, configured with the topics of one version."""
 
     topology: Topology
     topics_version: int
-    metadata_hash: int  #: of the topics that it requires
+    metadata_hash: int  #: of the required topics
     result: ConfiguredTopology
-    problem: Status | None = None  #: of the result, and why topics could not be made
+    problem: Status | None = None  #: of the result, with the reasons why topics could not be created
 
 
 class Configuring:
-    """For one group."""
+    """The configured topology of one group."""
 
     def __init__(self, group_id: str, topics: Topics, make_topic: MakeTopic) -> None:
         self._group_id = group_id
@@ -267,10 +267,10 @@ class Configuring:
         self._known: Configured | None = None
 
     def look(self, topology: Topology) -> Configured:
-        """As things are; StreamsInvalidTopology."""
+        """Return the topology with the present topics; StreamsInvalidTopology."""
         known, version = self._known, self._topics.version
         if known is not None and known.topology is not topology and known.topology.is_same(topology):
-            known = known._replace(topology=topology)  # the next look is a short one
+            known = known._replace(topology=topology)  # so that the next comparison is by identity
         if known is None or known.topics_version != version or known.topology is not topology:
             result = configure(topology, self._topics)
             known = Configured(topology, version, metadata_hash(topology.required_topics, self._topics), result, result.problem)
@@ -278,7 +278,7 @@ class Configuring:
         return known
 
     def complete(self, topology: Topology) -> Configured:
-        """As things are when what is missing has been made; StreamsInvalidTopology."""
+        """Create missing topics, then return the topology with the present topics; StreamsInvalidTopology."""
         known = self.look(topology)
         if not known.result.missing:
             return known
@@ -294,7 +294,7 @@ class Configuring:
 
 
 def _told(problem: Status | None, failures: list[str]) -> Status | None:
-    """What is missing, and why; in Apache Kafka's words."""
+    """Add why topics could not be created, with Apache Kafka's words."""
     if problem is None:
         return None
     rest = len(failures) - _SHOWN_FAILURES

@@ -1,10 +1,10 @@
-"""A member of a streams group: what it says of itself, what it has, and how far it is with what it shall have.
+"""Members of a streams group, and the image of its records.
 
-Members are values: a step of a group makes new ones. Source: StreamsGroupMember, MemberState of Apache Kafka 4.3.1.
+Members are immutable: a step makes new ones. Only replay changes an image: a step makes records,
+and these are replayed.
 
-What the records of one streams group say. Nothing else changes it: a step writes records, and they are replayed here.
-
-Invariant: epochs of a group grow. Source: GroupMetadataManager.replay, StreamsGroup of Apache Kafka 4.3.1.
+Invariant: epochs of a group grow. Source: StreamsGroupMember, MemberState,
+GroupMetadataManager.replay, StreamsGroup of Apache Kafka 4.3.1.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from minibroker.schemas.internal.streams_group_records import (
 
 
 class MemberState(IntEnum):
-    """As records have it; reconciliation.py has the table."""
+    """The state of a member, as records have it. reconciliation.py has the table."""
 
     STABLE = 1
     UNREVOKED_TASKS = 2
@@ -48,9 +48,9 @@ class StreamsMember(NamedTuple):
     client_host: str = ""
     rebalance_timeout_ms: int = -1
     topology_epoch: int = -1
-    process_id: str = ""  #: of the instance of the application that it is a part of
+    process_id: str = ""  #: of its instance of the application
     user_endpoint: tuple[str, int] | None = None  #: host and port for interactive queries
-    client_tags: Mapping[str, str] = {}  #: never changed, as all of a member
+    client_tags: Mapping[str, str] = {}  #: immutable
     member_epoch: int = JOINS
     previous_member_epoch: int = JOINS
     state: MemberState = MemberState.STABLE
@@ -58,7 +58,7 @@ class StreamsMember(NamedTuple):
     pending_revocation: HeldTasks = NO_HELD_TASKS
 
     def with_progress_of(self, other: StreamsMember) -> StreamsMember:
-        """This member as far as `other` is: what it says of itself, and what another kind of record keeps of the other."""
+        """Return this member with the epochs, state and tasks of `other`, which another kind of record has."""
         return self._replace(
             member_epoch=other.member_epoch,
             previous_member_epoch=other.previous_member_epoch,
@@ -68,11 +68,11 @@ class StreamsMember(NamedTuple):
         )
 
     def is_reconciled(self, assignment_epoch: int) -> bool:
-        """Whether it has what it shall have."""
+        """Whether it has its target assignment."""
         return self.state is MemberState.STABLE and self.member_epoch == assignment_epoch
 
 
-NOT_VALIDATED: Final = -1  #: the epoch of a topology whose topics are not as they must be
+NOT_VALIDATED: Final = -1  #: the validated epoch of a topology that is not ready
 _STATES: Final = {state.value: state for state in MemberState}
 
 
@@ -84,12 +84,12 @@ class StreamsGroupImage(ModernImage[StreamsMember, Tasks]):
     def __init__(self) -> None:
         super().__init__()
         self.validated_topology_epoch = NOT_VALIDATED
-        self.assignment_configs: Mapping[str, str] = {}  #: settings that the epoch is of
+        self.assignment_configs: Mapping[str, str] = {}  #: the settings of the present epoch
         self.topology: Topology | None = None
 
     @staticmethod
     def target_of(value: Any) -> Tasks:
-        """What its record says."""
+        """Decode a target assignment."""
         return Tasks(_sets(value.active_tasks), _sets(value.standby_tasks), _sets(value.warmup_tasks))
 
     def _replay_epoch(self, key: Any, value: Any) -> None:
@@ -154,7 +154,7 @@ def _sets(stored: Sequence[TargetTasks | CurrentTasks]) -> TaskSets:
 
 
 def _epochs(stored: Sequence[CurrentTasks], member_epoch: int) -> TaskEpochs:
-    """A record may not tell since when a task is the member's."""
+    """Decode tasks with epochs. A record may lack the epochs."""
     found = {}
     for each in stored:
         epochs = each.assignment_epochs

@@ -1,22 +1,23 @@
-"""How a member gets from the tasks that it has to those that it shall have: what it must give up first, then what others have given up.
+"""Reconciliation: how a member gets from its present tasks to its target assignment. It first gives up tasks, then gets free ones.
 
-    state               what the member is told               its heartbeat brings                           then
-    STABLE              all that it shall have                its epoch is that of the target                STABLE
+    state               the member has                        its heartbeat                                  next state
+    STABLE              its target assignment                 its epoch is that of the target                STABLE
                                                               a newer target, and it owns too much           UNREVOKED_TASKS
                                                               a newer target, some of it is not free         UNRELEASED_TASKS
-                                                              a newer target, all of it is free or its own   STABLE
-    UNREVOKED_TASKS     what it may keep, in its old epoch    it owns something still, or does not say       UNREVOKED_TASKS
-                                                              it gave up: as from STABLE with a newer target
-    UNRELEASED_TASKS    what is free of what it shall have    as from STABLE with a newer target
+                                                              a newer target, all of it free or its own      STABLE
+    UNREVOKED_TASKS     what it may keep, in its old epoch    still owns some, or does not say               UNREVOKED_TASKS
+                                                              gave up: as from STABLE with a newer target
+    UNRELEASED_TASKS    the free part of its target           as from STABLE with a newer target
     UNKNOWN             (from the log of a newer Kafka)       it owns nothing: as from STABLE                otherwise
                                                               fenced: FENCED_MEMBER_EPOCH
 
-A task is free for a member to be active at when nobody else is, and no member of its own instance has it in another role; to stand by,
-when no member of its own instance has it in any role. What it gave up itself is free only at its next heartbeat.
+An active task is free for a member if no member has it active and no member of its instance has it
+in another role. A standby is free if no member of its instance has the task in any role. Tasks that
+the member itself gave up are free at its next heartbeat.
 
 Invariants
-  - a member is given a task to be active at only when nobody has it so: neither as its own nor to give up
-  - a member moves on to the epoch of the target when it has given up all that it must
+  - a member gets an active task only if no member has it active or must still give it up
+  - a member reaches the epoch of the target when it has given up all that it must
 
 Source: CurrentAssignmentBuilder of Apache Kafka 4.3.1.
 """
@@ -41,13 +42,13 @@ from minibroker.errors import FencedMemberEpoch
 
 
 class Owners:
-    """Which instances have a task: as theirs, or to give up. Looked for among all members: few tasks move at a time."""
+    """The tasks that instances have or must give up. Searched among all members, because few tasks move at a time."""
 
     def __init__(self, members: Collection[StreamsMember]) -> None:
         self._members = members
 
     def may_work(self, process_id: str, task: tuple[str, int]) -> bool:
-        """Whether the task is free to be worked at in that instance."""
+        """Whether a member of that instance may have the task active."""
         return not any(
             _has(held.active, task) or (member.process_id == process_id and (_has(held.standby, task) or _has(held.warmup, task)))
             for member in self._members
@@ -55,7 +56,7 @@ class Owners:
         )
 
     def may_stand_by(self, process_id: str, task: tuple[str, int]) -> bool:
-        """Whether it is free to be kept there."""
+        """Whether a member of that instance may have the task as a standby."""
         return not any(
             _has(role, task)
             for member in self._members
@@ -71,7 +72,7 @@ def _has(tasks: TaskSets | TaskEpochs, task: tuple[str, int]) -> bool:
 
 
 class Goal(NamedTuple):
-    """What a member shall have, and what stands in its way."""
+    """The target of a member, and the owners of tasks in it."""
 
     epoch: int  #: of the target assignment
     target: Tasks
@@ -79,7 +80,7 @@ class Goal(NamedTuple):
 
 
 def reconcile(member: StreamsMember, goal: Goal, owned: Tasks | None) -> StreamsMember:
-    """The member after a heartbeat that says it owns `owned`; None when it does not say."""
+    """Return the member after a heartbeat with the tasks that it owns; None if it does not say."""
     if member.is_reconciled(goal.epoch):
         return member
     epoch = member.member_epoch
@@ -95,7 +96,7 @@ def reconcile(member: StreamsMember, goal: Goal, owned: Tasks | None) -> Streams
 
 
 class _Difference(NamedTuple):
-    """Tasks of one role: what stays, what must go, what may come; and whether more shall come that is not free."""
+    """Tasks of one role: kept, to give up, and free ones to get. `must_wait`: others of the target are not free."""
 
     kept: TaskSets
     revoked: TaskSets
@@ -104,7 +105,7 @@ class _Difference(NamedTuple):
 
 
 def _advance(member: StreamsMember, goal: Goal, owned: Tasks | None, epoch: int) -> StreamsMember:
-    """As far as the target as it may go now, or to `epoch` with what it must give up."""
+    """Move the member towards its target as far as possible, or to `epoch` with the tasks that it must give up."""
 
     def may_work(task: tuple[str, int]) -> bool:
         return goal.owners.may_work(member.process_id, task)

@@ -1,11 +1,11 @@
-"""A streams group as records of `__consumer_offsets`. How they are read: image.py.
+"""Records of `__consumer_offsets` for streams groups. `members.py` replays them.
 
     StreamsGroupMetadata                     the group's epoch
-    StreamsGroupTopology                     what the application is made of
+    StreamsGroupTopology                     the topology of the application
     StreamsGroupMemberMetadata               what a member says of itself
     StreamsGroupTargetAssignmentMetadata     the epoch of the target assignment
-    StreamsGroupTargetAssignmentMember       what a member shall have
-    StreamsGroupCurrentMemberAssignment      what a member has, and must give up
+    StreamsGroupTargetAssignmentMember       the target assignment of a member
+    StreamsGroupCurrentMemberAssignment      the tasks that a member has, and must give up
 
 Source: StreamsCoordinatorRecordHelpers of Apache Kafka 4.3.1.
 """
@@ -45,7 +45,7 @@ _TOMBSTONE: Final = -1
 def epoch_record(
     group_id: str, epoch: int, metadata_hash: int, validated_topology_epoch: int, assignment_configs: Mapping[str, str]
 ) -> CoordinatorRecord:
-    """The group has another epoch."""
+    """Return the record of a new epoch of the group."""
     value = StreamsGroupMetadataValue(
         epoch=epoch,
         metadata_hash=metadata_hash,
@@ -56,12 +56,12 @@ def epoch_record(
 
 
 def topology_record(group_id: str, topology: Topology) -> CoordinatorRecord:
-    """The first member said what the application is made of."""
+    """Return the record of the topology, which the first member sets."""
     return CoordinatorRecord(StreamsGroupTopologyKey(group_id=group_id), topology.stored, _VERSION)
 
 
 def member_record(group_id: str, member: StreamsMember) -> CoordinatorRecord:
-    """A member is new, or says something else of itself."""
+    """Return the record of a member that is new or changed."""
     endpoint = member.user_endpoint
     value = StreamsGroupMemberMetadataValue(
         instance_id=member.instance_id,
@@ -78,20 +78,20 @@ def member_record(group_id: str, member: StreamsMember) -> CoordinatorRecord:
 
 
 def target_epoch_record(group_id: str, assignment_epoch: int, timestamp_ms: int) -> CoordinatorRecord:
-    """There is another target assignment."""
+    """Return the record of the epoch of a target assignment."""
     value = StreamsGroupTargetAssignmentMetadataValue(assignment_epoch=assignment_epoch, assignment_timestamp=timestamp_ms)
     return CoordinatorRecord(StreamsGroupTargetAssignmentMetadataKey(group_id=group_id), value, _VERSION)
 
 
 def target_record(group_id: str, member_id: str, tasks: Tasks) -> CoordinatorRecord:
-    """A member shall have something else."""
+    """Return the record of a member's target assignment."""
     active, standby, warmup = ([TargetTasks(subtopology_id=each, partitions=sorted(sets[each])) for each in sorted(sets)] for sets in tasks)
     value = StreamsGroupTargetAssignmentMemberValue(active_tasks=active, standby_tasks=standby, warmup_tasks=warmup)
     return CoordinatorRecord(StreamsGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id), value, _VERSION)
 
 
 def current_record(group_id: str, member: StreamsMember) -> CoordinatorRecord:
-    """A member has something else, or is at another epoch."""
+    """Return the record of a member's epoch and tasks."""
     assigned, revoked = member.assigned, member.pending_revocation
     value = StreamsGroupCurrentMemberAssignmentValue(
         member_epoch=member.member_epoch,
@@ -123,13 +123,13 @@ def _tombstone(key: Any) -> CoordinatorRecord:
 
 
 def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
-    """A member is gone."""
+    """Return the tombstones of a member."""
     keys = (StreamsGroupCurrentMemberAssignmentKey, StreamsGroupTargetAssignmentMemberKey, StreamsGroupMemberMetadataKey)
     return [_tombstone(key(group_id=group_id, member_id=member_id)) for key in keys]
 
 
 def group_tombstones(group_id: str, member_ids: Iterable[str] = ()) -> list[CoordinatorRecord]:
-    """The group is gone, in the order of Apache Kafka; it has no members but by mistake."""
+    """Return the tombstones of a group in the order of Apache Kafka. It normally has no members."""
     ids = list(member_ids)
     return [
         *(_tombstone(StreamsGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=each)) for each in ids),

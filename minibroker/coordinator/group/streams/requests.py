@@ -1,11 +1,11 @@
-"""What members ask of a streams group, what they are told, and what is wrong with a request whatever the group.
+"""Requests of members of streams groups, their answers, and the checks that do not depend on the group.
 
-Source: GroupCoordinatorService.throwIfStreamsGroupHeartbeatRequestIs... and KafkaApis of Apache Kafka 4.3.1, whose words the messages are.
+An instance that sends its endpoint gets all endpoints with their partitions, for interactive
+queries.
 
-Where which partitions are worked at, for interactive queries: an instance that says its endpoint is told all endpoints.
-
-Source: EndpointToPartitionsManager of Apache Kafka 4.3.1, which fails where the topology is not ready, and cuts partitions short wrongly
-where topics of a subtopology have different numbers of them.
+Source: GroupCoordinatorService.throwIfStreamsGroupHeartbeatRequestIs... and KafkaApis of Apache
+Kafka 4.3.1, which have the same messages; EndpointToPartitionsManager, which fails if the topology
+is not ready, and cuts off partitions if topics of a subtopology have different partition counts.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ NOT_SAID: Final = -1
 
 
 class StreamsHeartbeat(NamedTuple):
-    """A StreamsGroupHeartbeat. None and -1 mean: as in the last one."""
+    """A StreamsGroupHeartbeat request. None and -1 mean: as in the last one."""
 
     member_id: str
     member_epoch: int
-    endpoint_epoch: int = NOT_SAID  #: of the endpoints that it was told last
+    endpoint_epoch: int = NOT_SAID  #: of the endpoints in its last answer
     client_id: str = ""
     client_host: str = ""
     rack_id: str | None = None
@@ -42,11 +42,11 @@ class StreamsHeartbeat(NamedTuple):
     user_endpoint: tuple[str, int] | None = None
     client_tags: Mapping[str, str] | None = None
     owned: Tasks | None = None
-    shuts_down: bool = False  #: all members shall
+    shuts_down: bool = False  #: whether it requests a shutdown of all members
 
 
 class StreamsHeartbeatAnswer(NamedTuple):
-    """What the member is told; `tasks` and `located` are None when they are what it was told before."""
+    """The answer to a heartbeat. `tasks` and `located` are None if they have not changed."""
 
     member_id: str
     member_epoch: int
@@ -58,7 +58,7 @@ class StreamsHeartbeatAnswer(NamedTuple):
 
 
 def heartbeat_of(asked: k88.Request, client_id: str, client_host: str) -> StreamsHeartbeat:
-    """What a member asks; InvalidRequest, StreamsInvalidTopology."""
+    """Check and convert a request; InvalidRequest, StreamsInvalidTopology."""
     _check(asked)
     endpoint, tags, owns = asked.user_endpoint, asked.client_tags, asked.active_tasks is not None
     return StreamsHeartbeat(
@@ -146,7 +146,7 @@ Partitions = tuple[tuple[str, tuple[int, ...]], ...]  #: topics with their parti
 
 
 class Located(NamedTuple):
-    """What is at one endpoint."""
+    """The partitions of the tasks at one endpoint."""
 
     endpoint: tuple[str, int]  #: host and port
     active: Partitions
@@ -154,7 +154,7 @@ class Located(NamedTuple):
 
 
 def locate(members: Iterable[StreamsMember], subtopologies: Mapping[str, ConfiguredSubtopology], topics: Topics) -> tuple[Located, ...]:
-    """Of all members that say their endpoint."""
+    """Return the endpoints of all members that have one."""
     return tuple(
         Located(
             member.user_endpoint,

@@ -1,11 +1,12 @@
-"""One step of a streams group: the records of one request or time-out, and what the group is when they are in the log.
+"""A step of a streams group: the records of one request or time-out, and the image of the group with them.
 
-A step begins with the image of the group and changes a copy.
+A step starts with the image of the group and changes a copy. The image changes when the records are
+stored.
 
-    somebody joins, leaves, says something else of itself, a topic       the group has a new epoch
-      or a setting of the assignment changed
+    a member joins, leaves or changes; a topic or a setting of the       the group has a new epoch
+      assignment changed
     the epoch of the target assignment is older, and it may be made      there is a new target assignment, for that epoch
-    a member's epoch is older                                            it is reconciled, at its own heartbeats: reconciliation.py
+    a member's epoch is older                                            its next heartbeat reconciles it (reconciliation.py)
 
 Source: GroupMetadataManager, TargetAssignmentBuilder of Apache Kafka 4.3.1; KIP-1071, KIP-1263.
 """
@@ -25,16 +26,16 @@ from minibroker.coordinator.group.streams.tasks import NO_TASKS, Tasks
 from minibroker.coordinator.group.streams.topology import Topology
 from minibroker.errors import InvalidRequest
 
-NUM_STANDBY_REPLICAS: Final = "num.standby.replicas"  #: the setting of the assignment
+NUM_STANDBY_REPLICAS: Final = "num.standby.replicas"  #: a setting of the assignment
 
 
 class StreamsGroupStep(ModernStep[StreamsGroupImage]):
-    """Records so far, and the group after them."""
+    """The records of one step, and the image with them."""
 
     # Members and topology
 
     def update(self, member: StreamsMember) -> bool:
-        """The member is new, or says something else of itself: whether that is so."""
+        """Record a member that is new or changed. Return whether it was."""
         before = self.image.members.get(member.member_id)
         if before is not None and before == member.with_progress_of(before):
             return False
@@ -42,7 +43,7 @@ class StreamsGroupStep(ModernStep[StreamsGroupImage]):
         return True
 
     def initialize(self, said: Topology | None) -> Topology:
-        """The topology of the group: the first one that was said. InvalidRequest where another one is."""
+        """Return the topology of the group: that of its first member. Raise InvalidRequest for a different one."""
         known = self.image.topology
         if known is None:
             if said is None:
@@ -54,7 +55,7 @@ class StreamsGroupStep(ModernStep[StreamsGroupImage]):
         return known
 
     def remove(self, member_id: str) -> None:
-        """A member is gone; the others share what it had."""
+        """Remove a member, and start a new epoch."""
         self._write(*records.member_tombstones(self._group_id, member_id))
         image = self.image
         self._write_epoch(image.metadata_hash, image.validated_topology_epoch, image.assignment_configs)
@@ -62,7 +63,7 @@ class StreamsGroupStep(ModernStep[StreamsGroupImage]):
     # Epochs and assignments
 
     def follow(self, metadata_hash: int, configured: ConfiguredTopology, standby_count: int, *, has_changed: bool) -> None:
-        """A new epoch when members changed, or topics, or whether the topology has all that it needs, or settings."""
+        """Start a new epoch if members, topics, settings or the readiness of the topology changed."""
         image = self.image
         configs = {NUM_STANDBY_REPLICAS: str(standby_count)}
         validated = image.topology.epoch if image.topology is not None and configured.is_ready else NOT_VALIDATED
@@ -75,7 +76,7 @@ class StreamsGroupStep(ModernStep[StreamsGroupImage]):
         self._write(records.epoch_record(self._group_id, epoch, metadata_hash, validated_topology_epoch, configs))
 
     def assign(self, configured: ConfiguredTopology, standby_count: int, interval_ms: int) -> bool:
-        """Make the target assignment of this epoch, unless there is one. False: not yet, the last one is younger than the interval."""
+        """Make the target assignment of this epoch, unless there is one. Return False if the last one is younger than the interval."""
         image = self.image
         if image.assignment_epoch >= image.epoch:
             return True
@@ -92,11 +93,11 @@ class StreamsGroupStep(ModernStep[StreamsGroupImage]):
         return True
 
     def reconcile(self, member_id: str, owned: Tasks | None, *, is_delayed: bool) -> StreamsMember:
-        """Take the member towards its target, as far as it may go; while the first assignment is delayed that is nothing."""
+        """Reconcile a member with its target as far as possible; with no tasks while the first assignment is delayed."""
         image = self.image
         member = image.members[member_id]
         if member.is_reconciled(image.assignment_epoch):
-            return member  # as most heartbeats find it: who has which task is not looked at
+            return member  # the usual case: owners of tasks are not needed
         target = NO_TASKS if is_delayed else image.targets.get(member_id, NO_TASKS)
         moved = reconcile(member, Goal(image.assignment_epoch, target, Owners(image.members.values())), owned)
         if moved != member:

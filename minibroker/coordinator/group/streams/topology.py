@@ -1,6 +1,7 @@
-"""What a Kafka Streams application is made of: subtopologies, which topics they read, keep and write in between.
+"""The topology of a Kafka Streams application: its subtopologies, and the topics that these read, write and keep state in.
 
-The first member says it, and it stays as it is until the group is deleted. Source: StreamsTopology of Apache Kafka 4.3.1.
+The first member of a group sets the topology, which stays until the group is deleted. Source:
+StreamsTopology of Apache Kafka 4.3.1.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from minibroker.schemas.internal.streams_group_records import (
 
 
 class Topology:
-    """One topology; `stored` is its record. Never changed."""
+    """An immutable topology. `stored` is its record."""
 
     __slots__ = ("epoch", "stored", "subtopologies", "subtopology_of_topic")
 
@@ -28,27 +29,27 @@ class Topology:
         self.stored = stored
         self.epoch = stored.epoch
         self.subtopologies = {each.subtopology_id: each for each in sorted(stored.subtopologies, key=lambda each: each.subtopology_id)}
-        #: which subtopology reads a topic
+        #: the subtopology that reads a topic
         self.subtopology_of_topic = {topic: each.subtopology_id for each in self.subtopologies.values() for topic in topics_read_by(each)}
 
     def is_same(self, other: Topology) -> bool:
-        """Whether both say the same, in whatever order."""
+        """Whether both are equal, in any order."""
         return self.epoch == other.epoch and self.subtopologies == other.subtopologies
 
     @property
     def required_topics(self) -> set[str]:
-        """All that must be there before work can begin."""
+        """All topics that must exist before tasks can be assigned."""
         changelogs = {topic.name for each in self.subtopologies.values() for topic in each.state_changelog_topics}
         return changelogs | self.subtopology_of_topic.keys()
 
 
 def topics_read_by(subtopology: Subtopology) -> list[str]:
-    """From outside, and from other subtopologies."""
+    """Return the source topics and repartition topics that a subtopology reads."""
     return [*subtopology.source_topics, *(topic.name for topic in subtopology.repartition_source_topics)]
 
 
 def copartitioned(subtopology: Subtopology) -> list[set[str]]:
-    """Topics that must have as many partitions as each other."""
+    """Return the groups of topics that must have equal partition counts."""
     sources, repartitions = subtopology.source_topics, subtopology.repartition_source_topics
     return [
         {sources[index] for index in group.source_topics} | {repartitions[index].name for index in group.repartition_source_topics}
@@ -57,13 +58,13 @@ def copartitioned(subtopology: Subtopology) -> list[set[str]]:
 
 
 def topology_of(said: k88.Topology) -> Topology:
-    """The topology that a member says; StreamsInvalidTopology."""
+    """Check and convert the topology of a request; StreamsInvalidTopology."""
     _check(said)
     return Topology(StreamsGroupTopologyValue(epoch=said.epoch, subtopologies=[_stored(each) for each in said.subtopologies]))
 
 
 def topics_named_by(said: k88.Topology) -> Iterator[str]:
-    """All topics that a member speaks of."""
+    """Return all topics that a topology names."""
     for each in said.subtopologies:
         yield from each.source_topics
         yield from each.repartition_sink_topics
