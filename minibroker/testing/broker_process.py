@@ -95,7 +95,7 @@ class BrokerProcess(Surface):
     def start(self) -> Self:
         """See Surface."""
         if self.is_running:
-            raise BrokerError("the broker runs already")
+            raise BrokerError("the broker is already running")
         self.kill()  # what is left of a process that others have killed: its pipes, its folder
         if self._options.data_dir is DataDir.TEMPORARY:
             self._data = TemporaryData()

@@ -81,7 +81,7 @@ class BrokerThread(Surface):
     def start(self) -> Self:
         """See Surface."""
         if self._loop is not None:
-            raise BrokerError("the broker runs already")
+            raise BrokerError("the broker is already running")
         loop = self._loop = loop_factory()()
         self._thread = threading.Thread(target=_run, args=(loop,), name="minibroker", daemon=True)
         self._thread.start()

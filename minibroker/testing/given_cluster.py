@@ -60,7 +60,7 @@ class GivenCluster(Surface):
     @property
     def request_log(self) -> RequestLog:
         """Unsupported."""
-        self._unsupported("request_log needs a minibroker: a given cluster does not tell what it was asked")
+        self._unsupported("request_log needs a minibroker: a given cluster does not report its requests")
 
     def start(self) -> Self:
         """Verify that every broker advertises an address of this cluster, and note what is there; once is enough.
@@ -118,10 +118,10 @@ class GivenCluster(Surface):
 
     def advance(self, **time: float) -> None:  # noqa: ARG002  nobody can do it
         """Unsupported."""
-        self._unsupported("advance() needs a minibroker: a given cluster has the time that it is")
+        self._unsupported("advance() needs a minibroker: the time of a given cluster cannot be changed")
 
     def _execute(self, name: str, arguments: dict[str, Any], /) -> Any:  # noqa: ARG002  nobody can do it
-        self._unsupported(f"{name} needs a minibroker: a given cluster does not fail when it is told to")
+        self._unsupported(f"{name} needs a minibroker: a given cluster cannot do it")
 
 
 def _read(baseline: Path | None) -> dict[str, list[str]] | None:

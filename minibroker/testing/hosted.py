@@ -83,7 +83,7 @@ class HostedBroker:
     async def start(self) -> None:
         """Serve; BrokerError says why it cannot."""
         if self._broker is not None:
-            raise BrokerError("the broker runs already")
+            raise BrokerError("the broker is already running")
         if self._data is None:
             self._data = self._make_data()
         self.lab.forget()
@@ -204,7 +204,7 @@ class HostedBroker:
         """Let time go by, and what follows from it at once."""
         self._running()
         if delta < timedelta():
-            raise BrokerError(f"advance: time goes forward only, and {delta} is less than nothing")
+            raise BrokerError(f"advance: the time must not be negative, got {delta}")
         if self._clock is not None:
             self._clock.advance(delta / timedelta(milliseconds=1))
         for _ in range(_TURNS):

@@ -24,7 +24,7 @@ class Often:
     def __init__(self, said: Mapping[str, Any]) -> None:
         """BrokerError where what is said makes no sense."""
         if set(said) not in _KINDS:
-            raise BrokerError(f"often: {dict(said)} is none of times, call, probability with seed, or nothing for always")
+            raise BrokerError(f"often must have times, call, or probability with seed, or be empty for always, got {dict(said)}")
         self.said: Final = dict(said)
         self.calls = 0  #: that it was asked about
         self.hits = 0
@@ -57,7 +57,7 @@ def _whole(said: Mapping[str, Any], name: str) -> int | None:
     if value is None:
         return None
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise BrokerError(f"{name}: {value!r} is no number from 1 on")
+        raise BrokerError(f"{name} must be at least 1, got {value!r}")
     return value
 
 
@@ -66,7 +66,7 @@ def _probability(said: Mapping[str, Any]) -> float | None:
     if value is None:
         return None
     if not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise BrokerError(f"probability: {value!r} is not between 0 and 1")
+        raise BrokerError(f"probability must be between 0 and 1, got {value!r}")
     if not isinstance(said.get("seed", 1), int):
-        raise BrokerError(f"seed: {said['seed']!r} is no whole number")
+        raise BrokerError(f"seed must be an integer, got {said['seed']!r}")
     return float(value)

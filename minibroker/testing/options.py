@@ -52,21 +52,21 @@ class BrokerOptions:
     ) -> None:
         """`ports` are those of all brokers, where they are known from the start before."""
         if isinstance(topics, str):
-            raise BrokerError(f"topics={topics!r} is one text: say topics=[{topics!r}], or topics={{{topics!r}: 3}} for 3 partitions")
+            raise BrokerError(f"topics must not be a string: use topics=[{topics!r}], or topics={{{topics!r}: 3}} for 3 partitions")
         self.topics: dict[str, int] = dict(topics) if isinstance(topics, Mapping) else dict.fromkeys(topics, 1)
         self.data_dir = data_dir if isinstance(data_dir, DataDir) else os.path.abspath(os.fspath(data_dir))  # noqa: PTH100  a text for storage
         self.brokers = brokers
         self.racks = [*racks]
         self.ports = [*ports] or [port + number if port else 0 for number in range(brokers)]  #: of each broker; 0: a free one
         if not 1 <= brokers <= NODES_MAX:
-            raise BrokerError(f"brokers={brokers}: give a number of 1 to {NODES_MAX}")
+            raise BrokerError(f"brokers must be from 1 to {NODES_MAX}, got {brokers}")
         if isinstance(racks, str):
-            raise BrokerError(f"racks={racks!r} is one text: say racks=[{racks!r}, ...]")
+            raise BrokerError(f"racks must not be a string: use racks=[{racks!r}, ...]")
         usual = {"minibroker.like.kafka": "true"} if like_kafka else TEST_CONFIG
         self.config: dict[str, str] = usual | {name: sources.Setting(text_of(value), "config=") for name, value in (config or {}).items()}
         for name in ("log.dirs", "log.dir", "metadata.log.dir"):
             if name in self.config:
-                raise BrokerError(f"config: {name} is what data_dir is for: say data_dir={self.config[name]!r}")
+                raise BrokerError(f"config: use data_dir={self.config[name]!r} in place of {name}")
         if config:
             _warn_of_unknown(self.config)
 

@@ -48,8 +48,8 @@ _FIXTURES: Final = {"minibroker", "minibroker_async", "minibroker_topic", "minib
 _FORMS: Final = ("thread", "process")
 _NAME_MAX: Final = 80
 _OTHER_OPTIONS: Final = (
-    "minibroker_options: they are others here than where this run's broker was started: run these tests apart, "
-    "or override them in one conftest.py above all"
+    "minibroker_options differ from those with which this run's broker was started: run these tests separately, "
+    "or override the fixture in one conftest.py at the top"
 )
 
 _session_key: Final = pytest.StashKey["_Session"]()
@@ -159,11 +159,11 @@ def _settings(config: pytest.Config) -> _Settings:
         properties[name.strip()] = value.strip()
     given, wanted = config.getoption("--minibroker-bootstrap"), config.getoption("--minibroker-brokers")
     if given and wanted is not None:
-        raise pytest.UsageError("--minibroker-brokers: the Kafka of --minibroker-bootstrap has the brokers that it has")
+        raise pytest.UsageError("--minibroker-brokers: the number of brokers of --minibroker-bootstrap cannot be changed")
     said = config.getini("minibroker_brokers")
     brokers = wanted if wanted is not None else _number("minibroker_brokers", said) if said else None
     if brokers is not None and brokers < 1:
-        raise pytest.UsageError(f"{brokers} brokers: one is the least")
+        raise pytest.UsageError(f"brokers must be at least 1, got {brokers}")
     lines = _number("minibroker_request_lines", config.getini("minibroker_request_lines"))
     is_like_kafka = config.getoption("--minibroker-like-kafka") or config.getini("minibroker_like_kafka")
     return _Settings(form, brokers, wanted is not None, properties, lines, given, config.getoption("--minibroker-keep-data"), is_like_kafka)

@@ -213,7 +213,7 @@ name_as_users_do(Wire)
 
 def _level(isolation: str) -> int:
     if isolation not in ISOLATION_LEVELS:
-        raise BrokerError(f"records: isolation={isolation!r} is none of {', '.join(ISOLATION_LEVELS)}")
+        raise BrokerError(f"records: isolation must be one of {', '.join(ISOLATION_LEVELS)}, got {isolation!r}")
     return ISOLATION_LEVELS[isolation]
 
 

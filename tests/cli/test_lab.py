@@ -96,7 +96,7 @@ def test_how_often_and_for_whom(lab: Commands) -> None:
     (found,) = json.loads(lab("faults", "list", "-o", "json").out)
     assert found["scope"] == scope
     for wrong in ((), ("--once", "--always")):
-        assert "say how often, in one way" in lab("faults", "inject", "Produce", "NOT_LEADER_OR_FOLLOWER", *wrong, code=2).err
+        assert "give one of --once" in lab("faults", "inject", "Produce", "NOT_LEADER_OR_FOLLOWER", *wrong, code=2).err
 
 
 def test_a_fault_hits_a_client(run: Commands, lab: Commands) -> None:
@@ -219,13 +219,13 @@ def test_leaders_and_brokers(tmp_path: Path) -> None:
         (
             ["faults", "storage", "--on", "write", "--error", "ENOSUCH", "--once"],
             1,
-            "Error: storage: 'ENOSUCH' is no error of a file system",
+            "Error: storage: 'ENOSUCH' is not an error of a file system",
         ),
         (["do", "rese"], 1, "Error: there is no command 'rese': did you mean reset?"),
-        (["do", "reset", "{"], 2, "'{' is no JSON"),
-        (["do", "reset", "[]"], 2, "'[]' is no JSON object"),
+        (["do", "reset", "{"], 2, "'{' is not JSON"),
+        (["do", "reset", "[]"], 2, "'[]' is not a JSON object"),
         (["do", "reset", '{"command": 1}'], 1, "Error: reset: there is no argument 'command'; there are: none"),
-        (["advance"], 2, "say how long: --hours 2"),
+        (["advance"], 2, "give a time, such as --hours 2"),
     ],
 )
 def test_what_is_wrong_is_one_line(lab: Commands, arguments: list[str], code: int, message: str) -> None:

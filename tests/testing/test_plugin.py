@@ -119,7 +119,7 @@ def test_what_is_wrong_is_told_in_one_line(suite: pytest.Pytester) -> None:
         ("minibroker_config = num.partitions", [], "minibroker_config: 'num.partitions' is not NAME=VALUE"),
         ("minibroker_request_lines = many", [], "minibroker_request_lines=many: give a number"),
         ("minibroker_brokers = three", [], "minibroker_brokers=three: give a number"),
-        ("", ["--minibroker-brokers", "0"], "0 brokers: one is the least"),
+        ("", ["--minibroker-brokers", "0"], "brokers must be at least 1, got 0"),
         (
             "",
             ["--minibroker-brokers", "3", "--minibroker-bootstrap", "x:1"],
@@ -133,7 +133,7 @@ def test_what_is_wrong_is_told_in_one_line(suite: pytest.Pytester) -> None:
         assert f"ERROR: {words}" in ran.stderr.str()
     for line, words in {
         "minibroker_config = num.partitions=many": "the broker does not start: Invalid value many for configuration num.partitions",
-        "minibroker_brokers = 1000": "brokers=1000: give a number of 1 to ",
+        "minibroker_brokers = 1000": "brokers must be from 1 to ",
     }.items():
         with_ini(suite, line)
         ran = suite.runpytest_inprocess("--tb=line")
@@ -257,7 +257,7 @@ def test_each_folder_finds_its_own_seed(suite: pytest.Pytester) -> None:
     (suite.path / "prices" / "test_prices.py").write_text("def test_it(minibroker): pass\n")
     ran = suite.runpytest_inprocess("prices", "bare")
     ran.assert_outcomes(passed=1, errors=1)
-    ran.stdout.fnmatch_lines(["minibroker_options: they are others here than where this run's broker was started: *"])
+    ran.stdout.fnmatch_lines(["minibroker_options differ from those with which this run's broker was started: *"])
 
 
 def test_a_run_without_a_broker_imports_none(suite: pytest.Pytester) -> None:

@@ -40,7 +40,7 @@ def advance(lab: HttpLab, *, days: float, hours: float, minutes: float, seconds:
     """
     delta = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds, milliseconds=ms)
     if not delta:
-        raise click.UsageError("say how long: --hours 2")
+        raise click.UsageError("give a time, such as --hours 2")
     lab.broker.advance(delta / timedelta(milliseconds=1))
 
 
@@ -68,9 +68,9 @@ def do(lab: HttpLab, command: str, arguments: str) -> None:
     try:
         given = json.loads(arguments)
     except ValueError as error:
-        raise click.UsageError(f"{arguments!r} is no JSON: {error}") from error
+        raise click.UsageError(f"{arguments!r} is not JSON: {error}") from error
     if not isinstance(given, dict):
-        raise click.UsageError(f"{arguments!r} is no JSON object")
+        raise click.UsageError(f"{arguments!r} is not a JSON object")
     click.echo(json.dumps(lab.execute(command, {name: value for name, value in given.items() if value is not None})))
 
 

@@ -45,14 +45,14 @@ class HttpLab:
             reason = getattr(error.reason, "strerror", None) or error.reason
             raise click.ClickException(f"{self._url}: no lab there: {reason}. Start the broker with 'serve --lab-port'") from error
         except (ValueError, KeyError, OSError) as error:
-            raise click.ClickException(f"{self._url} does not answer as a lab does: {error}") from error
+            raise click.ClickException(f"{self._url} is not a lab: {error}") from error
 
 
 def _reason(error: HTTPError) -> str:
     try:
         return str(json.load(error)["error"])
     except (ValueError, KeyError, TypeError):
-        return f"{error.url}: HTTP {error.code} {error.reason}: this is no lab of a minibroker"
+        return f"{error.url}: HTTP {error.code} {error.reason}: this is not the lab of a minibroker"
 
 
 pass_lab = click.make_pass_decorator(HttpLab)

@@ -57,7 +57,7 @@ def _kind(kind: str) -> click.Command:
     def run(lab: HttpLab, *, seed: int, **given: Any) -> None:
         said = {name: value for name in _OFTEN if (value := given.pop(name)) is not None and value is not False}  # 0 is a probability
         if len(said) != 1:
-            raise click.UsageError("say how often, in one way: --once, --times N, --on-call N, --probability P or --always")
+            raise click.UsageError("give one of --once, --times N, --on-call N, --probability P and --always")
         ((often, value),) = said.items()
         phrase = getattr(lab.faults, kind)(**{name: each for name, each in given.items() if each is not None})
         if often == "probability":

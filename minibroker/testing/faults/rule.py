@@ -101,7 +101,7 @@ def rule_of(said: Mapping[str, Any]) -> tuple[FaultRule, Often]:
     found = dict(said)
     often = found.pop("often", {})
     if not isinstance(often, Mapping):
-        raise BrokerError(f"faults: often={often!r} is no object")
+        raise BrokerError(f"faults: often must be an object, got {often!r}")
     kind = _one_of("kind", found.get("kind"), _MORE)
     must, may = _MORE[kind]
     known = {"kind", "api", *_SCOPE, *must, *may}
@@ -126,15 +126,15 @@ def _check_values(kind: str, found: Mapping[str, Any]) -> None:
     for name, value in found.items():
         if name == "ms":
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= DELAY_MAX_MS:
-                raise BrokerError(f"faults: ms={value!r} is no number of milliseconds from 0 to {DELAY_MAX_MS}")
+                raise BrokerError(f"faults: ms must be from 0 to {DELAY_MAX_MS}, got {value!r}")
         elif name in _NUMBERS:
             if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-                raise BrokerError(f"faults: {name}={value!r} is no number from 0 on")
+                raise BrokerError(f"faults: {name} must be an integer of at least 0, got {value!r}")
         elif name == "after":
             if not isinstance(value, bool):
-                raise BrokerError(f"faults: after={value!r} is neither true nor false")
+                raise BrokerError(f"faults: after must be true or false, got {value!r}")
         elif not isinstance(value, str):
-            raise BrokerError(f"faults: {name}={value!r} is no text")
+            raise BrokerError(f"faults: {name} must be a string, got {value!r}")
     if kind == "error":
         _one_of("error", found["error"], _ERRORS)
     if "when" in found:
@@ -164,5 +164,5 @@ def _one_of(what: str, value: Any, known: Iterable[str]) -> str:
     if isinstance(value, str) and value in names:
         return value
     near = get_close_matches(value, names, 1, 0.5) if isinstance(value, str) else []
-    hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(names)}" if len(names) < 10 else "names are Kafka's own"
+    hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(names)}" if len(names) < 10 else "use Kafka's name"
     raise BrokerError(f"faults: there is no {what} {value!r}: {hint}")

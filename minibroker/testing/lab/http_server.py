@@ -89,20 +89,20 @@ class HttpServer:
         try:
             operation = self._lab.table.find(command)
         except UnknownOperationError as error:
-            return _json(404, {"error": f"{error}; GET / tells those that there are"})
+            return _json(404, {"error": f"{error}; GET / lists the commands"})
         if request.method not in {"GET", "POST"} or (request.method == "GET" and not operation.is_gettable):
             return _json(405, {"error": f"{command}: POST its arguments as JSON"})
         arguments: Any = {}
         if request.query_string:
-            return _json(400, {"error": f"{command}: POST arguments as JSON, not behind a question mark"})
+            return _json(400, {"error": f"{command}: POST arguments as JSON, not in the query string"})
         if request.method == "POST":
             if request.content_type != "application/json":
-                return _json(415, {"error": f"{command}: say Content-Type: application/json (curl --json), not {request.content_type}"})
+                return _json(415, {"error": f"{command}: use Content-Type: application/json (curl --json), not {request.content_type}"})
             body = await request.read()
             try:
                 arguments = json.loads(body or b"{}", parse_constant=_no_number)
             except (ValueError, RecursionError) as error:
-                return _json(400, {"error": f"{command}: the body is no JSON: {error}"})
+                return _json(400, {"error": f"{command}: the body is not JSON: {error}"})
             if not isinstance(arguments, dict):
                 return _json(400, {"error": f"{command}: the body must be a JSON object with the arguments"})
         try:
@@ -115,19 +115,19 @@ class HttpServer:
     def _refusal(self, request: web.Request) -> web.Response | None:
         """No page in a browser is served."""
         if "Origin" in request.headers:
-            return _json(403, {"error": "the lab serves programs, and no pages in a browser"})
+            return _json(403, {"error": "the lab serves programs, not pages in a browser"})
         try:
             name = (request.url.host or "").rstrip(".")
         except ValueError:
-            return _json(400, {"error": f"{request.host!r} is no host"})
+            return _json(400, {"error": f"{request.host!r} is not a host"})
         if name in self._names:
             return None
         if _is_of_this_machine(self._host):
             if not _is_of_this_machine(name):
-                return _json(403, {"error": f"the lab serves this machine alone, and is not called {name}"})
+                return _json(403, {"error": f"the lab serves only this machine, which is not called {name}"})
         elif not _is_nobodys(name):
-            advice = f"ask by address, or start the broker with --lab-name {name}"
-            return _json(403, {"error": f"the lab does not know that it is called {name}: {advice}"})
+            advice = f"use its address, or start the broker with --lab-name {name}"
+            return _json(403, {"error": f"the lab is not known as {name}: {advice}"})
         return None
 
 
@@ -160,7 +160,7 @@ async def _as_json(request: web.Request, handler: Callable[[web.Request], Awaita
 
 def _no_number(text: str) -> float:
     """NaN and Infinity, which Python reads, are no JSON."""
-    raise ValueError(f"{text} is no number")
+    raise ValueError(f"{text} is not a number")
 
 
 def _json(status: int, value: Any) -> web.Response:

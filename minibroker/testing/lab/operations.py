@@ -181,7 +181,7 @@ class HighWatermarks(OperationGroup, prefix="high_watermark"):
         Returns `id`, the number of the hold.
         """
         if topic in self._internal_topics:
-            raise BrokerError(f"high_watermark.hold: {topic} is the broker's own: coordinators do not wait for it")
+            raise BrokerError(f"high_watermark.hold: {topic} is an internal topic: coordinators do not wait for its high watermark")
         found = self._cluster().partition(topic, partition)
         self._hold_partition(found)
         number = next(self._numbers)

@@ -28,9 +28,7 @@ class Phrase(Generic[Made]):
 
     def __del__(self) -> None:
         if not self._is_said:
-            warnings.warn(
-                "a fault that never happens: it lacks .once(), .times(n), .on_call(n), .probability(p) or .always()", stacklevel=2
-            )
+            warnings.warn("this fault never happens: it needs .once(), .times(n), .on_call(n), .probability(p) or .always()", stacklevel=2)
 
     def _how_often(self, often: dict[str, Any]) -> Made:
         self._is_said = True

@@ -31,12 +31,12 @@ class StorageFault:
 
     def __init__(self, *, topic: str | None, partition: int | None, on: str, error: str, often: Often) -> None:
         if on not in OPERATIONS:
-            raise BrokerError(f"storage: on={on!r} is none of {', '.join(OPERATIONS)}")
+            raise BrokerError(f"storage: on must be one of {', '.join(OPERATIONS)}, got {on!r}")
         code = getattr(errno, error, None)
         if not isinstance(code, int):
-            raise BrokerError(f"storage: {error!r} is no error of a file system: ENOSPC, EIO, EMFILE, EROFS are some")
+            raise BrokerError(f"storage: {error!r} is not an error of a file system: use ENOSPC, EIO, EMFILE, EROFS, ...")
         if partition is not None and topic is None:
-            raise BrokerError("storage: a partition is one of a topic: say which")
+            raise BrokerError("storage: a partition needs its topic")
         self.topic = topic
         self.partition = partition
         self.on = on

@@ -76,30 +76,30 @@ def test_it_tells_its_commands(served: Served) -> None:
 @pytest.mark.parametrize(
     ("path", "body", "headers", "status", "message"),
     [
-        ("nothing", b"{}", {}, 404, "there is no command 'nothing'; GET / tells those that there are"),
-        ("rese", b"{}", {}, 404, "there is no command 'rese': did you mean reset?; GET / tells those that there are"),
-        ("foo", None, {}, 404, "there is no command 'foo'; GET / tells those that there are"),
+        ("nothing", b"{}", {}, 404, "there is no command 'nothing'; GET / lists the commands"),
+        ("rese", b"{}", {}, 404, "there is no command 'rese': did you mean reset?; GET / lists the commands"),
+        ("foo", None, {}, 404, "there is no command 'foo'; GET / lists the commands"),
         ("reset", None, {}, 405, "reset: POST its arguments as JSON"),
-        ("advance", b"{", {}, 400, "advance: the body is no JSON: "),
+        ("advance", b"{", {}, 400, "advance: the body is not JSON: "),
         ("advance", b"[1]", {}, 400, "advance: the body must be a JSON object with the arguments"),
         ("advance", b"{}", {}, 400, "advance: argument 'ms' is missing"),
-        ("advance", b'{"ms": -1}', {}, 400, "advance: time goes forward only, and "),
-        ("advance", b'{"ms": NaN}', {}, 400, "advance: the body is no JSON: NaN is no number"),
+        ("advance", b'{"ms": -1}', {}, 400, "advance: the time must not be negative, got "),
+        ("advance", b'{"ms": NaN}', {}, 400, "advance: the body is not JSON: NaN is not a number"),
         ("advance", b'{"ms": 1e17}', {}, 400, "advance: a number is too large: "),
         ("advance", b'{"ms": 1e400}', {}, 400, "advance: a number is too large: "),
-        ("advance", b"[" * 100_000, {}, 400, "advance: the body is no JSON: "),
+        ("advance", b"[" * 100_000, {}, 400, "advance: the body is not JSON: "),
         ("restore", b'{"name": "x"}', {}, 400, "restore: there is no snapshot 'x'; there are: none"),
         ("high_watermark.hold", b'{"topic": "x", "partition": 0}', {}, 400, "high_watermark.hold: UNKNOWN_TOPIC_OR_PARTITION"),
         ("reset/all", b"{}", {}, 404, "/reset/all: Not Found"),
         ("reset", b" " * ((1 << 20) + 1), {}, 413, "/reset: Request Entity Too Large"),
-        ("reset", b"", {"Content_Type": "text/plain"}, 415, "reset: say Content-Type: application/json (curl --json), not text/plain"),
-        ("info", None, {"Host": "lab.example:80"}, 403, "the lab serves this machine alone, and is not called lab.example"),
-        ("info", None, {"Host": "lab:example"}, 400, "'lab:example' is no host"),
-        ("info", None, {"Origin": "http://127.0.0.1"}, 403, "the lab serves programs, and no pages in a browser"),
-        ("reset", b"{}", {"Origin": "null"}, 403, "the lab serves programs, and no pages in a browser"),
-        ("", None, {"Host": "lab.example"}, 403, "the lab serves this machine alone, and is not called lab.example"),
-        ("info", None, {"Host": "192.168.1.5"}, 403, "the lab serves this machine alone, and is not called 192.168.1.5"),
-        ("requests?since=5", None, {}, 400, "requests: POST arguments as JSON, not behind a question mark"),
+        ("reset", b"", {"Content_Type": "text/plain"}, 415, "reset: use Content-Type: application/json (curl --json), not text/plain"),
+        ("info", None, {"Host": "lab.example:80"}, 403, "the lab serves only this machine, which is not called lab.example"),
+        ("info", None, {"Host": "lab:example"}, 400, "'lab:example' is not a host"),
+        ("info", None, {"Origin": "http://127.0.0.1"}, 403, "the lab serves programs, not pages in a browser"),
+        ("reset", b"{}", {"Origin": "null"}, 403, "the lab serves programs, not pages in a browser"),
+        ("", None, {"Host": "lab.example"}, 403, "the lab serves only this machine, which is not called lab.example"),
+        ("info", None, {"Host": "192.168.1.5"}, 403, "the lab serves only this machine, which is not called 192.168.1.5"),
+        ("requests?since=5", None, {}, 400, "requests: POST arguments as JSON, not in the query string"),
     ],
 )
 def test_what_is_wrong_is_one_line(
@@ -152,7 +152,7 @@ async def test_a_page_that_was_bound_to_our_address_cannot_read(host: str, serve
             found = {name: await ask(name) for name in refused_names}
             assert {status for status, _ in found.values()} == {403}
             if host != "127.0.0.1":
-                assert found["rebound.example"][1].endswith("ask by address, or start the broker with --lab-name rebound.example")
+                assert found["rebound.example"][1].endswith("use its address, or start the broker with --lab-name rebound.example")
         finally:
             await server.stop()
 

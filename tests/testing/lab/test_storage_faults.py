@@ -130,10 +130,10 @@ def test_another_process_gets_the_files_beneath() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"on": "rename"}, "on='rename' is none of write, read, sync, open"),
+        ({"on": "rename"}, "on must be one of write, read, sync, open, got 'rename'"),
         ({"error": "ENOSUCH"}, "'ENOSUCH' is no error"),
         ({"error": "errorcode"}, "'errorcode' is no error"),
-        ({"topic": None}, "a partition is one of a topic"),
+        ({"topic": None}, "a partition needs its topic"),
     ],
 )
 def test_nonsense_is_refused(arguments: dict[str, Any], message: str) -> None:
