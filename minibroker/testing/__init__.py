@@ -1,18 +1,21 @@
-"""A Kafka broker for tests: starts in milliseconds, forgets everything in milliseconds, and tells what clients asked of it.
+"""A Kafka broker for tests: it starts in milliseconds, forgets everything in milliseconds, and logs the requests of clients.
 
     with BrokerThread(topics={"orders": 3}) as broker:          beside the test, in a thread
     async with Broker(topics={"orders": 3}) as broker:          in the test's own event loop
-    with BrokerProcess(topics={"orders": 3}) as broker:         in a process of its own, which may be killed
+    with BrokerProcess(topics={"orders": 3}) as broker:         in a process of its own, which a test may kill
 
-Any Kafka client connects to `broker.bootstrap_servers`. What the three can do is said in `surface.py`; docs/testing.md has examples, and
-pytest's fixtures are in `plugin.py`.
+Any Kafka client connects to `broker.bootstrap_servers`. `surface.py` has the methods that all three have, docs/testing.md has examples, and
+`plugin.py` has pytest's fixtures.
 
-    moving_clock.py   its time, which `advance` lets go by
-    data.py       where its data are; broker_folder.py: in a folder, of which it copies back what has changed
-    hosted.py     a broker on its event loop, whose data can be exchanged; broker.py, broker_thread.py, broker_process.py are the ways to it
-    wire.py       what is asked over the wire, so that a real Kafka can be asked the same (given_cluster.py)
+    hosted.py         a broker on its event loop, whose data can be replaced; broker.py, broker_thread.py and broker_process.py run it
+    data.py           its data, in memory (memory_files.py) or in folders (broker_folder.py)
+    moving_clock.py   its clock, which `advance` moves
+    recording.py      the dispatcher that writes request_log.py
+    wire.py           topics, records and groups over the wire, also of a real Kafka (given_cluster.py)
+    faults/           faults of requests; lab/: all operations of a test on its broker, also over HTTP
+    simulation/       several brokers to clients, and held high watermarks
 
-Nothing is imported before it is used: pytest loads the plugin in every run.
+A name is imported at its first use: pytest loads the plugin in every run.
 """
 
 from __future__ import annotations
@@ -71,7 +74,7 @@ _HOMES: Final = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a name when it is first asked for."""
+    """Import a name at its first use."""
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,10 +1,10 @@
-"""A broker in the event loop of an asynchronous test: nothing but the test's own loop runs it.
+"""A broker in the event loop of an asynchronous test, without a thread of its own.
 
     async with Broker(topics={"orders": 3}) as broker:
         producer = AIOKafkaProducer(bootstrap_servers=broker.bootstrap_servers)
 
-It is served while the test awaits. Clients that block (kafka-python, confluent-kafka's poll) in the loop's thread would wait for
-ever: for them there is BrokerThread.
+It serves while the test awaits. Clients that block the loop's thread (kafka-python, confluent-kafka's poll) would wait forever: use
+BrokerThread for them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class _HostedWire(Wire):
 
 
 class Broker(AsyncLab):
-    """A broker in this event loop; every method is awaited. Arguments are those of BrokerThread."""
+    """A broker in this event loop; its methods are awaited. It takes the arguments of BrokerThread."""
 
     def __init__(
         self,
@@ -56,16 +56,16 @@ class Broker(AsyncLab):
         super().__init__(_HostedWire(self._hosted))
 
     async def start(self) -> Self:
-        """Serve; again after `stop`, on the same port with the same data."""
+        """Serve; after `stop`, on the same port with the same data."""
         await self._hosted.start()
         return self
 
     async def stop(self) -> None:
-        """End in order; harmless when nothing runs."""
+        """Answer pending requests, close the logs and stop. Does nothing if the broker is stopped."""
         await self._hosted.stop()
 
     async def close(self) -> None:
-        """Stop for good: temporary data are removed."""
+        """Stop, and remove temporary data."""
         await self._hosted.stop()
         self._hosted.remove_data()
 
@@ -77,25 +77,25 @@ class Broker(AsyncLab):
 
     @property
     def is_running(self) -> bool:
-        """Whether it serves."""
+        """Whether the broker serves."""
         return self._hosted.is_running
 
     @property
     def data_dir(self) -> Path | None:
-        """Where the data are; None: in memory."""
+        """The folder of the data; None: in memory."""
         return self._hosted.data_dir
 
     @property
     def request_log(self) -> RequestLog:
-        """What clients asked since the start or the last `reset`."""
+        """The last 10,000 requests of clients since the start or the last `reset`."""
         return self._hosted.request_log
 
     async def snapshot(self) -> Snapshot:
-        """Keep what there is now; see Surface."""
+        """Keep the data; see Surface."""
         return self._hosted.snapshot()
 
     async def restore(self, snapshot: Snapshot) -> None:
-        """Be as when the snapshot was taken; see Surface."""
+        """Put the data of a snapshot back; see Surface."""
         self._hosted.restore(snapshot)
 
     async def _execute(self, name: str, arguments: dict[str, Any], /) -> Any:

@@ -1,12 +1,11 @@
-"""A log directory whose files are copied, put back and removed; whatever else somebody keeps in that folder is left alone.
+"""Copy, restore and remove the broker's files in a log directory. Other files in that folder are left alone.
 
-What has not changed since stays where it is when a copy is put back. A file has not changed when its inode, size and both its times are
-those that it had when its bytes were known to be the copy's, and when it had been written before the system's clock stood at the time of
-its last change (`mtime < ctime`): whoever writes to a file sets both to one moment, so that one which was written since has other times,
-however coarse the clock is. A file that was written at the very moment of the copy proves nothing, and is copied again.
+A restore copies only files that have changed. A file is unchanged if its inode, size, mtime and ctime are those that it had when its bytes
+were known to equal the copy's, and if its mtime was then before its ctime. A write sets both times to the same moment, so that a file that
+was written since has other times, however coarse the clock is. A file that was written at the very moment of the copy is copied again.
 
-Who is killed while a copy is put back finds a folder without metadata at the next start: a broker without topics, and no mixture. What
-lies there is of no topic that it knows, and `clear` removes it.
+If the process is killed during a restore, the folder has no metadata at the next start: the broker has no topics, rather than a mixture.
+`clear` removes the files left there.
 """
 
 from __future__ import annotations
@@ -35,14 +34,18 @@ from minibroker.storage.log_file_names import (
 METADATA_TOPIC: Final = "__cluster_metadata"
 _NAMES: Final = (".lock", ".kafka_cleanshutdown", "meta.properties", "bootstrap.checkpoint", REPLICA_ASSIGNMENTS)
 _FILE: Final = re.compile(rf"({'|'.join(map(re.escape, _NAMES))}|[a-z-]+-offset-checkpoint)(\.tmp)?")
-_PASSING: Final = (DELETED, CLEANED, ".tmp")  #: of no use to who starts, and gone at any moment: a file gets its name when it is whole
-_AT_ONCE: Final = 1 << 20  #: bytes
+_TRANSIENT: Final = (
+    DELETED,
+    CLEANED,
+    ".tmp",
+)  #: useless for a start, and removed at any moment: a file gets its final name when it is complete
+_CHUNK_SIZE: Final = 1 << 20  #: bytes
 
 _numbers = count(1)
 
 
 class _Mark(NamedTuple):
-    """By what a file is known to be as it was."""
+    """What identifies a file and its state."""
 
     inode: int
     size: int
@@ -55,44 +58,44 @@ class _Mark(NamedTuple):
 
     @property
     def is_proof(self) -> bool:
-        """Whether a file that is written from now on cannot have it again."""
+        """Whether no later write can produce the same mark."""
         return self.mtime_ns < self.ctime_ns
 
 
 class FolderCopy:
-    """The files of a log directory as they were, in a folder of their own, which is removed when nobody has this any more."""
+    """A copy of the files of a log directory in a folder of its own, which is removed with the last reference to this object."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.number = next(_numbers)
-        self.files: dict[str, list[str]] = {}  #: names in each partition's folder; those of the log directory itself are in ""
+        self.files: dict[str, list[str]] = {}  #: names of files by partition folder; "": in the log directory itself
         self.remove = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
 
 
 class BrokerFolder:
-    """One of log.dirs. All but `copy` are called while nothing is open in it."""
+    """One of log.dirs. No file in it is open during calls, except for `copy`."""
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._known: dict[str, tuple[_Mark, set[int]]] = {}  #: files, and numbers of the copies that have the same bytes
+        self._known: dict[str, tuple[_Mark, set[int]]] = {}  #: files, with the numbers of the copies that have the same bytes
         self._copies = weakref.WeakValueDictionary[int, FolderCopy]()
 
     def clear(self) -> None:
-        """Remove what a broker keeps here; partitions are put away as those of deleted topics, which the broker removes meanwhile."""
-        self.take_metadata_away()
+        """Remove the broker's files. Partition folders are renamed as those of deleted topics, which the broker removes later."""
+        self.remove_metadata()
         for entry in _entries(self.path):
-            self._put_away(entry)
+            self._set_aside(entry)
         self._known.clear()
 
     def copy(self, target: Path) -> FolderCopy:
-        """All files but those that are on their way in or out; nobody writes meanwhile but threads that replace a checkpoint."""
+        """Copy all files except transient ones. Only threads that replace a checkpoint may write meanwhile."""
         made = FolderCopy(target)
         self._copies[made.number] = made
         for folder in ("", *(each.name for each in _entries(self.path) if _is_log(each))):
             (target / folder).mkdir(exist_ok=True)
             made.files[folder] = []
             for name in self._names(folder):
-                if not name.endswith(_PASSING):
+                if not name.endswith(_TRANSIENT):
                     made.files[folder].append(name)
                     self._copy_out(f"{folder}/{name}", made)
         return made
@@ -105,30 +108,30 @@ class BrokerFolder:
             copies = known[1].intersection(self._copies) if known is not None and known[0] == mark else set[int]()
             self._known[name] = mark, copies | {made.number}
 
-    # -- back, in three steps: with several directories each is done in all of them ------------------------------------------
+    # -- restore, in three steps: each is done in all log directories before the next one ------------------------------------
 
-    def take_metadata_away(self) -> None:
-        """From now on nothing here counts."""
+    def remove_metadata(self) -> None:
+        """Remove the metadata log: a start then finds no topics."""
         for entry in _entries(self.path):
             if _is_metadata(entry.name):
                 aside = self._aside(entry.name)
-                os.rename(entry.path, aside)  # noqa: PTH104  a text, as all of these; all of it is gone at once
+                os.rename(entry.path, aside)  # noqa: PTH104  paths are strings here; the rename removes everything at once
                 shutil.rmtree(aside)
 
     def restore_logs(self, copy: FolderCopy) -> None:
-        """Have the copy's files again, all but the metadata."""
+        """Restore all files of a copy except the metadata."""
         for entry in _entries(self.path):
             if entry.is_dir() and (entry.name not in copy.files or _is_compacted(entry.path)):
-                self._put_away(entry)
+                self._set_aside(entry)
         for folder in copy.files:
             if not _is_metadata(folder):
                 self._restore(copy, folder)
 
     def restore_metadata(self, copy: FolderCopy) -> None:
-        """What is here counts again."""
+        """Restore the metadata, which make the other files count."""
         for folder in copy.files:
             if _is_metadata(folder):
-                aside = self._aside(folder)  # what is left of it, if anything, the next start removes
+                aside = self._aside(folder)  # if the process is killed here, the next start removes it
                 os.mkdir(aside)  # noqa: PTH102  as above
                 for name in copy.files[folder]:
                     _copy(f"{copy.folder}/{folder}/{name}", f"{aside}/{name}")
@@ -143,7 +146,7 @@ class BrokerFolder:
             path = f"{folder}/{name}"
             if name not in there or not self._is_same(path, copy):
                 if name in there:
-                    os.unlink(self.path + os.sep + path)  # noqa: PTH108  another file: who still has this one open does no harm
+                    os.unlink(self.path + os.sep + path)  # noqa: PTH108  a new file: open descriptors of the old one do no harm
                 found = _copy(f"{copy.folder}/{path}", self.path + os.sep + path)
                 self._known[path] = _Mark.of(found), {copy.number}
 
@@ -156,10 +159,10 @@ class BrokerFolder:
 
     # -- inside -----------------------------------------------------------------------------------------------------
 
-    def _put_away(self, entry: os.DirEntry[str]) -> None:
+    def _set_aside(self, entry: os.DirEntry[str]) -> None:
         if not entry.is_dir() or entry.is_symlink():
             os.unlink(entry.path)  # noqa: PTH108  as above
-        elif not entry.name.endswith(DELETE_FOLDER):  # those may be gone at any moment
+        elif not entry.name.endswith(DELETE_FOLDER):  # the broker removes these
             os.rename(entry.path, self._aside(entry.name))  # noqa: PTH104  as above
 
     def _aside(self, folder: str) -> str:
@@ -173,7 +176,7 @@ class BrokerFolder:
 
 
 def _entries(path: str) -> Iterator[os.DirEntry[str]]:
-    """What a broker keeps in a log directory, and nobody else."""
+    """The entries of a log directory that belong to a broker."""
     with os.scandir(path) as found:
         yield from [each for each in found if _is_ours(each)]
 
@@ -197,17 +200,17 @@ def _is_metadata(folder: str) -> bool:
 
 
 def _is_compacted(path: str) -> bool:
-    """Whether compaction is at work there, or was when the broker was left: it may go on in another process."""
-    return any(name.endswith((CLEANED, SWAP)) for name in os.listdir(path))  # noqa: PTH208  a text
+    """Whether compaction runs there, or was interrupted: it may continue in another process."""
+    return any(name.endswith((CLEANED, SWAP)) for name in os.listdir(path))  # noqa: PTH208  a string
 
 
 def _copy(source: str, target: str) -> os.stat_result:
-    """A new file with the bytes and the time of another; what it is then."""
+    """Copy a file with its times, and return the stat of the new one."""
     opened = os.open(source, os.O_RDONLY | os.O_CLOEXEC)
     try:
         made = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
         try:
-            while data := os.read(opened, _AT_ONCE):
+            while data := os.read(opened, _CHUNK_SIZE):
                 rest = memoryview(data)
                 while rest:
                     rest = rest[os.write(made, rest) :]

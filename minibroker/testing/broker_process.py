@@ -1,4 +1,4 @@
-"""A broker in a process of its own: for tests that kill it, and for those that need all of the test's process for themselves."""
+"""A broker in a process of its own: for tests that kill it, and for tests that need their interpreter for themselves."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from minibroker.testing.surface import Surface
 
 _STOP_TIMEOUT_S: Final = 20.0
 _READ_SIZE: Final = 1 << 20
-TIMEOUT_S: Final = 60.0  #: for anything that is asked of the process: it hangs, or somebody has stopped it
+TIMEOUT_S: Final = 60.0  #: for any call to the process: beyond it the process hangs, or was stopped by a signal
 
-#: Modules are found where this process finds them.
+#: The child gets the module path of this process.
 _START: Final = "import sys; sys.path[:] = sys.argv.pop().split('\\n'); from minibroker.testing.child import main; main()"
 
 
 class BrokerProcess(Surface):
-    """A broker in a process of its own; arguments are those of BrokerThread.
+    """A broker in a process of its own. It takes the arguments of BrokerThread.
 
-    It may be killed: with TEMPORARY or a folder it finds its data again at the next `start`, on the same port; in memory they are gone
-    with every process, and snapshots are.
+    A test may kill it. With TEMPORARY or a folder, the next `start` finds the data again and listens on the same port. Data in memory and
+    snapshots are lost with the process.
     """
 
     def __init__(
@@ -49,12 +49,12 @@ class BrokerProcess(Surface):
             topics=topics, config=config, data_dir=data_dir, port=port, brokers=brokers, racks=racks, like_kafka=like_kafka
         )
         self._process: subprocess.Popen[bytes] | None = None
-        self._said: IO[bytes] | None = None
-        self._lock = threading.Lock()  #: one question at a time
-        self._asked = 0  #: questions, so that an answer for which nobody waits any more is known
-        self._heard = b""  #: what the process has said that is not read yet
-        self._data: TemporaryData | None = None  #: ours, so that it outlives a process that is killed
-        self._scratch: tempfile.TemporaryDirectory[str] | None = None  #: where the process keeps what is temporary
+        self._stderr: IO[bytes] | None = None
+        self._lock = threading.Lock()  #: one call at a time
+        self._call_count = 0  #: numbers calls, so that a late answer to an interrupted call is skipped
+        self._unread = b""  #: output of the process after the last line that was read
+        self._data: TemporaryData | None = None  #: kept here, so that it survives a process that is killed
+        self._scratch: tempfile.TemporaryDirectory[str] | None = None  #: folder for temporary files of the process
         self._bootstrap_servers = ""
 
     @property
@@ -65,26 +65,26 @@ class BrokerProcess(Surface):
 
     @property
     def is_running(self) -> bool:
-        """Whether its process lives."""
+        """Whether the process runs."""
         return self._process is not None and self._process.poll() is None
 
     @property
     def pid(self) -> int:
-        """Of the process."""
+        """Process id."""
         return self._running().pid
 
     @property
     def data_dir(self) -> Path | None:
-        """Where the data are; None: in memory, or nowhere yet."""
+        """The folder of the data; None: in memory, or not started yet."""
         folder = self._options.data_dir
         return None if isinstance(folder, DataDir) else Path(folder)
 
     @property
     def output(self) -> str:
-        """What the process has logged since it was first started: warnings and errors."""
-        if self._said is None:
+        """Everything that the process has logged since the first `start`: warnings and errors."""
+        if self._stderr is None:
             return ""
-        descriptor = self._said.fileno()  # read beside the process, which writes on where this file stands
+        descriptor = self._stderr.fileno()  # pread leaves the position alone at which the process writes
         return os.pread(descriptor, os.fstat(descriptor).st_size, 0).decode(errors="replace")
 
     @property
@@ -96,18 +96,18 @@ class BrokerProcess(Surface):
         """See Surface."""
         if self.is_running:
             raise BrokerError("the broker is already running")
-        self.kill()  # what is left of a process that others have killed: its pipes, its folder
+        self.kill()  # clean up after a process that another program has killed
         if self._options.data_dir is DataDir.TEMPORARY:
             self._data = TemporaryData()
             self._options.data_dir = self._data.log_dir
-        self._said = self._said or tempfile.TemporaryFile()  # noqa: SIM115  closed by `close`
+        self._stderr = self._stderr or tempfile.TemporaryFile()  # noqa: SIM115  closed by `close`
         self._scratch = tempfile.TemporaryDirectory(prefix="minibroker-", ignore_cleanup_errors=True)
-        self._heard = b""
+        self._unread = b""
         self._process = subprocess.Popen(  # noqa: S603  ourselves
             [sys.executable, "-c", _START, "\n".join(sys.path)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=self._said,
+            stderr=self._stderr,
         )
         try:
             started = self._ask("start", options=options_to_json(self._options), temporary=self._scratch.name)
@@ -129,7 +129,7 @@ class BrokerProcess(Surface):
         self._clean_up()
 
     def kill(self) -> None:
-        """End the process as a crash does, and wait until it is gone."""
+        """Kill the process, and wait until it is gone."""
         process, self._process = self._process, None
         if process is not None:
             process.kill()
@@ -137,7 +137,7 @@ class BrokerProcess(Surface):
         self._clean_up()
 
     def _clean_up(self) -> None:
-        """Remove what the process had of its own: it had no chance to do so when it was killed."""
+        """Remove the temporary folder of the process, which a killed process leaves behind."""
         if self._scratch is not None:
             self._scratch.cleanup()
             self._scratch = None
@@ -147,9 +147,9 @@ class BrokerProcess(Surface):
         self.stop()
         if self._data is not None:
             self._data.close()
-        if self._said is not None:
-            self._said.close()
-            self._said = None
+        if self._stderr is not None:
+            self._stderr.close()
+            self._stderr = None
 
     def snapshot(self) -> Snapshot:
         """See Surface."""
@@ -171,24 +171,24 @@ class BrokerProcess(Surface):
             raise BrokerError("the broker is not running: use `with BrokerProcess() as broker:`, or start() it")
         return self._process
 
-    def _ask(self, what: str, **more: Any) -> dict[str, Any]:
+    def _ask(self, action: str, **more: Any) -> dict[str, Any]:
         process = self._running()
-        doing = more.get("command", what)
+        name = more.get("command", action)
         with self._lock:
-            self._asked += 1
+            self._call_count += 1
             try:
-                answer = self._answer(process, {"do": what, "number": self._asked, **more})
+                answer = self._answer(process, {"do": action, "number": self._call_count, **more})
             except TimeoutError as error:
-                raise BrokerError(f"{doing}: the broker's process did not answer within {TIMEOUT_S:g} s") from error
+                raise BrokerError(f"{name}: the broker's process did not answer within {TIMEOUT_S:g} s") from error
             except (OSError, EOFError) as error:
                 last = self.output.strip().rpartition("\n")[2]
-                raise BrokerError(f"{doing}: the broker's process is gone{f': {last}' if last else ''}") from error
+                raise BrokerError(f"{name}: the broker's process is gone{f': {last}' if last else ''}") from error
         if "error" in answer:
             raise BrokerError(answer["error"])
         return answer
 
     def _answer(self, process: subprocess.Popen[bytes], question: dict[str, Any]) -> dict[str, Any]:
-        """Say a line, and read lines until the answer to it: who was interrupted while it waited has left one behind."""
+        """Write a line, and read lines until its answer. A call that was interrupted has left its answer unread."""
         if process.stdin is None or process.stdout is None:
             raise EOFError
         process.stdin.write(json.dumps(question).encode() + b"\n")
@@ -196,9 +196,9 @@ class BrokerProcess(Surface):
         readable = select.poll()
         readable.register(process.stdout, select.POLLIN)
         while True:
-            line, end, rest = self._heard.partition(b"\n")
+            line, end, rest = self._unread.partition(b"\n")
             if end:
-                self._heard = rest
+                self._unread = rest
                 answer: dict[str, Any] = json.loads(line)
                 if answer.pop("number") == question["number"]:
                     return answer
@@ -207,4 +207,4 @@ class BrokerProcess(Surface):
             elif not (more := os.read(process.stdout.fileno(), _READ_SIZE)):
                 raise EOFError
             else:
-                self._heard += more
+                self._unread += more

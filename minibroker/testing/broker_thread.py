@@ -1,4 +1,4 @@
-"""A broker in a thread of the test's process: the quickest one to have, and the one that any client can use."""
+"""A broker in a thread of the test's process: the fastest to start, and usable by any client."""
 
 from __future__ import annotations
 
@@ -19,24 +19,23 @@ from minibroker.testing.surface import Surface
 
 T = TypeVar("T")
 
-_TIMEOUT_S: Final = 60.0  #: for anything that is asked of the thread: it hangs, or the process is stopped in a debugger
+_TIMEOUT_S: Final = 60.0  #: for any call to the thread: beyond it the broker hangs, or a debugger has stopped the process
 
 
 class BrokerThread(Surface):
     """A broker in a thread.
 
     Args:
-        topics: created at the start and at each `reset`: names, or names with numbers of partitions.
+        topics: topics to create at the start and at each `reset`: names, or names with numbers of partitions.
         config: properties by Kafka's names: `{"auto.create.topics.enable": False}`.
-        data_dir: MEMORY (the default), TEMPORARY (a folder that is removed in the end), or a folder that stays.
-        port: where it listens, on 127.0.0.1; 0 is a free one. It keeps it through `stop` and `start`. Further brokers have the ports
-            behind it.
-        brokers: how many brokers clients see (docs/several-brokers.md); topics have as many replicas, up to 3, unless `config` or who
-            creates them says otherwise. Nothing is replicated.
-        racks: theirs in turn.
-        like_kafka: Behave as Apache Kafka does wherever minibroker deliberately differs from it (docs/differences.md).
+        data_dir: MEMORY (the default), TEMPORARY (a folder that is removed at the end), or a folder that stays.
+        port: the port on 127.0.0.1; 0: a free one. `stop` and `start` keep it. Further brokers have the following ports.
+        brokers: how many brokers clients see (docs/several-brokers.md). Topics have as many replicas, up to 3, unless `config` or the
+            client that creates them says otherwise. Nothing is replicated.
+        racks: the racks of the brokers in turn.
+        like_kafka: behave as Apache Kafka does wherever minibroker deliberately differs from it (docs/differences.md).
 
-    Its data are in memory unless told otherwise, nothing is synced to a disk, and internal topics have 5 partitions instead of 50.
+    Nothing is synced to a disk, and internal topics have 5 partitions instead of 50.
     """
 
     def __init__(
@@ -65,12 +64,12 @@ class BrokerThread(Surface):
 
     @property
     def is_running(self) -> bool:
-        """Whether it serves."""
+        """Whether the broker serves."""
         return self._loop is not None
 
     @property
     def data_dir(self) -> Path | None:
-        """Where the data are; None: in memory."""
+        """The folder of the data; None: in memory."""
         return self._hosted.data_dir
 
     @property
@@ -139,7 +138,7 @@ class BrokerThread(Surface):
         try:
             return asked.result(_TIMEOUT_S)
         except TimeoutError as error:
-            if asked.done():  # it is what was asked that says so
+            if asked.done():  # the call itself raised it
                 raise
             asked.cancel()
             raise BrokerError(f"the broker's thread did not answer within {_TIMEOUT_S:g} s") from error
@@ -152,7 +151,7 @@ class BrokerThread(Surface):
 
 
 def _run(loop: asyncio.AbstractEventLoop) -> None:
-    """The thread: runs the loop until it is stopped."""
+    """Run the loop in the thread until it is stopped."""
     asyncio.set_event_loop(loop)
     try:
         loop.run_forever()

@@ -1,11 +1,11 @@
-"""The child process of BrokerProcess: a hosted broker that is told what to do by lines of JSON on its standard input.
+"""The child process of BrokerProcess: a hosted broker that reads commands as lines of JSON from standard input.
 
     {"do": "start", "options": {...}, "temporary": "/tmp/..."}   {"ports": [41234], "bootstrap_servers": "127.0.0.1:41234"}
     {"do": "execute", "command": "snapshot", "arguments": {}}    {"result": {"snapshot": "1"}}
-    what fails                                                   {"error": "one line"}
+    a command that fails                                         {"error": "one line"}
 
-Each has a "number", and its answer the same. What is temporary goes into a folder of who started us, who removes it when we were killed.
-It stops in order when its input ends, so it never outlives who started it. Its log goes to standard error.
+An answer has the "number" of its command. Temporary files go into a folder of the parent, which removes it if the child is killed.
+The child stops in order when its input ends, so that it never outlives its parent. Its log goes to standard error.
 """
 
 from __future__ import annotations
@@ -40,28 +40,28 @@ class _Child:
 
         threading.Thread(target=read, daemon=True).start()
         while line := await lines.get():
-            asked = json.loads(line)
-            answer = await self._answer(asked) | {"number": asked["number"]}
-            print(json.dumps(answer), flush=True)  # noqa: T201  that is the protocol
+            command = json.loads(line)
+            answer = await self._answer(command) | {"number": command["number"]}
+            print(json.dumps(answer), flush=True)  # noqa: T201  the protocol
         if self._hosted is not None:
             await self._hosted.stop()
             self._hosted.remove_data()
 
-    async def _answer(self, asked: dict[str, Any]) -> dict[str, Any]:
+    async def _answer(self, command: dict[str, Any]) -> dict[str, Any]:
         try:
             if self._hosted is None:
-                tempfile.tempdir = asked["temporary"]
-                self._hosted = HostedBroker(options_from_json(asked["options"]))
+                tempfile.tempdir = command["temporary"]
+                self._hosted = HostedBroker(options_from_json(command["options"]))
                 await self._hosted.start()
                 garbage.settle()
                 return {"ports": self._hosted.ports, "bootstrap_servers": self._hosted.bootstrap_servers}
-            return {"result": await self._hosted.lab.execute(asked["command"], asked["arguments"])}
-        except Exception as error:  # noqa: BLE001  who asked raises it as an error of its own
+            return {"result": await self._hosted.lab.execute(command["command"], command["arguments"])}
+        except Exception as error:  # noqa: BLE001  the parent raises it
             return {"error": str(error) if isinstance(error, BrokerError) else f"{type(error).__name__}: {error}"}
 
 
 def main() -> None:
-    """Serve until the input ends. Ctrl-C is for who started us."""
+    """Serve until standard input ends. Ctrl-C goes to the parent alone."""
     os.setpgid(0, 0)
     garbage.put_off()
     logs.set_up()

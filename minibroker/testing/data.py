@@ -1,6 +1,6 @@
-"""Where the data of a broker under test are, and how they are exchanged: for nothing, or for a snapshot.
+"""The data of a broker under test: in memory or in folders, and replaced by nothing or by a snapshot.
 
-Nothing is synced: what a test writes need not survive a power loss, and the death of the broker it survives in a folder anyway.
+Nothing is synced: records of a test need not survive a power loss, and in a folder they survive the death of the broker anyway.
 """
 
 from __future__ import annotations
@@ -21,44 +21,44 @@ from minibroker.testing.options import DataDir
 if TYPE_CHECKING:
     from minibroker.testing.options import BrokerOptions
 
-_IN_MEMORY: Final = "/minibroker"  #: the log directory of a file system that has nothing else
+_IN_MEMORY: Final = "/minibroker"  #: the only log directory of its file system
 _PREFIX: Final = "minibroker-"
 
 
 class Snapshot:
-    """What a broker held at a moment: topics with records and configs, offsets of groups, transactions. It may be restored many times."""
+    """Data of a broker at one moment: topics with records and configs, offsets of groups, transactions. It may be restored many times."""
 
     def __init__(self, copy: MemoryFiles | list[FolderCopy] | str, owner: object) -> None:
-        self.copy = copy  #: where the copy is; a name where another process has it
-        self.owner = owner  #: whose data they are: it alone takes them back
+        self.copy = copy  #: the copied data; a name if another process has them
+        self.owner = owner  #: the data that were copied; no other broker can restore them
 
 
 class Data(Protocol):
-    """The data of one broker, through its starts and stops."""
+    """The data of one broker, which survive its stops."""
 
     log_dir: str  #: log.dirs
 
     def files(self) -> Files:
-        """The file system that has them now."""
+        """The file system that has the data now."""
 
     def clear(self) -> None:
-        """Forget them; nothing is open."""
+        """Remove the data; no file is open."""
 
     def copy(self) -> Snapshot:
-        """Copy them; the broker may run, as long as it does nothing meanwhile."""
+        """Copy the data; the broker may run if it changes nothing meanwhile."""
 
     def check(self, snapshot: Snapshot) -> None:
-        """BrokerError when it is none of this broker."""
+        """Raise BrokerError if the snapshot is of another broker."""
 
     def take(self, snapshot: Snapshot) -> None:
-        """Have those of a snapshot that was checked instead; nothing is open."""
+        """Replace the data by those of a checked snapshot; no file is open."""
 
     def close(self) -> None:
-        """The broker is not started again."""
+        """Remove what is temporary; the broker is not started again."""
 
 
 class MemoryData:
-    """In this process alone."""
+    """Data in the memory of this process."""
 
     def __init__(self) -> None:
         self.log_dir = _IN_MEMORY
@@ -69,11 +69,11 @@ class MemoryData:
         return self._files
 
     def clear(self) -> None:
-        """Have another one; who still has work to do on the old one does no harm."""
+        """Take another file system; pending work on the old one does no harm."""
         self._files = MemoryFiles()
 
     def copy(self) -> Snapshot:
-        """All bytes."""
+        """Copy all bytes."""
         return Snapshot(self._files.copy(), self)
 
     def check(self, snapshot: Snapshot) -> None:
@@ -82,30 +82,30 @@ class MemoryData:
             raise _foreign()
 
     def take(self, snapshot: Snapshot) -> None:
-        """A copy of the copy, which may be taken again."""
+        """Take a copy of the copy, which can then be restored again."""
         if isinstance(snapshot.copy, MemoryFiles):
             self._files = snapshot.copy.copy()
 
     def close(self) -> None:
-        """The memory goes with its last user."""
+        """Drop the file system."""
         self._files = MemoryFiles()
 
 
 class UnsyncedFiles(RealFiles):
-    """The file system of this machine, which writes to the disk when it likes to."""
+    """The file system of this machine without syncs."""
 
     def __reduce__(self) -> tuple[type[RealFiles], tuple[()]]:
         return UnsyncedFiles, ()
 
     def sync(self, descriptor: int) -> None:  # type: ignore[override]  # a method where there is a system call
-        """Nothing."""
+        """Do nothing."""
 
     def sync_directory(self, path: str) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 class FolderData:
-    """In folders that stay, one or several; snapshots are in temporary ones, which go with the broker, or with who holds them."""
+    """Data in one or several folders that stay. Snapshots are in temporary folders, removed by `close` or with their last reference."""
 
     def __init__(self, *log_dirs: str) -> None:
         self.log_dir = log_dirs[0]
@@ -117,12 +117,12 @@ class FolderData:
         return UnsyncedFiles()
 
     def clear(self) -> None:
-        """Remove what a broker keeps there."""
+        """Remove the files of a broker."""
         for each in self._folders:
             each.clear()
 
     def copy(self) -> Snapshot:
-        """The same files in folders of their own, but for what is about to be removed."""
+        """Copy the files into new folders, except those that are about to be removed."""
         snapshot = Snapshot([each.copy(Path(tempfile.mkdtemp(prefix=_PREFIX))) for each in self._folders], self)
         self._snapshots.add(snapshot)
         return snapshot
@@ -133,18 +133,18 @@ class FolderData:
             raise _foreign()
 
     def take(self, snapshot: Snapshot) -> None:
-        """Copy back what has changed. Metadata go first and come last, so that nobody finds a part of it all."""
+        """Copy back what has changed. Metadata are removed first and restored last, so that a start never finds a part of a snapshot."""
         if isinstance(snapshot.copy, list):
             pairs = [*zip(self._folders, snapshot.copy, strict=True)]
             for folder, _ in pairs:
-                folder.take_metadata_away()
+                folder.remove_metadata()
             for folder, copy in pairs:
                 folder.restore_logs(copy)
             for folder, copy in pairs:
                 folder.restore_metadata(copy)
 
     def close(self) -> None:
-        """Remove what is temporary."""
+        """Remove snapshots."""
         for snapshot in list(self._snapshots):
             if isinstance(snapshot.copy, list):
                 for each in snapshot.copy:
@@ -152,7 +152,7 @@ class FolderData:
 
 
 class LogDirsData(FolderData):
-    """The log directories of a broker's own configuration; what is written is synced as that says."""
+    """Data in the log directories of a broker's configuration, synced as it says."""
 
     def files(self) -> Files:
         """The file system."""
@@ -160,7 +160,7 @@ class LogDirsData(FolderData):
 
 
 class TemporaryData(FolderData):
-    """In a temporary folder; what is cleared is put aside, and removed by a thread."""
+    """Data in a temporary folder. `clear` moves them aside, and a thread removes them."""
 
     def __init__(self) -> None:
         self._removals: list[threading.Thread] = []
@@ -169,7 +169,7 @@ class TemporaryData(FolderData):
         Path(self.log_dir).mkdir()
 
     def clear(self) -> None:
-        """Take another folder of the same name."""
+        """Replace the folder by an empty one of the same name."""
         aside = tempfile.mkdtemp(dir=self._temporary)
         Path(self.log_dir).replace(aside)
         Path(self.log_dir).mkdir()
@@ -191,7 +191,7 @@ def _foreign() -> BrokerError:
 
 
 def data_of(options: BrokerOptions) -> Data:
-    """As the options say."""
+    """Return the data that the options ask for."""
     if options.data_dir is DataDir.MEMORY:
         return MemoryData()
     return TemporaryData() if isinstance(options.data_dir, DataDir) else FolderData(options.data_dir)

@@ -1,7 +1,7 @@
-"""A cluster that somebody else runs, such as an Apache Kafka: the same tests are to pass on it (`--minibroker-bootstrap`).
+"""A running cluster, such as an Apache Kafka, on which the same tests should pass (`--minibroker-bootstrap`).
 
-It cannot forget, so `reset` deletes the topics and groups that were not there when the test run began. That asks for a cluster for tests
-alone, and for one test at a time (the plugin sees to that between the workers of pytest-xdist). What no Kafka can do raises Unsupported.
+Its `reset` deletes the topics and groups that did not exist when the test run started. The cluster must therefore serve tests only, and one
+test at a time: the plugin has the workers of pytest-xdist take turns. Operations that no Kafka has raise Unsupported.
 """
 
 from __future__ import annotations
@@ -19,21 +19,24 @@ from minibroker.testing.errors import BrokerError, Unsupported
 from minibroker.testing.request_log import RequestLog
 from minibroker.testing.surface import Surface
 
-KEPT_PREFIX: Final = "minibroker-topic-"  #: of topics that are others' to delete: tests of other workers use them
+KEPT_PREFIX: Final = "minibroker-topic-"  #: of topics that `reset` keeps: tests of other workers use them
 _GONE_TIMEOUT_S: Final = 30.0
 _LEFT_TIMEOUT_S: Final = 3.0
-_LOOK_AGAIN_S: Final = 0.02
+_POLL_INTERVAL_S: Final = 0.02
 
 
 class GivenCluster(Surface):
-    """A running cluster by its bootstrap servers; `start` notes what is there already, which no reset touches."""
+    """A running cluster by its bootstrap servers. `reset` keeps the topics and groups that `start` found."""
 
     def __init__(
         self, bootstrap_servers: str, *, unsupported: Callable[[str], NoReturn] | None = None, baseline: Path | None = None
     ) -> None:
-        """`unsupported` is called with one line when a test wants what a Kafka cannot do.
+        """Name the cluster; `start` connects.
 
-        `baseline`: a file that the first of several processes writes, so that all mean the same by what was there.
+        Args:
+            bootstrap_servers: HOST:PORT of one or more brokers.
+            unsupported: called with one line when a test asks for what a Kafka cannot do.
+            baseline: a file in which the first of several processes lists the topics and groups to keep.
         """
         self._bootstrap_servers = bootstrap_servers
         self._unsupported = unsupported or _refuse
@@ -49,12 +52,12 @@ class GivenCluster(Surface):
 
     @property
     def is_running(self) -> bool:
-        """As far as we know."""
+        """True: the test kit does not run the cluster."""
         return True
 
     @property
     def data_dir(self) -> Path | None:
-        """Nobody knows."""
+        """None: it is not known."""
         return None
 
     @property
@@ -63,7 +66,7 @@ class GivenCluster(Surface):
         self._unsupported("request_log needs a minibroker: a given cluster does not report its requests")
 
     def start(self) -> Self:
-        """Verify that every broker advertises an address of this cluster, and note what is there; once is enough.
+        """Verify that every broker advertises an address of this cluster, and list topics and groups; the second call does nothing.
 
         Raises:
             ClientError: no broker answers, or the clients of a test would be sent to another cluster.
@@ -79,27 +82,27 @@ class GivenCluster(Surface):
         return self
 
     def stop(self) -> None:
-        """It is not ours to stop."""
+        """Do nothing: the test kit does not run the cluster."""
 
     def close(self) -> None:
-        """Nothing of ours is open."""
+        """Do nothing: no connection is open."""
 
     def reset(self) -> None:
-        """Delete topics and groups that came since `start`; a warning tells of groups that cannot be deleted, since they have members.
+        """Delete topics and groups created since `start`, and warn of groups that cannot be deleted because they have members.
 
         Raises:
-            BrokerError: a topic would not go.
+            BrokerError: a topic could not be deleted.
         """
         for topic in self._new_topics():
             try:
                 self.delete_topic(topic)
             except UnknownTopicOrPartition:
-                pass  # gone already: a deletion of the test's own
+                pass  # the test has deleted it
             except KafkaError as error:
                 raise BrokerError(f"reset: topic {topic} cannot be deleted: {error}") from error
-        if not _becomes(lambda: not self._new_topics(), _GONE_TIMEOUT_S):
+        if not _becomes_true(lambda: not self._new_topics(), _GONE_TIMEOUT_S):
             raise BrokerError(f"reset: {', '.join(self._new_topics())} deleted {_GONE_TIMEOUT_S:g} s ago, and still there")
-        if not _becomes(lambda: not self._delete_groups(self._new_groups()), _LEFT_TIMEOUT_S):
+        if not _becomes_true(lambda: not self._delete_groups(self._new_groups()), _LEFT_TIMEOUT_S):
             warnings.warn(f"reset: groups still have members: {', '.join(self._new_groups())}: close their consumers", stacklevel=2)
 
     def _new_topics(self) -> list[str]:
@@ -112,15 +115,15 @@ class GivenCluster(Surface):
         """Unsupported."""
         self._unsupported("snapshot() needs a minibroker: a given cluster cannot do it")
 
-    def restore(self, snapshot: Snapshot) -> None:  # noqa: ARG002  nobody can have one
+    def restore(self, snapshot: Snapshot) -> None:  # noqa: ARG002  there is none
         """Unsupported."""
         self._unsupported("restore() needs a minibroker: a given cluster cannot do it")
 
-    def advance(self, **time: float) -> None:  # noqa: ARG002  nobody can do it
+    def advance(self, **time: float) -> None:  # noqa: ARG002  unsupported
         """Unsupported."""
         self._unsupported("advance() needs a minibroker: the time of a given cluster cannot be changed")
 
-    def _execute(self, name: str, arguments: dict[str, Any], /) -> Any:  # noqa: ARG002  nobody can do it
+    def _execute(self, name: str, arguments: dict[str, Any], /) -> Any:  # noqa: ARG002  unsupported
         self._unsupported(f"{name} needs a minibroker: a given cluster cannot do it")
 
 
@@ -131,12 +134,12 @@ def _read(baseline: Path | None) -> dict[str, list[str]] | None:
     return found
 
 
-def _becomes(is_so: Callable[[], bool], timeout_s: float) -> bool:
+def _becomes_true(condition: Callable[[], bool], timeout_s: float) -> bool:
     end_s = time.monotonic() + timeout_s
-    while not is_so():
+    while not condition():
         if time.monotonic() > end_s:
             return False
-        time.sleep(_LOOK_AGAIN_S)
+        time.sleep(_POLL_INTERVAL_S)
     return True
 
 

@@ -1,6 +1,6 @@
-"""A broker on its event loop, as the three forms host it: its options, its data through starts and stops, its request log.
+"""A broker on its event loop, as the three forms host it: its options, its data, which survive stops, and its request log.
 
-Everything here runs on the loop's thread, but `request_log` and the plain attributes.
+Everything runs on the loop's thread, except `request_log` and the plain attributes.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from minibroker.testing.options import HOST, BrokerOptions
 from minibroker.testing.recording import RecordingDispatcher
 from minibroker.testing.request_log import RequestLog
 
-_TURNS: Final = 100  #: of the loop, for work that is spread over some
+_TURNS: Final = 100  #: of the loop, for work that takes several
 
 
 class HostedBroker:
-    """A broker that can be started, stopped, started again, and given other data."""
+    """A broker that can be stopped, started again, and given other data."""
 
-    stop_timeout_s = 0.5  #: for clients that do not take their answers, or wait for others
+    stop_timeout_s = 0.5  #: for clients that do not read their answers, or wait for others
 
     def __init__(self, options: BrokerOptions) -> None:
         self._options = options
@@ -44,44 +44,44 @@ class HostedBroker:
         self._dispatcher: RecordingDispatcher | None = None
         self._cluster_id: str | None = None
         self._has_topics = False
-        self.faults = RequestFaults(self._serve_anew, lambda _ctx, rule: self._noted.append(str(rule)), self._answer_parked)  #: of requests
-        self._noted: list[str] = []  #: which of them hit the request that is being served; the dispatcher takes them
+        self.faults = RequestFaults(self._rebuild_dispatchers, lambda _ctx, rule: self._noted.append(str(rule)), self._answer_parked)
+        self._noted: list[str] = []  #: faults that hit the request that is being served; the dispatcher takes them
         self.lab = Lab(self, self.faults)
-        self.ports = options.ports  #: of each broker that clients see: those in use, once it was started
+        self.ports = options.ports  #: of each broker that clients see; after `start`, those in use
         self.bootstrap_servers = ""
 
     @property
     def is_running(self) -> bool:
-        """Whether it serves."""
+        """Whether the broker serves."""
         return self._broker is not None
 
     @property
     def broker(self) -> Broker:
-        """The one that runs; BrokerError when none does."""
+        """The running broker; BrokerError if there is none."""
         return self._running()[0]
 
     @property
     def now_ms(self) -> int:
-        """Its time, epoch milliseconds; the system's before the first start."""
+        """The broker's time, epoch milliseconds; before the first start, the system's."""
         return time.time_ns() // 1_000_000 if self._clock is None else self._clock.now_ms()
 
     @property
     def request_count(self) -> int:
-        """How many requests are or were in `request_log` since the start."""
+        """How many requests came since the start, also those that `request_log` no longer has."""
         return 0 if self._dispatcher is None else self._dispatcher.request_count
 
     @property
     def data_dir(self) -> Path | None:
-        """Where the data are; None: in memory, or nowhere yet."""
+        """The folder of the data; None: in memory, or not started yet."""
         return Path(self._data.log_dir) if isinstance(self._data, FolderData) else None
 
     @property
     def request_log(self) -> RequestLog:
-        """What was asked; nothing before the first start."""
+        """Requests of clients; empty before the first start."""
         return RequestLog() if self._dispatcher is None else self._dispatcher.request_log
 
     async def start(self) -> None:
-        """Serve; BrokerError says why it cannot."""
+        """Serve; BrokerError says in one line why it cannot."""
         if self._broker is not None:
             raise BrokerError("the broker is already running")
         if self._data is None:
@@ -114,7 +114,7 @@ class HostedBroker:
         return Broker(BrokerConfig(own | self._options.config), files, **shape, **self.hooks())
 
     def hooks(self) -> dict[str, Any]:
-        """Arguments of server.Broker that make it one under test."""
+        """Arguments of server.Broker for a broker under test."""
         return {
             "make_clock": self._moving,
             "make_dispatcher": self._recording,
@@ -134,14 +134,14 @@ class HostedBroker:
             self._dispatcher = dispatcher
         return dispatcher
 
-    def _serve_anew(self) -> None:
-        """Handlers are others than before."""
+    def _rebuild_dispatchers(self) -> None:
+        """Let the dispatchers look up their handlers again."""
         if self._broker is not None:
             for node in self._broker.nodes:
                 node.serve_from(node.services)
 
     def _answer_parked(self) -> None:
-        """A Fetch that waits is not to wait on."""
+        """Answer waiting Fetch requests with what there is."""
         if self._broker is not None:
             self._broker.answer_parked()
 
@@ -157,14 +157,14 @@ class HostedBroker:
         self._has_topics = True
 
     async def stop(self) -> None:
-        """End in order."""
+        """Answer pending requests, close the logs and stop."""
         broker, self._broker = self._broker, None
         self.faults.end_silences()
         if broker is not None:
             await broker.stop(self.stop_timeout_s)
 
     def remove_data(self) -> None:
-        """Remove what is temporary; the broker is stopped, for good."""
+        """Remove temporary data; the broker is not started again."""
         if self._data is not None:
             self._data.close()
 
@@ -174,34 +174,34 @@ class HostedBroker:
         return self._broker, self._data
 
     def reset(self) -> None:
-        """Begin with nothing, and with the topics of the options."""
+        """Remove all data, and create the topics of the options."""
         broker, data = self._running()
         with one_line_error("reset"):
             self._exchange(broker, data, data.clear)
         self._create_topics(broker)
 
     def snapshot(self) -> Snapshot:
-        """What there is now."""
+        """Copy the data."""
         broker, data = self._running()
         with one_line_error("snapshot"):
             if self.data_dir is not None:
-                broker.cluster.logs.finish_opening()  # `restore` opens all logs: with their folders in the snapshot it finds them there
+                broker.cluster.logs.finish_opening()  # `restore` opens all logs, whose folders must be in the snapshot
             return data.copy()
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Go back."""
+        """Put the data of a snapshot back."""
         broker, data = self._running()
         data.check(snapshot)
         with one_line_error("restore"):
             self._exchange(broker, data, lambda: data.take(snapshot))
 
     def reopen_logs(self) -> None:
-        """Open all logs again, as behind a crash: directories that failed are back, what they lost is cut off."""
+        """Open all logs again, as after a crash: failed directories are online, and what they lost is cut off."""
         broker, data = self._running()
         broker.exchange_data(lambda: self.lab.storage.over(data.files()))
 
     async def advance(self, delta: timedelta) -> None:
-        """Let time go by, and what follows from it at once."""
+        """Advance the clock, and let what is due happen."""
         self._running()
         if delta < timedelta():
             raise BrokerError(f"advance: the time must not be negative, got {delta}")
@@ -219,7 +219,7 @@ class HostedBroker:
         def exchange() -> Files:
             try:
                 change()
-            except OSError as error:  # of some of the files: rather none than a part of them
+            except OSError as error:  # some of the files are gone: remove the others as well
                 failures.append(error)
                 data.clear()
             return self.lab.storage.over(data.files())

@@ -1,7 +1,7 @@
-"""The time of a broker under test: it goes by like everybody's, and `advance` lets more of it go by at once.
+"""The clock of a broker under test: it runs like the system's, and `advance` moves it forward at once.
 
-Whatever the broker does by the clock follows: retention, compaction lag, time-outs of sessions and of transactions, LogAppendTime. Clients
-have their own time. A clock that stood still would not do: a Fetch that waits half a second must be answered, or its client gives up.
+Retention, compaction lag, timeouts of sessions and transactions, and LogAppendTime follow it. Clients have their own time. The clock cannot
+stand still: a Fetch that waits half a second must be answered, or its client gives up.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Final
 
 from minibroker.clock import Timer
 
-_STEPS: Final = 1000  #: at most so many moments at which something may happen while a long time goes by
+_STEPS: Final = 1000  #: at most this many stops of the clock during one `advance`
 
 
 class _Timer:
-    """A callback that has not run yet; `handle` is of the loop, for the time that goes by itself."""
+    """A callback that has not run yet. `handle` is the loop's timer for it."""
 
     __slots__ = ("callback", "due_ms", "handle")
 
@@ -42,34 +42,34 @@ class _Timer:
 
 
 class MovingClock:
-    """Clock of a broker under test; everything runs on the loop's thread."""
+    """Clock of a broker under test, on the loop's thread."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._ahead_ms = 0.0  #: of the loop's time
-        self._wall_ahead_ms = 0.0  #: of the system's time
+        self._ahead_ms = 0.0  #: ahead of the loop's time
+        self._wall_ahead_ms = 0.0  #: ahead of the system's time
         self._order = count()
-        self._timers: list[tuple[float, int, _Timer]] = []  #: a heap; those that ran or were cancelled are passed over
+        self._timers: list[tuple[float, int, _Timer]] = []  #: a heap; timers that ran or were cancelled are skipped
 
     def now_ms(self) -> int:
         """Milliseconds since the epoch."""
         return time.time_ns() // 1_000_000 + int(self._wall_ahead_ms)
 
     def call_later_ms(self, delay_ms: int, callback: Callable[[], None]) -> Timer:
-        """Run `callback` after `delay_ms`; 0 means at the end of this turn of the loop, behind what is ready already."""
+        """Run `callback` after `delay_ms`; 0: at the end of this turn of the loop, after callbacks that are ready."""
         if delay_ms <= 0:
             return self._loop.call_soon(callback)
         timer = _Timer(self._elapsed_ms() + delay_ms, callback)
         timer.handle = self._loop.call_later(delay_ms / 1000, timer.run)
         if len(self._timers) >= 1024 and len(self._timers) & (len(self._timers) - 1) == 0:
-            self._forget_done()
+            self._drop_done()
         heapq.heappush(self._timers, (timer.due_ms, next(self._order), timer))
         return timer
 
     def advance(self, delta_ms: float) -> None:
-        """Let `delta_ms` go by: what is due runs in its order, each at its time; where that would be too often, some run together, later.
+        """Move the clock forward. Due timers run in order, each at its time; over a long time, neighbours run together, later.
 
-        A timer that comes again each second does so a thousand times at most, however long the time.
+        A timer that repeats every second runs a thousand times at most, however long the time.
         """
         end_ms = self._elapsed_ms() + delta_ms
         step_ms = delta_ms / _STEPS if delta_ms > _STEPS * 1000 else 0.0
@@ -79,10 +79,10 @@ class MovingClock:
             while self._timers and self._timers[0][0] <= reached_ms:
                 heapq.heappop(self._timers)[2].run()
         self._go_to(end_ms)
-        self._schedule_anew()
+        self._reschedule()
 
     def return_to_present(self) -> None:
-        """Show the system's time again; to timers nothing happens."""
+        """Show the system's time again; timers are not affected."""
         self._wall_ahead_ms = 0.0
 
     def _elapsed_ms(self) -> float:
@@ -98,13 +98,13 @@ class MovingClock:
             heapq.heappop(self._timers)
         return self._timers[0][0] if self._timers else None
 
-    def _forget_done(self) -> None:
+    def _drop_done(self) -> None:
         self._timers = [each for each in self._timers if each[2].callback is not None]
         heapq.heapify(self._timers)
 
-    def _schedule_anew(self) -> None:
-        """The loop knows nothing of the time that went by."""
-        self._forget_done()
+    def _reschedule(self) -> None:
+        """Schedule all timers again: the loop does not know of the advanced time."""
+        self._drop_done()
         now_ms = self._elapsed_ms()
         for due_ms, _, timer in self._timers:
             if timer.handle is not None:

@@ -1,9 +1,9 @@
-"""How often a fault happens: which of the calls that it is for it hits.
+"""How often a fault happens: which of its calls it hits.
 
-{}                                 always
-{"times": 3}                       the first ones
-{"call": 2}                        that one, counted from 1
-{"probability": 0.1, "seed": 1}    at random, and the same ones with the same seed
+{}                                 every call
+{"times": 3}                       the first three
+{"call": 2}                        the second call alone, counted from 1
+{"probability": 0.1, "seed": 1}    calls at random; the same ones with the same seed
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ _KINDS: Final = ({"times"}, {"call"}, {"probability"}, {"probability", "seed"}, 
 
 
 class Often:
-    """Counts calls, and says which ones are hit. `is_over`: none will be hit any more."""
+    """Counts the calls of a fault and decides which ones are hit."""
 
     def __init__(self, said: Mapping[str, Any]) -> None:
-        """BrokerError where what is said makes no sense."""
+        """Raise BrokerError if `said` is not one of the forms above."""
         if set(said) not in _KINDS:
             raise BrokerError(f"often must have times, call, or probability with seed, or be empty for always, got {dict(said)}")
         self.said: Final = dict(said)
-        self.calls = 0  #: that it was asked about
+        self.calls = 0  #: counted so far
         self.hits = 0
         self._times = _whole(said, "times")
         self._call = _whole(said, "call")
         self._probability = _probability(said)
-        self._random = random.Random(said.get("seed", 1))  # noqa: S311  a seed is what makes it of use
-        self._lock = threading.Lock()  #: calls of the file system come from worker threads, too
+        self._random = random.Random(said.get("seed", 1))  # noqa: S311  repeatable by its seed
+        self._lock = threading.Lock()  #: worker threads call the file system as well
 
     @property
     def is_over(self) -> bool:
-        """Whether it has hit all that it will."""
+        """Whether no further call will be hit."""
         return (self._times is not None and self.hits >= self._times) or (self._call is not None and self.calls >= self._call)
 
     def hits_now(self) -> bool:
-        """Count a call, and say whether it is hit."""
+        """Count a call and return whether it is hit."""
         with self._lock:
             is_over = self.is_over
             self.calls += 1

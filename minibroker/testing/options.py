@@ -1,4 +1,4 @@
-"""What a broker under test is started with: one set of keyword arguments, whichever form it has."""
+"""Options of a broker under test: one set of keyword arguments for all its forms."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from minibroker.config import sources
 from minibroker.config.listeners import NODES_MAX
 from minibroker.testing.errors import BrokerError
 
-HOST: Final = "127.0.0.1"  #: not "localhost", which some clients look for at ::1 first
+HOST: Final = "127.0.0.1"  #: not "localhost", which some clients resolve to ::1 first
 
 
 class DataDir(Enum):
-    """Where data are kept when no folder is given."""
+    """Where the data are, if not in a given folder."""
 
-    MEMORY = "memory"  #: nowhere but in the broker's process
-    TEMPORARY = "temporary"  #: a folder of the system's temporary ones, removed in the end
+    MEMORY = "memory"  #: in the memory of the broker's process
+    TEMPORARY = "temporary"  #: in a temporary folder, which is removed at the end
 
 
 MEMORY: Final = DataDir.MEMORY
@@ -27,7 +27,7 @@ TEMPORARY: Final = DataDir.TEMPORARY
 
 Setting = str | int | float | bool
 
-#: What differs from Kafka's defaults, beside minibroker's own: internal topics of 50 partitions are for clusters.
+#: Differences from Kafka's defaults: internal topics of 50 partitions are for clusters.
 TEST_CONFIG: Final = {
     "offsets.topic.num.partitions": "5",
     "transaction.state.log.num.partitions": "5",
@@ -36,7 +36,7 @@ TEST_CONFIG: Final = {
 
 
 class BrokerOptions:
-    """Checked arguments of a broker under test; see `BrokerThread` for what they mean."""
+    """Checked arguments of a broker under test; `BrokerThread` documents them."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class BrokerOptions:
         like_kafka: bool = False,
         ports: Iterable[int] = (),
     ) -> None:
-        """`ports` are those of all brokers, where they are known from the start before."""
+        """`ports`: of all brokers, if they are known from an earlier start."""
         if isinstance(topics, str):
             raise BrokerError(f"topics must not be a string: use topics=[{topics!r}], or topics={{{topics!r}: 3}} for 3 partitions")
         self.topics: dict[str, int] = dict(topics) if isinstance(topics, Mapping) else dict.fromkeys(topics, 1)
@@ -72,26 +72,26 @@ class BrokerOptions:
 
 
 def _warn_of_unknown(config: Mapping[str, str]) -> None:
-    """A broker only logs what is misspelt, which nobody hears of whose test passes."""
-    from minibroker.config.broker_properties import BROKER_PROPERTIES  # noqa: PLC0415  most tests configure nothing
+    """Warn of misspelled properties: the broker only logs them, and pytest shows no log of a test that passes."""
+    from minibroker.config.broker_properties import BROKER_PROPERTIES  # noqa: PLC0415  most tests have no config
     from minibroker.config.unknown import warnings_of  # noqa: PLC0415  as above
 
     for line in warnings_of({name: value for name, value in config.items() if name not in BROKER_PROPERTIES}):
-        warnings.warn(f"config: {line}", stacklevel=4)  # where the broker is made
+        warnings.warn(f"config: {line}", stacklevel=4)  # the line that creates the broker
 
 
 def text_of(value: Setting) -> str:
-    """A property's value as Kafka writes it."""
+    """Return a property's value as Kafka writes it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def topic_config(settings: Mapping[str, Setting]) -> dict[str, str]:
-    """Keyword arguments as a topic's properties: cleanup_policy="compact" means cleanup.policy=compact."""
+    """Return keyword arguments as properties of a topic: cleanup_policy="compact" means cleanup.policy=compact."""
     return {name.replace("_", "."): text_of(value) for name, value in settings.items()}
 
 
 def options_to_json(options: BrokerOptions) -> dict[str, Any]:
-    """For the process that has the broker (child.py)."""
+    """Encode options for the process of the broker (child.py)."""
     data_dir = options.data_dir.value if isinstance(options.data_dir, DataDir) else None
     return {
         "topics": options.topics,
@@ -105,7 +105,7 @@ def options_to_json(options: BrokerOptions) -> dict[str, Any]:
 
 
 def options_from_json(found: dict[str, Any]) -> BrokerOptions:
-    """What `options_to_json` made."""
+    """Decode what `options_to_json` encoded."""
     options = BrokerOptions(
         topics=found["topics"],
         brokers=found["brokers"],
@@ -113,5 +113,5 @@ def options_from_json(found: dict[str, Any]) -> BrokerOptions:
         ports=found["ports"],
         data_dir=DataDir(found["data_dir"]) if found["data_dir"] else found["folder"],
     )
-    options.config = found["config"]  # it was checked
+    options.config = found["config"]  # already checked
     return options

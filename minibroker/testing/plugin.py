@@ -1,27 +1,27 @@
-"""pytest plugin: a Kafka broker for a test, empty when the test begins.
+"""pytest plugin: a Kafka broker for a test, empty when the test starts.
 
-    minibroker            Surface: the session's broker, with nothing in it but what minibroker_seed puts there
-    minibroker_async      AsyncSurface: the same, awaited
-    minibroker_topic      name of a new topic with one partition, of this test alone
+    minibroker            Surface: the session's broker, with only what minibroker_seed puts there
+    minibroker_async      AsyncSurface: the same broker, awaited
+    minibroker_topic      name of a new topic with one partition for this test
     minibroker_bootstrap  HOST:PORT, for fixtures of the whole session
-    minibroker_session    Surface: the broker without a reset; started by the first test that asks for any of these
+    minibroker_session    Surface: the broker without a reset; the first test that uses any of these starts it
     minibroker_options    override it: arguments of the broker, {"topics": {"orders": 3}, "config": {...}}
-    minibroker_seed       override it: a function that fills the empty broker; what it leaves is there when each test begins
+    minibroker_seed       override it: a function that fills the empty broker; each test starts with what it leaves
 
-    --minibroker-bootstrap HOST:PORT    run the same tests against that Kafka; what only minibroker can do skips its test
-    --minibroker-brokers N              clients see so many brokers
-    --minibroker-like-kafka             the broker behaves as Apache Kafka does wherever minibroker deliberately differs
-    --minibroker-keep-data FOLDER       data in FOLDER/<xdist worker>, to be looked at when the run is over
+    --minibroker-bootstrap HOST:PORT    run the same tests against that Kafka; tests of what only minibroker can do are skipped
+    --minibroker-brokers N              show N brokers to clients
+    --minibroker-like-kafka             behave as Apache Kafka does wherever minibroker deliberately differs
+    --minibroker-keep-data FOLDER       keep the data in FOLDER/<xdist worker>, to look at them after the run
 
     minibroker_form = thread | process          in pytest's ini file: where the broker runs
-    minibroker_brokers = 1                      how many clients see; the option above and minibroker_options are stronger
-    minibroker_like_kafka = true                as the option above; minibroker_options are stronger
-    minibroker_config = NAME=VALUE              a line for each of its properties; minibroker_options are stronger
-    minibroker_request_lines = 50               of its request log in the report of a failed test; 0: none
+    minibroker_brokers = 1                      brokers that clients see; the option above and minibroker_options override it
+    minibroker_like_kafka = true                as the option above; minibroker_options override it
+    minibroker_config = NAME=VALUE              a line for each property; minibroker_options override it
+    minibroker_request_lines = 50               lines of the request log in the report of a failed test; 0: none
 
-Each worker of pytest-xdist has a broker of its own; a given Kafka is shared, so tests that want it empty take turns. A broker that a test
-has stopped or killed is started again for the next one. Each test finds what the minibroker_seed nearest to it makes; minibroker_options
-are those of the whole run. This module imports nothing but pytest: a run that uses no broker pays for no broker.
+Each worker of pytest-xdist has its own broker. A given Kafka is shared, so that tests that need it empty take turns. If a test has stopped
+or killed the broker, it is started again for the next one. A test gets the minibroker_seed nearest to it; minibroker_options are those of
+the whole run. This module imports only pytest: a run without a broker does not pay for one.
 """
 
 from __future__ import annotations
@@ -53,16 +53,16 @@ _OTHER_OPTIONS: Final = (
 )
 
 _session_key: Final = pytest.StashKey["_Session"]()
-_began_key: Final = pytest.StashKey[int]()
+_start_key: Final = pytest.StashKey[int]()
 _numbers: Final = itertools.count(1)
 
 
 class _Settings(NamedTuple):
-    """Of the ini file and the command line, checked."""
+    """Settings of the ini file and the command line, checked."""
 
     form: str
-    brokers: int | None  #: None: nobody says
-    are_brokers_wanted: bool  #: by the command line, which is stronger than minibroker_options
+    brokers: int | None  #: None: not set
+    are_brokers_wanted: bool  #: on the command line, which overrides minibroker_options
     config: dict[str, str]
     request_lines: int
     given: str | None
@@ -71,58 +71,58 @@ class _Settings(NamedTuple):
 
 
 class _Session:
-    """The broker of this test process, and how it is emptied."""
+    """The broker of this test process, which is emptied for each test."""
 
     def __init__(self, broker: Surface, exclusively: Callable[[], Any], options: Mapping[str, Any], *, is_given: bool) -> None:
         self.broker = broker
-        self.exclusively = exclusively  #: a context in which nobody else empties this cluster
+        self.exclusively = exclusively  #: a context in which no other process empties this cluster
         self.options = options
         self._is_given = is_given
-        self._planted: dict[int, tuple[Seed, Snapshot]] = {}  #: by identity, which is a seed's as long as we have it
+        self._snapshots: dict[int, tuple[Seed, Snapshot]] = {}  #: by id(seed); the seed is kept, so that its id stays its own
 
     def start_again(self) -> None:
-        """Where the test before has stopped or killed it; snapshots may be gone with it."""
+        """Start the broker if the last test has stopped or killed it; its snapshots may be lost."""
         if not self.broker.is_running:
-            self._planted.clear()
+            self._snapshots.clear()
             self.broker.start()
 
     def empty(self, seed: Seed | None) -> None:
-        """Nothing is there but what the seed makes."""
+        """Remove everything, and run the seed."""
         if seed is None or not self._restore(seed):
             self.broker.reset()
-            self.plant(seed)
+            self.run_seed(seed)
 
     def _restore(self, seed: Seed) -> bool:
-        """Have again what it made; False: it has made nothing yet, or a test has stopped and started a process that took it along."""
+        """Restore what the seed made; False: it has not run yet, or a test has stopped the process that had the snapshot."""
         from minibroker.testing.errors import BrokerError  # noqa: PLC0415  see the module
 
-        _, made = self._planted.get(id(seed), (None, None))
+        _, made = self._snapshots.get(id(seed), (None, None))
         if made is None:
             return False
         try:
             self.broker.restore(made)
         except BrokerError:
-            del self._planted[id(seed)]
+            del self._snapshots[id(seed)]
             return False
         return True
 
-    def plant(self, seed: Seed | None) -> None:
-        """Let the seed make what it makes, and remember that."""
+    def run_seed(self, seed: Seed | None) -> None:
+        """Run the seed, and keep a snapshot of what it made."""
         if seed is not None:
             seed(self.broker)
             if not self._is_given:
-                self._planted[id(seed)] = seed, self.broker.snapshot()
+                self._snapshots[id(seed)] = seed, self.broker.snapshot()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Options of the command line and of the ini file."""
+    """Add options of the command line and of the ini file."""
     group = parser.getgroup("minibroker", "a Kafka broker for tests")
     group.addoption(
         "--minibroker-bootstrap",
         metavar="HOST:PORT",
-        help="run the tests against this Kafka instead of a minibroker; a cluster for tests alone: what they create is deleted",
+        help="run the tests against this Kafka instead of a minibroker; use a cluster for tests only: what they create is deleted",
     )
-    group.addoption("--minibroker-brokers", metavar="N", type=int, help="show so many brokers to clients; nothing is replicated")
+    group.addoption("--minibroker-brokers", metavar="N", type=int, help="show N brokers to clients; nothing is replicated")
     group.addoption(
         "--minibroker-like-kafka", action="store_true", default=False, help="behave as Apache Kafka does, see docs/differences.md"
     )
@@ -135,12 +135,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Say before any test runs what is wrong with the settings."""
+    """Report wrong settings before any test runs."""
     _settings(config)
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
-    """What a run's result depends on."""
+    """Show the settings on which the results depend."""
     settings = _settings(config)
     if settings.given:
         return f"minibroker: the tests run on {settings.given}"
@@ -180,13 +180,13 @@ def _number(name: str, text: str) -> int:
 
 @pytest.fixture(scope="session")
 def minibroker_options() -> Mapping[str, Any]:
-    """Arguments of the broker (BrokerThread's): override it in a conftest.py."""
+    """Arguments of the broker (those of BrokerThread): override it in a conftest.py."""
     return {}
 
 
 @pytest.fixture(scope="session")
 def minibroker_seed() -> Seed | None:
-    """A function that fills the empty broker: override it in a conftest.py. It is called once, and again for each test on a given Kafka."""
+    """A function that fills the empty broker: override it in a conftest.py. It runs once; on a given Kafka, for each test."""
     return None
 
 
@@ -197,7 +197,7 @@ def minibroker_session(
     minibroker_options: Mapping[str, Any],
     minibroker_seed: Seed | None,
 ) -> Iterator[Surface]:
-    """The broker of this test session (of each xdist worker), as its tests leave it."""
+    """The broker of this test session (one for each xdist worker), as its tests leave it."""
     config, settings = request.config, _settings(request.config)
     options = dict(minibroker_options)
     session = _given(settings.given, options, tmp_path_factory) if settings.given else _own(settings, options)
@@ -205,7 +205,7 @@ def minibroker_session(
         config.stash[_session_key] = session
         try:
             if not settings.given:
-                session.plant(minibroker_seed)
+                session.run_seed(minibroker_seed)
             yield broker
         finally:
             del config.stash[_session_key]
@@ -213,7 +213,7 @@ def minibroker_session(
 
 @pytest.fixture(scope="session")
 def minibroker_bootstrap(minibroker_session: Surface) -> str:
-    """HOST:PORT of the broker: what a client calls bootstrap.servers."""
+    """HOST:PORT of the broker, for bootstrap.servers."""
     return minibroker_session.bootstrap_servers
 
 
@@ -224,7 +224,7 @@ def minibroker(
     minibroker_seed: Seed | None,
     request: pytest.FixtureRequest,
 ) -> Iterator[Surface]:
-    """The broker with nothing in it but what minibroker_seed puts there."""
+    """The broker with only what minibroker_seed puts there."""
     session = request.config.stash[_session_key]
     if dict(minibroker_options) != session.options:
         pytest.fail(_OTHER_OPTIONS, pytrace=False)
@@ -246,7 +246,7 @@ def minibroker_async(minibroker: Surface) -> AsyncSurface:
 
 @pytest.fixture
 def minibroker_topic(minibroker_session: Surface, request: pytest.FixtureRequest) -> Iterator[str]:
-    """Name of a new topic with one partition; beside the fixture `minibroker` it is made in the empty broker."""
+    """Name of a new topic with one partition; with the fixture `minibroker` it is created in the empty broker."""
     if "minibroker" in request.fixturenames:
         request.getfixturevalue("minibroker")
     else:
@@ -279,7 +279,7 @@ def _own(settings: _Settings, options: dict[str, Any]) -> _Session:
 
 
 def _form_of(name: str) -> Callable[..., Surface]:
-    """One of them alone: this process has no use for the modules of a broker that runs in another one."""
+    """Import one form only: this process does not need the modules of a broker that runs in another one."""
     if name == "thread":
         from minibroker.testing.broker_thread import BrokerThread  # noqa: PLC0415  see the module
 
@@ -312,7 +312,7 @@ def _given(bootstrap_servers: str, options: dict[str, Any], tmp_path_factory: py
             broker.start()
         except (ClientError, KafkaError) as error:
             failure = describe(error)
-    if failure:  # outside of the except: pytest would print the causes as well
+    if failure:  # outside of the except clause, so that pytest does not print the causes
         pytest.fail(f"--minibroker-bootstrap={bootstrap_servers}: {failure}", pytrace=False)
     return _Session(broker, exclusively, options, is_given=True)
 
@@ -326,22 +326,22 @@ def _skip(reason: str) -> NoReturn:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Remember when a test began: what was asked before is not its concern."""
-    item.stash[_began_key] = time.time_ns() // 1_000_000
+    """Note when a test starts: its report leaves out earlier requests."""
+    item.stash[_start_key] = time.time_ns() // 1_000_000
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Add what the broker was asked to the report of a test that failed."""
+    """Add the requests of clients to the report of a failed test."""
     report = yield
     if report.failed and _session_key in item.config.stash and not _FIXTURES.isdisjoint(getattr(item, "fixturenames", ())):
-        text = _requests(item.config, item.stash.get(_began_key, 0))
+        text = _requests(item.config, item.stash.get(_start_key, 0))
         if text:
             report.sections.append(("minibroker requests", text))
     return report
 
 
-def _requests(config: pytest.Config, began_ms: int) -> str:
+def _requests(config: pytest.Config, start_ms: int) -> str:
     settings = _settings(config)
     if not settings.request_lines or settings.given:
         return ""
@@ -352,4 +352,4 @@ def _requests(config: pytest.Config, began_ms: int) -> str:
         log = config.stash[_session_key].broker.request_log
     except BrokerError as error:
         return str(error)
-    return "\n".join(RequestLog(each for each in log if each.time_ms >= began_ms).lines(settings.request_lines)) or "none"
+    return "\n".join(RequestLog(each for each in log if each.time_ms >= start_ms).lines(settings.request_lines)) or "none"

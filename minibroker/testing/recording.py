@@ -1,6 +1,6 @@
-"""A dispatcher that keeps a log of requests: what each was about is read from it before it is served, its errors from its response.
+"""A dispatcher that logs requests: topics and groups are read from the request before it is served, errors from its response.
 
-Nothing of a request is kept but names: its bytes lie in the connection's buffer and are gone when it was served.
+Only names are kept: the bytes of a request are in the connection's buffer, which is reused after it was served.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from minibroker.testing.request_log import ANSWERED, NOT_ANSWERED, LoggedRequest
 from minibroker.testing.wire import CLIENT_ID
 from minibroker.wire.schema import Buffer, Struct
 
-KEPT: Final = 10_000  #: requests; older ones are forgotten
+KEPT: Final = 10_000  #: requests; older ones are dropped
 
 
 class RecordingPlan(Plan):
@@ -32,13 +32,13 @@ class RecordingPlan(Plan):
     __slots__ = ("response",)
 
     def encode(self, response: Any, correlation_id: int) -> list[Buffer]:
-        """As Plan."""
+        """Encode a response, and remember it."""
         self.response: Any = response
         return super().encode(response, correlation_id)
 
 
 class _Pending:
-    """A request that has no answer yet; holds its context, by whose identity it is found."""
+    """A request without an answer; it holds its context, whose identity is its key."""
 
     __slots__ = ("began_s", "ctx", "entry", "forget")
 
@@ -46,49 +46,49 @@ class _Pending:
         self.ctx = ctx
         self.entry = entry
         self.began_s = time.perf_counter()
-        self.forget = _nothing  #: the connection need not tell us of its end any more
+        self.forget = _nothing  #: removes the callback from the connection
 
 
 class _Recorded:
-    """What came."""
+    """The log, which dispatchers of several brokers share."""
 
     def __init__(self) -> None:
         self.entries: deque[LoggedRequest] = deque(maxlen=KEPT)
-        self.count = 0  #: of those, too, that are forgotten: the number of the next one
+        self.count = 0  #: all requests, also dropped ones: the number of the next one
 
 
 class RecordingDispatcher(Dispatcher):
-    """Serves as Dispatcher does."""
+    """A Dispatcher that logs requests."""
 
     plan_kind = RecordingPlan
 
     def __init__(self, services: Services, faults: list[str] | None = None) -> None:
-        """`faults` is where it stands which faults hit a request while it is served."""
+        """`faults` receives the faults that hit the request that is being served."""
         super().__init__(services)
         self._faults = [] if faults is None else faults
         self._recorded = _Recorded()
         self._pending: dict[int, _Pending] = {}
 
     def record_with(self, other: RecordingDispatcher) -> None:
-        """Both keep one log: they serve two of several brokers."""
+        """Share the log of another dispatcher: both serve one of several brokers."""
         self._recorded = other._recorded
 
     @property
     def request_count(self) -> int:
-        """How many came, those too that are forgotten."""
+        """How many requests came, also dropped ones."""
         return self._recorded.count
 
     @property
     def request_log(self) -> RequestLog:
-        """What came so far; may be asked by any thread."""
+        """The requests so far; any thread may call."""
         return RequestLog(tuple(self._recorded.entries))
 
     def clear(self) -> None:
-        """Forget what came."""
+        """Drop all requests."""
         self._recorded.entries.clear()
 
     def run(self, plan: Plan, ctx: RequestContext, request: Any, work: Work | None = None) -> Answer | Delayed | None:
-        """As Dispatcher, and write down what happens."""
+        """Run a plan as Dispatcher does, and log the request and its outcome."""
         if ctx.client_id == CLIENT_ID:
             return super().run(plan, ctx, request, work)
         pending = self._pending.pop(id(ctx), None) or self._begin(plan, ctx, request)
@@ -143,11 +143,11 @@ class RecordingDispatcher(Dispatcher):
 
 
 def _nothing() -> None:
-    """There is nothing to forget."""
+    """Do nothing: no callback was registered."""
 
 
 def _subject(request: Any, cluster: Cluster) -> dict[str, Any]:
-    """What a request is about, by the names that Kafka's schemas have for it."""
+    """Topics, group and transactional id of a request, by the field names of Kafka's schemas."""
     group, transactional_id = getattr(request, "group_id", None), getattr(request, "transactional_id", None)
     if (groups := getattr(request, "groups", None)) and not group:
         group = groups[0] if isinstance(groups[0], str) else getattr(groups[0], "group_id", None)
@@ -164,7 +164,7 @@ def _subject(request: Any, cluster: Cluster) -> dict[str, Any]:
 
 def _topics(struct: Struct | None, cluster: Cluster) -> Iterator[str]:
     if struct is None:
-        return  # a request so large that it is still being decoded
+        return  # a large request, which is still being decoded
     for name in type(struct).declared_:
         value = getattr(struct, name)
         if not isinstance(value, list) or not value or "forgotten" in name:

@@ -1,4 +1,4 @@
-"""What clients asked of a broker, as a test wants to see it: who asked what of which topics, and what came of it."""
+"""The log of requests that a test sees: client, API, topics, and the outcome of each."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from itertools import groupby
 from typing import Any, Final, overload
 
 ANSWERED: Final = "answered"
-WAITING: Final = "waiting"  #: for records, for other members, for a sync
-NOT_ANSWERED: Final = "not answered"  #: the client left, asked for no answer (acks=0), or the connection was closed because of the request
+WAITING: Final = "waiting"  #: for records, other members or a sync
+NOT_ANSWERED: Final = "not answered"  #: the client left, wanted no answer (acks=0), or the request closed the connection
 
 _NAMES_SHOWN: Final = 4
 
@@ -24,17 +24,17 @@ class LoggedRequest:
     client_host: str
     api: str  #: "Produce"
     version: int
-    topics: tuple[str, ...] = ()  #: that the request names; a Fetch within a session names only what has changed
+    topics: tuple[str, ...] = ()  #: named in the request; a Fetch of a session names only changed ones
     group: str | None = None
     transactional_id: str | None = None
     errors: tuple[str, ...] = ()  #: Kafka's names of the error codes in the answer: ("UNKNOWN_TOPIC_OR_PARTITION",)
     outcome: str = WAITING
-    duration_ms: float | None = None  #: until its answer; None while there is none
-    faults: tuple[str, ...] = ()  #: that a test injected into it: ("NOT_LEADER_OR_FOLLOWER",), ("delay of 200 ms",)
-    node: int | None = None  #: the broker that was asked, of several
+    duration_ms: float | None = None  #: until the answer; None without one
+    faults: tuple[str, ...] = ()  #: of a test that hit it: ("NOT_LEADER_OR_FOLLOWER",), ("delay of 200 ms",)
+    node: int | None = None  #: the broker that received it, of several
 
     def what(self) -> str:
-        """The request and its outcome without times: alike for requests that are alike."""
+        """Return the request and its outcome without times, as a key for similar requests."""
         words = [f"{self.client_id or '-'}  {self.api} v{self.version}"]
         if self.node is not None:
             words.append(f"at {self.node}")
@@ -57,7 +57,7 @@ class LoggedRequest:
 
 
 class RequestLog(Sequence[LoggedRequest]):
-    """Requests in the order in which they came; `str` of it is a line for each, where lines that are alike are counted."""
+    """Requests in order of arrival. `str` has a line for each, and counts similar neighbours."""
 
     def __init__(self, requests: Iterable[LoggedRequest] = ()) -> None:
         self._requests = tuple(requests)
@@ -87,9 +87,9 @@ class RequestLog(Sequence[LoggedRequest]):
         node: int | None = None,
         injected: bool | None = None,
     ) -> RequestLog:
-        """Those that are all of it: `request_log.of("Produce", topic="orders")`, `request_log.of(error="NOT_COORDINATOR")`.
+        """Return the requests that match all arguments: `of("Produce", topic="orders")`, `of(error="NOT_COORDINATOR")`.
 
-        `node`: those that this broker was asked, of several. `injected`: those that a fault of the test's hit, or the others.
+        `node`: the broker that received them, of several. `injected`: whether a fault of the test hit them.
         """
         wanted = {"api": api, "client_id": client_id, "group": group, "transactional_id": transactional_id, "node": node}
         asked = [(name, value) for name, value in wanted.items() if value is not None]
@@ -106,7 +106,7 @@ class RequestLog(Sequence[LoggedRequest]):
         return "\n".join(self.lines())
 
     def lines(self, most: int | None = None) -> list[str]:
-        """A line for each run of requests that are alike; with `most` only the last ones."""
+        """Return a line for each run of similar requests; `most` limits them to the last ones."""
         lines = []
         for _, run in groupby(self._requests, LoggedRequest.what):
             first, *others = run
@@ -128,12 +128,12 @@ COLUMNS: Final = tuple(each.name for each in fields(LoggedRequest))  #: of a row
 
 
 def to_json(log: RequestLog) -> list[list[Any]]:
-    """For another process: a row for each."""
+    """Encode a log as JSON: a row for each request."""
     return [[getattr(each, name) for name in COLUMNS] for each in log]
 
 
 def from_json(rows: Iterable[Sequence[Any]]) -> RequestLog:
-    """What `to_json` made."""
+    """Decode what `to_json` encoded."""
     return RequestLog(_request(row) for row in rows)
 
 

@@ -1,6 +1,6 @@
-"""What a test asks of a cluster over the wire, like any client: topics, records, groups. The same of a broker of ours and of a given Kafka.
+"""Topics, records and groups over the wire, as any client sees them: the same on minibroker and on a given Kafka.
 
-Each call makes connections of its own, so any thread may call.
+Each call opens its own connections, so that any thread may call.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from minibroker.schemas import k03_metadata
 from minibroker.testing.errors import BrokerError
 from minibroker.testing.options import Setting, topic_config
 
-CLIENT_ID: Final = "minibroker-testing"  #: of all that is asked here; request logs leave it out
+CLIENT_ID: Final = "minibroker-testing"  #: request logs leave out requests of this client
 TIMEOUT_S: Final = 30.0
 _STABLE: Final = "Stable"
-_LOOK_AGAIN_S: Final = 0.01
-_MAX_WAIT_MS: Final = 100  #: for a record that is waited for
+_POLL_INTERVAL_S: Final = 0.01
+_MAX_WAIT_MS: Final = 100  #: of a Fetch at the end of a partition
 _POLL_MS: Final = 0
 
 Value = bytes | str | None  #: a str is sent as UTF-8
@@ -61,7 +61,7 @@ class FoundRecord(NamedTuple):
 
 
 class Wire(ABC):
-    """A cluster that can be asked."""
+    """A cluster, asked over the wire."""
 
     @property
     @abstractmethod
@@ -77,24 +77,24 @@ class Wire(ABC):
         """Create a topic, and return its name. `config` are its properties: `cleanup_policy="compact"`, `retention_ms=1000`.
 
         Raises:
-            KafkaError: there is one of that name, or the cluster does not like its name or its properties.
+            KafkaError: the topic exists, or the cluster rejects its name or its properties.
         """
         with self._client() as client:
             made = create_topics(client, [name], partition_count=partitions, configs=topic_config(config))[name]
             if isinstance(made, KafkaError):
                 raise made
-            _topic(client, name, time.monotonic() + TIMEOUT_S)  # a real Kafka takes a moment until its brokers know of it
+            _topic(client, name, time.monotonic() + TIMEOUT_S)  # brokers of a real Kafka learn of it a moment later
         return name
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic; UnknownTopicOrPartition when there is none."""
+        """Delete a topic; UnknownTopicOrPartition if there is none."""
         with self._client() as client:
             error = delete_topics(client, [name])[name]
         if error is not None:
             raise error
 
     def topics(self) -> list[str]:
-        """Names of all topics but Kafka's own, sorted."""
+        """Return the names of all topics except internal ones, sorted."""
         with self._client() as client:
             return sorted(topic.name or "" for topic in client.metadata(None).topics if not topic.is_internal)
 
@@ -109,9 +109,9 @@ class Wire(ABC):
         headers: Mapping[str, Value] | None = None,
         timestamp_ms: int | None = None,
     ) -> None:
-        """Write a record for each value, and return when all are acknowledged (acks=all). A key decides its partition as with any client.
+        """Write a record for each value, and return when all are acknowledged (acks=all). A key selects the partition as with any client.
 
-        A topic that does not exist is created, where the cluster does so for its clients.
+        A topic that does not exist is created if the cluster has auto.create.topics.enable.
         """
         given = tuple((name, _bytes(value)) for name, value in (headers or {}).items())
         now_ms = time.time_ns() // 1_000_000 if timestamp_ms is None else timestamp_ms
@@ -131,14 +131,14 @@ class Wire(ABC):
         timeout_s: float = TIMEOUT_S,
         timeout: float | None = None,
     ) -> list[FoundRecord]:
-        """All records of a topic, or of one partition: partition by partition, in the order of their offsets.
+        """Return all records of a topic or of one partition, by partition and offset.
 
-        With `count` it waits until there are so many, also for the topic itself. Under "read_committed" (unless "read_uncommitted" is
-        asked for) records of open and of aborted transactions are left out. `timeout` is another name of `timeout_s`.
+        With `count` it waits for that many records, also for the topic itself. The default isolation, "read_committed", leaves out records
+        of open and aborted transactions; "read_uncommitted" returns them. `timeout` is another name of `timeout_s`.
 
         Raises:
-            BrokerError: fewer than `count` came within `timeout_s`; or `isolation` is neither of the two.
-            UnknownTopicOrPartition: there is no such topic, or no such partition.
+            BrokerError: fewer than `count` records came within `timeout_s`, or `isolation` is neither of the two.
+            UnknownTopicOrPartition: there is no such topic or partition.
         """
         timeout_s = timeout_s if timeout is None else timeout
         end_s = time.monotonic() + timeout_s
@@ -157,7 +157,7 @@ class Wire(ABC):
     # -- groups -----------------------------------------------------------------------------------------------------
 
     def groups(self) -> list[str]:
-        """Names of all groups, of any kind, sorted."""
+        """Return the names of all groups, of any kind, sorted."""
         with self._client() as client:
             return [each.group for each in list_groups(client)]
 
@@ -170,13 +170,13 @@ class Wire(ABC):
         timeout: float | None = None,
         poll: Callable[[], object] | None = None,
     ) -> Assignment:
-        """Wait until a group is stable with at least so many members; the partitions of each, by member id.
+        """Wait until a group is stable with at least `members` members, and return the partitions of each, by member id.
 
-        A consumer that joins only while it is polled, in this very thread, is polled by `poll`: `poll=lambda: consumer.poll(0)`.
+        `poll` is called meanwhile, for a consumer that joins only while this thread polls it: `poll=lambda: consumer.poll(0)`.
         `timeout` is another name of `timeout_s`.
 
         Raises:
-            BrokerError: it did not come to that within `timeout_s`; says what the group looks like instead.
+            BrokerError: the group was not stable within `timeout_s`; the text describes it.
         """
         timeout_s = timeout_s if timeout is None else timeout
         end_s = time.monotonic() + timeout_s
@@ -191,18 +191,18 @@ class Wire(ABC):
                     raise found
                 if time.monotonic() > end_s:
                     raise BrokerError(_not_assigned(group, members, found, timeout_s))
-                time.sleep(_LOOK_AGAIN_S)
+                time.sleep(_POLL_INTERVAL_S)
 
-    # -- cleaning up a cluster that cannot be reset at once ------------------------------------------------------------
+    # -- for clusters that cannot be reset at once -------------------------------------------------------------------------
 
     def _delete_groups(self, groups: Iterable[str]) -> list[str]:
-        """Delete groups and their offsets; those that could not be deleted: they have members."""
+        """Delete groups and their offsets; return the groups that have members and were not deleted."""
         with self._client() as client:
             return [group for group, error in delete_groups(client, [*groups]).items() if isinstance(error, KafkaError)]
 
 
 def name_as_users_do(kind: type) -> None:
-    """Let errors about the arguments of a method call it `broker.records()`: users do not know the class in which it is defined."""
+    """Rename the methods of a class for errors about their arguments: `broker.records()`, since users do not know the class."""
     for name, function in vars(kind).items():
         if isinstance(function, FunctionType) and not name.startswith("_"):
             function.__qualname__ = f"broker.{name}"
@@ -218,14 +218,14 @@ def _level(isolation: str) -> int:
 
 
 def _topic(client: Client, name: str, end_s: float) -> k03_metadata.TopicResult:
-    """A topic, also one that is not there yet."""
+    """Return a topic; wait for it if it does not exist yet."""
     while True:
         try:
             return client.topic(name)
         except UnknownTopicOrPartition:
             if time.monotonic() > end_s:
                 raise
-            time.sleep(_LOOK_AGAIN_S)
+            time.sleep(_POLL_INTERVAL_S)
 
 
 def _bytes(value: Value) -> bytes | None:
@@ -233,11 +233,11 @@ def _bytes(value: Value) -> bytes | None:
         return value.encode()
     if value is None or isinstance(value, bytes | bytearray | memoryview):
         return value if value is None else bytes(value)
-    raise TypeError(f"{value!r} is neither bytes nor text nor None: json.dumps(...) makes a text of it")
+    raise TypeError(f"{value!r} is neither bytes nor str nor None: encode it, for example with json.dumps(...)")
 
 
 def _read(client: Client, topic: str, partitions: list[int], isolation: int, *, count: int, end_s: float) -> list[FoundRecord]:
-    """Everything up to the ends as they are now, and on until there are `count`, or the time is up."""
+    """Read up to the present ends, and then until there are `count` records or the time is up."""
     starts = _offsets(client, topic, partitions, EARLIEST, isolation)
     ends = _offsets(client, topic, partitions, LATEST, isolation)
     consumer = Consumer(client, topic, starts, isolation=isolation)

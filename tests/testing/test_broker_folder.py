@@ -35,7 +35,7 @@ def put(path: Path, files: Tree) -> None:
 
 
 def restore(folder: BrokerFolder, copy: FolderCopy) -> None:
-    folder.take_metadata_away()
+    folder.remove_metadata()
     folder.restore_logs(copy)
     folder.restore_metadata(copy)
 
@@ -264,7 +264,7 @@ def test_who_is_killed_meanwhile_starts_with_nothing_and_not_with_a_part(tmp_pat
         else:
             break
     assert left_at_first >= len(copy.files["__cluster_metadata-0"])
-    folder.take_metadata_away()
+    folder.remove_metadata()
     with BrokerThread(data_dir=data) as broker:
         assert broker.topics() == []
         broker.reset()

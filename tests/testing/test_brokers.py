@@ -97,7 +97,7 @@ def test_refusals_are_one_line(broker: Surface) -> None:
         broker.records("prices")
     with pytest.raises(BrokerError, match=r"^records: isolation must be one of read_.*, got 'none'$"):
         broker.records("orders", isolation="none")
-    with pytest.raises(TypeError, match=r"^\{'price': 2\} is neither bytes nor text nor None: json.dumps"):
+    with pytest.raises(TypeError, match=r"^\{'price': 2\} is neither bytes nor str nor None: encode it, for example with json.dumps"):
         broker.produce("orders", {"price": 2})  # type: ignore[arg-type]
     with pytest.raises(UnknownTopicOrPartition, match=r"^topic orders has no partition 7: it has 3$"):
         broker.records("orders", partition=7)
@@ -343,7 +343,7 @@ def test_options_that_are_wrong_are_told_in_one_line(tmp_path: Path) -> None:
             broken.start()
     with pytest.raises(BrokerError, match="not running"):
         _ = broken.bootstrap_servers
-    with pytest.raises(BrokerError, match=r"say topics=\['orders'\]"):
+    with pytest.raises(BrokerError, match=r"use topics=\['orders'\]"):
         form(topics="orders")
     with pytest.raises(BrokerError, match="data_dir"):
         form(config={"log.dirs": "/tmp/x"})  # noqa: S108  nobody writes there

@@ -123,7 +123,7 @@ def test_what_is_wrong_is_told_in_one_line(suite: pytest.Pytester) -> None:
         (
             "",
             ["--minibroker-brokers", "3", "--minibroker-bootstrap", "x:1"],
-            "--minibroker-brokers: the Kafka of --minibroker-bootstrap has",
+            "--minibroker-brokers: the number of brokers of --minibroker-bootstrap",
         ),
     ]
     for line, arguments, words in wrong:

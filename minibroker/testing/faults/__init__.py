@@ -1,9 +1,9 @@
-"""Requests that fail, wait, or find their connection cut, as a test says (docs/faults.md).
+"""Faults of requests: errors, delays and cut connections, as a test says (docs/faults.md).
 
-rule.py       FaultRule: what happens, to which requests, how often; JSON in and out
-matching.py   whether a request is one that a rule is for
+rule.py       FaultRule: what happens and to which requests, from JSON
+matching.py   whether a rule is for a request
 effects.py    what happens to a request that rules hit
-faults.py     Faults: the rules of one broker, and the handlers around which they are
+faults.py     RequestFaults: the rules of one broker, and the handlers that they wrap
 
-Invariant: a broker without rules runs the very handlers that one without this package runs.
+Invariant: without rules a broker runs the same handlers as one without this package.
 """

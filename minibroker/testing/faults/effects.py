@@ -1,11 +1,11 @@
 """What happens to a request that rules hit.
 
-In this order: it is not answered at all; it waits; errors; the work; errors behind it; its answer waits; the client is told to slow down;
-the answer is torn, or lost with its connection.
+Order: no answer at all; delay before the work; errors; the work; errors after it; delay of the answer; throttle time; a torn answer, or a
+cut connection.
 
-An error with a topic or a partition is that of these alone, and the rest is served as ever (dispatch/partition_refusal.py); answers of
-Metadata are changed in place, so that the brokers stay in them. An error without is that of all that is asked for; Fetch and ShareFetch
-have those of their sessions as a whole, and others in each partition, as Kafka does.
+An error with a topic or partition is for these alone, and the rest of the request is served (dispatch/partition_refusal.py). Answers of
+Metadata are changed in place, so that they still list the brokers. An error without a topic is for the whole request. Fetch and ShareFetch
+answer errors of sessions as a whole, and others in each partition, as Kafka does.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from minibroker.testing.faults.rule import AFTER, BEFORE, FaultRule
 from minibroker.wire.schema import Struct, replace
 
 _FETCHING: Final = frozenset({k01_fetch.API_KEY, k78_share_fetch.API_KEY})
-#: what a Fetch or ShareFetch says as a whole: of its session, its group, its form
+#: errors of a whole Fetch or ShareFetch: of its session, its group or its form
 _WHOLE: Final = frozenset(
     {
         "FETCH_SESSION_ID_NOT_FOUND",
@@ -78,7 +78,7 @@ class Silent(Delayed):
         self._left = left
 
     def end(self) -> None:
-        """The fault is over."""
+        """Close the connection: the fault is over."""
 
         def close() -> Any:
             raise WireError("fault: the silence is over")
@@ -86,27 +86,27 @@ class Silent(Delayed):
         self.resolve(close)
 
     def finished(self) -> None:
-        """Nobody waits any more."""
+        """The client left, or the connection was closed."""
         super().finished()
         self._left(self)
 
 
 class Effects:
-    """Of the rules that hit one request."""
+    """The effects of the rules that hit one request."""
 
     def __init__(self, rules: Sequence[FaultRule], be_silent: Callable[[], Delayed]) -> None:
         self._rules = rules
         self._be_silent = be_silent
 
     def serve(self, handler: Handler, ctx: RequestContext, request: Any) -> Any:
-        """As a handler does."""
+        """Serve the request with all effects, as a handler."""
         for rule in self._of("disconnect", "silence"):
             if rule.when == BEFORE:
                 return self._end(rule, handler)
         delay_ms = self._sum(rule for rule in self._of("delay") if rule.when == BEFORE)
         if not delay_ms:
             return self._work(handler, ctx, request)
-        # The client's later requests are held, too: else their work would be done before this one's.
+        # Hold later requests of the client as well: their work must not be done before this one's.
         ctx.connection.throttle_ms = max(ctx.connection.throttle_ms, delay_ms)
         kept = _kept(request)
         return later(ctx.broker.clock, delay_ms, lambda: self._work(handler, ctx, kept))
@@ -125,7 +125,7 @@ class Effects:
         def go_on(response: Any) -> Any:
             for rule in errors:
                 if rule.after:
-                    response = _failed_behind(rule, handler, ctx, request, response)
+                    response = _failed_after(rule, handler, ctx, request, response)
             return self._leave(handler, ctx, response)
 
         return served(worker, ctx, request, go_on)
@@ -155,7 +155,7 @@ class Effects:
 
 
 def _kept(value: Any) -> Any:
-    """A request that outlives the buffer of its connection, in which its records lie."""
+    """Copy a request that outlives the buffer of its connection, which has its records."""
     if isinstance(value, memoryview):
         return memoryview(bytearray(value))
     if isinstance(value, list):
@@ -166,7 +166,7 @@ def _kept(value: Any) -> Any:
 
 
 def _serve_with(rules: Sequence[FaultRule], handler: Handler, ctx: RequestContext, request: Any) -> Any:
-    """The handler's work, but for what the rules refuse."""
+    """Let the handler do its work, except for what the rules reject."""
     whole = next((rule for rule in rules if _is_whole(rule, handler)), None)
     if whole is not None:
         return refusal(handler, ctx, request, whole.kafka_error())
@@ -178,8 +178,8 @@ def _serve_with(rules: Sequence[FaultRule], handler: Handler, ctx: RequestContex
     return serve(handler, ctx, request, error_of)
 
 
-def _failed_behind(rule: FaultRule, handler: Handler, ctx: RequestContext, request: Any, response: Any) -> Any:
-    """The answer to what was done, as if it had failed."""
+def _failed_after(rule: FaultRule, handler: Handler, ctx: RequestContext, request: Any, response: Any) -> Any:
+    """Change the answer to completed work as if it had failed."""
     if response is NO_RESPONSE or _is_whole(rule, handler):
         return refusal(handler, ctx, request, rule.kafka_error())
     return _overlaid(ctx, response, _error_of([rule]))
@@ -198,7 +198,7 @@ def _overlaid(ctx: RequestContext, response: Any, error_of: ErrorOf) -> Any:
 
 
 def _error_of(rules: Sequence[FaultRule]) -> ErrorOf:
-    """The error of the first rule that is for a place."""
+    """Return a function that finds the first rule for a topic or partition, and returns its error."""
 
     def error_of(name: str, _topic_id: UUID, index: int | None) -> KafkaError | None:
         for rule in rules:

@@ -1,4 +1,4 @@
-"""The rules of one broker, and the handlers around which they are. All of it runs on the loop's thread; what goes in and out is JSON."""
+"""The fault rules of one broker and the handlers that they wrap. Everything runs on the loop's thread, with JSON in and out."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _PARKING: Final = frozenset({"Fetch", "ShareFetch"})  #: requests that wait for 
 
 
 class _Fault:
-    """A rule in force."""
+    """A rule in force, with its counters."""
 
     def __init__(self, rule: FaultRule, often: Often) -> None:
         self.rule = rule
         self.often = often
-        self.silent: list[Silent] = []  #: requests that it keeps without an answer; each leaves by itself
+        self.silent: list[Silent] = []  #: its unanswered requests; each removes itself
         self._is_over = False
 
     def be_silent(self) -> Silent:
-        """A request more; WireError when it is over, for one that was hit before and waited since."""
+        """Leave a request without an answer; WireError if the fault ended while the request waited."""
         if self._is_over:
             raise WireError("fault: the silence is over")
         silent = Silent(self._left)
@@ -43,7 +43,7 @@ class _Fault:
             self.silent.remove(silent)
 
     def end(self) -> None:
-        """Nothing of it goes on."""
+        """End the fault: close the connections that it keeps silent."""
         self._is_over = True
         for silent in list(self.silent):
             silent.end()
@@ -53,10 +53,10 @@ class RequestFaults:
     """Faults of requests.
 
     Args:
-        on_change: called when handlers are others than before: dispatchers must look them up again.
+        on_change: called when handlers change: dispatchers must look them up again.
         on_hit: called with the request's context for each rule that hits it, before it is served.
-        answer_parked: called when a rule begins that is for requests of which some may wait already: they are to be answered with what
-            there is, so that the next ones meet the rule.
+        answer_parked: called when a rule starts for an API whose requests may be waiting. It answers them with what there is, so that
+            the rule sees the next ones.
     """
 
     def __init__(
@@ -70,10 +70,10 @@ class RequestFaults:
         self._answer_parked = answer_parked
         self._faults: dict[int, _Fault] = {}
         self._numbers = count(1)
-        self._handlers: dict[str, tuple[Handler, Handler]] = {}  #: API -> the one that is served, and the broker's own
+        self._handlers: dict[str, tuple[Handler, Handler]] = {}  #: API -> (served handler, the broker's own)
 
     def make_registry(self) -> Registry:
-        """For a broker: the handlers that there are, until a rule is for them."""
+        """Create the registry of a broker: its own handlers, until a rule wraps one."""
         return wrapped(registry.load(), self._own)
 
     def _own(self, handler: Handler) -> Handler:
@@ -92,7 +92,7 @@ class RequestFaults:
         self._on_change()
 
     def inject(self, rule: Mapping[str, Any]) -> int:
-        """Let something happen from now on; its number. BrokerError says what is wrong with the rule."""
+        """Put a rule into force and return its number; BrokerError says what is wrong with it."""
         found, often = rule_of(rule)
         number = next(self._numbers)
         self._faults[number] = _Fault(found, often)
@@ -102,31 +102,31 @@ class RequestFaults:
         return number
 
     def list(self) -> list[dict[str, Any]]:
-        """All rules with `id`, `calls` and `hits`, those too that will hit nothing any more."""
+        """All rules with `id`, `calls` and `hits`, also those that will hit nothing any more."""
         return [fault.rule.to_json() | {"often": fault.often.said, "id": number} | _state(fault) for number, fault in self._faults.items()]
 
     def state(self, id: int) -> dict[str, Any]:  # noqa: A002  JSON's name
-        """`calls` and `hits` of one."""
+        """`calls` and `hits` of a rule."""
         if id not in self._faults:
             raise BrokerError(f"faults: there is no fault {id}: it was removed, or ended with a reset")
         return _state(self._faults[id])
 
     def remove(self, id: int) -> None:  # noqa: A002  as above
-        """Let it happen no more; connections that it keeps silent are closed. Harmless when there is none."""
+        """Remove a rule and close the connections that it keeps silent. Does nothing if there is none."""
         fault = self._faults.pop(id, None)
         if fault is not None:
             fault.end()
             self._renew({fault.rule.api})
 
     def clear(self) -> None:
-        """Remove all."""
+        """Remove all rules."""
         faults, self._faults = self._faults, {}
         for fault in faults.values():
             fault.end()
         self._renew({fault.rule.api for fault in faults.values()})
 
     def end_silences(self) -> None:
-        """Close the connections that are kept silent: the broker stops."""
+        """Close the connections that rules keep silent: the broker stops."""
         for fault in self._faults.values():
             fault.end()
 
@@ -138,9 +138,9 @@ class RequestFaults:
             self._on_change()
 
     def _put_into_force(self, api: str) -> bool:
-        """Have the API served by its handler alone, or by ours around it; whether that is another one than before.
+        """Wrap the handler of an API while a rule is for it; return whether that changed anything.
 
-        A rule counts requests, so it must see each request whole: without pieces.
+        A rule counts requests, so that it must see each request whole: without pieces.
         """
         if api not in self._handlers:
             return False

@@ -1,7 +1,7 @@
-"""Whether a request is one that a rule is for.
+"""Whether a rule is for a request.
 
-The requests of the test itself (`broker.records(...)`, `create_topic`) are spared, unless a rule names their client_id.
-A request for all topics (Metadata, OffsetFetch) is about each of them. Of a Fetch session every partition counts, named or not.
+Rules spare requests of the test kit itself (`broker.records(...)`, `create_topic`) unless they name its client_id.
+A request for all topics (Metadata, OffsetFetch) is about each of them. A Fetch is about all partitions of its session.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from minibroker.testing.wire import CLIENT_ID
 
 
 def is_for(rule: FaultRule, ctx: RequestContext, request: Any) -> bool:
-    """Whether the rule is for this request; its API is the rule's already."""
+    """Whether the rule is for this request, whose API is that of the rule."""
     if ctx.client_id == CLIENT_ID and rule.client_id != CLIENT_ID:
         return False
     return (
@@ -31,7 +31,7 @@ def is_for(rule: FaultRule, ctx: RequestContext, request: Any) -> bool:
 
 
 def names_all_topics(request: Any) -> bool:
-    """Whether a request asks for all there are by naming none."""
+    """Whether a request asks for all topics or groups by naming none."""
     shape = shape_of(type(request))
     inner = [each for name in shape.groups for each in getattr(request, name)]
     lists = [getattr(request, name) for name in (*shape.topics, *shape.bare)]
@@ -77,7 +77,7 @@ def _coordinated(request: k10_find_coordinator.Request, key_type: int) -> Iterat
 
 
 def _named(request: Any, names: Iterable[str], inner: str) -> Iterator[str]:
-    """The keys in these fields: a text, a list of texts, or of structs with a field `inner`."""
+    """The keys in these fields: a string, a list of strings, or of structs with a field `inner`."""
     for name in names:
         value = getattr(request, name, None) or ()
         for each in [value] if isinstance(value, str) else value:

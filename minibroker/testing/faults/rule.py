@@ -1,16 +1,16 @@
-"""What a test says of a fault, checked where it is said: BrokerError names what is wrong, and what there is instead.
+"""The rule of a fault, read from JSON and checked: BrokerError names what is wrong and what is possible.
 
 {"kind": "error", "api": "Produce", "error": "NOT_LEADER_OR_FOLLOWER", "topic": "orders", "partition": 0, "often": {"times": 1}}
 
-    kind         more                          what happens
-    error        error, after                  the answer says so; nothing is done, or with `after` everything is
-    delay        ms, when                      the answer comes so much later ("after", the default), or the work too ("before")
-    throttle     ms                            throttle_time_ms in the answer, and nothing more is read of the client for that time
-    disconnect   when                          the connection is closed instead of an answer; nothing is done ("before"), or all ("after")
-    tear         size                          everything is done, that many bytes of the answer are sent, and the connection is closed
-    silence      when                          no answer ever comes; the connection stays open
+    kind         parameters      what happens
+    error        error, after    the answer has the error; the work is not done, or with `after` it is
+    delay        ms, when        the answer is late ("after", the default), or the work as well ("before")
+    throttle     ms              throttle_time_ms in the answer, and nothing is read from the client for that time
+    disconnect   when            the connection is closed in place of an answer; the work is not done ("before") or is ("after")
+    tear         size            the work is done, `size` bytes of the answer are sent, and the connection is closed
+    silence      when            no answer is sent; the connection stays open
 
-Scope, each of it optional: topic, partition, client_id, group, transactional_id, node. `often` is of minibroker/testing/often.py.
+Scope, all optional: topic, partition, client_id, group, transactional_id, node. `often`: minibroker/testing/often.py.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from minibroker.wire.schema import fields_of
 
 BEFORE: Final = "before"
 AFTER: Final = "after"
-DELAY_MAX_MS: Final = 7 * 24 * 3600 * 1000  #: a slip of the unit, rather than a wish
+DELAY_MAX_MS: Final = 7 * 24 * 3600 * 1000  #: more is a mistake in the unit
 
-#: kind -> (what must be said, what may be said)
+#: kind -> (required parameters, optional ones)
 _MORE: Final[dict[str, tuple[set[str], set[str]]]] = {
     "error": ({"error"}, {"after"}),
     "delay": ({"ms"}, {"when"}),
@@ -44,7 +44,7 @@ _MORE: Final[dict[str, tuple[set[str], set[str]]]] = {
 }
 _SCOPE: Final = ("topic", "partition", "client_id", "group", "transactional_id", "node")
 _NUMBERS: Final = {"partition", "node", "size"}
-#: fields of requests that name groups and transactional ids; FindCoordinator has its own way
+#: fields of requests that name groups and transactional ids; FindCoordinator has its own
 GROUP_FIELDS: Final = ("group_id", "groups", "groups_names", "group_ids")
 TRANSACTION_FIELDS: Final = ("transactional_id", "v3_and_below_transactional_id", "transactional_ids", "transactions")
 _ERRORS: Final = {error.name: error for error in BY_CODE.values()}
@@ -52,13 +52,13 @@ _ERRORS: Final = {error.name: error for error in BY_CODE.values()}
 
 @dataclass(frozen=True, slots=True)
 class FaultRule:
-    """One fault; made by `rule_of`, which checks it."""
+    """One fault, checked by `rule_of`."""
 
     kind: str
     api: str  #: Kafka's name: "Produce"
     error: str | None = None  #: Kafka's name: "NOT_LEADER_OR_FOLLOWER"
     ms: int | None = None
-    size: int | None = None  #: bytes of the answer, its own size of 4 bytes among them
+    size: int | None = None  #: bytes of the answer, with its length of 4 bytes
     when: str = BEFORE
     after: bool = False
     topic: str | None = None
@@ -69,7 +69,7 @@ class FaultRule:
     node: int | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """What was said, without what was left out."""
+        """The parameters that were given."""
         said = {each.name: getattr(self, each.name) for each in fields(self)}
         if "when" not in _MORE[self.kind][1]:
             del said["when"]
@@ -82,7 +82,7 @@ class FaultRule:
         return _ERRORS[self.error]()
 
     def __str__(self) -> str:
-        """What happens, in a few words, for a log of requests."""
+        """A few words for the request log."""
         match self.kind:
             case "error":
                 return f"{self.error}{' after the work' if self.after else ''}"
@@ -97,7 +97,7 @@ class FaultRule:
 
 
 def rule_of(said: Mapping[str, Any]) -> tuple[FaultRule, Often]:
-    """The rule and how often it holds; BrokerError says in one line what is wrong."""
+    """Return the rule and how often it holds; BrokerError says in one line what is wrong."""
     found = dict(said)
     often = found.pop("often", {})
     if not isinstance(often, Mapping):

@@ -1,13 +1,14 @@
 """The lab over HTTP, for programs in any language.
 
-GET /             what there is: {"commands": [{"command", "purpose", "arguments"}, ...]}
-POST /COMMAND     its arguments as a JSON object, in a body of type application/json: {"result": ...}
-GET /COMMAND      the same for those that change nothing and need no argument
-wrong             {"error": "one line"} with 400 (arguments, or the broker refuses), 403, 404 (no such command), 405, 415
+GET /             all operations: {"commands": [{"command", "purpose", "arguments"}, ...]}
+POST /COMMAND     executes one, with its arguments as a JSON object in a body of type application/json: {"result": ...}
+GET /COMMAND      the same for operations that change nothing and need no argument
+errors            {"error": "one line"} with 400 (arguments, or the broker rejects them), 403, 404 (no such operation), 405, 415
 
-Off unless asked for, and on 127.0.0.1 unless told otherwise: whoever reaches it rules the broker. A page in a browser cannot, wherever the
-lab listens: what has an Origin is refused, a body of JSON's type is not sent to another site without being asked for first, and so is who
-asks by a name that somebody may own in the public DNS (a page's own name that was bound to our address: DNS rebinding).
+The server is off by default, and listens on 127.0.0.1 unless `--lab-host` says otherwise: any program that reaches it controls the broker.
+A page in a browser cannot, wherever the lab listens. A request with an Origin header is rejected. A browser asks before it sends a body of
+type application/json to another site. A request by a host name that anyone may own in the public DNS is rejected, because a page can bind
+its own name to our address (DNS rebinding).
 """
 
 from __future__ import annotations
@@ -16,7 +17,12 @@ import json
 import os
 from collections.abc import Awaitable, Callable, Iterable
 from ipaddress import IPv4Address, IPv6Address, ip_address
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+try:
+    from aiohttp import web
+except ImportError:  # optional: the extra `lab`
+    web = None  # type: ignore[assignment]
 
 import minibroker
 from minibroker.errors import ConfigurationError
@@ -24,20 +30,17 @@ from minibroker.testing.errors import BrokerError
 from minibroker.testing.lab.declaration import UnknownOperationError
 from minibroker.testing.lab.lab import Lab
 
-if TYPE_CHECKING:
-    from aiohttp import web
-
 _LOCALHOST: Final = "localhost"
-_PRIVATE: Final = (".internal", ".local", ".localhost", ".test")  #: nobody gets a name in these: RFC 6761, 6762, and ICANN for .internal
+_PRIVATE: Final = (".internal", ".local", ".localhost", ".test")  #: never registered: RFC 6761, 6762, and ICANN for .internal
 _BODY_MAX: Final = 1 << 20
 _SHUTDOWN_S: Final = 0.5
 
 
 class HttpServer:
-    """Serves one lab, in its loop."""
+    """Serves one lab, in the loop of its broker."""
 
     def __init__(self, lab: Lab, host: str, port: int, names: Iterable[str] = ()) -> None:
-        """`names`: by which it may be asked, beside addresses, `host` itself and names that are nobody's."""
+        """`names`: by which clients may call it, besides addresses, `host` itself and names that are never registered."""
         self._lab = lab
         self._host = host
         self._port = port
@@ -46,16 +49,14 @@ class HttpServer:
 
     @property
     def url(self) -> str:
-        """http://HOST:PORT, once it was started."""
+        """http://HOST:PORT, after `start`."""
         host = f"[{self._host}]" if ":" in self._host else self._host
         return f"http://{host}:{self._port}"
 
     async def start(self) -> None:
-        """Listen. ConfigurationError: aiohttp is not installed, or the port is taken."""
-        try:
-            from aiohttp import web  # noqa: PLC0415  optional
-        except ImportError:
-            raise ConfigurationError("--lab-port needs aiohttp: pip install 'minibroker[lab]'") from None
+        """Listen. ConfigurationError: aiohttp is not installed, or the port is in use."""
+        if web is None:
+            raise ConfigurationError("--lab-port needs aiohttp: pip install 'minibroker[lab]'")
         app = web.Application(client_max_size=_BODY_MAX, middlewares=[web.middleware(_as_json)])
         app.router.add_get("/", self._describe)
         app.router.add_route("*", "/{command}", self._answer)
@@ -70,7 +71,7 @@ class HttpServer:
         self._port = self._runner.addresses[0][1]
 
     async def stop(self) -> None:
-        """Close; harmless when it does not listen."""
+        """Close; does nothing if it does not listen."""
         runner, self._runner = self._runner, None
         if runner is not None:
             await runner.cleanup()
@@ -113,7 +114,7 @@ class HttpServer:
             return _json(400, {"error": f"{command}: a number is too large: {error}"})
 
     def _refusal(self, request: web.Request) -> web.Response | None:
-        """No page in a browser is served."""
+        """The rejection of a request that a page in a browser may have sent; None: serve it."""
         if "Origin" in request.headers:
             return _json(403, {"error": "the lab serves programs, not pages in a browser"})
         try:
@@ -122,10 +123,10 @@ class HttpServer:
             return _json(400, {"error": f"{request.host!r} is not a host"})
         if name in self._names:
             return None
-        if _is_of_this_machine(self._host):
-            if not _is_of_this_machine(name):
+        if _is_loopback(self._host):
+            if not _is_loopback(name):
                 return _json(403, {"error": f"the lab serves only this machine, which is not called {name}"})
-        elif not _is_nobodys(name):
+        elif not _is_never_registered(name):
             advice = f"use its address, or start the broker with --lab-name {name}"
             return _json(403, {"error": f"the lab is not known as {name}: {advice}"})
         return None
@@ -138,20 +139,18 @@ def _address(name: str) -> IPv4Address | IPv6Address | None:
         return None
 
 
-def _is_of_this_machine(name: str) -> bool:
+def _is_loopback(name: str) -> bool:
     address = _address(name)
     return name == _LOCALHOST if address is None else address.is_loopback
 
 
-def _is_nobodys(name: str) -> bool:
-    """Whether no page can have the name: an address, a machine or a container of this network, or what is never given away."""
+def _is_never_registered(name: str) -> bool:
+    """Whether no page can have the name: an address, a machine or container of this network, or a reserved domain."""
     return _address(name) is not None or "." not in name or name.endswith(_PRIVATE)
 
 
 async def _as_json(request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]) -> web.StreamResponse:
-    """What aiohttp itself refuses (a path of two parts, a body that is too large) is one line of JSON, too."""
-    from aiohttp import web  # noqa: PLC0415  it is there: it called us
-
+    """Answer in JSON what aiohttp itself rejects: a path of two parts, a body that is too large."""
     try:
         return await handler(request)
     except web.HTTPException as error:
@@ -159,11 +158,9 @@ async def _as_json(request: web.Request, handler: Callable[[web.Request], Awaita
 
 
 def _no_number(text: str) -> float:
-    """NaN and Infinity, which Python reads, are no JSON."""
+    """Reject NaN and Infinity, which Python reads although they are not JSON."""
     raise ValueError(f"{text} is not a number")
 
 
 def _json(status: int, value: Any) -> web.Response:
-    from aiohttp import web  # noqa: PLC0415  it is there: it called us
-
     return web.Response(status=status, text=json.dumps(value) + "\n", content_type="application/json")

@@ -1,4 +1,4 @@
-"""`minibroker serve --lab-port`: a broker of any configuration with its lab, reached over HTTP."""
+"""A broker of any configuration with its lab over HTTP: `minibroker serve --lab-port`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LOOPBACK: Final = "127.0.0.1"
 
 
 class _ConfiguredBroker(HostedBroker):
-    """A hosted broker whose addresses and folders are those of a configuration."""
+    """A hosted broker with the addresses and log directories of a configuration."""
 
     stop_timeout_s = STOP_TIMEOUT_S
 
@@ -32,12 +32,12 @@ class _ConfiguredBroker(HostedBroker):
         metadata_dir = [self._config.metadata_log_dir] if self._config.metadata_log_dir else []
         return LogDirsData(*dict.fromkeys([*self._config.log_dirs, *metadata_dir]))
 
-    def _make_broker(self, data: Data, files: Files) -> Broker:  # noqa: ARG002  the configuration knows where they are
+    def _make_broker(self, data: Data, files: Files) -> Broker:  # noqa: ARG002  the configuration has the directories
         return Broker(self._config, files, **self._shape, **self.hooks())
 
 
 class LabServer:
-    """As server.Broker to `serve`: start, stop, addresses."""
+    """What `serve` runs in place of a server.Broker: start, stop, addresses."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class LabServer:
         return self._http.url
 
     async def start(self) -> None:
-        """Serve, the lab too; ConfigurationError says why not."""
+        """Start the broker and its lab; ConfigurationError says why it cannot."""
         try:
             await self._hosted.start()
         except BrokerError as error:
@@ -75,7 +75,7 @@ class LabServer:
             raise
 
     async def stop(self) -> None:
-        """End in order, and remove snapshots."""
+        """Stop both, and remove snapshots."""
         await self._http.stop()
         await self._hosted.stop()
         self._hosted.remove_data()

@@ -131,8 +131,8 @@ def test_another_process_gets_the_files_beneath() -> None:
     ("arguments", "message"),
     [
         ({"on": "rename"}, "on must be one of write, read, sync, open, got 'rename'"),
-        ({"error": "ENOSUCH"}, "'ENOSUCH' is no error"),
-        ({"error": "errorcode"}, "'errorcode' is no error"),
+        ({"error": "ENOSUCH"}, "'ENOSUCH' is not an error"),
+        ({"error": "errorcode"}, "'errorcode' is not an error"),
         ({"topic": None}, "a partition needs its topic"),
     ],
 )
